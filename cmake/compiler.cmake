@@ -1,0 +1,46 @@
+# C++20, warnings, linker, ccache, sanitizers: everything about compilers in one place.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+find_program(XRUN_CCACHE ccache)
+if(XRUN_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${XRUN_CCACHE})
+endif()
+find_program(XRUN_MOLD mold)
+if(XRUN_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# AVX2 is the least that xrun runs on; wider kernels sit in functions or files with targets of their own and are chosen
+# at run time. Contraction is off so that a fused multiply-add is only where a kernel writes one (DETERMINISM 13).
+add_compile_options(-march=x86-64-v3 -ffp-contract=off -fno-math-errno)
+
+function(xrun_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wconversion
+                         -Wno-sign-conversion $<$<BOOL:${XRUN_WERROR}>:-Werror>)
+  # GCC 12 reports these falsely inside the standard library's own headers at -O2.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds
+                           -Wno-missing-field-initializers)
+  else()
+    target_compile_options(${target} PRIVATE -Wno-missing-field-initializers -Wno-missing-designated-field-initializers
+                           -Wno-unknown-warning-option)
+  endif()
+endfunction()
+
+if(XRUN_SANITIZE)
+  add_compile_options(-fsanitize=${XRUN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${XRUN_SANITIZE})
+endif()
+
+# A room: a static library of all sources of a folder.
+function(xrun_room name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_LINK} PRIVATE ${ARG_PRIVATE_LINK})
+  xrun_warnings(${name})
+endfunction()

@@ -1,0 +1,50 @@
+// Constant arguments of an operator, a reader, an augmentation, an optimizer or a metric.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace xrun {
+
+// A range a..b is two whole numbers; a symbol such as `capped` is a string.
+using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<std::string>>;
+
+// Named values in name order, so that equal sets print and hash alike.
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> values);
+
+  void set(std::string_view name, AttrValue value);
+  const AttrValue* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+
+  // The value of an argument that the signature guarantees; XRUN_CHECKs name and kind. A whole number reads as a real.
+  bool flag(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+  double real(std::string_view name) const;
+  const std::string& text(std::string_view name) const;
+  const std::vector<int64_t>& integers(std::string_view name) const;
+  std::vector<double> reals(std::string_view name) const;
+  const std::vector<std::string>& texts(std::string_view name) const;
+  // The same with a value for "absent".
+  bool flag(std::string_view name, bool otherwise) const;
+  int64_t integer(std::string_view name, int64_t otherwise) const;
+  double real(std::string_view name, double otherwise) const;
+
+  const std::vector<std::pair<std::string, AttrValue>>& all() const { return values_; }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, AttrValue>> values_;
+};
+
+std::string to_text(const AttrValue& value);  // floats in their shortest form that reads back exactly
+std::string to_text(const Attrs& attrs);      // "k=3, stride=2"
+
+}  // namespace xrun

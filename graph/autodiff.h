@@ -1,0 +1,49 @@
+// Reverse-mode differentiation: graph with loss -> graph with backward nodes.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace xrun {
+
+// What an operator's gradient sees and does. One builder serves one node.
+class GradBuilder {
+ public:
+  GradBuilder(Graph& graph, const OpRegistry& registry, NodeId node, std::vector<ValueId> output_grads,
+              std::vector<bool> wanted);
+
+  const Node& node() const { return graph_.node(node_); }
+  ValueId input(int i) const { return node().inputs[static_cast<size_t>(i)]; }
+  ValueId output(int i) const { return node().outputs[static_cast<size_t>(i)]; }
+  ValueId output_grad(int i) const { return output_grads_[static_cast<size_t>(i)]; }  // may be invalid
+  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+  bool wanted(int input) const { return wanted_[static_cast<size_t>(input)]; }
+  int input_count() const { return static_cast<int>(node().inputs.size()); }
+
+  // Appends a backward node; inputs are given in full. Gives its outputs.
+  Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  // Says what the gradient of an input is; once each.
+  void set_grad(int input, ValueId grad);
+  const std::vector<ValueId>& grads() const { return grads_; }
+
+ private:
+  Graph& graph_;
+  const OpRegistry& registry_;
+  NodeId node_;
+  std::vector<ValueId> output_grads_;
+  std::vector<bool> wanted_;
+  std::vector<ValueId> grads_;
+};
+
+struct AutodiffOptions {
+  double row_weight = 1;  // d(objective)/d(loss of a row): 1 / batch for a mean
+};
+
+// Adds backward nodes for `graph.loss` and fills `param_grads`. Gradients that fan in are explicit `add` nodes in
+// consumer order (DETERMINISM 11). Sharded heads are not differentiated here: for a head, the gradient of its feature
+// enters the backward part as an input named "<head>.dx", made by the head pass (planner, ops/head.h).
+Result<Graph> differentiate(Graph graph, const OpRegistry& registry, const AutodiffOptions& options);
+
+}  // namespace xrun

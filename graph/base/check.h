@@ -1,0 +1,22 @@
+// Broken invariants of our own: they end the process, since no caller could go on in a meaningful way.
+// What a user, a file or a peer can cause is never CHECKed; it is a Diagnostic or an Error (result.h).
+#pragma once
+
+#include <string_view>
+
+namespace xrun {
+
+// Prints file, line, condition and reason to stderr and aborts.
+[[noreturn]] void check_failed(const char* file, int line, const char* condition, std::string_view why);
+
+}  // namespace xrun
+
+#define XRUN_CHECK(cond, why) \
+  (static_cast<bool>(cond) ? void(0) : ::xrun::check_failed(__FILE__, __LINE__, #cond, (why)))
+
+// For inner loops: checked in builds without NDEBUG, and never evaluated in the others.
+#ifdef NDEBUG
+#define XRUN_DCHECK(cond, why) void(0)
+#else
+#define XRUN_DCHECK(cond, why) XRUN_CHECK(cond, why)
+#endif

@@ -1,0 +1,73 @@
+// Diagnostics: what is wrong with the user's text, where, and how to mend it (LANGUAGE 13).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/source.h"
+
+namespace xrun {
+
+enum class Severity { kError, kWarning };
+
+// A span with a few words beside its underline; the text may be empty.
+struct Label {
+  Span span;
+  std::string text;
+};
+
+// A replacement of bytes of one file; an empty span at a place is an insertion.
+struct Edit {
+  Span span;
+  std::string text;
+};
+
+// One way to mend it: a title and, where the edit is mechanical, the edits.
+struct Fix {
+  std::string title;
+  std::vector<Edit> edits;
+  std::vector<std::string> lines;  // shown below the title when there is no edit
+  bool sure = false;               // machine-applicable
+};
+
+// One step of "expanding face > backbone (resnet50) > layer1 (stage)".
+struct Expansion {
+  std::string name;  // "layer1 (stage)"
+  Span call;
+};
+
+struct Diagnostic {
+  Severity severity = Severity::kError;
+  std::string code;     // "XG0301"
+  std::string message;  // lower case, no full stop, code in backticks
+  Label primary;
+  std::vector<Label> secondary;
+  std::vector<std::string> notes;
+  std::vector<Expansion> expansion;
+  std::vector<Fix> fixes;
+};
+
+// Collects the diagnostics of a run, in order, each cause once.
+class Diagnostics {
+ public:
+  void add(Diagnostic diagnostic);
+  bool has_errors() const { return errors_ > 0; }
+  int error_count() const { return errors_; }
+  const std::vector<Diagnostic>& all() const { return all_; }
+
+ private:
+  std::vector<Diagnostic> all_;
+  int errors_ = 0;
+};
+
+struct RenderOptions {
+  bool color = false;
+};
+
+// The text form of LANGUAGE 13, ending in a newline.
+std::string render(const Diagnostic& diagnostic, const SourceMap& sources, const RenderOptions& options = {});
+// An Error of the world in the same form; it has a span only when the model text is involved.
+std::string render(const Error& error, const SourceMap& sources, const RenderOptions& options = {});
+
+}  // namespace xrun

@@ -1,0 +1,63 @@
+// Counter-based random numbers (DETERMINISM 4): a draw is a pure function of what it is for, never of who draws it.
+// Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011 (Philox4x32-10).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace xrun {
+
+// One Philox4x32-10 block: 128 random bits for a 128-bit counter and a 64-bit key.
+std::array<uint32_t, 4> philox(const std::array<uint32_t, 4>& counter, uint64_t key);
+
+// Stable 64-bit hash of a path or a name (FNV-1a): the same on every machine and in every version.
+uint64_t stable_hash(std::string_view text);
+
+// Uniform in [0, 1) with 24 bits; uniform in (0, 1] for logarithms.
+constexpr float to_unit(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1.0p-24f; }
+constexpr float to_open_unit(uint32_t bits) { return static_cast<float>((bits >> 8) + 1) * 0x1.0p-24f; }
+
+// Keyed stream: `element` is the position within what is drawn, four 32-bit draws a block.
+//   operators: (seed, step, position in the global batch, hash of the operator path)
+//   weights:   (seed, hash of the tensor path)
+//   samples:   (seed, epoch, sample, stage)
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, uint64_t a, uint64_t b = 0, uint64_t c = 0);
+
+  // Random access: the draws of block `block` (elements 4·block .. 4·block + 3).
+  std::array<uint32_t, 4> block(uint64_t block) const { return philox(counter_of(block), key_); }
+  uint32_t bits(uint64_t element) const { return block(element / 4)[element % 4]; }
+  float uniform(uint64_t element) const { return to_unit(bits(element)); }
+  float uniform(uint64_t element, float low, float high) const { return low + (high - low) * uniform(element); }
+  // Standard normal (Box–Muller over the pair of draws 2·element, 2·element + 1).
+  float normal(uint64_t element) const;
+  // Uniform in [0, n) by a 64-bit multiply; n >= 1.
+  uint64_t below(uint64_t element, uint64_t n) const;
+
+ private:
+  std::array<uint32_t, 4> counter_of(uint64_t block) const {
+    return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(tweak_),
+            static_cast<uint32_t>(tweak_ >> 32)};
+  }
+
+  uint64_t key_;
+  uint64_t tweak_;
+};
+
+// A pseudo-random permutation of [0, n), evaluated point by point and never stored (Feistel network with cycle
+// walking). Used for the order of samples in an epoch.
+class Permutation {
+ public:
+  Permutation(uint64_t n, uint64_t seed, uint64_t stream);
+  uint64_t operator()(uint64_t i) const;  // i < n
+  uint64_t size() const { return n_; }
+
+ private:
+  uint64_t n_;
+  uint64_t key_;
+  int half_bits_;
+};
+
+}  // namespace xrun

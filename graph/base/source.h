@@ -1,0 +1,61 @@
+// Source files and the spans that travel from text to plan, so that a run-time error can still point at a line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xrun {
+
+// A half-open byte range of one file of a SourceMap. `file < 0` means "nowhere".
+struct Span {
+  int32_t file = -1;
+  uint32_t begin = 0;
+  uint32_t end = 0;
+
+  bool valid() const { return file >= 0; }
+  bool operator==(const Span&) const = default;
+};
+
+// The span from the start of `a` to the end of `b`; both lie in one file.
+Span join(const Span& a, const Span& b);
+
+// Line and column from 1; columns count code points.
+struct Position {
+  int line = 1;
+  int column = 1;
+};
+
+// The files of one run, in the order in which they were read. Owns their text.
+class SourceMap {
+ public:
+  // Adds a file and gives its number. `path` is what the user typed, and what is printed.
+  int32_t add(std::string path, std::string text);
+
+  int32_t size() const { return static_cast<int32_t>(files_.size()); }
+  const std::string& path(int32_t file) const;
+  std::string_view text(int32_t file) const;
+  std::string_view text(const Span& span) const;
+
+  // Position of a byte offset.
+  Position position(int32_t file, uint32_t offset) const;
+  // The text of a line (from 1), without its newline.
+  std::string_view line(int32_t file, int number) const;
+  int line_count(int32_t file) const;
+  // "face.xgraph:28:34", or "" for an invalid span.
+  std::string place(const Span& span) const;
+
+ private:
+  struct File {
+    std::string path;
+    std::string text;
+    std::vector<uint32_t> line_starts;
+  };
+  std::vector<File> files_;
+};
+
+// Number of code points in UTF-8 text; a byte that is no lead byte of a sequence counts as a continuation.
+int count_code_points(std::string_view text);
+
+}  // namespace xrun

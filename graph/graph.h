@@ -1,0 +1,104 @@
+// The graph: values and nodes in vectors, ids as handles. Nodes are in topological order; the printed order is the
+// order in which the planner cuts stages. A Graph is a value: passes take one and give another.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/base/id.h"
+#include "graph/base/source.h"
+#include "graph/op_def.h"
+#include "graph/specs.h"
+#include "graph/tensor_type.h"
+
+namespace xrun {
+
+struct NodeTag;
+using NodeId = Id<NodeTag>;
+struct ParamTag;
+using ParamId = Id<ParamTag>;
+
+struct Value {
+  TensorType type;
+  std::string name;       // binding name or path of the producer; for printing
+  NodeId producer;        // none for inputs and parameters
+  int output = 0;         // which output of the producer
+  ParamId param;          // valid for parameters
+  bool is_input = false;  // fed by data: a model input or a label
+};
+
+enum class Phase : uint8_t { kForward, kBackward };
+
+struct Node {
+  const OpDef* op = nullptr;
+  std::vector<ValueId> inputs;  // the call's tensors, then the parameters in the order of OpShape::params
+  std::vector<ValueId> outputs;
+  Attrs attrs;
+  std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; a backward node has its forward's
+  Span span;
+  std::vector<Expansion> expansion;  // how the text led here, outermost first
+  Phase phase = Phase::kForward;
+  NodeId forward;  // of a backward node: the node that it differentiates
+};
+
+// A tensor that lives across steps.
+struct Parameter {
+  std::string name;  // "layer1.bottleneck_2.conv.weight"
+  ValueId value;
+  Init init;
+  bool trained = true;  // false: state (running statistics)
+  bool head = false;    // class weights of a sharded head: [C, D] or [C]
+  Span span;
+};
+
+// A sharded head: features in, loss and metrics out; the node itself is planned as a gang pass over all devices.
+struct Head {
+  std::string name;
+  NodeId node;  // its operator has `head`
+  Span span;
+};
+
+struct NamedValue {
+  std::string name;
+  ValueId value;
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // forward nodes first, then backward nodes, each group topological
+  std::vector<Parameter> params;
+  std::vector<NamedValue> inputs;   // in order of declaration; labels after the model's inputs
+  std::vector<NamedValue> outputs;  // of inference
+  std::vector<NamedValue> bindings; // every name bound in the model: `shape(digits.logits)`, `train.loss`
+  std::vector<Head> heads;
+  ValueId loss;                          // none before training is attached
+  std::vector<ValueId> param_grads;      // after autodiff: one per param, none where not trained or not reached
+
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id.index)]; }
+  Value& value(ValueId id) { return values[static_cast<size_t>(id.index)]; }
+  const Node& node(NodeId id) const { return nodes[static_cast<size_t>(id.index)]; }
+  Node& node(NodeId id) { return nodes[static_cast<size_t>(id.index)]; }
+  const Parameter& param(ParamId id) const { return params[static_cast<size_t>(id.index)]; }
+
+  ValueId add_input(std::string name, TensorType type);
+  ValueId add_param(std::string name, TensorType type, Init init, bool trained, bool head, Span span);
+  // Appends a node for `op`; output types from infer (which the caller has run) are given.
+  NodeId add_node(Node node, const std::vector<TensorType>& outputs);
+  std::optional<ValueId> find_binding(std::string_view name) const;
+  std::optional<ValueId> find_param(std::string_view name) const;
+
+  int64_t parameter_count() const;  // trained elements, heads included
+};
+
+// Calls `op` on `inputs`: infers, creates the parameters that the call owns as `path`.weight and so on, and appends the
+// node. The one way in which forward nodes are made. Errors: those of infer.
+Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
+                       Span span);
+
+// Nodes that consume each value, in node order.
+std::vector<std::vector<NodeId>> consumers_of(const Graph& graph);
+
+}  // namespace xrun

@@ -1,0 +1,32 @@
+// What a sharded classifier head computes, as data: the head operator says how logits come from features, the loss says
+// what is done to them (ALGORITHMS I.1, I.2). Planner and executor read these values, never operator names.
+#pragma once
+
+#include <cstdint>
+
+namespace xrun {
+
+// logits = x Wᵀ (+ bias), or the cosine of x and each class weight.
+struct HeadForm {
+  bool cosine = false;
+  bool bias = false;
+};
+
+enum class MarginGrad { kCapped, kExact, kStraight, kThreshold };
+
+// loss of a row = logsumexp(z) - z_target, z = scale · margin(logits): psi(theta) = cos(m1·theta + m2) - m3 on the
+// target column only. m1 = 1, m2 = m3 = 0 is plain softmax cross entropy, on logits that need not be cosines.
+struct MarginForm {
+  double scale = 1;
+  double m1 = 1;
+  double m2 = 0;
+  double m3 = 0;
+  double smoothing = 0;
+  bool easy = false;
+  MarginGrad grad = MarginGrad::kCapped;
+
+  bool angular() const { return m1 != 1 || m2 != 0; }
+  bool operator==(const MarginForm&) const = default;
+};
+
+}  // namespace xrun

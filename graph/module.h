@@ -1,0 +1,30 @@
+// Module: everything that one run means: the graph of the chosen model with its loss and metrics, and the specs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/specs.h"
+
+namespace xrun {
+
+struct SourceDigest {
+  std::string path;
+  std::string sha256;
+};
+
+struct Module {
+  std::string model;  // name of the model
+  Graph graph;        // forward with heads, loss and metrics; the backward part is added by graph/pipeline.h
+  DataSpec data;
+  TrainSpec train;
+  bool has_data = false;
+  bool has_train = false;
+  ClusterSpec cluster;
+  ScheduleSpec schedule;
+  std::vector<SourceDigest> sources;
+  std::string math_digest;  // SHA-256 of the elaborated model, data and train (R1), hex; eval, log, paths are not in it
+};
+
+}  // namespace xrun

@@ -1,0 +1,108 @@
+// OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers and differentiates,
+// `planner` reads cost and shard rule; kernels are in ops/. No switch over operator names outside ops/: add a field here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "graph/head_def.h"
+#include "graph/tensor_type.h"
+
+namespace xrun {
+
+class GradBuilder;  // graph/autodiff.h
+
+enum class RowProperty {
+  kRowWise,     // acts per sample
+  kRowCoupled,  // mixes the samples of one row block (batch norm)
+  kReduces,     // sums over samples; outputs without a batch dimension are added into an accumulator (weight gradients)
+};
+
+// How mixed precision treats the operator (graph/passes/mixed_precision.h).
+enum class PrecisionRule {
+  kFollows,  // computes in the dtype that comes in, sums in f32 (pointwise, pooling, batch norm)
+  kNarrow,   // activations are cast to the narrow dtype; weights stay f32 and are rounded when prepared (conv, linear)
+  kWide,     // inputs are cast to f32 (losses, softmax)
+};
+
+enum class Availability { kReady, kNotYet };
+
+// First values of a parameter. Draws are Philox counters of (seed, tensor path, element).
+struct Init {
+  enum Kind { kConstant, kNormal, kHeNormal };
+  Kind kind = kConstant;
+  double value = 0;    // the constant, or the standard deviation of kNormal
+  int64_t fan_in = 0;  // kHeNormal: standard deviation sqrt(2 / fan_in)
+  bool operator==(const Init&) const = default;
+};
+
+// A tensor that a call of the operator owns: trained, or a state such as running statistics.
+struct ParamDecl {
+  std::string name;  // "weight": the last part of the tensor's path
+  TensorType type;
+  Init init;
+  bool trained = true;
+};
+
+struct OpShape {
+  std::vector<TensorType> outputs;
+  std::vector<ParamDecl> params;
+};
+
+// Per sample. `parameter_bytes` are read once a call.
+struct OpCost {
+  Flops flops = 0;
+  Bytes bytes = 0;
+};
+
+struct OpDef {
+  std::string_view name;       // "conv"; operators that only gradients use have a dot, "conv.dx", and cannot be written
+  std::string_view signature;  // in the language's own syntax: "(x: [N, C, H, W], width: int, k: int = 1)"; tensor
+                               // parameters come first; "relu" without arguments is "(x: [N, ...])"
+  std::string_view group;      // row of the standard-library table, "convolution"
+  std::string_view doc;        // one sentence
+  std::string_view example;    // a pipeline stage, "conv(64, 3, stride=2)"
+  Availability availability = Availability::kReady;
+  bool variadic = false;       // the first tensor parameter takes any number of tensors (concat)
+  int visible_outputs = 1;     // further outputs are for the gradient only (batch statistics)
+  RowProperty rows = RowProperty::kRowWise;
+  PrecisionRule precision = PrecisionRule::kFollows;
+  bool random = false;         // draws numbers (dropout)
+  bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
+  std::string_view absorbs;    // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
+
+  // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.
+  // Errors carry XG03xx codes; the caller adds the span.
+  Result<OpShape> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
+  OpCost (*cost)(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) = nullptr;
+  // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
+  Status (*grad)(GradBuilder& builder) = nullptr;
+  // How dimensions split and combine (shard_rule.h): "nchw,ockl->nohw"; empty: stays whole but for the batch.
+  std::string_view shard;
+
+  // Only for classifier heads: attributes to form. Only for losses on heads: arguments to margin form.
+  HeadForm (*head)(const Attrs& attrs) = nullptr;
+  Result<MarginForm> (*margin)(const Attrs& attrs) = nullptr;
+  // Only for metrics: k of top-k accuracy, counted on logits before the margin.
+  int64_t (*metric_k)(const Attrs& attrs) = nullptr;
+};
+
+// The operators that a run knows; a view over the catalog of ops/, passed as an argument.
+class OpRegistry {
+ public:
+  OpRegistry() = default;
+  explicit OpRegistry(std::vector<const OpDef*> ops);  // sorted here; names are unique
+
+  const OpDef* find(std::string_view name) const;  // null when unknown
+  std::span<const OpDef* const> all() const { return ops_; }
+
+ private:
+  std::vector<const OpDef*> ops_;
+};
+
+}  // namespace xrun

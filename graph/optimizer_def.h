@@ -1,0 +1,44 @@
+// Optimizers and rate curves as values: what the language checks and what the planner counts. The update kernels are in
+// ops/optimizer.h.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/op_def.h"
+
+namespace xrun {
+
+struct OptimizerDef {
+  std::string_view name;
+  std::string_view signature;  // "(momentum: float = 0, weight_decay: float = 0, nesterov: bool = false)"
+  std::string_view doc;
+  Availability availability = Availability::kReady;
+  // Names of the f32 states that each weight carries, in the order in which kernels take them: {"m", "v"}.
+  std::vector<std::string> (*states)(const Attrs& arguments) = nullptr;
+};
+
+const OptimizerDef* find_optimizer(std::string_view name);
+std::vector<const OptimizerDef*> all_optimizers();
+
+// The rate over a run: pieces that follow one another. Steps are counted from 0.
+struct CurvePiece {
+  enum Kind { kConstant, kWarmup, kCosine, kPoly, kSteps };
+  Kind kind = kConstant;
+  double from = 0;
+  double to = 0;
+  double steps = 0;             // span in steps; may be fractional where epochs are
+  double power = 1;             // kPoly
+  std::vector<double> at;       // kSteps: in steps
+  double by = 0.1;              // kSteps
+};
+
+struct Curve {
+  std::vector<CurvePiece> pieces;
+  // The rate of step `step`; after the last piece its final value holds.
+  double at(int64_t step) const;
+};
+
+}  // namespace xrun

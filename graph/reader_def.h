@@ -1,0 +1,54 @@
+// Readers and augmentations as values: signature and fields here, the doing in runtime/data.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/base/result.h"
+#include "graph/op_def.h"
+#include "graph/tensor_type.h"
+
+namespace xrun {
+
+// A field that a source gives for each sample. Encoded pictures have `encoded` set and no shape of their own; an
+// unknown size (IDX headers are not read by `check`) is a dimension of 0.
+struct Field {
+  std::string name;
+  TensorType type;
+  bool encoded = false;
+};
+
+struct ReaderDef {
+  std::string_view name;
+  std::string_view signature;  // "(fonts: list, chars: range, size: int = 32, em: int = 26)"
+  std::string_view doc;
+  Availability availability = Availability::kReady;
+  // Fields by arguments alone; nothing is opened.
+  Result<std::vector<Field>> (*fields)(const Attrs& arguments) = nullptr;
+};
+
+// A stage of a data binding: decode, resize, random_affine, columns ...
+struct AugmentDef {
+  std::string_view name;
+  std::string_view signature;  // arguments after the input
+  std::string_view doc;
+  bool training_only = false;  // random_* stages
+  Availability availability = Availability::kReady;
+  Result<TensorType> (*infer)(const Field& input, const Attrs& arguments) = nullptr;
+};
+
+struct DataRegistry {
+  std::vector<const ReaderDef*> readers;
+  std::vector<const AugmentDef*> augments;
+
+  const ReaderDef* find_reader(std::string_view name) const;
+  const AugmentDef* find_augment(std::string_view name) const;
+};
+
+// The records of edition 1 (graph/reader_def.cpp).
+const DataRegistry& data_registry();
+
+}  // namespace xrun

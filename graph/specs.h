@@ -1,0 +1,178 @@
+// What a file says besides the graph: training, data, machine, hints. Values with spans, so that an infeasible plan can
+// point at the line that asks for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/base/id.h"
+#include "graph/base/source.h"
+#include "graph/base/units.h"
+
+namespace xrun {
+
+struct ValueTag;
+using ValueId = Id<ValueTag>;
+
+// A length of training in its own unit; epochs become steps when the number of samples is known.
+struct TrainSpan {
+  enum Unit { kSteps, kEpochs, kSamples };
+  double amount = 0;
+  Unit unit = kSteps;
+  // Steps for `samples` training samples and a global batch; not rounded.
+  double steps(int64_t samples, int64_t batch) const;
+};
+
+// A call by name with constant arguments: a reader, an augmentation, an optimizer, a metric.
+struct CallSpec {
+  std::string name;
+  Attrs args;
+  Span span;
+};
+
+struct SourceSpec {
+  std::string name;
+  CallSpec reader;
+  std::string directory;  // of the declaring file: relative paths in `reader` start here
+  Span span;
+};
+
+// input of the model or label = field -> stages, for every source.
+struct DataBinding {
+  std::string target;
+  std::string field;
+  std::vector<CallSpec> stages;
+  Span span;
+};
+
+struct DataSpec {
+  std::string name;
+  std::vector<SourceSpec> sources;
+  std::vector<DataBinding> bindings;
+  double max_bad = 0.001;
+  Span span;
+};
+
+enum class PrecisionMode { kF32, kMixedBf16 };
+
+struct CurveSpec {
+  std::string kind;  // warmup constant cosine poly steps
+  double from = 0;
+  double to = 0;
+  std::optional<TrainSpan> span;  // none: the rest of the run
+  double power = 1;
+  std::vector<TrainSpan> at;
+  double by = 0.1;
+  Span source;
+};
+
+struct GroupSpec {
+  std::string path;  // tensor prefix
+  std::optional<double> lr;
+  std::optional<double> weight_decay;
+  Span span;
+};
+
+// accuracy(logits, label, k, source): a value of the graph that is 1 where the row is right.
+struct MetricSpec {
+  std::string name;    // key in `eval`, or the operator's name in `metrics`
+  ValueId value;       // f32[N] per-row result of the metric operator
+  std::string source;  // empty: every source but `train`
+  Span span;
+};
+
+struct ClipSpec {
+  enum Kind { kNone, kNorm, kValue };
+  Kind kind = kNone;
+  double limit = 0;
+  bool heads = false;
+};
+
+struct TrainSpec {
+  std::string name;
+  int64_t batch = 0;
+  TrainSpan duration;
+  ValueId loss;  // f32[N], one value a row; the run minimises the mean (or the sum, `reduce`)
+  bool reduce_sum = false;
+  std::vector<MetricSpec> metrics;
+  CallSpec optimizer;
+  std::vector<CurveSpec> lr;
+  PrecisionMode precision = PrecisionMode::kF32;
+  std::vector<GroupSpec> groups;
+  uint64_t seed = 1;
+  bool deterministic = false;
+  int64_t norm_rows = 64;
+  int64_t grad_accumulation = 1;
+  ClipSpec clip;
+  std::vector<std::string> freeze;
+  std::string init_checkpoint;  // empty: from the seed
+  bool shuffled = true;
+  std::optional<TrainSpan> eval_every;
+  std::vector<MetricSpec> eval;
+  TrainSpan log_every{10, TrainSpan::kSteps};
+  TrainSpan checkpoint_every{1, TrainSpan::kEpochs};
+  int64_t checkpoint_keep = 3;
+  std::string checkpoint_dir;
+  bool checkpoint_async = false;
+  Span span;
+  Span batch_span;
+};
+
+struct ClusterSpec {
+  std::string name;
+  std::string cpu;  // informational
+  int64_t nodes = 1;
+  int64_t cores = 0;   // 0: detect
+  Bytes memory = 0;    // 0: detect
+  Bytes reserve = -1;  // -1: default
+  Span span;
+};
+
+// A hint with the place that it was written at.
+template <typename T>
+struct Hint {
+  T value{};
+  Span span{};
+};
+
+enum class PipelineKind { kGpipe, kOneFOneB };
+
+struct RecomputeHint {
+  enum Mode { kNone, kAll, kPaths };
+  Mode mode = kNone;
+  std::vector<std::string> paths;
+};
+
+struct ShardHint {
+  std::string head;
+  int64_t shards = 0;          // K shards, shard r on device r mod devices; 0: all devices
+  std::string granularity;     // auto micro_batch step
+  int64_t chunks = 0;          // class blocks a tile; 0: auto
+  Span span;
+};
+
+struct PinHint {
+  std::string path;
+  int64_t stage = 0;
+  Span span;
+};
+
+// Every hint that is absent is `auto`.
+struct ScheduleSpec {
+  std::string name;
+  std::optional<Hint<int64_t>> stages;
+  std::optional<Hint<int64_t>> micro_batches;
+  std::optional<Hint<PipelineKind>> pipeline;
+  std::optional<Hint<int64_t>> replicas;
+  std::optional<Hint<RecomputeHint>> recompute;
+  std::optional<Hint<bool>> overlap;
+  std::optional<Hint<Bytes>> memory_limit;
+  std::vector<ShardHint> shards;
+  std::vector<PinHint> pins;
+  Span span;
+};
+
+}  // namespace xrun

@@ -1,0 +1,46 @@
+// What flows along an edge: element type and shape, with the batch dimension symbolic.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/units.h"
+
+namespace xrun {
+
+enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kF8E4M3, kF8E5M2, kI64, kI32, kI16, kI8, kU8, kBool };
+
+Bytes size_of(DType dtype);
+std::string_view name_of(DType dtype);  // "bf16"
+std::optional<DType> parse_dtype(std::string_view name);
+
+// The first dimension of a tensor may be one of these instead of a number.
+inline constexpr int64_t kBatch = -1;     // N: one entry per sample
+inline constexpr int64_t kPerBlock = -2;  // one entry per row block of the batch (statistics of batch norm); printed "G"
+
+// Images [N, C, H, W] are kept channels-last in memory (NHWC); every other tensor is row-major as written. A kernel
+// that turns one into the other (flatten, reshape) does the transposition.
+struct TensorType {
+  DType dtype = DType::kF32;
+  std::vector<int64_t> dims;
+  bool sharded = false;  // sharded[N, C]: C is split over devices and never lies in one place
+  int64_t classes = 0;   // index(C): whole numbers in 0..C-1; 0 means "not an index"
+
+  bool has_batch() const { return !dims.empty() && dims[0] == kBatch; }
+  bool per_block() const { return !dims.empty() && dims[0] == kPerBlock; }
+  int rank() const { return static_cast<int>(dims.size()); }
+  // Elements of one sample, of one row block, or of the whole tensor when it has neither.
+  int64_t row_elements() const;
+  // Elements and bytes for `rows` samples in row blocks of `block_rows`.
+  int64_t elements(int64_t rows, int64_t block_rows) const;
+  Bytes bytes(int64_t rows, int64_t block_rows) const;
+  bool operator==(const TensorType&) const = default;
+};
+
+// "f32[N, 3, 112, 112]", "index(10)[N]", "sharded[N, 20902]".
+std::string to_text(const TensorType& type);
+
+}  // namespace xrun

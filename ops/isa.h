@@ -1,0 +1,19 @@
+// The instruction sets that kernels are written for, found at run time.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace xrun::ops {
+
+// In ascending order: each includes those before it.
+enum class Isa { kAvx2, kAvx512, kAvx512Bf16, kAmx };
+
+// What this processor has, limited by XRUN_ISA (avx2, avx512, avx512_bf16, amx) if set. An Amx result means that the
+// kernel has granted the process the tile registers.
+Isa detect_isa();
+std::string_view name_of(Isa isa);
+std::optional<Isa> parse_isa(std::string_view name);
+bool has_native_bf16(Isa isa);
+
+}  // namespace xrun::ops

@@ -1,0 +1,73 @@
+// Op: an operator's meaning (OpDef) together with the maker of its CPU kernel. Adding one: docs/adding_an_op.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "graph/op_def.h"
+#include "ops/isa.h"
+
+namespace xrun::ops {
+
+// Memory of one operand for one row block; images are channels-last (graph/tensor_type.h).
+struct TensorView {
+  std::byte* data = nullptr;
+
+  template <typename T>
+  T* as() const { return reinterpret_cast<T*>(data); }
+};
+
+// What a kernel is made for. Every call has exactly these types and `rows` rows (DETERMINISM 1), so a kernel object is
+// made once per (spec) and may hold compiled primitives.
+struct KernelSpec {
+  std::vector<TensorType> inputs;   // the node's inputs, parameters included
+  std::vector<TensorType> outputs;
+  Attrs attrs;
+  int64_t rows = 0;                 // row block, g
+  bool training = true;
+  bool deterministic = false;
+  Isa isa = Isa::kAvx2;             // at most this instruction set
+  std::string path;                 // of the node: keys random draws
+  bool operator==(const KernelSpec&) const = default;
+};
+
+// One call, on one row block.
+struct KernelCall {
+  std::span<const TensorView> inputs;    // prepared form where prepared_bytes(i) > 0
+  std::span<const TensorView> outputs;   // of a kReduces operator: the accumulator, to which the call adds
+  std::byte* scratch = nullptr;          // scratch_bytes(), aligned to 64
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t first_row = 0;                 // position of the block's first row in the global batch
+};
+
+// Kernels allocate nothing in `run`, and one kernel may run in several threads at once, each with its own scratch.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual Status run(const KernelCall& call) const = 0;
+  virtual Bytes scratch_bytes() const { return 0; }
+
+  // Weights that the kernel wants in its own layout or dtype: bytes of that form of input i (0: used as it is), and the
+  // making of it, once after each update of the weight. `plain` is f32, row-major as declared.
+  virtual Bytes prepared_bytes(int /*input*/) const { return 0; }
+  virtual Status prepare(int /*input*/, const TensorView& /*plain*/, std::byte* /*prepared*/, std::byte* /*scratch*/) const { return {}; }
+};
+
+using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const KernelSpec& spec);
+
+struct Op {
+  OpDef def;
+  MakeKernel cpu = nullptr;  // null for heads, their losses and metrics: ops/head.h
+};
+
+// All operators, in the order of the standard-library table (catalog.cpp).
+std::span<const Op* const> catalog();
+const OpRegistry& registry();
+const Op* find_op(std::string_view name);
+
+}  // namespace xrun::ops

@@ -1,0 +1,51 @@
+// Plan: the planner's answer: a Program, what it will cost, and why this one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/kernel_facts.h"
+#include "graph/module.h"
+#include "planner/machine.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// A choice of the search and its reason: one line of "why".
+struct Reason {
+  std::string choice;  // "stages = 1"
+  std::string text;
+};
+
+struct Alternative {
+  std::string text;    // "stages = 2, micro_batches = 4"
+  Seconds step = 0;
+  Bytes memory = 0;    // largest device
+  std::string note;    // what it loses
+};
+
+struct Prediction {
+  Seconds step = 0;
+  double images_per_second = 0;
+  double bubble = 0;            // share of a step that devices idle, fill and drain
+  double imbalance = 0;
+  Seconds exposed_comm = 0;
+};
+
+struct Plan {
+  std::string id;            // first 8 hex digits of a digest over the contents
+  std::string model;
+  Machine machine;
+  Program training;
+  Program inference;         // forward only, the same stages and shards; fills the last row block
+  std::vector<std::pair<std::string, std::string>> options;  // flags and --set that made it
+  std::vector<SourceDigest> sources;
+  std::string math_digest;
+  std::string facts_digest;
+  std::string isa;
+  Prediction predicted;
+  std::vector<Reason> why;
+  std::vector<Alternative> alternatives;
+};
+
+}  // namespace xrun::planner
