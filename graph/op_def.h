@@ -54,7 +54,7 @@ struct OpShape {
   std::vector<ParamDecl> params;
 };
 
-// Per sample. `parameter_bytes` are read once a call.
+// Per sample.
 struct OpCost {
   Flops flops = 0;
   Bytes bytes = 0;
@@ -74,6 +74,7 @@ struct OpDef {
   PrecisionRule precision = PrecisionRule::kFollows;
   bool random = false;         // draws numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
+  bool folds_states = false;   // its G outputs are kept until the update, which folds them into its states (bn)
   std::string_view absorbs;    // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
 
   // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.

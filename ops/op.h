@@ -55,7 +55,18 @@ class Kernel {
   // Weights that the kernel wants in its own layout or dtype: bytes of that form of input i (0: used as it is), and the
   // making of it, once after each update of the weight. `plain` is f32, row-major as declared.
   virtual Bytes prepared_bytes(int /*input*/) const { return 0; }
-  virtual Status prepare(int /*input*/, const TensorView& /*plain*/, std::byte* /*prepared*/, std::byte* /*scratch*/) const { return {}; }
+  virtual Status prepare(int /*input*/, const TensorView& /*plain*/, std::byte* /*prepared*/,
+                         std::byte* /*scratch*/) const {
+    return {};
+  }
+
+  // For operators with `folds_states`: one update a step of the states (inputs of the node that are not trained) from
+  // the G outputs of all `blocks` row blocks of the global batch, in block order (DETERMINISM 3). Views are whole
+  // tensors: outputs [blocks, ...].
+  virtual Status fold_states(std::span<const TensorView> /*inputs*/, std::span<const TensorView> /*outputs*/,
+                             int64_t /*blocks*/) const {
+    return {};
+  }
 };
 
 using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const KernelSpec& spec);

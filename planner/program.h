@@ -18,6 +18,8 @@ using BufferId = Id<BufferTag>;
 struct InstructionTag;
 using InstructionId = Id<InstructionTag>;
 
+inline constexpr int kHost = -1;
+
 // What a buffer is for; `persistent` purposes live across steps.
 enum class Purpose : uint8_t {
   kWeight,         // f32 master weight of a parameter, whole            persistent
@@ -40,7 +42,7 @@ enum class Purpose : uint8_t {
 
 struct Buffer {
   BufferId id;
-  int device = 0;
+  int device = 0;            // kHost: the host arena (inputs, labels)
   Purpose purpose = Purpose::kActivation;
   Bytes bytes = 0;
   Bytes offset = 0;          // in the arena of `device`
@@ -53,7 +55,7 @@ struct Buffer {
   ParamId param;
   int32_t slot = 0;          // kOptimizer: which state; kPrepared: which input of `node`; kInput: ring position
   NodeId node;               // kPrepared
-  int32_t micro_batch = -1;
+  int32_t micro_batch = -1;  // -1: all rows of the replica; the executor adds the offset of the micro-batch or block
   int32_t replica = 0;
   int32_t shard = -1;        // head buffers
   std::string name;          // for print-outs
@@ -94,6 +96,20 @@ struct Instruction {
   Span span;                  // where the text asks for it
 };
 
+// A value that lives only while one row block passes through a stage: its place in the worker's scratch slice.
+struct LocalValue {
+  ValueId value;
+  Bytes offset = 0;
+  Bytes bytes = 0;
+};
+
+// Scratch slice of a worker in one pass of a stage: local values first, kernel scratch from `kernel_offset`.
+struct BlockLayout {
+  std::vector<LocalValue> locals;
+  Bytes kernel_offset = 0;
+  Bytes bytes = 0;
+};
+
 // A contiguous range of forward nodes in printed order, with the backward nodes that belong to them.
 struct Stage {
   int index = 0;
@@ -103,6 +119,8 @@ struct Stage {
   std::vector<NodeId> recomputed;      // forward nodes run again in the backward pass, in order
   std::vector<ValueId> saved;          // values kept per micro-batch for the backward pass
   std::vector<ValueId> received;       // activations from other stages (skips included)
+  BlockLayout forward_layout;
+  BlockLayout backward_layout;
   Seconds forward_time = 0;            // one micro-batch
   Seconds backward_time = 0;
   Bytes parameter_bytes = 0;
