@@ -9,6 +9,7 @@
 
 #include "graph/attr.h"
 #include "graph/base/id.h"
+#include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
 #include "graph/op_def.h"
 #include "graph/specs.h"

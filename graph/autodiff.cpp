@@ -1,0 +1,231 @@
+// Reverse accumulation. Nodes are visited from last to first; the gradients of a value come from its consumers, which
+// have all been visited, and are added in consumer order. What is wanted: values from which the loss is reached and
+// which depend on a trained parameter.
+#include "graph/autodiff.h"
+
+#include <algorithm>
+
+namespace xrun {
+namespace {
+
+// Marks values that depend on a trained parameter; only their gradients are made.
+std::vector<bool> find_wanted(const Graph& graph) {
+  std::vector<bool> wanted(graph.values.size(), false);
+  for (const Parameter& parameter : graph.params) {
+    wanted[static_cast<size_t>(parameter.value.index)] = parameter.trained;
+  }
+  for (const Node& node : graph.nodes) {
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId id) { return wanted[static_cast<size_t>(id.index)]; });
+    for (const ValueId output : node.outputs) {
+      wanted[static_cast<size_t>(output.index)] = any;
+    }
+  }
+  return wanted;
+}
+
+// The nodes of the gang pass of a head: the classifier and everything that reads its logits.
+std::vector<bool> find_gang(const Graph& graph) {
+  std::vector<bool> sharded(graph.values.size(), false);
+  std::vector<bool> gang(graph.nodes.size(), false);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    gang[i] = node.op->head != nullptr || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+                return sharded[static_cast<size_t>(id.index)];
+              });
+    for (const ValueId output : node.outputs) {
+      sharded[static_cast<size_t>(output.index)] = gang[i];
+    }
+  }
+  return gang;
+}
+
+class Differentiator {
+ public:
+  Differentiator(Graph graph, const OpRegistry& registry, double row_weight)
+      : graph_(std::move(graph)),
+        registry_(registry),
+        row_weight_(row_weight),
+        forward_count_(graph_.nodes.size()),
+        wanted_(find_wanted(graph_)),
+        gang_(find_gang(graph_)),
+        partials_(graph_.values.size()) {}
+
+  Result<Graph> run() {
+    XRUN_TRY(seed());
+    for (size_t i = forward_count_; i-- > 0;) {
+      if (!gang_[i]) {
+        XRUN_TRY(visit(NodeId(i)));
+      }
+    }
+    graph_.param_grads.assign(graph_.params.size(), ValueId());
+    for (size_t p = 0; p < graph_.params.size(); ++p) {
+      const Parameter& parameter = graph_.params[p];
+      const auto& partials = partials_[static_cast<size_t>(parameter.value.index)];
+      if (!parameter.trained || parameter.head || partials.empty()) {
+        continue;
+      }
+      if (partials.size() > 1) {
+        return Error{ErrorKind::kContent, "XG0198",
+                     "`" + parameter.name + "` is used in " + std::to_string(partials.size()) +
+                         " places: one weight in several operators cannot be trained yet",
+                     "give each operator a parameter of its own", parameter.span};
+      }
+      graph_.param_grads[p] = partials[0].grad;
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  // d(objective)/d(feature) of a head comes from the head pass; a dense loss is differentiated from its rows on.
+  Status seed() {
+    if (!graph_.loss.valid()) {
+      return Error{ErrorKind::kContent, "XG0501", "there is no loss to differentiate", "give `loss` in `train`"};
+    }
+    for (const Head& head : graph_.heads) {
+      const ValueId feature = graph_.node(head.node).inputs[0];
+      if (!wanted_[static_cast<size_t>(feature.index)]) {
+        continue;
+      }
+      TensorType type = graph_.value(feature).type;
+      type.dtype = DType::kF32;
+      const DType narrow = graph_.value(feature).type.dtype;
+      ValueId grad = graph_.add_input(head.name + ".dx", std::move(type));
+      grow();
+      const NodeId producer = graph_.value(feature).producer;
+      if (narrow != DType::kF32 && producer.valid()) {
+        XRUN_ASSIGN(std::vector<ValueId> cast,
+                    emit("cast", producer, {grad}, Attrs{{"to", std::string(name_of(narrow))}}));
+        grad = cast[0];
+      }
+      partial_of(feature).push_back({head.node, grad});
+    }
+    const NodeId loss = graph_.value(graph_.loss).producer;
+    if (loss.valid() && !gang_[static_cast<size_t>(loss.index)]) {
+      const ValueId rows = graph_.loss;
+      XRUN_ASSIGN(std::vector<ValueId> ones, emit("fill", loss, {rows}, Attrs{{"value", row_weight_}}));
+      partial_of(rows).push_back({loss, ones[0]});
+    }
+    return {};
+  }
+
+  Result<std::vector<ValueId>> emit(std::string_view op, NodeId forward, std::vector<ValueId> inputs, Attrs attrs) {
+    GradBuilder builder(graph_, registry_, forward, {}, {});
+    auto outputs = builder.emit(op, std::move(inputs), std::move(attrs));
+    grow();
+    return outputs;
+  }
+
+  Status visit(NodeId id) {
+    std::vector<ValueId> grads;
+    bool reached = false;
+    const std::vector<ValueId> outputs = graph_.node(id).outputs;
+    for (const ValueId output : outputs) {
+      XRUN_ASSIGN(ValueId grad, total(output, id));
+      grads.push_back(grad);
+      reached = reached || grad.valid();
+    }
+    const OpDef& op = *graph_.node(id).op;
+    if (!reached || op.grad == nullptr) {
+      return {};
+    }
+    std::vector<bool> wanted;
+    for (const ValueId input : graph_.node(id).inputs) {
+      wanted.push_back(wanted_[static_cast<size_t>(input.index)]);
+    }
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) {
+      return {};
+    }
+    GradBuilder builder(graph_, registry_, id, std::move(grads), wanted);
+    XRUN_TRY(op.grad(builder));
+    grow();
+    for (int i = 0; i < builder.input_count(); ++i) {
+      const ValueId grad = builder.grads()[static_cast<size_t>(i)];
+      if (wanted[static_cast<size_t>(i)] && grad.valid()) {
+        partial_of(builder.input(i)).push_back({id, grad});
+      }
+    }
+    return {};
+  }
+
+  // The sum of the gradients of a value, in consumer order; invalid when there are none.
+  Result<ValueId> total(ValueId value, NodeId producer) {
+    std::vector<Partial> partials = partials_[static_cast<size_t>(value.index)];
+    if (partials.empty()) {
+      return ValueId();
+    }
+    std::stable_sort(partials.begin(), partials.end(), [](const Partial& a, const Partial& b) { return a.from < b.from; });
+    ValueId sum = partials[0].grad;
+    for (size_t i = 1; i < partials.size(); ++i) {
+      XRUN_ASSIGN(std::vector<ValueId> out, emit("add", producer, {sum, partials[i].grad}, {}));
+      sum = out[0];
+    }
+    partials_[static_cast<size_t>(value.index)] = {{partials[0].from, sum}};
+    return sum;
+  }
+
+  struct Partial {
+    NodeId from;  // the consumer that the gradient comes from
+    ValueId grad;
+  };
+  std::vector<Partial>& partial_of(ValueId id) { return partials_[static_cast<size_t>(id.index)]; }
+  void grow() {
+    partials_.resize(graph_.values.size());
+    wanted_.resize(graph_.values.size(), false);
+  }
+
+  Graph graph_;
+  const OpRegistry& registry_;
+  double row_weight_;
+  size_t forward_count_;
+  std::vector<bool> wanted_;
+  std::vector<bool> gang_;
+  std::vector<std::vector<Partial>> partials_;
+};
+
+}  // namespace
+
+GradBuilder::GradBuilder(Graph& graph, const OpRegistry& registry, NodeId node, std::vector<ValueId> output_grads,
+                         std::vector<bool> wanted)
+    : graph_(graph),
+      registry_(registry),
+      node_(node),
+      output_grads_(std::move(output_grads)),
+      wanted_(std::move(wanted)),
+      grads_(graph.node(node).inputs.size()) {}
+
+Result<std::vector<ValueId>> GradBuilder::emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  const OpDef* def = registry_.find(op);
+  XRUN_CHECK(def != nullptr, "gradient of " + std::string(node().op->name) + " uses unknown operator " + std::string(op));
+  std::vector<TensorType> types;
+  for (const ValueId id : inputs) {
+    types.push_back(graph_.value(id).type);
+  }
+  XRUN_ASSIGN(OpShape shape, def->infer(types, attrs));
+  XRUN_CHECK(shape.params.empty(), "a backward operator owns no parameters: " + std::string(op));
+  const Node& forward = node();
+  const NodeId id = graph_.add_node({.op = def,
+                                     .inputs = std::move(inputs),
+                                     .attrs = std::move(attrs),
+                                     .path = forward.path,
+                                     .span = forward.span,
+                                     .expansion = forward.expansion,
+                                     .phase = Phase::kBackward,
+                                     .forward = node_},
+                                    shape.outputs);
+  return graph_.node(id).outputs;
+}
+
+void GradBuilder::set_grad(int input, ValueId grad) {
+  ValueId& slot = grads_[static_cast<size_t>(input)];
+  XRUN_CHECK(!slot.valid(), "two gradients for one input");
+  XRUN_CHECK(graph_.value(grad).type.dims == graph_.value(node().inputs[static_cast<size_t>(input)]).type.dims,
+             "the gradient of `" + std::string(node().op->name) + "` has another shape than its input");
+  slot = grad;
+}
+
+Result<Graph> differentiate(Graph graph, const OpRegistry& registry, const AutodiffOptions& options) {
+  return Differentiator(std::move(graph), registry, options.row_weight).run();
+}
+
+}  // namespace xrun

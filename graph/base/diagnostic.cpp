@@ -1,0 +1,257 @@
+// Rendering. A diagnostic shows the lines that its labels touch, primary file first; several labels of one line share one
+// underline row where their texts leave room, else they hang below one another, rightmost first.
+#include "graph/base/diagnostic.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace xrun {
+namespace {
+
+struct Mark {
+  int column = 1;  // from 1, code points
+  int width = 1;
+  bool primary = false;
+  std::string text;
+};
+
+struct Palette {
+  std::string error, warning, bold, blue, help, reset;
+};
+
+Palette palette(bool color) {
+  if (!color) {
+    return {};
+  }
+  return {"\033[1;31m", "\033[1;33m", "\033[1m", "\033[1;34m", "\033[1;36m", "\033[0m"};
+}
+
+// The rows under a source line.
+std::vector<std::string> underline(std::vector<Mark> marks) {
+  std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.column < b.column; });
+  std::string row;
+  for (const Mark& mark : marks) {
+    const auto end = static_cast<size_t>(mark.column - 1 + mark.width);
+    row.resize(std::max(row.size(), end), ' ');
+    std::fill(row.begin() + (mark.column - 1), row.begin() + static_cast<std::ptrdiff_t>(end), mark.primary ? '^' : '-');
+  }
+  std::vector<std::string> rows{row};
+  // The rightmost text stands beside the underline; the others hang below, rightmost first.
+  std::vector<Mark> hanging;
+  for (size_t i = 0; i < marks.size(); ++i) {
+    if (marks[i].text.empty()) {
+      continue;
+    }
+    if (i + 1 == marks.size()) {
+      rows[0] += " " + marks[i].text;
+    } else {
+      hanging.push_back(marks[i]);
+    }
+  }
+  if (hanging.empty()) {
+    return rows;
+  }
+  const auto bars = [&](size_t count) {
+    std::string bar;
+    for (size_t i = 0; i < count; ++i) {
+      bar.resize(static_cast<size_t>(hanging[i].column - 1), ' ');
+      bar += '|';
+    }
+    return bar;
+  };
+  rows.push_back(bars(hanging.size()));
+  for (size_t i = hanging.size(); i-- > 0;) {
+    std::string text = bars(i);
+    text.resize(static_cast<size_t>(hanging[i].column - 1), ' ');
+    rows.push_back(text + hanging[i].text);
+  }
+  return rows;
+}
+
+class Renderer {
+ public:
+  Renderer(const SourceMap& sources, const RenderOptions& options) : sources_(sources), paint_(palette(options.color)) {}
+
+  std::string run(const Diagnostic& d) {
+    const bool error = d.severity == Severity::kError;
+    out_ = (error ? paint_.error + "error" : paint_.warning + "warning") + (d.code.empty() ? "" : "[" + d.code + "]") +
+           paint_.reset + paint_.bold + ": " + d.message + paint_.reset + "\n";
+    gutter_ = gutter_width(d);
+    if (d.primary.span.valid()) {
+      snippet(d);
+    }
+    tail(d);
+    return std::move(out_);
+  }
+
+ private:
+  int gutter_width(const Diagnostic& d) const {
+    int last = 1;
+    const auto see = [&](const Span& span) {
+      if (span.valid() && span.file < sources_.size()) {
+        last = std::max(last, sources_.position(span.file, span.begin).line);
+      }
+    };
+    see(d.primary.span);
+    for (const Label& label : d.secondary) {
+      see(label.span);
+    }
+    for (const Fix& fix : d.fixes) {
+      for (const Edit& edit : fix.edits) {
+        see(edit.span);
+      }
+    }
+    return static_cast<int>(std::to_string(last).size());
+  }
+
+  std::string pad() const { return std::string(static_cast<size_t>(gutter_), ' '); }
+
+  void blank_row() { out_ += paint_.blue + pad() + " |" + paint_.reset + "\n"; }
+
+  void row(const std::string& number, char sign, std::string_view text) {
+    std::string left = number;
+    left.insert(0, static_cast<size_t>(gutter_) - left.size(), ' ');
+    std::string body(text);
+    while (!body.empty() && body.back() == ' ') {
+      body.pop_back();
+    }
+    out_ += paint_.blue + left + " " + sign + paint_.reset + (body.empty() ? "" : " " + body) + "\n";
+  }
+
+  Mark mark_of(const Label& label, bool primary) const {
+    const Position at = sources_.position(label.span.file, label.span.begin);
+    const std::string_view line = sources_.line(label.span.file, at.line);
+    std::string_view covered = sources_.text(label.span);
+    covered = covered.substr(0, covered.find('\n'));
+    const int room = std::max(1, count_code_points(line) - at.column + 1);
+    return {at.column, std::clamp(count_code_points(covered), 1, room), primary, label.text};
+  }
+
+  void snippet(const Diagnostic& d) {
+    // file -> line -> marks; the primary's file comes first.
+    std::map<int32_t, std::map<int, std::vector<Mark>>> files;
+    std::vector<int32_t> order{d.primary.span.file};
+    const auto add = [&](const Label& label, bool primary) {
+      if (!label.span.valid()) {
+        return;
+      }
+      if (std::find(order.begin(), order.end(), label.span.file) == order.end()) {
+        order.push_back(label.span.file);
+      }
+      const int line = sources_.position(label.span.file, label.span.begin).line;
+      files[label.span.file][line].push_back(mark_of(label, primary));
+    };
+    add(d.primary, true);
+    for (const Label& label : d.secondary) {
+      add(label, false);
+    }
+    for (const int32_t file : order) {
+      const bool first = file == order.front();
+      Span at = d.primary.span;
+      if (!first) {
+        at = std::find_if(d.secondary.begin(), d.secondary.end(), [&](const Label& l) { return l.span.file == file; })->span;
+      }
+      out_ += first ? pad() + paint_.blue + "--> " + paint_.reset : pad() + paint_.blue + "::: " + paint_.reset;
+      out_ += sources_.place(at) + "\n";
+      blank_row();
+      for (const auto& [line, marks] : files[file]) {
+        row(std::to_string(line), '|', sources_.line(file, line));
+        for (const std::string& text : underline(marks)) {
+          row("", '|', text);
+        }
+      }
+      blank_row();
+    }
+  }
+
+  void tail(const Diagnostic& d) {
+    for (const std::string& note : d.notes) {
+      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: " + note + "\n";
+    }
+    if (!d.expansion.empty()) {
+      std::string names;
+      std::string places;
+      for (const Expansion& step : d.expansion) {
+        names += (names.empty() ? "" : " > ") + step.name;
+      }
+      for (const Expansion& step : d.expansion) {
+        const std::string place = sources_.place(step.call);
+        if (!place.empty()) {
+          places += (places.empty() ? "" : ", ") + place;
+        }
+      }
+      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: expanding " + names + "\n";
+      if (!places.empty()) {
+        out_ += pad() + "         " + places + "\n";
+      }
+    }
+    for (const Fix& fix : d.fixes) {
+      out_ += paint_.help + "help" + paint_.reset + ": " + fix.title + "\n";
+      if (fix.edits.empty() && fix.lines.empty()) {
+        continue;
+      }
+      blank_row();
+      for (const std::string& line : fix.lines) {
+        row("", '|', line);
+      }
+      edited_lines(fix);
+    }
+  }
+
+  // Each line that the edits touch, as it will read.
+  void edited_lines(const Fix& fix) {
+    std::set<std::pair<int32_t, int>> lines;
+    for (const Edit& edit : fix.edits) {
+      lines.insert({edit.span.file, sources_.position(edit.span.file, edit.span.begin).line});
+    }
+    for (const auto& [file, number] : lines) {
+      std::string text(sources_.line(file, number));
+      const char* start = sources_.line(file, number).data();
+      const auto offset = static_cast<uint32_t>(start - sources_.text(file).data());
+      std::vector<Edit> edits = fix.edits;
+      std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.span.begin > b.span.begin; });
+      for (const Edit& edit : edits) {
+        if (edit.span.file == file && sources_.position(file, edit.span.begin).line == number) {
+          const uint32_t begin = edit.span.begin - offset;
+          const uint32_t end = std::min<uint32_t>(edit.span.end - offset, static_cast<uint32_t>(text.size()));
+          text.replace(begin, end - begin, edit.text);
+        }
+      }
+      row(std::to_string(number), '~', text);
+    }
+  }
+
+  const SourceMap& sources_;
+  Palette paint_;
+  int gutter_ = 1;
+  std::string out_;
+};
+
+}  // namespace
+
+void Diagnostics::add(Diagnostic diagnostic) {
+  // One cause, one error: a second diagnostic of the same code at the same place says nothing new.
+  const bool known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& d) {
+    return d.code == diagnostic.code && d.primary.span == diagnostic.primary.span && d.message == diagnostic.message;
+  });
+  if (known) {
+    return;
+  }
+  errors_ += diagnostic.severity == Severity::kError ? 1 : 0;
+  all_.push_back(std::move(diagnostic));
+}
+
+std::string render(const Diagnostic& diagnostic, const SourceMap& sources, const RenderOptions& options) {
+  return Renderer(sources, options).run(diagnostic);
+}
+
+std::string render(const Error& error, const SourceMap& sources, const RenderOptions& options) {
+  Diagnostic diagnostic{.code = error.code, .message = error.message, .primary = {error.span, ""}};
+  if (!error.help.empty()) {
+    diagnostic.fixes.push_back({.title = error.help});
+  }
+  return render(diagnostic, sources, options);
+}
+
+}  // namespace xrun

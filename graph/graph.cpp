@@ -1,0 +1,86 @@
+#include "graph/graph.h"
+
+namespace xrun {
+
+ValueId Graph::add_input(std::string name, TensorType type) {
+  const ValueId id(values.size());
+  values.push_back({.type = std::move(type), .name = name, .is_input = true});
+  inputs.push_back({std::move(name), id});
+  return id;
+}
+
+ValueId Graph::add_param(std::string name, TensorType type, Init init, bool trained, bool head, Span span) {
+  const ValueId id(values.size());
+  values.push_back({.type = std::move(type), .name = name, .param = ParamId(params.size())});
+  params.push_back(
+      {.name = std::move(name), .value = id, .init = init, .trained = trained, .head = head, .span = span});
+  return id;
+}
+
+NodeId Graph::add_node(Node node, const std::vector<TensorType>& outputs) {
+  const NodeId id(nodes.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId value(values.size());
+    values.push_back({.type = outputs[i], .name = node.path, .producer = id, .output = static_cast<int>(i)});
+    node.outputs.push_back(value);
+  }
+  nodes.push_back(std::move(node));
+  return id;
+}
+
+std::optional<ValueId> Graph::find_binding(std::string_view name) const {
+  for (const NamedValue& binding : bindings) {
+    if (binding.name == name) {
+      return binding.value;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ValueId> Graph::find_param(std::string_view name) const {
+  for (const Parameter& parameter : params) {
+    if (parameter.name == name) {
+      return parameter.value;
+    }
+  }
+  return std::nullopt;
+}
+
+int64_t Graph::parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter& parameter : params) {
+    count += parameter.trained ? value(parameter.value).type.row_elements() : 0;
+  }
+  return count;
+}
+
+Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
+                       Span span) {
+  std::vector<TensorType> types;
+  types.reserve(inputs.size());
+  for (const ValueId id : inputs) {
+    types.push_back(graph.value(id).type);
+  }
+  XRUN_ASSIGN(OpShape shape, op.infer(types, attrs));
+  Node node{.op = &op, .inputs = std::move(inputs), .attrs = std::move(attrs), .path = std::move(path), .span = span};
+  for (ParamDecl& param : shape.params) {
+    node.inputs.push_back(graph.add_param(node.path + "." + param.name, std::move(param.type), param.init, param.trained,
+                                          op.head != nullptr, span));
+  }
+  return graph.add_node(std::move(node), shape.outputs);
+}
+
+std::vector<std::vector<NodeId>> consumers_of(const Graph& graph) {
+  std::vector<std::vector<NodeId>> consumers(graph.values.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId input : graph.nodes[i].inputs) {
+      auto& list = consumers[static_cast<size_t>(input.index)];
+      if (list.empty() || list.back() != NodeId(i)) {
+        list.push_back(NodeId(i));
+      }
+    }
+  }
+  return consumers;
+}
+
+}  // namespace xrun
