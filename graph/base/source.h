@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,7 @@ struct Position {
   int column = 1;
 };
 
-// The files of one run, in the order in which they were read. Owns their text.
+// The files of one run, in the order in which they were read. Owns their text; views of it live as long as the map.
 class SourceMap {
  public:
   // Adds a file and gives its number. `path` is what the user typed, and what is printed.
@@ -52,7 +53,7 @@ class SourceMap {
     std::string text;
     std::vector<uint32_t> line_starts;
   };
-  std::vector<File> files_;
+  std::deque<File> files_;  // views of a text stay good when files are added
 };
 
 // Number of code points in UTF-8 text; a byte that is no lead byte of a sequence counts as a continuation.

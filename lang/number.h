@@ -1,0 +1,63 @@
+// Numbers as people write them: the exact value, the unit, and what the unit measures.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace xrun::lang {
+
+// Wide enough for every whole number that the lexer lets through; more is XG0109.
+__extension__ typedef __int128 Int128;
+
+// What a unit measures. Quantities of different dimensions never mix.
+enum class Dimension : uint8_t {
+  kPlain,    // no unit
+  kSize,     // bytes
+  kRate,     // bytes a second
+  kTime,     // seconds
+  kCompute,  // floating-point operations a second
+  kPower,    // watts
+  kClock,    // hertz
+  kSteps,    // spans of training, each of a dimension of its own
+  kEpochs,
+  kSamples,
+};
+
+// One row of the table of units. A value in this unit times scale / divisor is the value in the dimension's base unit
+// (bytes, bytes a second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
+struct UnitInfo {
+  std::string_view text;    // as written: "GiB", "Gbit/s", "epochs"
+  Dimension dimension = Dimension::kPlain;
+  int64_t scale = 1;
+  int64_t divisor = 1;
+  bool word = false;  // follows one space; the others touch the number
+};
+
+// All units; a Unit is an index of this table, 0 is "no unit".
+using Unit = uint8_t;
+inline constexpr Unit kNoUnit = 0;
+std::span<const UnitInfo> unit_table();
+const UnitInfo& info_of(Unit unit);
+std::optional<Unit> find_unit(std::string_view text);  // exact spelling; "epoch" and "epochs" are rows of their own
+std::string_view name_of(Dimension dimension);         // "a size", "a data rate", "a time", ...: completes "expects ..."
+
+// A literal. `16_384` and `1.5M` are whole, `0.5`, `5e-4`, `4.0` and `10%` are not.
+struct Number {
+  std::string_view text;  // of the file, without the unit: "25", "16_384", "0x4E00", "10%"
+  double value = 0;       // correctly rounded; a percent is its hundredth, a multiplier is included, the unit is not
+  Int128 whole = 0;       // the exact value where is_whole
+  bool is_whole = false;
+  bool is_hex = false;
+  bool is_percent = false;
+  Unit unit = kNoUnit;
+
+  Dimension dimension() const { return info_of(unit).dimension; }
+  // The value in the base unit of its dimension, rounded once: 25Gbit/s is 3.125e9.
+  double in_base() const;
+  // The same as a whole number where it is one: 16GiB is 17179869184; nothing for 3bit or 0.1s.
+  std::optional<Int128> whole_in_base() const;
+};
+
+}  // namespace xrun::lang
