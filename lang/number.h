@@ -28,7 +28,7 @@ enum class Dimension : uint8_t {
 // One row of the table of units. A value in this unit times scale / divisor is the value in the dimension's base unit
 // (bytes, bytes a second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
 struct UnitInfo {
-  std::string_view text;    // as written: "GiB", "Gbit/s", "epochs"
+  std::string_view text;  // as written: "GiB", "Gbit/s", "epochs"
   Dimension dimension = Dimension::kPlain;
   int64_t scale = 1;
   int64_t divisor = 1;
@@ -41,7 +41,7 @@ inline constexpr Unit kNoUnit = 0;
 std::span<const UnitInfo> unit_table();
 const UnitInfo& info_of(Unit unit);
 std::optional<Unit> find_unit(std::string_view text);  // exact spelling; "epoch" and "epochs" are rows of their own
-std::string_view name_of(Dimension dimension);         // "a size", "a data rate", "a time", ...: completes "expects ..."
+std::string_view name_of(Dimension dimension);  // "a size", "a data rate", "a time", ...: completes "expects ..."
 
 // A literal. `16_384` and `1.5M` are whole, `0.5`, `5e-4`, `4.0` and `10%` are not.
 struct Number {

@@ -43,11 +43,11 @@ struct Arg {
 
 // type = [ NAME [ "(" expr ")" ] ] dims | NAME [ "(" expr ")" ]: "f32[N, 3]", "[N, ..., D]", "index(C)[N]", "int".
 struct Type {
-  Name name;          // "f32", "index", "sharded", "int", or absent
-  ExprId argument;    // C of index(C)
+  Name name;        // "f32", "index", "sharded", "int", or absent
+  ExprId argument;  // C of index(C)
   bool has_dims = false;
-  Run<ExprId> dims;   // ExprKind::kEllipsis for "..."
-  Span span;          // not valid(): the type is absent
+  Run<ExprId> dims;  // ExprKind::kEllipsis for "..."
+  Span span;         // not valid(): the type is absent
 };
 
 // param = NAME [ ":" type ] [ "=" expr ].
@@ -59,10 +59,10 @@ struct Param {
 };
 
 enum class ExprKind : uint8_t {
-  kHole,      // a fault was reported here; whoever meets it stays silent
-  kNumber,    // number
-  kString,    // text
-  kBool,      // flag
+  kHole,    // a fault was reported here; whoever meets it stays silent
+  kNumber,  // number
+  kString,  // text
+  kBool,    // flag
   kAuto,
   kNone,
   kName,      // name
@@ -80,10 +80,23 @@ enum class ExprKind : uint8_t {
 };
 
 enum class Op : uint8_t {
-  kNeg, kNot,                                      // unary
-  kAdd, kSub, kMul, kDiv, kFloorDiv, kMod, kPow,   // arithmetic; / is exact, // rounds down
-  kEq, kNe, kLt, kLe, kGt, kGe,                    // comparisons do not chain
-  kAnd, kOr,
+  kNeg,
+  kNot,  // unary
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kFloorDiv,
+  kMod,
+  kPow,  // arithmetic; / is exact, // rounds down
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,  // comparisons do not chain
+  kAnd,
+  kOr,
 };
 std::string_view text_of(Op op);  // "//"
 
@@ -92,13 +105,13 @@ struct Stage;
 struct Expr {
   ExprKind kind = ExprKind::kHole;
   Op op = Op::kAdd;
-  bool flag = false;        // kBool
+  bool flag = false;  // kBool
   Span span;
   ExprId lhs;
   ExprId rhs;
-  ExprId condition;         // kIf
-  uint32_t literal = 0;     // index into numbers (kNumber) or strings (kString): use Ast::number, Ast::text
-  Name name;                // kName, kField; for kBinary, kRange and kUnary its span is the operator's
+  ExprId condition;      // kIf
+  uint32_t literal = 0;  // index into numbers (kNumber) or strings (kString): use Ast::number, Ast::text
+  Name name;             // kName, kField; for kBinary, kRange and kUnary its span is the operator's
   Run<ExprId> items;
   Run<Arg> args;
   Run<Stage> stages;
@@ -125,10 +138,10 @@ struct Stage {
   Span span;              // with the label
   Run<Name> path;         // kCall: NAME { "." NAME }
   Run<Arg> args;
-  ExprId value;           // kRepeat: the count; kIf: the condition
-  Name index;             // kRepeat: `i` of `repeat 12 as i { ... }`
+  ExprId value;  // kRepeat: the count; kIf: the condition
+  Name index;    // kRepeat: `i` of `repeat 12 as i { ... }`
   Run<Pipe> pipes;
-  Name label;             // `blocks` of `repeat ... { ... } as blocks`
+  Name label;  // `blocks` of `repeat ... { ... } as blocks`
 };
 
 enum class StmtKind : uint8_t {
@@ -181,41 +194,45 @@ enum class DeclKind : uint8_t {
   kOptimizer,  // optimizer name params body
   kBlock,      // block name params [ -> results ] body
   kModel,      // model name [ params ] body
-  kData, kTrain, kCluster, kSchedule, kRun,  // kind [ name ] [ extends base ] settings
-  kTest,       // test text body
-  kMoved,      // moved text -> to
+  kData,
+  kTrain,
+  kCluster,
+  kSchedule,
+  kRun,    // kind [ name ] [ extends base ] settings
+  kTest,   // test text body
+  kMoved,  // moved text -> to
 };
 std::string_view keyword_of(DeclKind kind);  // "train"
 
 struct Decl {
   DeclKind kind = DeclKind::kHole;
   bool has_params = false;
-  Span span;           // from the keyword to the end
+  Span span;  // from the keyword to the end
   Span keyword;
-  std::string doc;     // the lines of its ## comments, without the signs
+  std::string doc;  // the lines of its ## comments, without the signs
   Name name;
-  Name base;           // of `extends`
-  Name type_name;      // of an option
-  Run<Name> names;     // of `use`
+  Name base;        // of `extends`
+  Name type_name;   // of an option
+  Run<Name> names;  // of `use`
   Run<Param> params;
   Run<Type> results;
   Run<Stmt> body;
   Run<Setting> settings;
-  ExprId text;         // a kString: path of an import, title of a test, old name of `moved`
-  ExprId to;           // a kString: new name of `moved`
+  ExprId text;  // a kString: path of an import, title of a test, old name of `moved`
+  ExprId to;    // a kString: new name of `moved`
   ExprId value;
-  ExprId range;        // of an option, what follows `in`
+  ExprId range;  // of an option, what follows `in`
 };
 
 // The tree. `const` once parsed; spans returned here live as long as the Ast.
 class Ast {
  public:
   int32_t file = -1;
-  int edition = 0;           // of `xgraph 1`; 0 when the line is missing (reported)
-  std::string doc;           // the ## comments between `xgraph 1` and the first declaration that are set off by a blank line
-  std::vector<Decl> decls;   // in source order
-  Run<Param> params;         // of parse_params
-  ExprId value;              // of parse_value
+  int edition = 0;  // of `xgraph 1`; 0 when the line is missing (reported)
+  std::string doc;  // the ## comments between `xgraph 1` and the first declaration that are set off by a blank line
+  std::vector<Decl> decls;  // in source order
+  Run<Param> params;        // of parse_params
+  ExprId value;             // of parse_value
 
   const Expr& operator[](ExprId id) const { return exprs[id.index]; }
   std::span<const ExprId> operator[](Run<ExprId> run) const { return view(items, run); }
@@ -228,8 +245,8 @@ class Ast {
   std::span<const Stmt> operator[](Run<Stmt> run) const { return view(stmts, run); }
   std::span<const Setting> operator[](Run<Setting> run) const { return view(settings, run); }
 
-  const Number& number(ExprId id) const { return numbers[exprs[id.index].literal]; }       // of a kNumber
-  const std::string& text(ExprId id) const { return strings[exprs[id.index].literal]; }    // of a kString, decoded
+  const Number& number(ExprId id) const { return numbers[exprs[id.index].literal]; }     // of a kNumber
+  const std::string& text(ExprId id) const { return strings[exprs[id.index].literal]; }  // of a kString, decoded
 
   // The pools; the parser fills them, others read through the operators above.
   std::vector<Expr> exprs;
