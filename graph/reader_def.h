@@ -13,8 +13,14 @@
 
 namespace xrun {
 
-// A field that a source gives for each sample. Encoded pictures have `encoded` set and no shape of their own; an
-// unknown size (IDX headers are not read by `check`) is a dimension of 0.
+// Conventions of the signatures: `list` takes one value for a list of one (attributes always hold the list); `range` is
+// two whole numbers a..b; an argument whose default is `none` is absent from the attributes unless it is given.
+
+// A field that a source gives for each sample; types begin with the batch dimension, "u8[N, 1, 32, 32]". Encoded
+// pictures have `encoded` set and no shape of their own; an unknown size (IDX headers are not read by `check`) is a
+// dimension of 0. A label whose number of classes is found only by opening has classes = 0: it may stand for any
+// index(C), and its values are checked as they are read (XG0402). Floats and u8 of any width bind to a float input.
+// A binding that starts with a stage, `x = columns(0..64)`, is of the field `row`.
 struct Field {
   std::string name;
   TensorType type;
