@@ -61,8 +61,8 @@ Attrs::Attrs(std::initializer_list<std::pair<std::string, AttrValue>> values) {
 }
 
 void Attrs::set(std::string_view name, AttrValue value) {
-  const auto at =
-      std::lower_bound(values_.begin(), values_.end(), name, [](const auto& a, std::string_view b) { return a.first < b; });
+  const auto at = std::lower_bound(values_.begin(), values_.end(), name,
+                                   [](const auto& a, std::string_view b) { return a.first < b; });
   if (at != values_.end() && at->first == name) {
     at->second = std::move(value);
   } else {
@@ -71,8 +71,8 @@ void Attrs::set(std::string_view name, AttrValue value) {
 }
 
 const AttrValue* Attrs::find(std::string_view name) const {
-  const auto at =
-      std::lower_bound(values_.begin(), values_.end(), name, [](const auto& a, std::string_view b) { return a.first < b; });
+  const auto at = std::lower_bound(values_.begin(), values_.end(), name,
+                                   [](const auto& a, std::string_view b) { return a.first < b; });
   return at != values_.end() && at->first == name ? &at->second : nullptr;
 }
 

@@ -154,7 +154,8 @@ class Differentiator {
     if (partials.empty()) {
       return ValueId();
     }
-    std::stable_sort(partials.begin(), partials.end(), [](const Partial& a, const Partial& b) { return a.from < b.from; });
+    std::stable_sort(partials.begin(), partials.end(),
+                     [](const Partial& a, const Partial& b) { return a.from < b.from; });
     ValueId sum = partials[0].grad;
     for (size_t i = 1; i < partials.size(); ++i) {
       XRUN_ASSIGN(std::vector<ValueId> out, emit("add", producer, {sum, partials[i].grad}, {}));
@@ -196,7 +197,8 @@ GradBuilder::GradBuilder(Graph& graph, const OpRegistry& registry, NodeId node, 
 
 Result<std::vector<ValueId>> GradBuilder::emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
   const OpDef* def = registry_.find(op);
-  XRUN_CHECK(def != nullptr, "gradient of " + std::string(node().op->name) + " uses unknown operator " + std::string(op));
+  XRUN_CHECK(def != nullptr,
+             "gradient of " + std::string(node().op->name) + " uses unknown operator " + std::string(op));
   std::vector<TensorType> types;
   for (const ValueId id : inputs) {
     types.push_back(graph_.value(id).type);

@@ -17,12 +17,12 @@ ValueId Graph::add_param(std::string name, TensorType type, Init init, bool trai
   return id;
 }
 
-NodeId Graph::add_node(Node node, const std::vector<TensorType>& outputs) {
+NodeId Graph::add_node(Node node, const std::vector<TensorType>& types) {
   const NodeId id(nodes.size());
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const ValueId value(values.size());
-    values.push_back({.type = outputs[i], .name = node.path, .producer = id, .output = static_cast<int>(i)});
-    node.outputs.push_back(value);
+  for (size_t i = 0; i < types.size(); ++i) {
+    const ValueId made(values.size());
+    values.push_back({.type = types[i], .name = node.path, .producer = id, .output = static_cast<int>(i)});
+    node.outputs.push_back(made);
   }
   nodes.push_back(std::move(node));
   return id;
@@ -64,8 +64,8 @@ Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> input
   XRUN_ASSIGN(OpShape shape, op.infer(types, attrs));
   Node node{.op = &op, .inputs = std::move(inputs), .attrs = std::move(attrs), .path = std::move(path), .span = span};
   for (ParamDecl& param : shape.params) {
-    node.inputs.push_back(graph.add_param(node.path + "." + param.name, std::move(param.type), param.init, param.trained,
-                                          op.head != nullptr, span));
+    node.inputs.push_back(graph.add_param(node.path + "." + param.name, std::move(param.type), param.init,
+                                          param.trained, op.head != nullptr, span));
   }
   return graph.add_node(std::move(node), shape.outputs);
 }

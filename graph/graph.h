@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "graph/attr.h"
-#include "graph/base/id.h"
 #include "graph/base/diagnostic.h"
+#include "graph/base/id.h"
 #include "graph/base/source.h"
 #include "graph/op_def.h"
 #include "graph/specs.h"
@@ -71,12 +71,13 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // forward nodes first, then backward nodes, each group topological
   std::vector<Parameter> params;
-  std::vector<NamedValue> inputs;   // in order of declaration; labels after the model's inputs
-  std::vector<NamedValue> outputs;  // of inference
-  std::vector<NamedValue> bindings; // every name bound in the model: `shape(digits.logits)`, `train.loss`
+  std::vector<NamedValue> inputs;    // in order of declaration; labels after the model's inputs
+  std::vector<NamedValue> outputs;   // of inference
+  std::vector<NamedValue> bindings;  // every name bound in the model: `shape(digits.logits)`, `train.loss`
   std::vector<Head> heads;
-  ValueId loss;                          // none before training is attached
-  std::vector<ValueId> param_grads;      // after autodiff: one per param, none where not trained or not reached
+  std::vector<ValueId> metrics;      // values of train.metrics, then of train.eval; kept by passes
+  ValueId loss;                      // none before training is attached
+  std::vector<ValueId> param_grads;  // after autodiff: one per param, none where not trained or not reached
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id.index)]; }
   Value& value(ValueId id) { return values[static_cast<size_t>(id.index)]; }
@@ -87,7 +88,7 @@ struct Graph {
   ValueId add_input(std::string name, TensorType type);
   ValueId add_param(std::string name, TensorType type, Init init, bool trained, bool head, Span span);
   // Appends a node for `op`; output types from infer (which the caller has run) are given.
-  NodeId add_node(Node node, const std::vector<TensorType>& outputs);
+  NodeId add_node(Node node, const std::vector<TensorType>& types);
   std::optional<ValueId> find_binding(std::string_view name) const;
   std::optional<ValueId> find_param(std::string_view name) const;
 

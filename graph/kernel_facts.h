@@ -11,18 +11,18 @@ namespace xrun {
 
 // Facts of one node, for one call on one row block.
 struct KernelFact {
-  Bytes scratch = 0;                // per worker, during the call
-  std::vector<Bytes> prepared;      // per input: bytes of the prepared (reordered, rounded) weight; 0: used as it is
-  Seconds time = 0;                 // 0: unknown, use the analytic cost
+  Bytes scratch = 0;            // per worker, during the call
+  std::vector<Bytes> prepared;  // per input: bytes of the prepared (reordered, rounded) weight; 0: used as it is
+  Seconds time = 0;             // 0: unknown, use the analytic cost
 };
 
 struct KernelFacts {
-  std::string isa;     // "avx512_bf16"
+  std::string isa;  // "avx512_bf16"
   bool measured = false;
   std::vector<KernelFact> nodes;  // by NodeId
   // Head passes: seconds per (row · class · dim) multiply-add of each pass, and fixed scratch per worker.
   double head_seconds_per_mac = 0;
-  Flops flops_per_second_f32 = 1e11;   // of one core, for analytic cost
+  Flops flops_per_second_f32 = 1e11;  // of one core, for analytic cost
   Flops flops_per_second_bf16 = 2e11;
   double bytes_per_second = 1e10;
   std::string digest;  // of all the above but the times

@@ -14,8 +14,8 @@ OpRegistry::OpRegistry(std::vector<const OpDef*> ops) : ops_(std::move(ops)) {
 }
 
 const OpDef* OpRegistry::find(std::string_view name) const {
-  const auto at =
-      std::lower_bound(ops_.begin(), ops_.end(), name, [](const OpDef* op, std::string_view n) { return op->name < n; });
+  const auto at = std::lower_bound(ops_.begin(), ops_.end(), name,
+                                   [](const OpDef* op, std::string_view n) { return op->name < n; });
   return at != ops_.end() && (*at)->name == name ? *at : nullptr;
 }
 

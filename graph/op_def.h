@@ -1,5 +1,6 @@
 // OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers and differentiates,
-// `planner` reads cost and shard rule; kernels are in ops/. No switch over operator names outside ops/: add a field here.
+// `planner` reads cost and shard rule; kernels are in ops/. No switch over operator names outside ops/: add a field
+// here.
 #pragma once
 
 #include <span>
@@ -68,19 +69,21 @@ struct OpDef {
   std::string_view doc;        // one sentence
   std::string_view example;    // a pipeline stage, "conv(64, 3, stride=2)"
   Availability availability = Availability::kReady;
-  bool variadic = false;       // the first tensor parameter takes any number of tensors (concat)
-  int visible_outputs = 1;     // further outputs are for the gradient only (batch statistics)
+  bool variadic = false;    // the first tensor parameter takes any number of tensors (concat)
+  int visible_outputs = 1;  // further outputs are for the gradient only (batch statistics)
   RowProperty rows = RowProperty::kRowWise;
   PrecisionRule precision = PrecisionRule::kFollows;
-  bool random = false;         // draws numbers (dropout)
+  bool random = false;           // draws numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
-  bool folds_states = false;   // its G outputs are kept until the update, which folds them into its states (bn)
-  std::string_view absorbs;    // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
+  bool folds_states = false;     // its G outputs are kept until the update, which folds them into its states (bn)
+  std::string_view absorbs;      // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
 
   // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.
   // Errors carry XG03xx codes; the caller adds the span.
   Result<OpShape> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   OpCost (*cost)(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) = nullptr;
+  // True when the call gives back its first input unchanged: dropout(0), flatten of a matrix. Null: never.
+  bool (*is_identity)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
   // How dimensions split and combine (shard_rule.h): "nchw,ockl->nohw"; empty: stays whole but for the batch.

@@ -29,10 +29,10 @@ struct CurvePiece {
   Kind kind = kConstant;
   double from = 0;
   double to = 0;
-  double steps = 0;             // span in steps; may be fractional where epochs are
-  double power = 1;             // kPoly
-  std::vector<double> at;       // kSteps: in steps
-  double by = 0.1;              // kSteps
+  double steps = 0;        // span in steps; may be fractional where epochs are
+  double power = 1;        // kPoly
+  std::vector<double> at;  // kSteps: in steps
+  double by = 0.1;         // kSteps
 };
 
 struct Curve {

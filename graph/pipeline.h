@@ -7,11 +7,12 @@
 namespace xrun {
 
 struct PipelineOptions {
-  bool training = true;        // false: inference only, no backward part
-  bool native_bf16 = true;     // false: operands are rounded to bf16 and computed in f32
+  bool training = true;  // false: inference only, no loss and no backward part
 };
 
-// simplify -> cse -> dce -> mixed_precision -> fuse_elementwise -> differentiate -> dce -> verify.
+// simplify -> cse -> dce -> mixed_precision -> fuse_elementwise -> differentiate -> dce -> verify. Metric values of
+// `train.metrics` and `train.eval` and the loss are kept up to date.
+// Errors: those of infer and of differentiate.
 Result<Module> prepare(Module module, const OpRegistry& registry, const PipelineOptions& options);
 
 }  // namespace xrun

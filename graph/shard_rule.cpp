@@ -34,7 +34,8 @@ Result<std::string> expand(const std::string& operand, int rank) {
     }
   }
   if (static_cast<int>(out.size()) != rank) {
-    return Error{ErrorKind::kContent, "", "shard rule `" + operand + "` does not fit an operand of rank " + std::to_string(rank), ""};
+    return Error{ErrorKind::kContent, "",
+                 "shard rule `" + operand + "` does not fit an operand of rank " + std::to_string(rank), ""};
   }
   return out;
 }
@@ -42,8 +43,9 @@ Result<std::string> expand(const std::string& operand, int rank) {
 Result<std::vector<std::string>> expand_all(std::string_view text, const std::vector<int>& ranks) {
   const std::vector<std::string> operands = split(text);
   if (operands.size() != ranks.size()) {
-    return Error{ErrorKind::kContent, "", "a shard rule has " + std::to_string(operands.size()) + " operands for " +
-                                              std::to_string(ranks.size()), ""};
+    return Error{
+        ErrorKind::kContent, "",
+        "a shard rule has " + std::to_string(operands.size()) + " operands for " + std::to_string(ranks.size()), ""};
   }
   std::vector<std::string> out;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -70,9 +72,11 @@ Result<ShardRule> parse_shard_rule(std::string_view text, const std::vector<int>
   };
   for (const std::string& operand : rule.inputs) {
     for (const char letter : operand) {
-      const bool known = std::any_of(rule.factors.begin(), rule.factors.end(), [&](const Factor& f) { return f.letter == letter; });
+      const bool known =
+          std::any_of(rule.factors.begin(), rule.factors.end(), [&](const Factor& f) { return f.letter == letter; });
       if (letter != '_' && !known) {
-        rule.factors.push_back({letter, mentions(rule.outputs, letter) ? FactorKind::kPassThrough : FactorKind::kReduce});
+        rule.factors.push_back(
+            {letter, mentions(rule.outputs, letter) ? FactorKind::kPassThrough : FactorKind::kReduce});
       }
     }
   }

@@ -21,9 +21,9 @@ struct Factor {
 };
 
 struct ShardRule {
-  std::vector<std::string> inputs;   // one string of letters an operand
+  std::vector<std::string> inputs;  // one string of letters an operand
   std::vector<std::string> outputs;
-  std::vector<Factor> factors;       // in order of first appearance
+  std::vector<Factor> factors;  // in order of first appearance
 };
 
 // Parses a rule for operands of the given ranks; `*` is written out with capital letters.

@@ -148,9 +148,9 @@ struct RecomputeHint {
 
 struct ShardHint {
   std::string head;
-  int64_t shards = 0;          // K shards, shard r on device r mod devices; 0: all devices
-  std::string granularity;     // auto micro_batch step
-  int64_t chunks = 0;          // class blocks a tile; 0: auto
+  int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: all devices
+  std::string granularity;  // auto micro_batch step
+  int64_t chunks = 0;       // class blocks a tile; 0: auto
   Span span;
 };
 

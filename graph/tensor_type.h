@@ -18,8 +18,9 @@ std::string_view name_of(DType dtype);  // "bf16"
 std::optional<DType> parse_dtype(std::string_view name);
 
 // The first dimension of a tensor may be one of these instead of a number.
-inline constexpr int64_t kBatch = -1;     // N: one entry per sample
-inline constexpr int64_t kPerBlock = -2;  // one entry per row block of the batch (statistics of batch norm); printed "G"
+inline constexpr int64_t kBatch = -1;  // N: one entry per sample
+inline constexpr int64_t kPerBlock =
+    -2;  // one entry per row block of the batch (statistics of batch norm); printed "G"
 
 // Images [N, C, H, W] are kept channels-last in memory (NHWC); every other tensor is row-major as written. A kernel
 // that turns one into the other (flatten, reshape) does the transposition.

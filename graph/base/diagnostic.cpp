@@ -1,5 +1,5 @@
-// Rendering. A diagnostic shows the lines that its labels touch, primary file first; several labels of one line share one
-// underline row where their texts leave room, else they hang below one another, rightmost first.
+// Rendering. A diagnostic shows the lines that its labels touch, primary file first; several labels of one line share
+// one underline row where their texts leave room, else they hang below one another, rightmost first.
 #include "graph/base/diagnostic.h"
 
 #include <algorithm>
@@ -34,7 +34,8 @@ std::vector<std::string> underline(std::vector<Mark> marks) {
   for (const Mark& mark : marks) {
     const auto end = static_cast<size_t>(mark.column - 1 + mark.width);
     row.resize(std::max(row.size(), end), ' ');
-    std::fill(row.begin() + (mark.column - 1), row.begin() + static_cast<std::ptrdiff_t>(end), mark.primary ? '^' : '-');
+    std::fill(row.begin() + (mark.column - 1), row.begin() + static_cast<std::ptrdiff_t>(end),
+              mark.primary ? '^' : '-');
   }
   std::vector<std::string> rows{row};
   // The rightmost text stands beside the underline; the others hang below, rightmost first.
@@ -71,7 +72,8 @@ std::vector<std::string> underline(std::vector<Mark> marks) {
 
 class Renderer {
  public:
-  Renderer(const SourceMap& sources, const RenderOptions& options) : sources_(sources), paint_(palette(options.color)) {}
+  Renderer(const SourceMap& sources, const RenderOptions& options)
+      : sources_(sources), paint_(palette(options.color)) {}
 
   std::string run(const Diagnostic& d) {
     const bool error = d.severity == Severity::kError;
@@ -150,7 +152,9 @@ class Renderer {
       const bool first = file == order.front();
       Span at = d.primary.span;
       if (!first) {
-        at = std::find_if(d.secondary.begin(), d.secondary.end(), [&](const Label& l) { return l.span.file == file; })->span;
+        at = std::find_if(d.secondary.begin(), d.secondary.end(), [&](const Label& l) {
+               return l.span.file == file;
+             })->span;
       }
       out_ += first ? pad() + paint_.blue + "--> " + paint_.reset : pad() + paint_.blue + "::: " + paint_.reset;
       out_ += sources_.place(at) + "\n";

@@ -62,7 +62,8 @@ float RandomStream::normal(uint64_t element) const {
 uint64_t RandomStream::below(uint64_t element, uint64_t n) const {
   const auto draws = block(element);
   const uint64_t bits = uint64_t{draws[1]} << 32 | draws[0];
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(bits) * n >> 64);
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>(static_cast<Wide>(bits) * n >> 64);
 }
 
 Permutation::Permutation(uint64_t n, uint64_t seed, uint64_t stream)

@@ -14,12 +14,12 @@ namespace xrun {
 
 // Decides the exit code (CLI 3): who has to do something about it.
 enum class ErrorKind {
-  kContent,       // 1: a named input is missing or its content is wrong
-  kUsage,         // 2: wrong use of the command
-  kInfeasible,    // 3: no plan fits
-  kWorld,         // 4: permission, I/O, disk, memory, device, missing system package
-  kNonFinite,     // 5: training failed
-  kInterrupted,   // 75: stopped early with a checkpoint
+  kContent,      // 1: a named input is missing or its content is wrong
+  kUsage,        // 2: wrong use of the command
+  kInfeasible,   // 3: no plan fits
+  kWorld,        // 4: permission, I/O, disk, memory, device, missing system package
+  kNonFinite,    // 5: training failed
+  kInterrupted,  // 75: stopped early with a checkpoint
 };
 
 struct Error {
@@ -35,22 +35,37 @@ int exit_code(ErrorKind kind);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}        // NOLINT: implicit by intent
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}    // NOLINT
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by intent
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  T& value() & { XRUN_CHECK(ok(), "value() of a failed Result: " + std::get<1>(state_).message); return std::get<0>(state_); }
-  const T& value() const& { XRUN_CHECK(ok(), "value() of a failed Result: " + std::get<1>(state_).message); return std::get<0>(state_); }
-  T&& value() && { XRUN_CHECK(ok(), "value() of a failed Result: " + std::get<1>(state_).message); return std::get<0>(std::move(state_)); }
+  T& value() & {
+    XRUN_CHECK(ok(), "value() of a failed Result: " + std::get<1>(state_).message);
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    XRUN_CHECK(ok(), "value() of a failed Result: " + std::get<1>(state_).message);
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    XRUN_CHECK(ok(), "value() of a failed Result: " + std::get<1>(state_).message);
+    return std::get<0>(std::move(state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  const Error& error() const& { XRUN_CHECK(!ok(), "error() of a good Result"); return std::get<1>(state_); }
-  Error&& error() && { XRUN_CHECK(!ok(), "error() of a good Result"); return std::get<1>(std::move(state_)); }
+  const Error& error() const& {
+    XRUN_CHECK(!ok(), "error() of a good Result");
+    return std::get<1>(state_);
+  }
+  Error&& error() && {
+    XRUN_CHECK(!ok(), "error() of a good Result");
+    return std::get<1>(std::move(state_));
+  }
 
  private:
   std::variant<T, Error> state_;
@@ -64,8 +79,14 @@ class [[nodiscard]] Result<void> {
 
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }
-  const Error& error() const& { XRUN_CHECK(!ok(), "error() of a good Status"); return *error_; }
-  Error&& error() && { XRUN_CHECK(!ok(), "error() of a good Status"); return *std::move(error_); }
+  const Error& error() const& {
+    XRUN_CHECK(!ok(), "error() of a good Status");
+    return *error_;
+  }
+  Error&& error() && {
+    XRUN_CHECK(!ok(), "error() of a good Status");
+    return *std::move(error_);
+  }
 
  private:
   std::optional<Error> error_;
@@ -76,11 +97,11 @@ using Status = Result<void>;
 }  // namespace xrun
 
 // Leaves the function with the error of a failed Status or Result.
-#define XRUN_TRY(...)                                  \
-  do {                                                 \
+#define XRUN_TRY(...)                                          \
+  do {                                                         \
     if (auto xrun_status = (__VA_ARGS__); !xrun_status.ok()) { \
-      return std::move(xrun_status).error();           \
-    }                                                  \
+      return std::move(xrun_status).error();                   \
+    }                                                          \
   } while (false)
 
 #define XRUN_CONCAT_INNER(a, b) a##b

@@ -18,9 +18,9 @@ inline constexpr Bytes kGiB = 1024 * kMiB;
 inline constexpr Bytes kAlignment = 64;
 constexpr Bytes align_up(Bytes bytes, Bytes to = kAlignment) { return (bytes + to - 1) / to * to; }
 
-std::string format_bytes(Bytes bytes);        // "8.5 GiB", "93.7 MiB", "512 B"
-std::string format_seconds(Seconds seconds);  // "63.4 ms", "1 min 20 s", "26 min 43 s"
-std::string format_count(int64_t count);      // "24 557 632": groups of three
+std::string format_bytes(Bytes bytes);               // "8.5 GiB", "93.7 MiB", "512 B"
+std::string format_seconds(Seconds seconds);         // "63.4 ms", "1 min 20 s", "26 min 43 s"
+std::string format_count(int64_t count);             // "24 557 632": groups of three
 std::string format_with_underscores(int64_t count);  // "24_557_632": as the language writes it
 
 }  // namespace xrun

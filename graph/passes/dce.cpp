@@ -1,0 +1,47 @@
+#include "graph/passes/dce.h"
+
+#include "graph/passes/rewrite.h"
+
+namespace xrun {
+
+Result<Graph> eliminate_dead_code(Graph graph) {
+  std::vector<bool> live(graph.values.size(), false);
+  const auto mark = [&](ValueId id) {
+    if (id.valid()) {
+      live[static_cast<size_t>(id.index)] = true;
+    }
+  };
+  mark(graph.loss);
+  for (const NamedValue& output : graph.outputs) {
+    mark(output.value);
+  }
+  for (const ValueId metric : graph.metrics) {
+    mark(metric);
+  }
+  for (const ValueId grad : graph.param_grads) {
+    mark(grad);
+  }
+  for (const Head& head : graph.heads) {
+    mark(graph.node(head.node).outputs[0]);
+  }
+  std::vector<bool> keep(graph.nodes.size(), false);
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    for (const ValueId output : graph.nodes[i].outputs) {
+      keep[i] = keep[i] || live[static_cast<size_t>(output.index)];
+    }
+    if (keep[i]) {
+      for (const ValueId input : graph.nodes[i].inputs) {
+        mark(input);
+      }
+    }
+  }
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (keep[i]) {
+      rewriter.copy(NodeId(i));
+    }
+  }
+  return std::move(rewriter).finish();
+}
+
+}  // namespace xrun

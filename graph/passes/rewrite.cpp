@@ -1,0 +1,88 @@
+#include "graph/passes/rewrite.h"
+
+namespace xrun {
+
+Rewriter::Rewriter(const Graph& old) : old_(old), values_(old.values.size()), nodes_(old.nodes.size()) {
+  // Value ids of inputs and parameters keep their relative order, so a graph without changes prints as before.
+  for (size_t i = 0; i < old.values.size(); ++i) {
+    const Value& value = old.values[i];
+    if (!value.producer.valid()) {
+      const ValueId made(result_.values.size());
+      result_.values.push_back(value);
+      values_[i] = made;
+    }
+  }
+  result_.params = old.params;
+  for (Parameter& parameter : result_.params) {
+    parameter.value = map(parameter.value);
+  }
+  result_.inputs = old.inputs;
+  for (NamedValue& input : result_.inputs) {
+    input.value = map(input.value);
+  }
+}
+
+ValueId Rewriter::map(ValueId id) const {
+  if (!id.valid()) {
+    return id;
+  }
+  const ValueId mapped = values_[static_cast<size_t>(id.index)];
+  XRUN_CHECK(mapped.valid(), "a pass dropped a value that is still read");
+  return mapped;
+}
+
+NodeId Rewriter::copy(NodeId id) {
+  std::vector<ValueId> inputs;
+  for (const ValueId input : old_.node(id).inputs) {
+    inputs.push_back(map(input));
+  }
+  return copy(id, std::move(inputs), old_.node(id).attrs);
+}
+
+NodeId Rewriter::copy(NodeId id, std::vector<ValueId> new_inputs, Attrs attrs) {
+  Node node = old_.node(id);
+  const std::vector<ValueId> old_outputs = std::move(node.outputs);
+  node.outputs.clear();
+  node.inputs = std::move(new_inputs);
+  node.attrs = std::move(attrs);
+  if (node.forward.valid()) {
+    node.forward = nodes_[static_cast<size_t>(node.forward.index)];
+  }
+  std::vector<TensorType> types;
+  for (const ValueId output : old_outputs) {
+    types.push_back(old_.value(output).type);
+  }
+  const NodeId made = result_.add_node(std::move(node), types);
+  for (size_t i = 0; i < old_outputs.size(); ++i) {
+    values_[static_cast<size_t>(old_outputs[i].index)] = result_.node(made).outputs[i];
+  }
+  nodes_[static_cast<size_t>(id.index)] = made;
+  return made;
+}
+
+Graph Rewriter::finish() && {
+  for (const NamedValue& output : old_.outputs) {
+    result_.outputs.push_back({output.name, map(output.value)});
+  }
+  for (const NamedValue& binding : old_.bindings) {
+    if (has(binding.value)) {
+      result_.bindings.push_back({binding.name, map(binding.value)});
+    }
+  }
+  for (const Head& head : old_.heads) {
+    const NodeId node = nodes_[static_cast<size_t>(head.node.index)];
+    if (node.valid()) {
+      result_.heads.push_back({head.name, node, head.span});
+    }
+  }
+  for (const ValueId metric : old_.metrics) {
+    result_.metrics.push_back(map(metric));
+  }
+  result_.loss = map(old_.loss);
+  for (const ValueId grad : old_.param_grads) {
+    result_.param_grads.push_back(map(grad));
+  }
+  return std::move(result_);
+}
+
+}  // namespace xrun

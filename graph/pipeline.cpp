@@ -1,0 +1,58 @@
+#include "graph/pipeline.h"
+
+#include "graph/autodiff.h"
+#include "graph/passes/cse.h"
+#include "graph/passes/dce.h"
+#include "graph/passes/fuse_elementwise.h"
+#include "graph/passes/mixed_precision.h"
+#include "graph/passes/simplify.h"
+#include "graph/verify.h"
+
+namespace xrun {
+namespace {
+
+// Passes see one graph; what the specs hold of it rides along as `loss` and `metrics`.
+void attach_values(Module& module, bool training) {
+  Graph& graph = module.graph;
+  graph.metrics.clear();
+  for (const auto* list : {&module.train.metrics, &module.train.eval}) {
+    for (const MetricSpec& metric : *list) {
+      graph.metrics.push_back(metric.value);
+    }
+  }
+  graph.loss = training ? module.train.loss : ValueId();
+}
+
+void detach_values(Module& module) {
+  size_t at = 0;
+  for (auto* list : {&module.train.metrics, &module.train.eval}) {
+    for (MetricSpec& metric : *list) {
+      metric.value = module.graph.metrics[at++];
+    }
+  }
+  module.train.loss = module.graph.loss;
+}
+
+}  // namespace
+
+Result<Module> prepare(Module module, const OpRegistry& registry, const PipelineOptions& options) {
+  attach_values(module, options.training);
+  XRUN_ASSIGN(Graph graph, simplify(std::move(module.graph)));
+  XRUN_ASSIGN(graph, eliminate_common_subexpressions(std::move(graph)));
+  XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));
+  if (module.train.precision == PrecisionMode::kMixedBf16) {
+    XRUN_ASSIGN(graph, mix_precision(std::move(graph), registry, DType::kBF16));
+  }
+  XRUN_ASSIGN(graph, fuse_elementwise(std::move(graph)));
+  if (options.training) {
+    const double weight = module.train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(module.train.batch);
+    XRUN_ASSIGN(graph, differentiate(std::move(graph), registry, {.row_weight = weight}));
+    XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));
+  }
+  XRUN_TRY(verify(graph));
+  module.graph = std::move(graph);
+  detach_values(module);
+  return module;
+}
+
+}  // namespace xrun
