@@ -1,0 +1,59 @@
+# The commands of the project; README.md says which to start with. Everything is built below build/.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+
+JOBS ?= $(shell nproc)
+XRUN := build/release/xrun
+
+.PHONY: deps deps-dev build test test-plans test-asan test-tsan fuzz bench demo glyphs fmt clean
+
+deps:
+	@scripts/install_packages.sh packages.txt
+
+deps-dev: deps
+	@scripts/install_packages.sh packages-dev.txt
+
+build: deps
+	@cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log; rm -f build-configure.log; exit 1; }
+	@rm -f build-configure.log
+	@cmake --build --preset release -j $(JOBS)
+
+test: build
+	@ctest --test-dir build/release --output-on-failure --timeout 900
+
+# The full product of plans of the determinism test (docs/determinism.md); long.
+test-plans: build
+	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*'
+
+test-asan: deps
+	@cmake --preset asan && cmake --build --preset asan -j $(JOBS)
+	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers.supp \
+	  ctest --test-dir build/asan --output-on-failure --timeout 3600
+
+test-tsan: deps
+	@cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers.supp:halt_on_error=1 \
+	  ctest --test-dir build/tsan --output-on-failure --timeout 3600
+
+# FUZZ_RUNS=10000000 make fuzz
+FUZZ_RUNS ?= 1000000
+fuzz: deps-dev
+	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
+	@mkdir -p build/fuzz/corpus && build/fuzz/xrun_check_fuzz -max_len=4096 -runs=$(FUZZ_RUNS) -dict=tests/fuzz/check.dict \
+	  build/fuzz/corpus tests/fuzz/corpus/check
+
+bench: build
+	@scripts/bench.sh
+
+demo: build
+	@scripts/demo.sh
+
+glyphs: build
+	@scripts/glyphs.sh
+
+fmt: deps-dev
+	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i
+
+clean:
+	@rm -rf build
