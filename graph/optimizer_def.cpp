@@ -1,0 +1,95 @@
+#include "graph/optimizer_def.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+namespace xrun {
+namespace {
+
+std::vector<std::string> adam_states(const Attrs&) { return {"m", "v"}; }
+std::vector<std::string> velocity(const Attrs&) { return {"velocity"}; }
+std::vector<std::string> velocity_if_any(const Attrs& arguments) {
+  return arguments.real("momentum", 0) != 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>{};
+}
+
+constexpr std::array<OptimizerDef, 5> kOptimizers{{
+    {.name = "adam",
+     .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0)",
+     .doc = "moving means of the gradient and of its square; decay is added to the gradient",
+     .availability = Availability::kNotYet,
+     .states = adam_states},
+    {.name = "adamw",
+     .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01)",
+     .doc = "adam with weight decay apart from the gradient",
+     .states = adam_states},
+    {.name = "lamb",
+     .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-6, weight_decay: float = 0.01)",
+     .doc = "adamw whose step has the norm of the weight, tensor by tensor",
+     .availability = Availability::kNotYet,
+     .states = adam_states},
+    {.name = "lars",
+     .signature = "(momentum: float = 0.9, weight_decay: float = 1e-4, trust: float = 0.001)",
+     .doc = "sgd whose rate follows the ratio of the norms of weight and gradient, tensor by tensor",
+     .availability = Availability::kNotYet,
+     .states = velocity},
+    {.name = "sgd",
+     .signature = "(momentum: float = 0, weight_decay: float = 0, nesterov: bool = false)",
+     .doc = "steepest descent, with momentum if asked",
+     .states = velocity_if_any},
+}};
+
+// The value of a piece at `t` steps after its start.
+double value_of(const CurvePiece& piece, double t) {
+  const double share = piece.steps > 0 ? std::fmin(std::fmax(t / piece.steps, 0.0), 1.0) : 1.0;
+  switch (piece.kind) {
+    case CurvePiece::kConstant:
+      return piece.from;
+    case CurvePiece::kWarmup:
+      return piece.from + (piece.to - piece.from) * share;
+    case CurvePiece::kCosine:
+      return piece.to + (piece.from - piece.to) * 0.5 * (1 + std::cos(std::numbers::pi * share));
+    case CurvePiece::kPoly:
+      return piece.to + (piece.from - piece.to) * std::pow(1 - share, piece.power);
+    case CurvePiece::kSteps: {
+      double value = piece.from;
+      for (const double at : piece.at) {
+        value *= t >= at ? piece.by : 1.0;
+      }
+      return value;
+    }
+  }
+  return piece.to;
+}
+
+}  // namespace
+
+const OptimizerDef* find_optimizer(std::string_view name) {
+  for (const OptimizerDef& def : kOptimizers) {
+    if (def.name == name) {
+      return &def;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<const OptimizerDef*> all_optimizers() {
+  std::vector<const OptimizerDef*> all;
+  for (const OptimizerDef& def : kOptimizers) {
+    all.push_back(&def);
+  }
+  return all;
+}
+
+double Curve::at(int64_t step) const {
+  auto t = static_cast<double>(step);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (t < pieces[i].steps || i + 1 == pieces.size()) {
+      return value_of(pieces[i], t);
+    }
+    t -= pieces[i].steps;
+  }
+  return 0;
+}
+
+}  // namespace xrun

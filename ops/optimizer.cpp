@@ -1,0 +1,65 @@
+#include "ops/optimizer.h"
+
+#include <cmath>
+
+namespace xrun::ops {
+namespace {
+
+struct UpdateBody {
+  XRUN_INLINE static void run(const OptimizerForm* form, const UpdateScalars* scalars, float* w, const float* g,
+                              float* s0, float* s1, int64_t n) {
+    update_range(*form, *scalars, w, g, s0, s1, n);
+  }
+};
+
+}  // namespace
+
+Result<OptimizerForm> optimizer_form(const CallSpec& spec) {
+  OptimizerForm form;
+  form.weight_decay = spec.args.real("weight_decay", 0);
+  if (spec.name == "sgd") {
+    form.kind = OptimizerKind::kSgd;
+    form.momentum = spec.args.real("momentum", 0);
+    form.nesterov = spec.args.flag("nesterov", false);
+    form.states = form.momentum != 0 ? 1 : 0;
+    return form;
+  }
+  if (spec.name == "adamw") {
+    form.kind = OptimizerKind::kAdamw;
+    form.beta1 = spec.args.real("beta1", 0.9);
+    form.beta2 = spec.args.real("beta2", 0.999);
+    form.eps = spec.args.real("eps", 1e-8);
+    form.weight_decay = spec.args.real("weight_decay", 0.01);
+    form.states = 2;
+    return form;
+  }
+  return Error{ErrorKind::kContent, "XG0508", "the optimizer `" + spec.name + "` cannot update weights yet",
+               "use `sgd` or `adamw`", spec.span};
+}
+
+UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
+                             double grad_scale) {
+  UpdateScalars u;
+  u.rate = static_cast<float>(rate);
+  u.decay = decays ? static_cast<float>(decay) : 0.0F;
+  u.momentum = static_cast<float>(form.momentum);
+  u.grad_scale = static_cast<float>(grad_scale);
+  if (form.kind == OptimizerKind::kAdamw) {
+    const auto t = static_cast<double>(step + 1);
+    u.keep1 = static_cast<float>(form.beta1);
+    u.take1 = static_cast<float>(1 - form.beta1);
+    u.keep2 = static_cast<float>(form.beta2);
+    u.take2 = static_cast<float>(1 - form.beta2);
+    u.correct1 = static_cast<float>(1 / (1 - std::pow(form.beta1, t)));
+    u.correct2 = static_cast<float>(1 / (1 - std::pow(form.beta2, t)));
+    u.eps = static_cast<float>(form.eps);
+  }
+  return u;
+}
+
+void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
+            float* s1, int64_t n) {
+  run_for<UpdateBody>(isa, &form, &scalars, w, g, s0, s1, n);
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,131 @@
+// Update rules over flat ranges of f32 weights: the formulas of the optimizers (graph/optimizer_def.h). Every element
+// is updated by itself, so a range may be cut anywhere (DETERMINISM 2, 8).
+#pragma once
+
+#include <cstdint>
+
+#include "graph/attr.h"
+#include "graph/base/result.h"
+#include "graph/specs.h"
+#include "ops/isa.h"
+#include "ops/simd.h"
+
+namespace xrun::ops {
+
+enum class OptimizerKind { kSgd, kAdamw };
+
+// An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight, zero at first:
+//   sgd    s0: velocity (only with momentum)
+//   adamw  s0: m, s1: v
+struct OptimizerForm {
+  OptimizerKind kind = OptimizerKind::kSgd;
+  double momentum = 0;
+  bool nesterov = false;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  int states = 0;
+};
+
+// The form of `optimizer = name(arguments)`. Errors: an optimizer that has no update yet.
+Result<OptimizerForm> optimizer_form(const CallSpec& spec);
+
+// What one step and one tensor have in common, from f64 (DETERMINISM 15).
+struct UpdateScalars {
+  float rate = 0;
+  float decay = 0;  // 0 where the tensor does not decay
+  float momentum = 0;
+  float keep1 = 0;  // beta1
+  float take1 = 0;  // 1 - beta1
+  float keep2 = 0;
+  float take2 = 0;
+  float correct1 = 1;  // 1 / (1 - beta1^t)
+  float correct2 = 1;  // 1 / (1 - beta2^t)
+  float eps = 0;
+  float grad_scale = 1;  // clipping: what each gradient is multiplied by first
+};
+
+// `step` counts from 0; `rate` is the curve's times the group's factor. `decays` is false for tensors of one dimension;
+// `decay` replaces the optimizer's own when a group gives one (pass form.weight_decay otherwise).
+UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
+                             double grad_scale = 1);
+
+// One group of sixteen lanes. sgd: g += decay·w; v = momentum·v + g; w -= rate·(nesterov ? g + momentum·v : v).
+// adamw (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", ICLR 2019):
+// m, v as in Adam; w -= rate·(m̂ / (sqrt(v̂) + eps) + decay·w).
+struct SgdRule {
+  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16&, F16&) {
+    g = g * u.grad_scale + w * u.decay;
+    return w - g * u.rate;
+  }
+};
+
+struct MomentumRule {
+  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16&) {
+    g = g * u.grad_scale + w * u.decay;
+    velocity = velocity * u.momentum + g;
+    return w - velocity * u.rate;
+  }
+};
+
+struct NesterovRule {
+  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16&) {
+    g = g * u.grad_scale + w * u.decay;
+    velocity = velocity * u.momentum + g;
+    return w - (g + velocity * u.momentum) * u.rate;
+  }
+};
+
+struct AdamwRule {
+  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
+    g = g * u.grad_scale;
+    m = m * u.keep1 + g * u.take1;
+    v = v * u.keep2 + g * g * u.take2;
+    const F16 direction = (m * u.correct1) / (square_root(v * u.correct2) + u.eps);
+    return w - (direction + w * u.decay) * u.rate;
+  }
+};
+
+// Updates n weights by one rule; `states` as in OptimizerForm. Inlined into the caller's instruction set: head sweeps
+// call it on the rows of a tile.
+template <typename Rule, int kStates>
+XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const int64_t left = n - i;
+    F16 a{};
+    F16 b{};
+    if constexpr (kStates > 0) {
+      a = load_upto(s0 + i, left);
+    }
+    if constexpr (kStates > 1) {
+      b = load_upto(s1 + i, left);
+    }
+    store_upto(w + i, Rule::step(u, load_upto(w + i, left), load_upto(g + i, left), a, b), left);
+    if constexpr (kStates > 0) {
+      store_upto(s0 + i, a, left);
+    }
+    if constexpr (kStates > 1) {
+      store_upto(s1 + i, b, left);
+    }
+  }
+}
+
+XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u, float* w, const float* g, float* s0,
+                              float* s1, int64_t n) {
+  if (form.kind == OptimizerKind::kAdamw) {
+    update_lanes<AdamwRule, 2>(u, w, g, s0, s1, n);
+  } else if (form.states == 0) {
+    update_lanes<SgdRule, 0>(u, w, g, s0, s1, n);
+  } else if (form.nesterov) {
+    update_lanes<NesterovRule, 1>(u, w, g, s0, s1, n);
+  } else {
+    update_lanes<MomentumRule, 1>(u, w, g, s0, s1, n);
+  }
+}
+
+// The same, compiled for `isa`: for whole weights outside heads. Pointers of states that the form lacks may be null.
+void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
+            float* s1, int64_t n);
+
+}  // namespace xrun::ops
