@@ -1,0 +1,203 @@
+#include "runtime/cli/cli.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdio>
+#include <functional>
+
+namespace xrun::cli {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kWorld = 4;
+
+// CLI11 keeps what it fills by reference, so all of it lives here while the words are parsed.
+struct CommandLine {
+  GlobalOptions global;
+  std::vector<std::string> sets;
+  std::string devices;
+  CheckArgs check;
+  PlanArgs plan;
+  ShowArgs show;
+  TrainArgs train;
+  int64_t steps = -1;
+  EvalArgs eval;
+  PredictArgs predict;
+  std::function<int()> action;
+};
+
+void add_global_flags(CLI::App& app, CommandLine& line) {
+  GlobalOptions& g = line.global;
+  app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
+      ->envname("XRUN_SET")
+      ->type_name("PATH=VALUE")
+      ->take_all();
+  app.add_option("--run", g.run, "the `run` declaration to use")->envname("XRUN_RUN");
+  app.add_option("--cluster", g.cluster, "take the cluster from another file")
+      ->envname("XRUN_CLUSTER")
+      ->type_name("FILE[:NAME]");
+  app.add_option("--schedule", g.schedule, "take the schedule from another file")
+      ->envname("XRUN_SCHEDULE")
+      ->type_name("FILE[:NAME]");
+  app.add_option("-C", g.directory, "where the output of the run goes")->type_name("DIR");
+  app.add_option("--format", g.format, "text or json")->envname("XRUN_FORMAT")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--progress", g.progress, "auto, tty, plain, json or none")
+      ->envname("XRUN_PROGRESS")
+      ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
+  app.add_option("--color", g.color, "auto, always or never")
+      ->envname("XRUN_COLOR")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("--ascii", g.ascii, "nothing beyond ASCII")->envname("XRUN_ASCII");
+  app.add_flag("-q,--quiet", g.quiet, "errors only")->envname("XRUN_QUIET");
+  app.add_flag("-v,--verbose", g.verbose, "say more")->envname("XRUN_VERBOSE");
+  app.add_flag("--deterministic", g.deterministic, "the same bits for every plan")->envname("XRUN_DETERMINISTIC");
+  app.add_option("--threads", g.threads, "threads of all devices together (default: cores)")
+      ->envname("XRUN_THREADS")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)")->envname("XRUN_DEVICES");
+  app.add_option("--cost", g.cost, "analytic or measured times of operators")
+      ->envname("XRUN_COST")
+      ->check(CLI::IsMember({"analytic", "measured"}));
+}
+
+CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name, const std::string& about,
+                      std::function<int()> action) {
+  CLI::App* command = app.add_subcommand(name, about);
+  command->fallthrough();
+  command->callback([&line, action = std::move(action)] { line.action = action; });
+  return command;
+}
+
+void add_commands(CLI::App& app, CommandLine& line) {
+  CLI::App* check = add_command(app, line, "check", "find every mistake, and run the file's tests",
+                                [&line] { return run_check(line.global, line.check); });
+  check->add_option("files", line.check.files, "model files")->required()->type_name("FILE...");
+  check->add_flag("--data", line.check.data, "open the data, too");
+  check->add_flag("--strict", line.check.strict, "warnings are errors");
+
+  CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
+                               [&line] { return run_plan(line.global, line.plan); });
+  plan->add_option("file", line.plan.file, "model file")->required()->type_name("FILE");
+  plan->add_option("-o,--output", line.plan.output, "plan file (default: beside the model, .xplan)")->type_name("FILE");
+  plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, write nothing");
+
+  CLI::App* show = add_command(app, line, "show", "look into a model, a plan or a checkpoint",
+                               [&line] { return run_show(line.global, line.show); });
+  show->alias("inspect");
+  show->add_option("file", line.show.file, "model, plan or checkpoint")->required()->type_name("FILE");
+  show->add_option("--table", line.show.table, "layers, memory, comm or why")
+      ->check(CLI::IsMember({"layers", "memory", "comm", "why"}));
+  show->add_option("--emit", line.show.emit, "tokens, ast, checked, module, backward, plan or program")
+      ->check(CLI::IsMember({"tokens", "ast", "checked", "module", "backward", "plan", "program"}));
+  show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
+
+  CLI::App* train = add_command(app, line, "train", "execute a plan", [&line] {
+    if (line.steps >= 0) {
+      line.train.steps = line.steps;
+    }
+    return run_train(line.global, line.train);
+  });
+  train->add_option("file", line.train.file, "model or plan")->required()->type_name("FILE");
+  train->add_option("--resume", line.train.resume, "auto, never or a checkpoint")->envname("XRUN_RESUME");
+  train->add_option("--steps", line.steps, "stop once the run has done this many steps")
+      ->envname("XRUN_STEPS")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+
+  CLI::App* eval =
+      add_command(app, line, "eval", "measure a checkpoint", [&line] { return run_eval(line.global, line.eval); });
+  eval->add_option("file", line.eval.file, "model file")->required()->type_name("FILE");
+  eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")
+      ->required()
+      ->type_name("CKPT");
+  eval->add_option("--on", line.eval.on, "sources (default: all that `train` names)");
+
+  CLI::App* predict = add_command(app, line, "predict", "name the classes of pictures",
+                                  [&line] { return run_predict(line.global, line.predict); });
+  predict->add_option("file", line.predict.file, "model file")->required()->type_name("FILE");
+  predict->add_option("checkpoint", line.predict.checkpoint, "a step directory, its parent, or `latest`")
+      ->required()
+      ->type_name("CKPT");
+  predict->add_option("images", line.predict.images, "pictures")->type_name("IMAGES...");
+  predict->add_option("--source", line.predict.source, "a source of the file instead of pictures");
+  predict->add_option("--rows", line.predict.rows, "its samples a..b")->type_name("A..B");
+  predict->add_option("--topk", line.predict.topk, "classes a picture")->check(CLI::Range(1, 1000));
+  predict->add_flag("--embedding", line.predict.embedding, "the model's output instead of classes");
+  predict->add_option("-o,--output", line.predict.output, "write embeddings to a .npy file")->type_name("FILE");
+
+  add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
+}
+
+int usage_fault(const std::string& message, const std::string& help) {
+  std::fprintf(stderr, "error: %s\nhelp: %s\n", message.c_str(), help.c_str());
+  return kUsage;
+}
+
+// `--set a=b` into pairs, `--devices 2` into a number; what CLI11 cannot check.
+int finish_globals(CommandLine& line) {
+  for (const std::string& set : line.sets) {
+    const size_t equals = set.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return usage_fault("`--set " + set + "` has no `=`", "write it as PATH=VALUE: --set train.lr=0.1");
+    }
+    line.global.sets.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+  }
+  if (line.devices.empty()) {
+    return 0;
+  }
+  if (line.devices.rfind("cuda", 0) == 0) {
+    return usage_fault("`--devices " + line.devices + "`: GPUs are not yet supported by this build",
+                       "give a number of CPU devices: --devices 2");
+  }
+  int count = 0;
+  const char* end = line.devices.data() + line.devices.size();
+  const auto [at, code] = std::from_chars(line.devices.data(), end, count);
+  if (code != std::errc() || at != end || count < 1 || count > 1024) {
+    return usage_fault("`--devices " + line.devices + "` is not a number of devices from 1 to 1024",
+                       "give a number of CPU devices: --devices 2");
+  }
+  line.global.devices = count;
+  return 0;
+}
+
+int parse_and_run(int argc, const char* const* argv) {
+  CommandLine line;
+  CLI::App app("Trains classifiers with very many classes from one .xgraph file.", "xrun");
+  app.set_version_flag("--version", std::string("xrun ") + XRUN_VERSION);
+  app.require_subcommand(1);
+  app.failure_message(CLI::FailureMessage::simple);
+  add_global_flags(app, line);
+  add_commands(app, line);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForAllHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    return usage_fault(e.what(), "`xrun --help` and `xrun COMMAND --help` list what there is");
+  }
+  if (const int fault = finish_globals(line); fault != 0) {
+    return fault;
+  }
+  return line.action();
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr,
+                 "error: out of memory\nhelp: `xrun plan` says what a run needs; close other programs or train a "
+                 "smaller model\n");
+    return kWorld;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "internal error[XG0003]: %s\nhelp: please report this\n", e.what());
+    return kWorld;
+  }
+}
+
+}  // namespace xrun::cli

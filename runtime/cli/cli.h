@@ -1,0 +1,20 @@
+// The command line as a whole: words in, exit code out.
+#pragma once
+
+#include "runtime/cli/options.h"
+
+namespace xrun::cli {
+
+// Parses the words and runs the subcommand; gives the exit code of CLI 3. Throws nothing.
+int run_command_line(int argc, const char* const* argv);
+
+// The subcommands, one file each.
+int run_check(const GlobalOptions& options, const CheckArgs& args);
+int run_plan(const GlobalOptions& options, const PlanArgs& args);
+int run_show(const GlobalOptions& options, const ShowArgs& args);
+int run_train(const GlobalOptions& options, const TrainArgs& args);
+int run_eval(const GlobalOptions& options, const EvalArgs& args);
+int run_predict(const GlobalOptions& options, const PredictArgs& args);
+int run_doctor(const GlobalOptions& options);
+
+}  // namespace xrun::cli

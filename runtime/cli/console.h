@@ -1,0 +1,42 @@
+// Where words go: results to stdout, diagnostics and progress to stderr; what the terminal can show.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/result.h"
+#include "graph/base/source.h"
+#include "runtime/cli/options.h"
+
+namespace xrun::cli {
+
+// NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale and --color, --ascii decide.
+class Console {
+ public:
+  explicit Console(const GlobalOptions& options);
+
+  bool color() const { return color_; }
+  bool unicode() const { return unicode_; }
+  bool stderr_is_tty() const { return tty_; }
+  bool json() const { return json_; }
+  int columns() const { return columns_; }
+
+  void out(std::string_view text) const;   // result
+  void note(std::string_view text) const;  // to stderr, unless quiet
+
+  // Diagnostics in order, to stderr, in the chosen format.
+  void report(const Diagnostics& diagnostics, const SourceMap& sources) const;
+  // One error in the same form; gives its exit code.
+  int fail(const Error& error, const SourceMap& sources = {}) const;
+
+ private:
+  bool color_ = false;
+  bool unicode_ = true;
+  bool tty_ = false;
+  bool json_ = false;
+  bool quiet_ = false;
+  int columns_ = 80;
+};
+
+}  // namespace xrun::cli

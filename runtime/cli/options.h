@@ -1,0 +1,73 @@
+// What the command line says: global flags and the arguments of each subcommand, as plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace xrun::cli {
+
+// CLI 2: flags that every subcommand takes. Each long flag may come from XRUN_<NAME>.
+struct GlobalOptions {
+  std::vector<std::pair<std::string, std::string>> sets;  // --set PATH=VALUE
+  std::string run;
+  std::string cluster;    // FILE[:NAME]
+  std::string schedule;   // FILE[:NAME]
+  std::string directory;  // -C: where a run's output goes
+  std::string format = "text";
+  std::string progress = "auto";  // auto tty plain json none
+  std::string color = "auto";     // auto always never
+  bool ascii = false;
+  bool quiet = false;
+  bool verbose = false;
+  bool deterministic = false;
+  int threads = 0;                // of all devices together; 0: cores
+  int devices = 0;                // CPU devices; 0: one per core
+  std::string cost = "analytic";  // analytic measured
+};
+
+struct CheckArgs {
+  std::vector<std::string> files;
+  bool data = false;
+  bool strict = false;
+};
+
+struct PlanArgs {
+  std::string file;
+  std::string output;
+  bool dry_run = false;  // print only
+};
+
+struct ShowArgs {
+  std::string file;   // model, plan or checkpoint
+  std::string table;  // layers memory comm why
+  std::string emit;   // tokens ast checked module backward plan program
+  bool gantt = false;
+};
+
+struct TrainArgs {
+  std::string file;  // model or plan
+  std::string resume = "auto";
+  std::optional<int64_t> steps;
+};
+
+struct EvalArgs {
+  std::string file;
+  std::string checkpoint;
+  std::vector<std::string> on;  // sources; empty: all that `train` names
+};
+
+struct PredictArgs {
+  std::string file;
+  std::string checkpoint;
+  std::vector<std::string> images;
+  std::string source;
+  std::string rows;  // a..b
+  int topk = 1;
+  bool embedding = false;
+  std::string output;
+};
+
+}  // namespace xrun::cli

@@ -1,0 +1,96 @@
+#include "runtime/host.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <hwloc.h>
+#include <optional>
+#include <sched.h>
+#include <unistd.h>
+
+namespace xrun::runtime {
+namespace {
+
+// "max" and unreadable files give nothing.
+std::optional<int64_t> read_number(const std::string& path) {
+  std::ifstream in(path);
+  int64_t value = 0;
+  return in >> value ? std::optional(value) : std::nullopt;
+}
+
+Bytes meminfo(const std::string& key) {
+  std::ifstream in("/proc/meminfo");
+  std::string name;
+  int64_t kib = 0;
+  for (std::string unit; in >> name >> kib; std::getline(in, unit)) {
+    if (name == key + ":") {
+      return kib * kKiB;
+    }
+  }
+  return 0;
+}
+
+// The cores of the affinity mask, cut by the cgroup's quota.
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cores =
+      sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  std::ifstream in("/sys/fs/cgroup/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (in >> quota >> period && period > 0) {
+    cores = std::min(cores, std::max(1, static_cast<int>(std::floor(quota / period))));
+  }
+  return std::max(1, cores);
+}
+
+void read_topology(Host& host) {
+  hwloc_topology_t topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) {
+    return;
+  }
+  if (hwloc_topology_load(topology) == 0) {
+    const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
+    const char* name = package == nullptr ? nullptr : hwloc_obj_get_info_by_name(package, "CPUModel");
+    host.cpu = name == nullptr ? "" : name;
+    host.numa_nodes = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE));
+    const auto cache = [&](hwloc_obj_type_t type) {
+      const hwloc_obj_t object = hwloc_get_obj_by_type(topology, type, 0);
+      return object == nullptr ? Bytes{0} : static_cast<Bytes>(object->attr->cache.size);
+    };
+    host.l2_cache = cache(HWLOC_OBJ_L2CACHE);
+    host.l3_cache = cache(HWLOC_OBJ_L3CACHE);
+  }
+  hwloc_topology_destroy(topology);
+}
+
+}  // namespace
+
+Host detect_host() {
+  Host host;
+  host.cores = usable_cores();
+  read_topology(host);
+  if (host.cpu.empty()) {
+    host.cpu = "unknown processor";
+  }
+  host.memory_total = meminfo("MemTotal");
+  host.memory_free = meminfo("MemAvailable");
+  if (const auto limit = read_number("/sys/fs/cgroup/memory.max")) {
+    const Bytes used = read_number("/sys/fs/cgroup/memory.current").value_or(0);
+    host.memory_total = std::min(host.memory_total, *limit);
+    host.memory_free = std::min(host.memory_free, std::max(Bytes{0}, *limit - used));
+  }
+  return host;
+}
+
+std::string cache_directory() {
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') {
+    return std::string(xdg) + "/xrun";
+  }
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? std::string(home) + "/.cache/xrun" : "";
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,27 @@
+// The machine that xrun runs on: cores and memory that this process may use.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+struct Host {
+  std::string cpu;  // "AMD EPYC 9454"
+  int cores = 1;    // that this process may run on (affinity and cgroup quota)
+  int numa_nodes = 1;
+  Bytes memory_total = 0;  // of the machine, or of the cgroup where that is less
+  Bytes memory_free = 0;   // available now
+  Bytes l2_cache = 0;      // of one core
+  Bytes l3_cache = 0;
+};
+
+// Never fails: what cannot be found keeps a modest default.
+Host detect_host();
+
+// Where caches go: $XDG_CACHE_HOME/xrun, else ~/.cache/xrun, else an empty string.
+std::string cache_directory();
+
+}  // namespace xrun::runtime
