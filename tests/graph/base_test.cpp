@@ -1,0 +1,200 @@
+#include <cmath>
+#include <gtest/gtest.h>
+#include <set>
+
+#include "graph/attr.h"
+#include "graph/base/diagnostic.h"
+#include "graph/base/random.h"
+#include "graph/base/units.h"
+#include "graph/shard_rule.h"
+#include "graph/tensor_type.h"
+
+namespace xrun {
+namespace {
+
+// Known answers of Random123's philox4x32-10.
+TEST(Philox, GivesThePublishedVectors) {
+  EXPECT_EQ(philox({0, 0, 0, 0}, 0), (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffffffffffff),
+            (std::array<uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822),
+            (std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(RandomStream, IsStandardNormalInMeanAndDeviation) {
+  const RandomStream stream(1, 2, 3);
+  double sum = 0;
+  double squares = 0;
+  constexpr int kDraws = 100000;
+  for (uint64_t i = 0; i < kDraws; ++i) {
+    const double x = stream.normal(i);
+    sum += x;
+    squares += x * x;
+  }
+  EXPECT_NEAR(sum / kDraws, 0, 0.02);
+  EXPECT_NEAR(squares / kDraws, 1, 0.02);
+}
+
+TEST(RandomStream, DiffersInEveryPartOfItsKey) {
+  std::set<uint32_t> seen;
+  for (const RandomStream& stream : {RandomStream(1, 2, 3, 4), RandomStream(2, 2, 3, 4), RandomStream(1, 3, 3, 4),
+                                     RandomStream(1, 2, 4, 4), RandomStream(1, 2, 3, 5)}) {
+    seen.insert(stream.bits(0));
+  }
+  EXPECT_EQ(seen.size(), 5u);
+}
+
+TEST(RandomStream, BelowStaysInRangeAndReachesEveryValue) {
+  const RandomStream stream(3, 1);
+  std::set<uint64_t> seen;
+  for (uint64_t i = 0; i < 200; ++i) {
+    const uint64_t x = stream.below(i, 7);
+    ASSERT_LT(x, 7u);
+    seen.insert(x);
+  }
+  EXPECT_EQ(seen.size(), 7u);
+}
+
+TEST(Permutation, IsABijectionForEverySize) {
+  for (const uint64_t n : {1u, 2u, 3u, 4u, 5u, 16u, 17u, 1000u, 4097u}) {
+    const Permutation order(n, 42, n);
+    std::set<uint64_t> seen;
+    for (uint64_t i = 0; i < n; ++i) {
+      const uint64_t at = order(i);
+      ASSERT_LT(at, n);
+      seen.insert(at);
+    }
+    EXPECT_EQ(seen.size(), n);
+  }
+}
+
+TEST(Permutation, ChangesWithItsStream) {
+  const Permutation first(1000, 1, 0);
+  const Permutation second(1000, 1, 1);
+  int same = 0;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    same += first(i) == second(i) ? 1 : 0;
+  }
+  EXPECT_LT(same, 20);
+}
+
+TEST(Units, PrintAsPeopleReadThem) {
+  EXPECT_EQ(format_bytes(512), "512 B");
+  EXPECT_EQ(format_bytes(98251571), "93.7 MiB");
+  EXPECT_EQ(format_bytes(9126805504), "8.5 GiB");
+  EXPECT_EQ(format_seconds(0.0634), "63.4 ms");
+  EXPECT_EQ(format_seconds(80), "1 min 20 s");
+  EXPECT_EQ(format_seconds(154800), "1 d 19 h");
+  EXPECT_EQ(format_count(24557632), "24 557 632");
+  EXPECT_EQ(format_count(-1234), "-1 234");
+  EXPECT_EQ(format_with_underscores(6375008), "6_375_008");
+}
+
+TEST(TensorType, PrintsInTheLanguagesForm) {
+  EXPECT_EQ(to_text(TensorType{DType::kF32, {kBatch, 3, 112, 112}}), "f32[N, 3, 112, 112]");
+  EXPECT_EQ(to_text(TensorType{DType::kI32, {kBatch}, false, 10}), "index(10)[N]");
+  EXPECT_EQ(to_text(TensorType{DType::kF32, {kBatch, 7}, true}), "sharded[N, 7]");
+  EXPECT_EQ(to_text(TensorType{DType::kF32, {kPerBlock, 8}}), "f32[G, 8]");
+}
+
+TEST(TensorType, CountsRowsAndRowBlocks) {
+  const TensorType image{DType::kBF16, {kBatch, 2, 3}};
+  EXPECT_EQ(image.elements(10, 4), 60);
+  EXPECT_EQ(image.bytes(10, 4), 120);
+  const TensorType statistics{DType::kF32, {kPerBlock, 8}};
+  EXPECT_EQ(statistics.elements(10, 4), 24);
+}
+
+TEST(Attrs, PrintInNameOrderAndReadBack) {
+  const Attrs attrs{{"stride", int64_t{2}}, {"k", int64_t{3}}, {"p", 0.1}, {"bias", true}, {"to", std::string("bf16")}};
+  EXPECT_EQ(to_text(attrs), "bias=true, k=3, p=0.1, stride=2, to=\"bf16\"");
+  EXPECT_EQ(attrs.integer("k"), 3);
+  EXPECT_EQ(attrs.real("k"), 3.0);
+  EXPECT_EQ(attrs.integer("absent", 5), 5);
+  EXPECT_EQ(to_text(AttrValue(2.0)), "2.0");
+}
+
+TEST(ShardRule, NamesWhatPassesThroughAndWhatIsSummed) {
+  const ShardRule rule = parse_shard_rule("ni,oi->no", {2, 2}, {2}).value();
+  ASSERT_EQ(rule.factors.size(), 3u);
+  EXPECT_EQ(rule.factors[0].letter, 'n');
+  EXPECT_EQ(rule.factors[1].kind, FactorKind::kReduce);
+  EXPECT_EQ(rule.factors[2].kind, FactorKind::kPassThrough);
+  EXPECT_EQ(parse_shard_rule("n*->n*", {4}, {4}).value().inputs[0], "nABC");
+  EXPECT_FALSE(parse_shard_rule("ni->n", {3}, {1}).ok());
+  EXPECT_FALSE(parse_shard_rule("ni", {2}, {}).ok());
+}
+
+class Rendering : public ::testing::Test {
+ protected:
+  Span find(const std::string& needle) const {
+    const std::string text(sources.text(0));
+    const size_t at = text.find(needle);
+    return {0, static_cast<uint32_t>(at), static_cast<uint32_t>(at + needle.size())};
+  }
+  SourceMap sources;
+};
+
+TEST_F(Rendering, ShowsSpanNoteAndEditedLine) {
+  sources.add("face.xgraph", std::string(27, '\n') + "  loss      = arcface(id, label, margn=0.5, scale=64)\n");
+  const Diagnostic d{
+      .code = "XG0203",
+      .message = "`arcface` has no argument named `margn`",
+      .primary = {find("margn"), "unknown argument"},
+      .notes = {"arcface(logits, label)"},
+      .fixes = {{.title = "a similar argument exists", .edits = {{find("margn"), "margin"}}, .sure = true}}};
+  EXPECT_EQ(render(d, sources), R"(error[XG0203]: `arcface` has no argument named `margn`
+  --> face.xgraph:28:34
+   |
+28 |   loss      = arcface(id, label, margn=0.5, scale=64)
+   |                                  ^^^^^ unknown argument
+   |
+   = note: arcface(logits, label)
+help: a similar argument exists
+   |
+28 ~   loss      = arcface(id, label, margin=0.5, scale=64)
+)");
+}
+
+TEST_F(Rendering, HangsTheTextsOfSeveralLabelsOfOneLine) {
+  sources.add("a.xgraph", "  return relu(y + skip)\n");
+  const Diagnostic d{.code = "XG0301",
+                     .message = "cannot add tensors of different shapes",
+                     .primary = {find("+"), "256 and 64 channels"},
+                     .secondary = {{find("y"), "[N, 256, 28, 28]"}, {find("skip"), "[N, 64, 28, 28]"}}};
+  EXPECT_EQ(render(d, sources), R"(error[XG0301]: cannot add tensors of different shapes
+ --> a.xgraph:1:17
+  |
+1 |   return relu(y + skip)
+  |               - ^ ---- [N, 64, 28, 28]
+  |               | |
+  |               | 256 and 64 channels
+  |               [N, 256, 28, 28]
+  |
+)");
+}
+
+TEST_F(Rendering, CountsColumnsInCodePoints) {
+  sources.add("a.xgraph", "s = \"\u6f22\u5b57\" + x\n");
+  const Diagnostic d{.code = "XG0201", .message = "unknown name `x`", .primary = {find("x\n"), ""}};
+  EXPECT_NE(render(d, sources).find("a.xgraph:1:12"), std::string::npos) << render(d, sources);
+}
+
+TEST_F(Rendering, AnErrorWithoutPlaceIsOneLineAndItsHelp) {
+  const Error error{ErrorKind::kWorld, "XG0411", "font `cwyen` is not installed", "apt-get install fonts-cwtex-yen"};
+  EXPECT_EQ(render(error, sources),
+            "error[XG0411]: font `cwyen` is not installed\nhelp: apt-get install fonts-cwtex-yen\n");
+  EXPECT_EQ(exit_code(error.kind), 4);
+}
+
+TEST(Diagnostics, KeepOneOfEachCause) {
+  Diagnostics all;
+  all.add({.code = "XG0201", .message = "unknown name `x`", .primary = {{0, 1, 2}, ""}});
+  all.add({.code = "XG0201", .message = "unknown name `x`", .primary = {{0, 1, 2}, ""}});
+  all.add({.severity = Severity::kWarning, .code = "XG0120", .message = "upper case", .primary = {{0, 3, 4}, ""}});
+  EXPECT_EQ(all.all().size(), 2u);
+  EXPECT_EQ(all.error_count(), 1);
+}
+
+}  // namespace
+}  // namespace xrun
