@@ -1,0 +1,53 @@
+// Where the rows of a run come from, as the trainer sees it. The loader (runtime/data) implements both interfaces over
+// readers; tests have sources of their own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+
+namespace xrun::runtime {
+
+// Memory of one batch: by index in Graph::inputs, the first byte of the tensor for all rows of the batch, row after row
+// (images channels-last, graph/tensor_type.h). Null for inputs that data does not fill (gradients of heads, inputs that
+// the program does not read).
+struct BatchView {
+  std::vector<std::byte*> inputs;
+};
+
+// Training batches, filled ahead of their use into the ring of slots that the plan has in the host arena. Batch `step`
+// is a pure function of (data, seed, step): DETERMINISM 5.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  // Samples of an epoch.
+  virtual int64_t samples() const = 0;
+
+  // Begins to fill: batch `step` into ring[step % ring.size()] for step = first_step, first_step + 1, ... The views
+  // stay valid until `stop`. A source may be started again after it was stopped.
+  virtual Status start(int64_t first_step, std::span<const BatchView> ring) = 0;
+  // Returns when the batch of `step` is complete; steps are asked for in order. Errors: what made reading fail.
+  virtual Status wait(int64_t step) = 0;
+  // The batch of `step` is no longer read: its slot may be filled again.
+  virtual void release(int64_t step) = 0;
+  virtual void stop() = 0;
+  // Samples that were broken and replaced so far.
+  virtual int64_t bad_samples() const { return 0; }
+};
+
+// Rows in their own order, for evaluation and prediction: no shuffling, no random augmentation.
+class RowSource {
+ public:
+  virtual ~RowSource() = default;
+  virtual std::string_view name() const = 0;  // of the source in `data`
+  virtual int64_t samples() const = 0;
+  // Fills the first `rows` rows of `batch` with samples first, first + 1, ...
+  virtual Status read(int64_t first, int64_t rows, const BatchView& batch) = 0;
+};
+
+}  // namespace xrun::runtime

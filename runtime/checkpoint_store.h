@@ -1,0 +1,37 @@
+// What the trainer wants of checkpoints: to keep the state of a run, and to go on from one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+class TrainState;
+
+struct SavedCheckpoint {
+  std::string path;
+  Bytes bytes = 0;
+};
+
+// Implemented by runtime/checkpoint. Called from the trainer's thread between two steps.
+class CheckpointStore {
+ public:
+  virtual ~CheckpointStore() = default;
+  // Durable when it returns (or queued, where the store is asynchronous). `step` steps are done, `samples` samples
+  // seen.
+  virtual Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) = 0;
+  // Puts a saved state into `state`. Gives the number of steps done, and none when there is nothing to resume from.
+  struct Resumed {
+    int64_t step = 0;
+    std::string path;
+  };
+  virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
+  // Waits for what is queued.
+  virtual Status finish() { return {}; }
+};
+
+}  // namespace xrun::runtime

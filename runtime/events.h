@@ -1,0 +1,87 @@
+// What a run tells while it goes on: the events of CLI 6. Whoever prints them (a bar, lines, JSON) implements
+// EventSink.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+// One step as it was: the numbers behind `step` events.
+struct StepReport {
+  int64_t step = 0;  // counted after the step: the first step reports 1
+  double epoch = 0;
+  double loss = 0;  // mean (or sum) over the rows, f64 in row order
+  double lr = 0;
+  double grad_norm = 0;                                 // 0 where the run does not clip by norm
+  std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
+  double images_per_second = 0;
+  Seconds seconds = 0;       // of the whole step, waiting for data included
+  Seconds compute = 0;       // largest over the devices: time with an instruction of the compute stream under way
+  Seconds exposed_comm = 0;  // largest over the devices: communication under way and no computation
+  Seconds data_wait = 0;
+  Bytes memory = 0;  // of all arenas
+};
+
+struct StartEvent {
+  std::string model;
+  std::string plan;
+  int devices = 1;
+  int64_t first_step = 0;
+  int64_t steps = 0;            // of the whole run
+  int64_t steps_per_epoch = 0;  // rounded up
+  int64_t samples = 0;
+  int64_t batch = 0;
+  Seconds predicted_step = 0;
+  Bytes memory = 0;
+};
+
+struct EvalEvent {
+  int64_t step = 0;
+  std::vector<std::pair<std::string, double>> metrics;   // by key in `eval`, or "source" / "source.metric"
+  std::vector<std::pair<std::string, int64_t>> samples;  // by source
+  Seconds seconds = 0;
+};
+
+struct CheckpointEvent {
+  int64_t step = 0;
+  std::string path;
+  Seconds seconds = 0;
+  Bytes bytes = 0;
+};
+
+struct WarnEvent {
+  std::string code;  // "XG0811"
+  std::string message;
+};
+
+struct EndEvent {
+  int64_t step = 0;
+  double loss = 0;      // of the last step
+  std::string weights;  // XXH3-128, 32 hex digits
+  int exit = 0;
+  Seconds seconds = 0;
+  int64_t bad_samples = 0;
+};
+
+// Called from the trainer's thread, in the order of time. `on_step` is called for every step; `due` is true every
+// log.every steps and for the last one.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_start(const StartEvent&) {}
+  virtual void on_plan(const std::string& /*plan*/) {}
+  virtual void on_resume(int64_t /*step*/, const std::string& /*path*/) {}
+  virtual void on_step(const StepReport&, bool /*due*/) {}
+  virtual void on_eval(const EvalEvent&) {}
+  virtual void on_checkpoint(const CheckpointEvent&) {}
+  virtual void on_warn(const WarnEvent&) {}
+  virtual void on_end(const EndEvent&) {}
+};
+
+}  // namespace xrun::runtime

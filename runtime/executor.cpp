@@ -1,0 +1,253 @@
+// The parallel executor. An instruction's counter holds its dependencies and the one before it in its stream; the task
+// that brings a counter to zero hands the instruction to its device, or goes on with it when it is on the same device.
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "graph/base/check.h"
+#include "runtime/cpu_device.h"
+#include "runtime/local_communicator.h"
+
+namespace xrun::runtime {
+namespace {
+
+using planner::Instruction;
+using planner::InstructionId;
+using planner::Kind;
+using Clock = std::chrono::steady_clock;
+
+class ParallelExecutor final : public Executor {
+ public:
+  ParallelExecutor(const planner::Program& program, InstructionRunner& runner, const DeviceSet& devices)
+      : program_(program),
+        runner_(runner),
+        devices_(devices),
+        nodes_(program.instructions.size()),
+        counters_(program.instructions.size()),
+        postings_(program.instructions.size()),
+        timings_(program.instructions.size()) {
+    derive_order();
+    form_groups();
+  }
+
+  Status step() override {
+    if (nodes_.empty()) {
+      return {};
+    }
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      counters_[i].store(nodes_[i].dependencies, std::memory_order_relaxed);
+    }
+    left_.store(static_cast<int32_t>(nodes_.size()), std::memory_order_relaxed);
+    failed_.store(false, std::memory_order_relaxed);
+    finished_ = false;
+    start_ = Clock::now();
+    for (const int32_t root : roots_) {
+      submit(root);
+    }
+    std::unique_lock lock(mutex_);
+    all_done_.wait(lock, [this] { return finished_; });
+    return std::exchange(first_error_, Status());
+  }
+
+  std::span<const Timing> timings() const override { return timings_; }
+
+ private:
+  struct Node {
+    int32_t dependencies = 0;
+    std::vector<int32_t> dependents;
+  };
+  struct Posting {
+    ParallelExecutor* self = nullptr;
+    Exchange exchange;
+  };
+
+  void derive_order() {
+    std::vector<int32_t> last(static_cast<size_t>(program_.devices) * 2, -1);
+    for (const Instruction& instruction : program_.instructions) {
+      std::vector<int32_t> before;
+      for (const InstructionId dep : instruction.deps) {
+        before.push_back(dep.index);
+      }
+      int32_t& previous = last[static_cast<size_t>(instruction.device) * 2 + static_cast<size_t>(instruction.stream)];
+      if (previous >= 0) {
+        before.push_back(previous);
+      }
+      previous = instruction.id.index;
+      std::sort(before.begin(), before.end());
+      before.erase(std::unique(before.begin(), before.end()), before.end());
+      nodes_[static_cast<size_t>(instruction.id.index)].dependencies = static_cast<int32_t>(before.size());
+      for (const int32_t dep : before) {
+        nodes_[static_cast<size_t>(dep)].dependents.push_back(instruction.id.index);
+      }
+      if (before.empty()) {
+        roots_.push_back(instruction.id.index);
+      }
+    }
+  }
+
+  void form_groups() {
+    const auto groups = groups_of(program_);
+    std::vector<int> members;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      members.push_back(static_cast<int>(groups[g].size()));
+      for (size_t m = 0; m < groups[g].size(); ++m) {
+        Exchange& exchange = postings_[static_cast<size_t>(groups[g][m].index)].exchange;
+        exchange.group = static_cast<int>(g);
+        exchange.member = static_cast<int>(m);
+        exchange.members = static_cast<int>(groups[g].size());
+        exchange.device = program_.instruction(groups[g][m]).device;
+      }
+    }
+    communicator_ = std::make_unique<LocalCommunicator>(devices_, members);
+  }
+
+  double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  void submit(int32_t id) {
+    const Instruction& instruction = program_.instructions[static_cast<size_t>(id)];
+    devices_.device(instruction.device).submit({&ParallelExecutor::enter, this, id});
+  }
+
+  static void enter(void* self, int32_t id) { static_cast<ParallelExecutor*>(self)->run_chain(id); }
+
+  // Runs an instruction and then those that it has made runnable on the same device; others go to their devices.
+  void run_chain(int32_t id) {
+    const int device = program_.instructions[static_cast<size_t>(id)].device;
+    while (id >= 0) {
+      const Instruction& instruction = program_.instructions[static_cast<size_t>(id)];
+      timings_[static_cast<size_t>(id)].begin = now();
+      if (communicates(instruction)) {
+        post(instruction);
+        return;
+      }
+      if (!failed_.load(std::memory_order_relaxed)) {
+        XRUN_DCHECK(has_compute_modes(), "an instruction runs without the floating-point modes");
+        note(runner_.run(instruction, devices_.device(device)));
+      }
+      id = complete(id, device);
+    }
+  }
+
+  // A failed step still posts, so that no member of a group is left alone; it only moves nothing.
+  void post(const Instruction& instruction) {
+    Posting& posting = postings_[static_cast<size_t>(instruction.id.index)];
+    posting.self = this;
+    if (!failed_.load(std::memory_order_relaxed)) {
+      note(runner_.prepare(instruction, posting.exchange));
+    }
+    Exchange guarded = posting.exchange;
+    guarded.combine = &ParallelExecutor::combine;
+    guarded.context = &posting;
+    communicator_->post(guarded, {&ParallelExecutor::posted, this, instruction.id.index});
+  }
+
+  static Status combine(void* context, const Exchange& /*exchange*/, Published parts) {
+    const Posting& posting = *static_cast<Posting*>(context);
+    if (posting.exchange.combine == nullptr || posting.self->failed_.load(std::memory_order_relaxed)) {
+      return {};
+    }
+    return posting.exchange.combine(posting.exchange.context, posting.exchange, parts);
+  }
+
+  static void posted(void* self, int32_t id, Status status) {
+    auto& executor = *static_cast<ParallelExecutor*>(self);
+    executor.note(std::move(status));
+    executor.complete(id, -1);
+  }
+
+  // Ends an instruction; gives one that is now runnable on `device`, or -1.
+  int32_t complete(int32_t id, int device) {
+    timings_[static_cast<size_t>(id)].end = now();
+    int32_t next = -1;
+    for (const int32_t dependent : nodes_[static_cast<size_t>(id)].dependents) {
+      if (counters_[static_cast<size_t>(dependent)].fetch_sub(1, std::memory_order_acq_rel) != 1) {
+        continue;
+      }
+      if (next < 0 && program_.instructions[static_cast<size_t>(dependent)].device == device) {
+        next = dependent;
+      } else {
+        submit(dependent);
+      }
+    }
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      const std::lock_guard lock(mutex_);
+      finished_ = true;
+      all_done_.notify_one();
+    }
+    return next;
+  }
+
+  void note(Status status) {
+    if (status.ok()) {
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (first_error_.ok()) {
+      first_error_ = std::move(status);
+    }
+    failed_.store(true, std::memory_order_relaxed);
+  }
+
+  const planner::Program& program_;
+  InstructionRunner& runner_;
+  const DeviceSet& devices_;
+  std::vector<Node> nodes_;
+  std::vector<int32_t> roots_;
+  std::vector<std::atomic<int32_t>> counters_;
+  std::vector<Posting> postings_;
+  std::vector<Timing> timings_;
+  std::unique_ptr<Communicator> communicator_;
+  Clock::time_point start_;
+  std::atomic<int32_t> left_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::condition_variable all_done_;
+  bool finished_ = false;  // guarded by mutex_
+  Status first_error_;     // guarded by mutex_
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
+                                                 const DeviceSet& devices) {
+  return std::make_unique<ParallelExecutor>(program, runner, devices);
+}
+
+bool communicates(const planner::Instruction& instruction) {
+  switch (instruction.kind) {
+    case Kind::kSend:
+    case Kind::kRecv:
+    case Kind::kAllGather:
+    case Kind::kReduceScatter:
+    case Kind::kAllReduce:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<std::vector<InstructionId>> groups_of(const planner::Program& program) {
+  std::vector<std::vector<InstructionId>> groups;
+  for (const Instruction& instruction : program.instructions) {
+    if (!communicates(instruction)) {
+      continue;
+    }
+    const auto at = static_cast<size_t>(instruction.group);
+    if (groups.size() <= at) {
+      groups.resize(at + 1);
+    }
+    // Members are numbered in instruction order, a sender before its receiver.
+    if (instruction.kind == Kind::kSend) {
+      groups[at].insert(groups[at].begin(), instruction.id);
+    } else {
+      groups[at].push_back(instruction.id);
+    }
+  }
+  return groups;
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,74 @@
+#include "runtime/local_communicator.h"
+
+#include <cstring>
+
+#include "graph/base/check.h"
+
+namespace xrun::runtime {
+
+Status concatenate(void* /*context*/, const Exchange& exchange, Published parts) {
+  size_t at = 0;
+  for (const auto& part : parts) {
+    XRUN_CHECK(at + part.size() <= exchange.recv.size(), "more was gathered than the buffer holds");
+    std::memcpy(exchange.recv.data() + at, part.data(), part.size());
+    at += part.size();
+  }
+  return {};
+}
+
+Status receive(void* /*context*/, const Exchange& exchange, Published parts) {
+  XRUN_CHECK(parts[0].size() <= exchange.recv.size(), "more was sent than the slot holds");
+  std::memcpy(exchange.recv.data(), parts[0].data(), parts[0].size());
+  return {};
+}
+
+LocalCommunicator::LocalCommunicator(const DeviceSet& devices, std::span<const int> members) : devices_(devices) {
+  for (size_t g = 0; g < members.size(); ++g) {
+    auto group = std::make_unique<Group>();
+    group->missing = members[g];
+    group->pulling = members[g];
+    group->members.resize(static_cast<size_t>(members[g]));
+    group->published.resize(static_cast<size_t>(members[g]));
+    groups_.push_back(std::move(group));
+  }
+}
+
+void LocalCommunicator::post(const Exchange& exchange, Completion completion) {
+  Group& group = *groups_[static_cast<size_t>(exchange.group)];
+  const auto at = static_cast<size_t>(exchange.member);
+  group.published[at] = exchange.send;
+  group.members[at] = {exchange, completion, Status(), this, exchange.group};
+  if (group.missing.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    return;
+  }
+  // The last one: everybody may pull now. Its own pull is done here; it comes last, since the group may be reused for
+  // the next step as soon as all have pulled.
+  for (Member& member : group.members) {
+    if (member.exchange.member != exchange.member) {
+      devices_.device(member.exchange.device).submit({&LocalCommunicator::pull_task, &member, 0});
+    }
+  }
+  pull(group, group.members[at]);
+}
+
+void LocalCommunicator::pull_task(void* context, int32_t /*argument*/) {
+  Member& member = *static_cast<Member*>(context);
+  member.owner->pull(*member.owner->groups_[static_cast<size_t>(member.group)], member);
+}
+
+void LocalCommunicator::pull(Group& group, Member& member) {
+  if (member.exchange.combine != nullptr) {
+    member.status = member.exchange.combine(member.exchange.context, member.exchange, group.published);
+  }
+  if (group.pulling.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    return;
+  }
+  const auto count = static_cast<int>(group.members.size());
+  group.missing.store(count, std::memory_order_relaxed);
+  group.pulling.store(count, std::memory_order_release);
+  for (Member& done : group.members) {
+    done.completion.done(done.completion.context, done.completion.argument, std::move(done.status));
+  }
+}
+
+}  // namespace xrun::runtime
