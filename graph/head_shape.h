@@ -1,0 +1,87 @@
+// Class blocks, shards and memory of a sharded classifier head as pure functions of its shape (DETERMINISM 6, 7): what
+// the planner counts and the head kernels (ops/head.h) lay out.
+//   class block  cb(C) consecutive classes: the unit of sharding and of every sum over classes
+//   subtree      aligned run of 2^l class blocks (cut off at the end): a node of the one fixed binary tree over blocks
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/units.h"
+#include "graph/head_def.h"
+
+namespace xrun {
+
+// Classes per block: 2^floor(log2(C / 64)), kept inside 64..16384.
+int64_t class_block(int64_t classes);
+int64_t class_block_count(int64_t classes);
+
+// Half-open ranges: of blocks, or of class rows.
+struct BlockRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const BlockRange&) const = default;
+};
+struct ClassRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+  bool operator==(const ClassRange&) const = default;
+};
+
+// Blocks of shard `shard` of `shards`, possibly none; its class rows; and the blocks of such class rows.
+BlockRange shard_blocks(int64_t classes, int64_t shard, int64_t shards);
+ClassRange shard_classes(int64_t classes, int64_t shard, int64_t shards);
+BlockRange blocks_of(int64_t classes, ClassRange rows);
+
+// The maximal aligned subtrees that make up `range`, ascending; none has more than 2^max_level blocks.
+std::vector<BlockRange> aligned_subtrees(int64_t classes, BlockRange range, int max_level = 62);
+
+// Everything that the passes of one shard of a head depend on, but the instruction set.
+struct HeadShape {
+  int64_t classes = 0;  // of the whole head
+  int64_t dim = 0;
+  ClassRange shard;            // class rows of this shard: whole class blocks
+  int64_t rows = 0;            // gathered rows of one pass, h (of the update sweep: the batch)
+  int64_t block_rows = 0;      // row block, g; divides `rows`
+  bool bf16 = false;           // products of operands rounded to bf16; sums are f32 either way
+  bool bf16_features = false;  // element type in which features arrive and their gradient leaves
+  HeadForm form;
+  MarginForm margin;
+  double row_weight = 1;  // d(objective) / d(loss of a row)
+  int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
+  int workers = 1;        // of the device
+};
+
+enum class HeadPass { kForward, kBackward, kUpdate };
+
+// Bytes of the buffers of one shard; a shard without rows needs none. All are multiples of 64.
+Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of each class weight; 0 without cosine
+Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree and row, from head_forward
+Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
+Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass, all workers together
+// Per pass: {max, 1 / sum} of each row, from combine_stats; kept until the row's last sweep.
+Bytes head_softmax_bytes(const HeadShape& shape);
+
+// Layout of the above, shared with the kernels.
+inline constexpr int64_t kHeadStep = 32;  // rows and dims are padded to it: step of the sums (DETERMINISM 8)
+inline constexpr int64_t kHeadTileClasses =
+    128;  // classes of a tile: logits of 512 rows stay in half a second-level cache
+inline constexpr int64_t kHeadTileRows = 512;
+inline constexpr int64_t kHeadSkew = 16;  // elements added to long strides, against cache-set conflicts
+
+struct HeadLayout {
+  int64_t dim_padded = 0;
+  int64_t row_block_padded = 0;
+  int64_t rows_padded = 0;  // every row block padded by itself
+  int64_t tile_classes = 0;
+  int64_t tile_rows = 0;
+  int64_t stat_planes = 0;  // f32 planes of `rows` each: max, sum, sum of z, target, top-k values, top-k classes
+  int task_level = 0;       // tasks of a pass are aligned subtrees of at most 2^task_level blocks
+  std::vector<BlockRange> subtrees;  // of the shard
+  std::vector<BlockRange> tasks;     // each inside one subtree
+};
+HeadLayout head_layout(const HeadShape& shape);
+
+}  // namespace xrun

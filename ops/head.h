@@ -1,0 +1,140 @@
+// The sharded classifier head: exact softmax and margins over class blocks without logits (ALGORITHMS I.1, I.2, I.10).
+// A pass over h gathered rows, in the order of docs/architecture.md, contract 7:
+//   forward    on each shard: statistics of its subtrees of class blocks
+//   combine    anywhere: all shards' statistics -> log-sum-exp, loss, hits of each row
+//   backward   on each shard: dX partials of its subtrees; with h = batch the update of its rows as well
+//   reduce_dx  anywhere: all shards' partials -> gradient of the features
+//   update     with h < batch, on each shard at the end of the step: dW and update over all rows of the batch
+// All results have the same bits for every number of shards, workers, and rows per pass (DETERMINISM 6-9).
+// Nothing here allocates but constructors; buffers have the sizes that graph/head_shape.h gives, aligned to 64.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/head_shape.h"
+#include "ops/isa.h"
+#include "ops/optimizer.h"
+#include "ops/workers.h"
+
+namespace xrun::ops {
+
+struct HeadKernels;  // ops/head/kernels.h
+
+// Of one row: p(class) = exp(z - max) * inverse_sum.
+struct RowSoftmax {
+  float max = 0;
+  float inverse_sum = 0;
+};
+
+// Rows of one pass (or, for `update`, of the whole batch), row-major [rows, dim], f32 or bf16 as the shape says.
+struct HeadRows {
+  const std::byte* features = nullptr;
+  const int32_t* labels = nullptr;      // null: no labels (predict); a label outside 0..C-1 has no target
+  const RowSoftmax* softmax = nullptr;  // from combine_stats; not read by forward
+};
+
+// A shard's class rows.
+struct HeadWeights {
+  float* weight = nullptr;    // [shard rows, dim]
+  float* bias = nullptr;      // [shard rows]; null without bias
+  float* prepared = nullptr;  // head_prepared_bytes; null when that is 0
+};
+
+// Update of a shard's rows with the gradient of its tile. States are f32, as many as the form has.
+struct HeadUpdate {
+  OptimizerForm form;
+  UpdateScalars weight;
+  UpdateScalars bias;
+  float* weight_states[2] = {nullptr, nullptr};  // [shard rows, dim]
+  float* bias_states[2] = {nullptr, nullptr};    // [shard rows]
+};
+
+// Passes of one shard, for one shape and instruction set. Immutable after construction; calls on different buffers may
+// run at once.
+class HeadPasses {
+ public:
+  HeadPasses(const HeadShape& shape, Isa isa);
+
+  // Once after the weights were set or loaded; updates keep the prepared form in step.
+  void prepare(const HeadWeights& weights, Workers& workers) const;
+
+  // stats: head_stats_bytes; scratch: head_scratch_bytes(kForward).
+  void forward(const HeadRows& rows, const HeadWeights& weights, std::byte* stats, std::byte* scratch,
+               Workers& workers) const;
+
+  // Recomputes the tiles' logits; writes dX partials (head_gradient_bytes) and, with `update`, updates each row once
+  // its gradient is complete. scratch: head_scratch_bytes(kBackward).
+  void backward(const HeadRows& rows, const HeadWeights& weights, std::byte* gradient, const HeadUpdate* update,
+                std::byte* scratch, Workers& workers) const;
+
+  // dW and update over all rows of the batch; made with shape.rows = batch. scratch: head_scratch_bytes(kUpdate).
+  void update(const HeadRows& rows, const HeadWeights& weights, const HeadUpdate& update, std::byte* scratch,
+              Workers& workers) const;
+
+  // For clip = norm(x, heads=true): the same sweep without the update; squares of dW summed in f64 per class block of
+  // the shard, and of the bias (null without). Then `update` with grad_scale set.
+  void gradient_norms(const HeadRows& rows, const HeadWeights& weights, double* weight_squares, double* bias_squares,
+                      std::byte* scratch, Workers& workers) const;
+
+  // The plain gradients of the shard's rows, [shard rows, dim] and [shard rows]: for tests and gradient checks.
+  void gradients(const HeadRows& rows, const HeadWeights& weights, float* weight_gradient, float* bias_gradient,
+                 std::byte* scratch, Workers& workers) const;
+
+  const HeadShape& shape() const { return shape_; }
+
+ private:
+  struct Sweep;  // what a backward sweep does with the gradient of a tile
+  void sweep(const HeadRows& rows, const HeadWeights& weights, const Sweep& what, std::byte* scratch,
+             Workers& workers) const;
+
+  HeadShape shape_;
+  HeadLayout layout_;
+  Isa isa_;
+  const HeadKernels* kernels_;
+};
+
+// Per-row results of combine_stats; null pointers are not wanted. f32[h] but `softmax`.
+struct HeadHits {
+  int64_t k = 1;         // at most the shape's top_k
+  float* hit = nullptr;  // 1 where the label is among the k best logits (before the margin; ties to the lower class)
+};
+
+// Joins what the shards of one head have made. Immutable; calls on different buffers may run at once.
+class HeadJoin {
+ public:
+  // `shape.shard` is not read; `shards` are the class rows of all shards in order, some may be empty.
+  HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa);
+
+  // stats[r]: HeadPasses::forward of shard r (null for an empty one). A row with a NaN among its logits has a NaN loss
+  // and no hit. `labels` as in forward.
+  void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, RowSoftmax* softmax, float* loss,
+                     std::span<const HeadHits> hits) const;
+
+  // The k <= top_k best classes of each row, best first, and their logits: [h, k].
+  void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;
+
+  // Gradient of the features of rows [row_begin, row_end) of the pass, through the normalisation of cosine heads.
+  //   gradients[r]  HeadPasses::backward of shard r (null for an empty one)
+  //   features      of the pass, from its row 0
+  //   out           [row_end - row_begin, dim], f32 or bf16 as shape.bf16_features says; d(objective)/d(feature)
+  void reduce_dx(std::span<const std::byte* const> gradients, const std::byte* features, int64_t row_begin,
+                 int64_t row_end, std::byte* out) const;
+
+ private:
+  // A step of the fold: a subtree of a shard is pushed, or the two topmost are added.
+  struct Fold {
+    int shard = -1;  // -1: add
+    int64_t subtree = 0;
+  };
+  HeadShape shape_;
+  HeadLayout layout_;
+  std::vector<ClassRange> shards_;
+  std::vector<Fold> folds_;
+  Isa isa_;
+};
+
+}  // namespace xrun::ops
