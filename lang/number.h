@@ -54,7 +54,7 @@ struct Number {
   Unit unit = kNoUnit;
 
   Dimension dimension() const { return info_of(unit).dimension; }
-  // The value in the base unit of its dimension, rounded once: 25Gbit/s is 3.125e9.
+  // The value in the base unit of its dimension: 25Gbit/s is 3.125e9.
   double in_base() const;
   // The same as a whole number where it is one: 16GiB is 17179869184; nothing for 3bit or 0.1s.
   std::optional<Int128> whole_in_base() const;

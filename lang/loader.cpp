@@ -1,0 +1,305 @@
+#include "lang/loader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "lang/frontend.h"
+#include "lang/parser.h"
+
+namespace xrun::lang {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxFiles = 1000;
+
+bool in_space(DeclKind kind) {
+  switch (kind) {
+    case DeclKind::kModel:
+    case DeclKind::kData:
+    case DeclKind::kTrain:
+    case DeclKind::kCluster:
+    case DeclKind::kSchedule:
+    case DeclKind::kRun:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool has_name(DeclKind kind) {
+  switch (kind) {
+    case DeclKind::kOption:
+    case DeclKind::kLet:
+    case DeclKind::kFn:
+    case DeclKind::kPointwise:
+    case DeclKind::kOptimizer:
+    case DeclKind::kBlock:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Diagnostic fault(const char* code, Span at, std::string message, std::string label) {
+  return {.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
+}
+
+// One name a file, however it is spelled on the way.
+std::string key_of(const std::string& path) { return fs::path(path).lexically_normal().string(); }
+
+}  // namespace
+
+std::optional<std::string> read_whole_file(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    errno = error ? error.value() : fs::is_directory(path, error) ? EISDIR : ENOENT;
+    return std::nullopt;
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return std::nullopt;
+  }
+  // One byte more than a file may have is enough for the parser to refuse it.
+  std::string text(kMaxFileBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+DeclRef SourceFile::find(std::string_view name) const {
+  if (const auto at = names.find(name); at != names.end()) {
+    return {this, at->second};
+  }
+  if (const auto at = used.find(name); at != used.end() && has_name(at->second.decl->kind)) {
+    return at->second;
+  }
+  return {};
+}
+
+DeclRef SourceFile::find(DeclKind space, std::string_view name) const {
+  if (const auto at = spaces.find({space, name}); at != spaces.end()) {
+    return {this, at->second};
+  }
+  if (const auto at = used.find(name); at != used.end() && at->second.decl->kind == space) {
+    return at->second;
+  }
+  return {};
+}
+
+std::vector<DeclRef> SourceFile::all(DeclKind space) const {
+  std::vector<DeclRef> found;
+  for (const auto& [key, decl] : spaces) {
+    if (key.first == space) {
+      found.push_back({this, decl});
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const DeclRef& a, const DeclRef& b) { return a.decl->span.begin < b.decl->span.begin; });
+  for (const auto& [name, ref] : used) {
+    if (ref.decl->kind == space) {
+      found.push_back(ref);
+    }
+  }
+  return found;
+}
+
+const SourceFile* Loader::load_file(const std::string& path) {
+  if (const auto known = by_key_.find(key_of(path)); known != by_key_.end()) {
+    return known->second;
+  }
+  std::optional<std::string> text = read_whole_file(path);
+  if (!text) {
+    diagnostics_.add(fault("XG0207", {}, "cannot read `" + path + "`: " + std::strerror(errno), ""));
+    return nullptr;
+  }
+  return add(key_of(path), path, std::move(*text));
+}
+
+const SourceFile* Loader::load_text(const std::string& name, std::string text) {
+  return add(key_of(name), name, std::move(text));
+}
+
+const SourceFile* Loader::add(std::string key, const std::string& path, std::string text) {
+  by_key_[key] = nullptr;
+  SourceFile& file = files_.emplace_back();
+  file.file = sources_.add(path, std::move(text));
+  file.path = path;
+  file.directory = fs::path(path).parent_path().string();
+  file.ast = parse(sources_, file.file, diagnostics_);
+  index(file);
+  import_all(file);
+  by_key_[key] = &file;
+  return &file;
+}
+
+void Loader::index(SourceFile& file) {
+  for (const Decl& decl : file.ast.decls) {
+    declare(file, decl);
+  }
+}
+
+void Loader::declare(SourceFile& file, const Decl& decl) {
+  const Decl* before = nullptr;
+  if (in_space(decl.kind)) {
+    const auto [at, fresh] = file.spaces.try_emplace({decl.kind, decl.name.text}, &decl);
+    before = fresh ? nullptr : at->second;
+  } else if (has_name(decl.kind) && decl.name) {
+    const auto [at, fresh] = file.names.try_emplace(decl.name.text, &decl);
+    before = fresh ? nullptr : at->second;
+  }
+  if (before != nullptr) {
+    const Span at = decl.name ? decl.name.span : decl.keyword;
+    const std::string what =
+        decl.name ? "`" + std::string(decl.name.text) + "`" : "`" + std::string(keyword_of(decl.kind)) + "`";
+    Diagnostic d = fault("XG0202", at, what + " is declared twice", "declared again");
+    d.secondary.push_back({before->name ? before->name.span : before->keyword, "declared here first"});
+    diagnostics_.add(std::move(d));
+  }
+}
+
+void Loader::import_all(SourceFile& file) {
+  for (const Decl& decl : file.ast.decls) {
+    if (decl.kind != DeclKind::kImport && decl.kind != DeclKind::kFrom) {
+      continue;
+    }
+    const SourceFile* from = import(file, decl);
+    if (from == nullptr) {
+      continue;
+    }
+    if (decl.kind == DeclKind::kFrom) {
+      use(file, decl, *from);
+      continue;
+    }
+    std::string_view alias = decl.name.text;
+    if (!decl.name) {
+      // `import "nets/resnet.xgraph"` gives `resnet`.
+      const std::string& text = file.ast.text(decl.text);
+      const size_t slash = text.rfind('/');
+      alias = std::string_view(text).substr(slash == std::string::npos ? 0 : slash + 1);
+      alias = alias.substr(0, alias.find('.'));
+    }
+    if (!file.modules.emplace(alias, from).second) {
+      diagnostics_.add(fault("XG0202", decl.span, "two imports are called `" + std::string(alias) + "`",
+                             "give one of them another name by `as`"));
+    }
+  }
+}
+
+const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
+  if (!decl.text.valid() || from.ast[decl.text].kind != ExprKind::kString) {
+    return nullptr;
+  }
+  const std::string& text = from.ast.text(decl.text);
+  const Span at = from.ast[decl.text].span;
+  const bool is_std = text.starts_with("std/");
+  const fs::path relative(text);
+  const std::string path =
+      is_std || relative.is_absolute() ? text : (fs::path(from.directory) / relative).lexically_normal().string();
+  const std::string key = key_of(path);
+  if (const auto known = by_key_.find(key); known != by_key_.end()) {
+    if (known->second == nullptr) {
+      diagnostics_.add(fault("XG0206", at, "`" + text + "` imports itself in a circle",
+                             "this file is still being read because it leads here"));
+    }
+    return known->second;
+  }
+  if (is_std) {
+    const auto source = std_source(text);
+    if (!source) {
+      diagnostics_.add(fault("XG0207", at, "there is no `" + text + "` in the standard library", "not found"));
+      return nullptr;
+    }
+    return add(key, text, std::string(*source));
+  }
+  if (!reads_files_ || files_.size() >= kMaxFiles) {
+    diagnostics_.add(fault("XG0207", at,
+                           reads_files_ ? "more than " + std::to_string(kMaxFiles) + " files are imported"
+                                        : "`" + text + "` cannot be imported: this text is not a file",
+                           "not read"));
+    return nullptr;
+  }
+  std::optional<std::string> content = read_whole_file(path);
+  if (!content) {
+    Diagnostic d = fault("XG0207", at, "cannot read `" + path + "`: " + std::strerror(errno), "imported here");
+    d.notes.push_back("imports are relative to the file that names them");
+    diagnostics_.add(std::move(d));
+    by_key_.erase(key);
+    return nullptr;
+  }
+  return add(key, path, std::move(*content));
+}
+
+void Loader::use(SourceFile& file, const Decl& decl, const SourceFile& from) {
+  for (const Name& name : file.ast[decl.names]) {
+    DeclRef found = from.find(name.text);
+    for (const DeclKind space : {DeclKind::kModel, DeclKind::kData, DeclKind::kTrain, DeclKind::kCluster,
+                                 DeclKind::kSchedule, DeclKind::kRun}) {
+      found = found ? found : from.find(space, name.text);
+    }
+    if (!found) {
+      std::vector<std::string> candidates;
+      for (const auto& [known, unused] : from.names) {
+        candidates.emplace_back(known);
+      }
+      for (const auto& [known, unused] : from.spaces) {
+        candidates.emplace_back(known.second);
+      }
+      Diagnostic d = fault("XG0201", name.span, "`" + from.path + "` declares no `" + std::string(name.text) + "`",
+                           "not found there");
+      if (const std::string near = nearest(name.text, candidates); !near.empty()) {
+        d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
+      }
+      diagnostics_.add(std::move(d));
+      continue;
+    }
+    if (!file.used.emplace(name.text, found).second) {
+      diagnostics_.add(fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in twice", "again"));
+    } else if (file.names.contains(name.text)) {
+      diagnostics_.add(
+          fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in and declared here, too", ""));
+    }
+  }
+}
+
+std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
+  const size_t allowed = std::max<size_t>(1, name.size() / 3);
+  std::string best;
+  size_t best_distance = allowed + 1;
+  for (const std::string& candidate : candidates) {
+    if (candidate.empty() || candidate.size() > 64 || name.size() > 64) {
+      continue;
+    }
+    // Optimal string alignment: insertions, deletions, replacements and swaps of neighbours.
+    std::vector<std::vector<size_t>> d(name.size() + 1, std::vector<size_t>(candidate.size() + 1));
+    for (size_t i = 0; i <= name.size(); ++i) {
+      for (size_t j = 0; j <= candidate.size(); ++j) {
+        if (i == 0 || j == 0) {
+          d[i][j] = i + j;
+          continue;
+        }
+        const size_t change = name[i - 1] == candidate[j - 1] ? 0 : 1;
+        d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] && name[i - 2] == candidate[j - 1]) {
+          d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        }
+      }
+    }
+    // `batchsize` for `batch`: a word with something attached is near, too.
+    size_t distance = d[name.size()][candidate.size()];
+    if (candidate.size() >= 4 && (name.starts_with(candidate) || candidate.starts_with(name)) && name.size() >= 4) {
+      distance = std::min<size_t>(distance, 2);
+    }
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace xrun::lang
