@@ -207,7 +207,8 @@ std::string_view keyword_of(DeclKind kind);  // "train"
 struct Decl {
   DeclKind kind = DeclKind::kHole;
   bool has_params = false;
-  Span span;  // from the keyword to the end
+  bool has_fault = false;  // a fault was reported in it: what its header lacks is not worth a second report
+  Span span;               // from the keyword to the end
   Span keyword;
   std::string doc;  // the lines of its ## comments, without the signs
   Name name;

@@ -1,0 +1,375 @@
+// Files and declarations: the edition line, headers, parameters, types and documentation comments.
+#include <algorithm>
+
+#include "lang/parser_rules.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr int kEdition = 1;
+
+constexpr DeclKind kKinds[] = {DeclKind::kImport,   DeclKind::kFrom,      DeclKind::kOption,    DeclKind::kLet,
+                               DeclKind::kFn,       DeclKind::kPointwise, DeclKind::kOptimizer, DeclKind::kBlock,
+                               DeclKind::kModel,    DeclKind::kData,      DeclKind::kTrain,     DeclKind::kCluster,
+                               DeclKind::kSchedule, DeclKind::kRun,       DeclKind::kTest,      DeclKind::kMoved};
+
+// Letters to change, add or leave out on the way from one short word to another.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+Ast Parser::parse_file() {
+  if (tokens_.text.size() > kMaxFileBytes) {
+    return std::move(ast_);  // reported by the lexer
+  }
+  skip_newlines();
+  if (at_word("xgraph") && ahead().kind == TokenKind::kNumber) {
+    const Span line{tokens_.file, here().begin, ahead().end};
+    const Number& number = ast_.numbers[ahead().literal];
+    advance();
+    advance();
+    last_end_ = line.end;
+    if (number.is_whole && number.whole == kEdition && number.unit == kNoUnit && !number.is_hex) {
+      ast_.edition = kEdition;
+    } else {
+      faults_.error("XG0112", line,
+                    "edition `" + std::string(tokens_.text.substr(line.begin, line.end - line.begin)) +
+                        "` is not known; this xrun reads `xgraph 1`");
+    }
+    end_of_statement();
+    if (lost_) {
+      recover(0);
+    }
+  } else {
+    const Span start{tokens_.file, current().begin, current().begin};
+    faults_.error("XG0112", start, "the file does not start with `xgraph 1`", "the edition is missing")
+        .fixes.push_back(replacement("write the edition first", {tokens_.file, 0, 0}, "xgraph 1\n\n", true));
+    if (at_word("xgraph")) {
+      recover(0);
+    }
+  }
+  declarations();
+  return std::move(ast_);
+}
+
+void Parser::declarations() {
+  while (!at(TokenKind::kEnd)) {
+    if (at(TokenKind::kNewline) || (at(TokenKind::kRightBrace) && current().unpaired)) {
+      advance();
+      continue;
+    }
+    if (at(TokenKind::kRightBrace)) {
+      advance();  // of something that was skipped
+      depth_ = 0;
+      continue;
+    }
+    depth_ = 0;
+    const size_t before = at_;
+    Decl decl = declaration();
+    end_of_statement();
+    if (lost_) {
+      decl.has_fault = true;
+      recover(0);
+    }
+    if (at_ == before) {
+      advance();  // a word that starts a declaration where none can stand
+    }
+    decl.span = from(decl.keyword);
+    ast_.decls.push_back(std::move(decl));
+  }
+}
+
+DeclKind Parser::declaration_kind() const {
+  if (at(TokenKind::kName)) {
+    for (const DeclKind kind : kKinds) {
+      if (at_word(keyword_of(kind))) {
+        return kind;
+      }
+    }
+  }
+  return DeclKind::kHole;
+}
+
+Decl Parser::declaration() {
+  Decl decl;
+  decl.kind = declaration_kind();
+  decl.keyword = here();
+  decl.doc = doc_before(here().begin, ast_.decls.empty() ? &ast_.doc : nullptr);
+  if (decl.kind == DeclKind::kHole) {
+    unknown_declaration();
+    return decl;
+  }
+  advance();
+  declaration_header(decl);
+  const bool has_body = decl.kind == DeclKind::kOptimizer || decl.kind == DeclKind::kBlock ||
+                        decl.kind == DeclKind::kModel || decl.kind == DeclKind::kTest;
+  const bool has_settings = decl.kind >= DeclKind::kData && decl.kind <= DeclKind::kRun;
+  if (!has_body && !has_settings) {
+    return decl;
+  }
+  if (lost_) {
+    // The body is worth reading all the same: its faults are others.
+    decl.has_fault = true;
+    lost_ = false;
+    while (!at(TokenKind::kLeftBrace) && !at(TokenKind::kNewline) && !at(TokenKind::kEnd)) {
+      advance();
+    }
+    if (!at(TokenKind::kLeftBrace)) {
+      return decl;
+    }
+  }
+  if (has_body) {
+    decl.body = body();
+  } else {
+    decl.settings = settings();
+  }
+  return decl;
+}
+
+void Parser::declaration_header(Decl& decl) {
+  switch (decl.kind) {
+    case DeclKind::kImport:
+      decl.text = expect_string("the path of a file in double quotes");
+      if (take(TokenKind::kAs)) {
+        decl.name = expect_new_name("a name for the import");
+      }
+      break;
+    case DeclKind::kFrom: {
+      decl.text = expect_string("the path of a file in double quotes");
+      if (!lost_ && !at_word("use")) {
+        expected("`use` and names");
+        break;
+      }
+      if (!lost_) {
+        advance();
+      }
+      Gather<Name> names(name_stack_);
+      do {
+        names.push(expect_name("a name of that file"));
+      } while (take(TokenKind::kComma));
+      decl.names = names.into(ast_.names);
+      break;
+    }
+    case DeclKind::kOption:
+      option_header(decl);
+      break;
+    case DeclKind::kLet:
+      decl.name = expect_new_name("a name");
+      expect(TokenKind::kAssign);
+      decl.value = value_or_hole();
+      break;
+    case DeclKind::kFn:
+    case DeclKind::kPointwise:
+      decl.name = expect_new_name("a name for the function");
+      decl.params = params();
+      decl.has_params = true;
+      expect(TokenKind::kAssign);
+      decl.value = value_or_hole();
+      break;
+    case DeclKind::kOptimizer:
+    case DeclKind::kBlock:
+    case DeclKind::kModel:
+      decl.name = expect_new_name("a name for the " + std::string(keyword_of(decl.kind)));
+      if (decl.kind != DeclKind::kModel || at(TokenKind::kLeftParen)) {
+        decl.params = params();
+        decl.has_params = true;
+      }
+      if (decl.kind == DeclKind::kBlock && take(TokenKind::kArrow)) {
+        Gather<Type> types(type_stack_);
+        do {
+          types.push(type());
+        } while (take(TokenKind::kComma));
+        decl.results = types.into(ast_.types);
+      }
+      break;
+    case DeclKind::kTest:
+      decl.text = expect_string("a title in double quotes");
+      break;
+    case DeclKind::kMoved:
+      decl.text = expect_string("the old name in double quotes");
+      expect(TokenKind::kArrow);
+      decl.to = expect_string("the new name in double quotes");
+      break;
+    default:
+      settings_header(decl);
+      break;
+  }
+}
+
+// "option" NAME ":" NAME [ "=" expr ] [ "in" expr ]
+void Parser::option_header(Decl& decl) {
+  decl.name = expect_new_name("a name for the option");
+  expect(TokenKind::kColon, "`:` and a type: int, float, bool or str");
+  decl.type_name = expect_name("a type: int, float, bool or str");
+  if (take(TokenKind::kAssign)) {
+    decl.value = value_or_hole();
+  }
+  if (!lost_ && at_word("in")) {
+    advance();
+    decl.range = value_or_hole();
+  }
+}
+
+// [ NAME ] [ "extends" NAME ]
+void Parser::settings_header(Decl& decl) {
+  const auto at_extends = [&] { return at_word("extends") && ahead().kind == TokenKind::kName; };
+  if (!at(TokenKind::kLeftBrace) && !at_extends()) {
+    decl.name = expect_new_name("a name or `{`");
+  }
+  if (!lost_ && at_extends()) {
+    advance();
+    decl.base = take_name();
+  }
+}
+
+void Parser::unknown_declaration() {
+  if (!at(TokenKind::kName)) {
+    expected("a declaration");
+    return;
+  }
+  const std::string_view word = tokens_.spelling(current());
+  const Span at = here();
+  std::string_view nearest;
+  if (word.size() <= 16) {
+    size_t best = 3;
+    for (const DeclKind kind : kKinds) {
+      const size_t distance = edit_distance(word, keyword_of(kind));
+      if (distance < best) {
+        best = distance;
+        nearest = keyword_of(kind);
+      }
+    }
+  }
+  Diagnostic* made = fault("XG0114", at, "no declaration starts with `" + std::string(word.substr(0, 40)) + "`");
+  if (made == nullptr) {
+    return;
+  }
+  if (nearest.empty()) {
+    made->notes.push_back(
+        "declarations are import from option let fn pointwise optimizer block model data train cluster schedule run "
+        "test "
+        "moved");
+  } else {
+    made->fixes.push_back(replacement("did you mean `" + std::string(nearest) + "`?", at, std::string(nearest), false));
+  }
+}
+
+// The ## lines that touch the declaration at `begin`. The first such lines of a file that a blank line sets off from
+// what follows are about the file.
+std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
+  std::string doc;
+  bool file_doc_taken = false;
+  uint32_t end = 0;
+  const std::vector<Comment>& comments = tokens_.comments;
+  const auto is_blank_between = [&](uint32_t a, uint32_t b) {
+    const std::string_view gap = tokens_.text.substr(a, b - a);
+    return std::count(gap.begin(), gap.end(), '\n') > 1;
+  };
+  const auto close_group = [&](uint32_t next) {
+    if (!doc.empty() && is_blank_between(end, next)) {
+      if (file_doc != nullptr && !file_doc_taken) {
+        *file_doc = doc;
+        file_doc_taken = true;
+      }
+      doc.clear();
+    }
+  };
+  for (; next_comment_ < comments.size() && comments[next_comment_].end <= begin; ++next_comment_) {
+    const Comment& comment = comments[next_comment_];
+    if (!comment.is_doc || comment.begin < last_end_) {
+      continue;
+    }
+    close_group(comment.begin);
+    std::string_view line = tokens_.text.substr(comment.begin + 2, comment.end - comment.begin - 2);
+    line.remove_prefix(line.starts_with(' ') ? 1 : 0);
+    doc += doc.empty() ? "" : "\n";
+    doc += line;
+    end = comment.end;
+  }
+  close_group(begin);
+  return doc;
+}
+
+// "(" [ param { "," param } [ "," ] ] ")"
+Run<Param> Parser::params() {
+  const Nest nest(*this);
+  const Token open = current();
+  if (!nest.ok || !expect(TokenKind::kLeftParen, "`(` and parameters")) {
+    return {};
+  }
+  Gather<Param> list(param_stack_);
+  while (!lost_ && !at(TokenKind::kRightParen)) {
+    list.push(param());
+    if (!take(TokenKind::kComma)) {
+      break;
+    }
+  }
+  expect_close(open, TokenKind::kRightParen, "`,`");
+  return list.into(ast_.params_pool);
+}
+
+Param Parser::param() {
+  Param param;
+  const Span start = here();
+  param.name = expect_new_name("a name of a parameter");
+  if (take(TokenKind::kColon)) {
+    param.type = type();
+  }
+  if (take(TokenKind::kAssign)) {
+    param.value = value_or_hole();
+  }
+  param.span = from(start);
+  return param;
+}
+
+// [ NAME [ "(" expr ")" ] ] dims | NAME [ "(" expr ")" ]
+Type Parser::type() {
+  Type type;
+  if (lost_) {
+    return type;
+  }
+  const Nest nest(*this);
+  const Span start = here();
+  if (!at(TokenKind::kLeftBracket)) {
+    type.name = expect_name("a type");
+    const Token open = current();
+    if (take(TokenKind::kLeftParen)) {
+      type.argument = value_or_hole();
+      expect_close(open, TokenKind::kRightParen);
+    }
+  }
+  const Token open = current();
+  if (take(TokenKind::kLeftBracket)) {
+    type.has_dims = true;
+    Gather<ExprId> dims(item_stack_);
+    if (!at(TokenKind::kRightBracket)) {
+      do {
+        dims.push(at(TokenKind::kEllipsis) ? leaf(ExprKind::kEllipsis) : sum());
+      } while (take(TokenKind::kComma));
+    }
+    expect_close(open, TokenKind::kRightBracket, "`,`");
+    if (lost_) {
+      dims.push(hole(from(start)));
+    }
+    type.dims = dims.into(ast_.items);
+  }
+  type.span = from(start);
+  return type;
+}
+
+}  // namespace xrun::lang
