@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace xrun {
@@ -28,6 +29,8 @@ class RandomStream {
 
   // Random access: the draws of block `block` (elements 4·block .. 4·block + 3).
   std::array<uint32_t, 4> block(uint64_t block) const { return philox(counter_of(block), key_); }
+  // All draws from block `first` on: out[4·i + j] = block(first + i)[j]. Many times faster than one by one.
+  void fill(uint64_t first, std::span<uint32_t> out) const;
   uint32_t bits(uint64_t element) const { return block(element / 4)[element % 4]; }
   float uniform(uint64_t element) const { return to_unit(bits(element)); }
   float uniform(uint64_t element, float low, float high) const { return low + (high - low) * uniform(element); }
