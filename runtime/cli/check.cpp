@@ -1,0 +1,51 @@
+// `xrun check`: every mistake, where it was written, with the mend; then the file's tests.
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/load.h"
+
+namespace xrun::cli {
+namespace {
+
+std::string summary(const LoadedModel& model) {
+  std::string files;
+  for (int32_t i = 0; i < model.sources.size(); ++i) {
+    files += (i > 0 ? ", " : "") + model.sources.path(i);
+  }
+  const auto& tests = model.file.tests;
+  std::string line = fmt::format("  ok   {}", files);
+  if (!tests.empty()) {
+    line += fmt::format("   {} {} passed", tests.size(), tests.size() == 1 ? "test" : "tests");
+  }
+  const Graph& graph = model.file.module.graph;
+  if (!model.file.module.model.empty()) {
+    line += fmt::format("   {} tensors, {} parameters", graph.params.size(), format_count(graph.parameter_count()));
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
+int run_check(const GlobalOptions& options, const CheckArgs& args) {
+  const Console console(options);
+  int worst = 0;
+  for (const std::string& file : args.files) {
+    int exit = 0;
+    const auto model = load_model(file, options, console, args.strict, exit);
+    worst = std::max(worst, exit);
+    if (!model) {
+      continue;
+    }
+    console.out(summary(*model));
+    for (const Diagnostic& later : model->file.module.not_yet) {
+      console.note(render(later, model->sources, {.color = console.color()}) + "\n");
+    }
+    if (args.data) {
+      worst = std::max(worst, check_data(*model, console));
+    }
+  }
+  return worst;
+}
+
+}  // namespace xrun::cli

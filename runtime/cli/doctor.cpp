@@ -1,0 +1,51 @@
+// `xrun doctor`: what this machine offers and what is missing, a line each.
+#include <filesystem>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "ops/isa.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/console.h"
+#include "runtime/host.h"
+
+namespace xrun::cli {
+namespace {
+
+std::string row(const std::string& name, const std::string& what) { return fmt::format("  {:<8}{}\n", name, what); }
+
+std::string describe_isa(ops::Isa isa) {
+  std::string text{ops::name_of(isa)};
+  return ops::has_native_bf16(isa) ? text + ", bf16 in hardware" : text + ", bf16 is rounded and computed in f32";
+}
+
+std::string describe_cache() {
+  const std::string directory = runtime::cache_directory();
+  if (directory.empty()) {
+    return "none: neither XDG_CACHE_HOME nor HOME names a directory";
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
+  return access(directory.c_str(), W_OK) == 0 ? directory
+                                              : directory + " cannot be written: fonts are drawn anew in each run";
+}
+
+}  // namespace
+
+int run_doctor(const GlobalOptions& options) {
+  const Console console(options);
+  const runtime::Host host = runtime::detect_host();
+  std::string out = row("cpu", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores"));
+  out += row("isa", describe_isa(ops::detect_isa()));
+  out += row("cache", fmt::format("L2 {} a core, L3 {}", format_bytes(host.l2_cache), format_bytes(host.l3_cache)));
+  out +=
+      row("memory", fmt::format("{} in all, {} free", format_bytes(host.memory_total), format_bytes(host.memory_free)));
+  out += row("gpu", "not used by this build: devices are CPU cores");
+  out += row("files", describe_cache());
+  if (host.memory_free < 2 * kGiB) {
+    out += row("", "warning: less than 2 GiB are free; plans may not fit");
+  }
+  console.out(out);
+  return 0;
+}
+
+}  // namespace xrun::cli

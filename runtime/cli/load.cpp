@@ -1,0 +1,106 @@
+#include "runtime/cli/load.h"
+
+#include <sys/stat.h>
+
+#include "graph/pipeline.h"
+#include "ops/facts.h"
+#include "ops/op.h"
+#include "runtime/host.h"
+
+namespace xrun::cli {
+namespace {
+
+// Every file that cannot be opened is the world's or the user's fault before it is the language's.
+std::optional<Error> find_fault(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0) {
+    return S_ISDIR(info.st_mode)
+               ? std::optional(Error{
+                     ErrorKind::kContent, "XG0121", "`" + path + "` is a directory", "name the .xgraph file in it", {}})
+               : std::nullopt;
+  }
+  if (errno == EACCES) {
+    return Error{ErrorKind::kWorld,
+                 "XG0122",
+                 "`" + path + "` cannot be read: permission denied",
+                 "give this user the right to read it",
+                 {}};
+  }
+  return Error{ErrorKind::kContent, "XG0121", "there is no file `" + path + "`", "check the path", {}};
+}
+
+}  // namespace
+
+std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
+                                      bool strict, int& exit) {
+  if (const auto fault = find_fault(path)) {
+    exit = console.fail(*fault);
+    return std::nullopt;
+  }
+  LoadedModel model;
+  Diagnostics diagnostics;
+  auto file = lang::load(path, model.sources, diagnostics,
+                         {.ops = &ops::registry(),
+                          .run = options.run,
+                          .sets = options.sets,
+                          .cluster = options.cluster,
+                          .schedule = options.schedule,
+                          .strict = strict});
+  console.report(diagnostics, model.sources);
+  const bool warned = strict && !diagnostics.all().empty();
+  if (!file || diagnostics.has_errors() || warned) {
+    exit = exit_code(ErrorKind::kContent);
+    return std::nullopt;
+  }
+  exit = 0;
+  model.file = std::move(*file);
+  if (options.deterministic) {
+    model.file.module.train.deterministic = true;
+  }
+  return model;
+}
+
+int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training) {
+  const Module& module = model.file.module;
+  if (!module.not_yet.empty()) {
+    Diagnostics later;
+    for (const Diagnostic& diagnostic : module.not_yet) {
+      later.add(diagnostic);
+    }
+    console.report(later, model.sources);
+    return exit_code(ErrorKind::kContent);
+  }
+  const std::string path = model.sources.size() > 0 ? model.sources.path(0) : "the file";
+  if (module.model.empty()) {
+    return console.fail(
+        {ErrorKind::kContent, "XG0221", path + " has no `model`", "declare one: model name { ... }", {}});
+  }
+  if (needs_training && !module.has_train) {
+    return console.fail(
+        {ErrorKind::kContent, "XG0222", path + " has no `train`", "say how to train: train name { ... }", {}});
+  }
+  if (needs_training && !module.has_data) {
+    return console.fail(
+        {ErrorKind::kContent, "XG0223", path + " has no `data`", "say what to train on: data name { ... }", {}});
+  }
+  return 0;
+}
+
+Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options) {
+  PreparedModel prepared;
+  prepared.isa = ops::detect_isa();
+  XRUN_ASSIGN(prepared.training, prepare(module, ops::registry(), {.training = true}));
+  XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
+  const bool measure = options.cost == "measured";
+  const TrainSpec& train = module.train;
+  XRUN_ASSIGN(prepared.training_facts, ops::collect_facts(prepared.training.graph, train.norm_rows, true, prepared.isa,
+                                                          train.deterministic, measure));
+  XRUN_ASSIGN(prepared.inference_facts, ops::collect_facts(prepared.inference.graph, train.norm_rows, false,
+                                                           prepared.isa, train.deterministic, measure));
+  const runtime::Host host = runtime::detect_host();
+  prepared.machine = planner::make_machine(module.cluster, {.devices = options.devices, .threads = options.threads},
+                                           host.cores, host.memory_free);
+  return prepared;
+}
+
+}  // namespace xrun::cli
