@@ -10,9 +10,11 @@
 
 namespace xrun::runtime {
 
+// Pieces of memory: what a member gives or takes may lie in several buffers.
+using Pieces = std::span<const std::span<std::byte>>;
 // What each member of a group has published, by member. Only an all-reduce writes there: each member its own slice of
 // the elements, in all parts, so that the sum is in place everywhere when all have pulled.
-using Published = std::span<const std::span<std::byte>>;
+using Published = std::span<const Pieces>;
 
 // One member's part in one operation. What it publishes stays untouched until the operation is complete.
 struct Exchange {
@@ -22,8 +24,8 @@ struct Exchange {
   int member = 0;  // 0 .. members - 1; of a send 0, of a receive 1
   int members = 1;
   int device = 0;
-  std::span<std::byte> send;
-  std::span<std::byte> recv;
+  Pieces send;
+  Pieces recv;
 
   // How `recv` comes from what all have published, in member order, on this member's device: a fixed order of sums, a
   // layout of gathered rows. Null: nothing to do for this member (a send).
@@ -45,9 +47,12 @@ class Communicator {
   virtual void post(const Exchange& exchange, Completion completion) = 0;
 };
 
-// `recv` is the concatenation of what was published. The usual `combine` of kAllGather.
+// Each piece of `recv` is the concatenation of what was published as that piece. The usual `combine` of kAllGather.
 Status concatenate(void* context, const Exchange& exchange, Published parts);
-// `recv` is what member 0 published. The usual `combine` of kRecv.
+// Each piece of `recv` is what member 0 published. The usual `combine` of kRecv.
 Status receive(void* context, const Exchange& exchange, Published parts);
+// Sums f32 pieces over the members by the fixed tree (fold.h), in place in all of them. The usual `combine` of
+// kAllReduce.
+Status sum_f32(void* context, const Exchange& exchange, Published parts);
 
 }  // namespace xrun::runtime

@@ -1,24 +1,50 @@
 #include "runtime/local_communicator.h"
 
+#include <array>
 #include <cstring>
 
 #include "graph/base/check.h"
+#include "runtime/fold.h"
 
 namespace xrun::runtime {
 
 Status concatenate(void* /*context*/, const Exchange& exchange, Published parts) {
-  size_t at = 0;
-  for (const auto& part : parts) {
-    XRUN_CHECK(at + part.size() <= exchange.recv.size(), "more was gathered than the buffer holds");
-    std::memcpy(exchange.recv.data() + at, part.data(), part.size());
-    at += part.size();
+  for (size_t piece = 0; piece < exchange.recv.size(); ++piece) {
+    size_t at = 0;
+    for (const Pieces& part : parts) {
+      XRUN_CHECK(at + part[piece].size() <= exchange.recv[piece].size(), "more was gathered than the buffer holds");
+      std::memcpy(exchange.recv[piece].data() + at, part[piece].data(), part[piece].size());
+      at += part[piece].size();
+    }
   }
   return {};
 }
 
 Status receive(void* /*context*/, const Exchange& exchange, Published parts) {
-  XRUN_CHECK(parts[0].size() <= exchange.recv.size(), "more was sent than the slot holds");
-  std::memcpy(exchange.recv.data(), parts[0].data(), parts[0].size());
+  for (size_t piece = 0; piece < exchange.recv.size(); ++piece) {
+    const std::span<std::byte> sent = parts[0][piece];
+    XRUN_CHECK(sent.size() <= exchange.recv[piece].size(), "more was sent than the slot holds");
+    std::memcpy(exchange.recv[piece].data(), sent.data(), sent.size());
+  }
+  return {};
+}
+
+Status sum_f32(void* /*context*/, const Exchange& exchange, Published parts) {
+  const auto members = static_cast<int64_t>(parts.size());
+  XRUN_CHECK(members <= kMaxFolded, "an all-reduce over more members than a fold takes");
+  for (size_t piece = 0; piece < exchange.send.size(); ++piece) {
+    const auto count = static_cast<int64_t>(exchange.send[piece].size() / sizeof(float));
+    const int64_t begin = count * exchange.member / members;
+    const int64_t end = count * (exchange.member + 1) / members;
+    std::array<float*, kMaxFolded> terms;
+    for (int64_t m = 0; m < members; ++m) {
+      terms[static_cast<size_t>(m)] = reinterpret_cast<float*>(parts[static_cast<size_t>(m)][piece].data()) + begin;
+    }
+    fold_tree(std::span(terms.data(), static_cast<size_t>(members)), end - begin);
+    for (int64_t m = 1; m < members; ++m) {
+      std::memcpy(terms[static_cast<size_t>(m)], terms[0], static_cast<size_t>(end - begin) * sizeof(float));
+    }
+  }
   return {};
 }
 

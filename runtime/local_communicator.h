@@ -30,7 +30,7 @@ class LocalCommunicator final : public Communicator {
     std::atomic<int> missing{0};  // members that have not posted
     std::atomic<int> pulling{0};  // members that have not pulled
     std::vector<Member> members;
-    std::vector<std::span<std::byte>> published;
+    std::vector<Pieces> published;
   };
 
   static void pull_task(void* context, int32_t member);

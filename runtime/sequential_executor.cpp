@@ -137,7 +137,7 @@ class SequentialExecutor final : public Executor {
   std::vector<Item> order_;
   std::vector<Timing> timings_;
   std::vector<Exchange> exchanges_;
-  std::vector<std::span<std::byte>> published_;
+  std::vector<Pieces> published_;
   ops::InlineWorkers workers_;
 };
 

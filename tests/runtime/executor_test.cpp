@@ -21,7 +21,11 @@ using planner::Stream;
 // Buffers are one number each. A run mixes what it reads into what it writes; a communication gathers by a mixing, too.
 class Arithmetic final : public InstructionRunner {
  public:
-  explicit Arithmetic(size_t buffers) : cells(buffers, 1) {}
+  explicit Arithmetic(size_t buffers) : cells(buffers, 1) {
+    for (uint64_t& cell : cells) {
+      pieces_.push_back(std::as_writable_bytes(std::span(&cell, 1)));
+    }
+  }
 
   Status run(const Instruction& instruction, ops::Workers& workers) override {
     if (instruction.id == fails) {
@@ -36,11 +40,12 @@ class Arithmetic final : public InstructionRunner {
   }
 
   Status prepare(const Instruction& instruction, Exchange& exchange) override {
-    const auto bytes_of = [&](BufferId id) {
-      return std::as_writable_bytes(std::span(&cells[static_cast<size_t>(id.index)], 1));
+    const auto piece_of = [&](const std::vector<BufferId>& ids) -> std::span<const std::span<std::byte>> {
+      return ids.empty() ? std::span<const std::span<std::byte>>()
+                         : std::span(&pieces_[static_cast<size_t>(ids[0].index)], 1);
     };
-    exchange.send = instruction.reads.empty() ? std::span<std::byte>() : bytes_of(instruction.reads[0]);
-    exchange.recv = instruction.writes.empty() ? std::span<std::byte>() : bytes_of(instruction.writes[0]);
+    exchange.send = piece_of(instruction.reads);
+    exchange.recv = piece_of(instruction.writes);
     exchange.combine = instruction.writes.empty() ? nullptr : &Arithmetic::fold;
     return {};
   }
@@ -63,13 +68,15 @@ class Arithmetic final : public InstructionRunner {
     for (const auto& part : parts) {
       uint64_t cell = 0;
       if (!part.empty()) {
-        std::memcpy(&cell, part.data(), sizeof(cell));
+        std::memcpy(&cell, part[0].data(), sizeof(cell));
       }
       value = value * 31 + cell;
     }
-    std::memcpy(exchange.recv.data(), &value, sizeof(value));
+    std::memcpy(exchange.recv[0].data(), &value, sizeof(value));
     return {};
   }
+
+  std::vector<std::span<std::byte>> pieces_;
 };
 
 // A legal program: every access of a buffer depends on the conflicting accesses before it.

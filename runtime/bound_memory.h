@@ -1,0 +1,25 @@
+// The memory of a program: its arenas, mapped, and where each buffer lies in them.
+#pragma once
+
+#include <vector>
+
+#include "planner/program.h"
+#include "runtime/memory_arena.h"
+
+namespace xrun::runtime {
+
+class BoundMemory {
+ public:
+  // Maps every arena of the program, all of it or nothing. The program outlives it. Errors: kWorld.
+  static Result<BoundMemory> map(const planner::Program& program);
+
+  std::byte* at(const planner::Buffer& buffer) const;
+  std::byte* at(planner::BufferId id) const { return at(program_->buffer(id)); }
+  Bytes bytes() const;  // of all arenas
+
+ private:
+  const planner::Program* program_ = nullptr;
+  std::vector<MemoryArena> arenas_;  // by device + 1: the host arena first
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,22 @@
+// Sums in one fixed order: the tree over lanes and replicas, and the norm over chunks (DETERMINISM 2, 15).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace xrun::runtime {
+
+inline constexpr int64_t kMaxFolded = 256;
+
+// terms[0] = ((t0 + t1) + (t2 + t3)) + ..., elementwise over `count` floats: an aligned binary tree over the index, so
+// that a tree over lanes that lie on several replicas is the tree over lanes, then over replicas. Other terms are
+// overwritten.
+void fold_tree(std::span<float* const> terms, int64_t count);
+
+// Sum of squares in f64, ascending.
+double sum_of_squares(const float* values, int64_t count);
+
+// Chunk of a tensor whose squares are summed by one owner.
+inline constexpr int64_t kNormChunk = 4096;
+
+}  // namespace xrun::runtime

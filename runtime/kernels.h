@@ -1,0 +1,27 @@
+// The kernels of a program: one for each node that a stage runs, made once for the row block.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/op.h"
+#include "planner/program.h"
+
+namespace xrun::runtime {
+
+// Threads: kernels are immutable; any number of workers may run one.
+class KernelSet {
+ public:
+  // Errors: an operator that has no kernel for its shapes, with the node's span; a plan whose buffers do not fit the
+  // kernels of this machine (XG0704).
+  static Result<KernelSet> make(const Graph& graph, const planner::Program& program, ops::Isa isa);
+
+  // Null for nodes that no stage runs (heads, their losses and metrics).
+  const ops::Kernel* of(NodeId node) const { return kernels_[static_cast<size_t>(node.index)].get(); }
+
+ private:
+  std::vector<std::unique_ptr<ops::Kernel>> kernels_;
+};
+
+}  // namespace xrun::runtime

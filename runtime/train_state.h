@@ -1,0 +1,68 @@
+// All that a run has learned, by name: weights, running statistics and optimizer states, as views into the arenas. What
+// checkpoints save, what the digest is taken over.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/program.h"
+#include "runtime/bound_memory.h"
+
+namespace xrun::runtime {
+
+// Rows [row_begin, row_end) of a tensor where they lie; one copy a replica. A tensor outside of heads is one piece.
+struct TensorPiece {
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  std::vector<std::byte*> copies;
+};
+
+struct StateTensor {
+  enum class Role { kWeight, kState, kOptimizer };
+  std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity"
+  Role role = Role::kWeight;
+  TensorType type;  // f32, without a batch dimension
+  bool trained = true;
+  std::string head;  // name of the sharded head that owns it; empty for the trunk
+  ParamId param;
+  std::vector<TensorPiece> pieces;  // in row order, without gaps
+
+  // Rows are along the first dimension; a scalar has one row.
+  int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
+  Bytes row_bytes() const { return rows() == 0 ? 0 : type.bytes(0, 0) / rows(); }
+};
+
+// Threads: between steps only, one thread.
+class TrainState {
+ public:
+  TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory);
+
+  // First values of all weights and states from the seed (DETERMINISM 4); optimizer states are zero.
+  void initialise(uint64_t seed);
+
+  const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
+  const StateTensor* find(std::string_view name) const;
+
+  // Copies rows [row_begin, row_end) out of the first copy, or into all copies. After writing weights, the session
+  // prepares them again (Session::weights_changed).
+  void read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const;
+  void write_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const std::byte* in);
+  // Copies weights and states of `other`, which may be laid out in another way, by name; optimizer states where both
+  // have them.
+  void copy_from(const TrainState& other);
+
+  // XXH3-128 over the bytes of all trained weights in name order, rows of heads in class order: 32 hex digits. Equal
+  // for every plan of a run.
+  std::string weights_digest() const;
+
+ private:
+  void initialise(const StateTensor& tensor, const Init& init, uint64_t seed);
+
+  const Module& module_;
+  std::vector<StateTensor> tensors_;
+};
+
+}  // namespace xrun::runtime
