@@ -82,6 +82,8 @@ XRUN_INLINE void store_upto(T* p, F16 v, int64_t n) {
   }
 }
 
+// max(v, 0), and NaN where v is NaN.
+XRUN_INLINE F16 rectify(F16 v) { return (v < F16{}) ? F16{} : v; }
 XRUN_INLINE F16 max(F16 a, F16 b) { return (a > b) ? a : b; }
 XRUN_INLINE F16 min(F16 a, F16 b) { return (a < b) ? a : b; }
 

@@ -1,0 +1,327 @@
+#include "ops/arithmetic.h"
+
+#include <array>
+
+#include "graph/autodiff.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+#include "ops/strides.h"
+
+namespace xrun::ops {
+namespace {
+
+Result<TensorType> broadcast(std::string_view op, const TensorType& a, const TensorType& b) {
+  XRUN_TRY(expect_activation(op, a));
+  XRUN_TRY(expect_activation(op, b));
+  if (a.rank() != b.rank()) {
+    return shape_error(
+        "cannot " + std::string(op) + " tensors of different ranks: " + to_text(a) + " and " + to_text(b),
+        "ranks must match; `reshape` can add dimensions of 1");
+  }
+  if (a.dtype != b.dtype) {
+    return dtype_error(op, b, "both operands have one element type");
+  }
+  TensorType out = with_dims(a, a.dims);
+  for (size_t i = 0; i < a.dims.size(); ++i) {
+    if (a.dims[i] != b.dims[i] && a.dims[i] != 1 && b.dims[i] != 1) {
+      return shape_error(
+          "cannot " + std::string(op) + " tensors of different shapes: " + to_text(a) + " and " + to_text(b),
+          "dimensions must be equal or 1");
+    }
+    out.dims[i] = a.dims[i] == 1 ? b.dims[i] : a.dims[i];
+  }
+  return out;
+}
+
+struct Add {
+  static constexpr std::string_view kName = "add", kDoc = "a + b", kExample = "x + y", kAbsorbs = "relu";
+  XRUN_INLINE static F16 f(F16 a, F16 b) { return a + b; }
+};
+struct Sub {
+  static constexpr std::string_view kName = "sub", kDoc = "a - b", kExample = "x - y", kAbsorbs = "";
+  XRUN_INLINE static F16 f(F16 a, F16 b) { return a - b; }
+};
+struct Mul {
+  static constexpr std::string_view kName = "mul", kDoc = "a · b", kExample = "x * y", kAbsorbs = "";
+  XRUN_INLINE static F16 f(F16 a, F16 b) { return a * b; }
+};
+struct Div {
+  static constexpr std::string_view kName = "div", kDoc = "a / b", kExample = "x / y", kAbsorbs = "";
+  XRUN_INLINE static F16 f(F16 a, F16 b) { return a / b; }
+};
+
+// Lanes of an operand that runs along (1), stands still (0) or jumps.
+template <typename T>
+XRUN_INLINE F16 load_step(const T* p, int64_t step, int64_t i, int64_t n) {
+  if (step == 1) {
+    return load_upto(p + i, n);
+  }
+  if (step == 0) {
+    return F16{} + to_float(*p);
+  }
+  F16 v{};
+  for (int64_t j = 0; j < n && j < kLanes; ++j) {
+    v[j] = to_float(p[(i + j) * step]);
+  }
+  return v;
+}
+
+template <class F, typename T>
+struct RunBody {
+  XRUN_INLINE static void run(bool relu, const T* a, int64_t step_a, const T* b, int64_t step_b, T* y, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const F16 v = F::f(load_step(a, step_a, i, n - i), load_step(b, step_b, i, n - i));
+      store_upto(y + i, relu ? rectify(v) : v, n - i);
+    }
+  }
+};
+
+template <class F>
+struct Binary {
+  static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs&) {
+    XRUN_ASSIGN(TensorType out, broadcast(F::kName, inputs[0], inputs[1]));
+    OpShape shape;
+    shape.outputs.push_back(std::move(out));
+    return shape;
+  }
+
+  template <typename T>
+  class Run final : public Kernel {
+   public:
+    explicit Run(const KernelSpec& spec) : isa_(spec.isa), relu_(spec.attrs.flag("relu", false)) {
+      const std::vector<int64_t> dims = block_dims(spec.outputs[0], spec.rows);
+      loop_ = StridedLoop<3>(
+          dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
+                 broadcast_strides(spec.inputs[1], dims, spec.rows)});
+    }
+    Status run(const KernelCall& call) const override {
+      const T* const a = call.inputs[0].as<T>();
+      const T* const b = call.inputs[1].as<T>();
+      T* const y = call.outputs[0].as<T>();
+      const auto& steps = loop_.inner_steps();
+      loop_.for_each_run([&](const auto& at) {
+        run_for<RunBody<F, T>>(isa_, relu_, a + at[1], steps[1], b + at[2], steps[2], y + at[0], loop_.inner_count());
+      });
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    bool relu_;
+    StridedLoop<3> loop_;
+  };
+};
+
+// Gives `grad`, of the shape of the result, to an input that may have been broadcast.
+Status set_broadcast_grad(GradBuilder& builder, int input, ValueId grad) {
+  const std::vector<int64_t> dims = builder.type(builder.input(input)).dims;
+  if (builder.type(grad).dims != dims) {
+    XRUN_ASSIGN(const std::vector<ValueId> sum, builder.emit("sum_to", {grad}, Attrs{{"dims", dims}}));
+    grad = sum[0];
+  }
+  builder.set_grad(input, grad);
+  return {};
+}
+
+Status grad_add(GradBuilder& builder) {
+  ValueId dy = builder.output_grad(0);
+  if (builder.node().attrs.flag("relu", false)) {
+    XRUN_ASSIGN(const std::vector<ValueId> cut, builder.emit("relu.grad", {builder.output(0), dy}));
+    dy = cut[0];
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (builder.wanted(i)) {
+      XRUN_TRY(set_broadcast_grad(builder, i, dy));
+    }
+  }
+  return {};
+}
+
+Status grad_sub(GradBuilder& builder) {
+  const ValueId dy = builder.output_grad(0);
+  if (builder.wanted(0)) {
+    XRUN_TRY(set_broadcast_grad(builder, 0, dy));
+  }
+  if (builder.wanted(1)) {
+    XRUN_ASSIGN(const std::vector<ValueId> minus, builder.emit("neg", {dy}));
+    XRUN_TRY(set_broadcast_grad(builder, 1, minus[0]));
+  }
+  return {};
+}
+
+Status grad_mul(GradBuilder& builder) {
+  const ValueId dy = builder.output_grad(0);
+  for (int i = 0; i < 2; ++i) {
+    if (builder.wanted(i)) {
+      XRUN_ASSIGN(const std::vector<ValueId> part, builder.emit("mul", {dy, builder.input(1 - i)}));
+      XRUN_TRY(set_broadcast_grad(builder, i, part[0]));
+    }
+  }
+  return {};
+}
+
+// d(a / b) = da / b - y db / b.
+Status grad_div(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> da, builder.emit("div", {builder.output_grad(0), builder.input(1)}));
+  if (builder.wanted(0)) {
+    XRUN_TRY(set_broadcast_grad(builder, 0, da[0]));
+  }
+  if (builder.wanted(1)) {
+    XRUN_ASSIGN(const std::vector<ValueId> product, builder.emit("mul", {da[0], builder.output(0)}));
+    XRUN_ASSIGN(const std::vector<ValueId> minus, builder.emit("neg", product));
+    XRUN_TRY(set_broadcast_grad(builder, 1, minus[0]));
+  }
+  return {};
+}
+
+template <class F, Status (*kGrad)(GradBuilder&)>
+constexpr Op binary_op() {
+  return {.def = {.name = F::kName,
+                  .signature = "(a: [N, ...], b: [N, ...])",
+                  .group = "pointwise",
+                  .doc = F::kDoc,
+                  .example = F::kExample,
+                  .absorbs = F::kAbsorbs,
+                  .infer = Binary<F>::infer,
+                  .grad = kGrad},
+          .cpu = make_by_dtype<Binary<F>::template Run>};
+}
+
+constexpr Op kAdd = binary_op<Add, grad_add>();
+constexpr Op kSub = binary_op<Sub, grad_sub>();
+constexpr Op kMul = binary_op<Mul, grad_mul>();
+constexpr Op kDiv = binary_op<Div, grad_div>();
+
+// Sums over the dimensions in which the result has 1.
+Result<OpShape> infer_sum_to(std::span<const TensorType> inputs, const Attrs& attrs) {
+  OpShape shape;
+  shape.outputs.push_back(with_dims(inputs[0], attrs.integers("dims")));
+  return shape;
+}
+
+template <typename T>
+class SumTo final : public Kernel {
+ public:
+  explicit SumTo(const KernelSpec& spec) : outputs_(block_elements(spec.outputs[0], spec.rows)) {
+    const std::vector<int64_t> dims = block_dims(spec.inputs[0], spec.rows);
+    loop_ = StridedLoop<2>(
+        dims, {block_strides(spec.inputs[0], spec.rows), broadcast_strides(spec.outputs[0], dims, spec.rows)});
+  }
+  Bytes scratch_bytes() const override { return outputs_ * static_cast<Bytes>(sizeof(float)); }
+  Status run(const KernelCall& call) const override {
+    auto* const sums = reinterpret_cast<float*>(call.scratch);
+    std::fill_n(sums, outputs_, 0.0F);
+    const T* const x = call.inputs[0].as<T>();
+    const auto& steps = loop_.inner_steps();
+    loop_.for_each_run([&](const auto& at) {
+      for (int64_t i = 0; i < loop_.inner_count(); ++i) {
+        sums[at[1] + i * steps[1]] += to_float(x[at[0] + i * steps[0]]);
+      }
+    });
+    T* const y = call.outputs[0].as<T>();
+    for (int64_t i = 0; i < outputs_; ++i) {
+      assign(y[i], sums[i]);
+    }
+    return {};
+  }
+
+ private:
+  int64_t outputs_;
+  StridedLoop<2> loop_;
+};
+
+constexpr Op kSumTo{.def = {.name = "sum_to",
+                            .signature = "(x: [N, ...])",
+                            .group = "pointwise",
+                            .doc = "sum over the dimensions that were broadcast",
+                            .infer = infer_sum_to},
+                    .cpu = make_by_dtype<SumTo>};
+
+// where(c, a, b): a where c is not 0, else b. All of one shape; no gradient for c.
+Result<OpShape> infer_where(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_activation("where", inputs[0]));
+  for (size_t i = 1; i < 3; ++i) {
+    XRUN_TRY(expect_activation("where", inputs[i]));
+    if (inputs[i].dims != inputs[0].dims) {
+      return shape_error("`where` chooses between tensors of different shapes: " + to_text(inputs[0]) + " and " +
+                         to_text(inputs[i]));
+    }
+  }
+  return same_as_input(inputs.subspan(1), attrs);
+}
+
+Status grad_where(GradBuilder& builder) {
+  for (int i = 1; i < 3; ++i) {
+    if (builder.wanted(i)) {
+      XRUN_ASSIGN(const std::vector<ValueId> part,
+                  builder.emit("where.grad", {builder.input(0), builder.output_grad(0)}, Attrs{{"taken", i == 1}}));
+      builder.set_grad(i, part[0]);
+    }
+  }
+  return {};
+}
+
+template <typename T>
+class Where final : public Kernel {
+ public:
+  explicit Where(const KernelSpec& spec) : n_(block_elements(spec.inputs[0], spec.rows)) {}
+  Status run(const KernelCall& call) const override {
+    const T* const c = call.inputs[0].as<T>();
+    const T* const a = call.inputs[1].as<T>();
+    const T* const b = call.inputs[2].as<T>();
+    T* const y = call.outputs[0].as<T>();
+    for (int64_t i = 0; i < n_; ++i) {
+      y[i] = to_float(c[i]) != 0 ? a[i] : b[i];
+    }
+    return {};
+  }
+
+ private:
+  int64_t n_;
+};
+
+template <typename T>
+class WhereGrad final : public Kernel {
+ public:
+  explicit WhereGrad(const KernelSpec& spec)
+      : taken_(spec.attrs.flag("taken")), n_(block_elements(spec.inputs[0], spec.rows)) {}
+  Status run(const KernelCall& call) const override {
+    const T* const c = call.inputs[0].as<T>();
+    const T* const dy = call.inputs[1].as<T>();
+    T* const dx = call.outputs[0].as<T>();
+    for (int64_t i = 0; i < n_; ++i) {
+      dx[i] = (to_float(c[i]) != 0) == taken_ ? dy[i] : T{};
+    }
+    return {};
+  }
+
+ private:
+  bool taken_;
+  int64_t n_;
+};
+
+constexpr Op kWhere{.def = {.name = "where",
+                            .signature = "(c: [N, ...], a: [N, ...], b: [N, ...])",
+                            .group = "pointwise",
+                            .doc = "a where c is not 0, else b",
+                            .example = "where(c, a, b)",
+                            .infer = infer_where,
+                            .grad = grad_where,
+                            .shard = "n*,n*,n*->n*"},
+                    .cpu = make_by_dtype<Where>};
+
+constexpr Op kWhereGrad{.def = {.name = "where.grad",
+                                .signature = "(c: [N, ...], dy: [N, ...])",
+                                .group = "pointwise",
+                                .doc = "gradient of a choice",
+                                .infer = same_as_input,
+                                .shard = "n*,n*->n*"},
+                        .cpu = make_by_dtype<WhereGrad>};
+
+constexpr std::array<const Op*, 7> kOps{&kAdd, &kSub, &kMul, &kDiv, &kSumTo, &kWhere, &kWhereGrad};
+
+}  // namespace
+
+std::span<const Op* const> arithmetic_ops() { return kOps; }
+
+}  // namespace xrun::ops

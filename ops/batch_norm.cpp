@@ -1,0 +1,311 @@
+#include "ops/batch_norm.h"
+
+#include <cmath>
+#include <vector>
+
+#include "graph/autodiff.h"
+#include "ops/columns.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+
+namespace xrun::ops {
+namespace {
+
+Result<OpShape> infer_bn(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation("bn", x));
+  if (x.rank() != 2 && x.rank() != 4) {
+    return rank_error("bn", "an image [N, C, H, W] or features [N, C]", x);
+  }
+  const double eps = attrs.real("eps");
+  const double momentum = attrs.real("momentum");
+  if (!(eps > 0) || !(momentum > 0) || momentum > 1) {
+    return argument_error("`bn` has momentum = " + to_text(momentum) + " and eps = " + to_text(eps),
+                          "momentum lies in 0 .. 1 and eps is above 0");
+  }
+  const std::vector<int64_t> channel{x.dims[1]};
+  OpShape shape;
+  shape.outputs.push_back(with_dims(x, x.dims));
+  shape.outputs.push_back(weight_type({kPerBlock, x.dims[1]}));
+  shape.outputs.push_back(weight_type({kPerBlock, x.dims[1]}));
+  shape.params.push_back({.name = "weight", .type = weight_type(channel), .init = {.value = 1}});
+  shape.params.push_back({.name = "bias", .type = weight_type(channel), .init = {}});
+  shape.params.push_back({.name = "running_mean", .type = weight_type(channel), .init = {}, .trained = false});
+  shape.params.push_back({.name = "running_var", .type = weight_type(channel), .init = {.value = 1}, .trained = false});
+  return shape;
+}
+
+// inputs: x, dy, weight, bias, mean, var.
+Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
+  OpShape shape;
+  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
+  shape.outputs.push_back(weight_type(inputs[2].dims));
+  shape.outputs.push_back(weight_type(inputs[2].dims));
+  return shape;
+}
+
+OpCost bn_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  return pointwise_cost(inputs, outputs, 7);
+}
+
+OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  return pointwise_cost(inputs, outputs, 14);
+}
+
+Status grad_bn(GradBuilder& builder) {
+  const Attrs& attrs = builder.node().attrs;
+  const Attrs passed{{"eps", attrs.real("eps")}, {"relu", attrs.flag("relu", false)}};
+  XRUN_ASSIGN(const std::vector<ValueId> grads,
+              builder.emit("bn.grad",
+                           {builder.input(0), builder.output_grad(0), builder.input(1), builder.input(2),
+                            builder.output(1), builder.output(2)},
+                           passed));
+  for (int i = 0; i < 3; ++i) {
+    if (builder.wanted(i)) {
+      builder.set_grad(i, grads[static_cast<size_t>(i)]);
+    }
+  }
+  return {};
+}
+
+// Mean and variance of each column of x [rows, columns]. Sums are of x - x[0, c], so that a large mean costs no digits.
+template <typename T>
+struct StatisticsBody {
+  XRUN_INLINE static void run(const T* x, int64_t rows, int64_t columns, float* mean, float* var) {
+    reduce_columns<2>(
+        rows, columns,
+        [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
+          const F16 d = load_upto(x + r * columns + c, n) - load_upto(x + c, n);
+          acc[0] += d;
+          acc[1] += d * d;
+        },
+        [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
+          for (int64_t i = 0; i < n; ++i) {
+            const double m = totals[0][i] / static_cast<double>(rows);
+            const double v = totals[1][i] / static_cast<double>(rows) - m * m;
+            mean[c + i] = static_cast<float>(static_cast<double>(to_float(x[c + i])) + m);
+            var[c + i] = static_cast<float>(v > 0 ? v : 0);
+          }
+        });
+  }
+};
+
+// Per channel: y = (x - mean) · scale + bias.
+struct Columns {
+  const float* mean = nullptr;
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+  const float* rstd = nullptr;
+};
+
+template <typename T>
+XRUN_INLINE F16 normalize(const Columns& p, const T* x, int64_t c, int64_t n) {
+  return (load_upto(x + c, n) - load_upto(p.mean + c, n)) * load_upto(p.scale + c, n) + load_upto(p.bias + c, n);
+}
+
+template <typename T>
+struct NormalizeBody {
+  XRUN_INLINE static void run(const Columns* p, bool relu, const T* x, int64_t rows, int64_t columns, T* y) {
+    for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
+      for (int64_t c = 0; c < columns; c += kLanes) {
+        const int64_t n = columns - c;
+        const F16 v = normalize(*p, x, c, n);
+        store_upto(y + c, relu ? rectify(v) : v, n);
+      }
+    }
+  }
+};
+
+// The gradient before the absorbed relu: what forward would have cut is zero. The same operations in the same order as
+// forward, so the sign is the same; y itself need not be kept.
+template <typename T>
+XRUN_INLINE F16 masked(const Columns& p, bool relu, const T* x, const T* dy, int64_t c, int64_t n) {
+  const F16 g = load_upto(dy + c, n);
+  return relu ? (normalize(p, x, c, n) > F16{} ? g : F16{}) : g;
+}
+
+template <typename T>
+struct GradSumsBody {
+  XRUN_INLINE static void run(const Columns* p, bool relu, const T* x, const T* dy, int64_t rows, int64_t columns,
+                              float* sum, float* dot) {
+    reduce_columns<2>(
+        rows, columns,
+        [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
+          const F16 g = masked(*p, relu, x + r * columns, dy + r * columns, c, n);
+          acc[0] += g;
+          acc[1] += g * ((load_upto(x + r * columns + c, n) - load_upto(p->mean + c, n)) * load_upto(p->rstd + c, n));
+        },
+        [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
+          for (int64_t i = 0; i < n; ++i) {
+            sum[c + i] = static_cast<float>(totals[0][i]);
+            dot[c + i] = static_cast<float>(totals[1][i]);
+          }
+        });
+  }
+};
+
+// dx = scale · (dy - sum / m - x̂ · dot / m), m = rows.
+template <typename T>
+struct GradBody {
+  XRUN_INLINE static void run(const Columns* p, bool relu, const T* x, const T* dy, int64_t rows, int64_t columns,
+                              const float* mean_sum, const float* mean_dot, T* dx) {
+    for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
+      for (int64_t c = 0; c < columns; c += kLanes) {
+        const int64_t n = columns - c;
+        const F16 g = masked(*p, relu, x, dy, c, n);
+        const F16 xhat = (load_upto(x + c, n) - load_upto(p->mean + c, n)) * load_upto(p->rstd + c, n);
+        store_upto(dx + c,
+                   (g - load_upto(mean_sum + c, n) - xhat * load_upto(mean_dot + c, n)) * load_upto(p->scale + c, n),
+                   n);
+      }
+    }
+  }
+};
+
+// Shapes and the two per-channel factors that both directions need, in scratch.
+class BatchNormBase : public Kernel {
+ protected:
+  explicit BatchNormBase(const KernelSpec& spec)
+      : isa_(spec.isa),
+        channels_(spec.inputs[0].dims[1]),
+        rows_(block_elements(spec.inputs[0], spec.rows) / channels_),
+        eps_(static_cast<float>(spec.attrs.real("eps"))),
+        relu_(spec.attrs.flag("relu", false)) {}
+
+  int64_t stride() const { return align_up(channels_, kLanes); }
+
+  void fill_factors(const float* weight, const float* var, float* scale, float* rstd) const {
+    for (int64_t c = 0; c < channels_; ++c) {
+      rstd[c] = 1.0F / std::sqrt(var[c] + eps_);
+      scale[c] = weight[c] * rstd[c];
+    }
+  }
+
+  Isa isa_;
+  int64_t channels_;
+  int64_t rows_;
+  float eps_;
+  bool relu_;
+};
+
+template <typename T>
+class BatchNorm final : public BatchNormBase {
+ public:
+  explicit BatchNorm(const KernelSpec& spec)
+      : BatchNormBase(spec), training_(spec.training), momentum_(spec.attrs.real("momentum")) {}
+
+  Bytes scratch_bytes() const override { return 2 * stride() * static_cast<Bytes>(sizeof(float)); }
+
+  Status run(const KernelCall& call) const override {
+    const T* const x = call.inputs[0].as<T>();
+    const float* mean = call.inputs[3].as<float>();
+    const float* var = call.inputs[4].as<float>();
+    if (training_) {
+      run_for<StatisticsBody<T>>(isa_, x, rows_, channels_, call.outputs[1].as<float>(), call.outputs[2].as<float>());
+      mean = call.outputs[1].as<float>();
+      var = call.outputs[2].as<float>();
+    }
+    auto* const scale = reinterpret_cast<float*>(call.scratch);
+    float* const rstd = scale + stride();
+    fill_factors(call.inputs[1].as<float>(), var, scale, rstd);
+    const Columns columns{.mean = mean, .scale = scale, .bias = call.inputs[2].as<float>(), .rstd = rstd};
+    run_for<NormalizeBody<T>>(isa_, &columns, relu_, x, rows_, channels_, call.outputs[0].as<T>());
+    return {};
+  }
+
+  Status fold_states(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                     int64_t blocks) const override {
+    const float* const means = outputs[1].as<float>();
+    const float* const vars = outputs[2].as<float>();
+    auto* const running_mean = inputs[3].as<float>();
+    auto* const running_var = inputs[4].as<float>();
+    const auto n = static_cast<double>(blocks);
+    for (int64_t c = 0; c < channels_; ++c) {
+      double mean = 0;
+      for (int64_t b = 0; b < blocks; ++b) {
+        mean += static_cast<double>(means[b * channels_ + c]);
+      }
+      mean /= n;
+      double var = 0;
+      for (int64_t b = 0; b < blocks; ++b) {
+        const double away = static_cast<double>(means[b * channels_ + c]) - mean;
+        var += static_cast<double>(vars[b * channels_ + c]) + away * away;
+      }
+      var /= n;
+      running_mean[c] = blend(running_mean[c], mean);
+      running_var[c] = blend(running_var[c], var);
+    }
+    return {};
+  }
+
+ private:
+  float blend(float old, double now) const {
+    return static_cast<float>((1 - momentum_) * static_cast<double>(old) + momentum_ * now);
+  }
+
+  bool training_;
+  double momentum_;
+};
+
+template <typename T>
+class BatchNormGrad final : public BatchNormBase {
+ public:
+  explicit BatchNormGrad(const KernelSpec& spec) : BatchNormBase(spec) {}
+
+  Bytes scratch_bytes() const override { return 4 * stride() * static_cast<Bytes>(sizeof(float)); }
+
+  Status run(const KernelCall& call) const override {
+    const T* const x = call.inputs[0].as<T>();
+    const T* const dy = call.inputs[1].as<T>();
+    auto* const scale = reinterpret_cast<float*>(call.scratch);
+    float* const rstd = scale + stride();
+    float* const sum = rstd + stride();
+    float* const dot = sum + stride();
+    fill_factors(call.inputs[2].as<float>(), call.inputs[5].as<float>(), scale, rstd);
+    const Columns columns{
+        .mean = call.inputs[4].as<float>(), .scale = scale, .bias = call.inputs[3].as<float>(), .rstd = rstd};
+    run_for<GradSumsBody<T>>(isa_, &columns, relu_, x, dy, rows_, channels_, sum, dot);
+    auto* const dweight = call.outputs[1].as<float>();
+    auto* const dbias = call.outputs[2].as<float>();
+    const float inverse = 1.0F / static_cast<float>(rows_);
+    for (int64_t c = 0; c < channels_; ++c) {
+      dweight[c] += dot[c];
+      dbias[c] += sum[c];
+      sum[c] *= inverse;
+      dot[c] *= inverse;
+    }
+    run_for<GradBody<T>>(isa_, &columns, relu_, x, dy, rows_, channels_, static_cast<const float*>(sum),
+                         static_cast<const float*>(dot), call.outputs[0].as<T>());
+    return {};
+  }
+};
+
+}  // namespace
+
+constinit const Op kBatchNorm{
+    .def = {.name = "bn",
+            .signature = "(x: [N, C, ...], momentum: float = 0.1, eps: float = 1e-5)",
+            .group = "norm",
+            .doc = "batch norm over groups of `train.norm_rows` samples; momentum is the weight of the new statistics",
+            .example = "bn",
+            .visible_outputs = 1,
+            .rows = RowProperty::kRowCoupled,
+            .differs_in_eval = true,
+            .folds_states = true,
+            .absorbs = "relu",
+            .infer = infer_bn,
+            .cost = bn_cost,
+            .grad = grad_bn},
+    .cpu = make_by_dtype<BatchNorm>};
+
+constinit const Op kBatchNormGrad{
+    .def = {.name = "bn.grad",
+            .signature = "(x: [N, C, ...], dy: [N, C, ...], weight: [C], bias: [C], mean: [G, C], var: [G, C])",
+            .group = "norm",
+            .doc = "gradients of batch norm: of its input, and of weight and bias summed over the samples",
+            .rows = RowProperty::kReduces,
+            .infer = infer_grad,
+            .cost = grad_cost},
+    .cpu = make_by_dtype<BatchNormGrad>};
+
+}  // namespace xrun::ops

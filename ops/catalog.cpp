@@ -1,0 +1,55 @@
+#include <vector>
+
+#include "ops/arithmetic.h"
+#include "ops/batch_norm.h"
+#include "ops/conv.h"
+#include "ops/dropout.h"
+#include "ops/layout.h"
+#include "ops/linear.h"
+#include "ops/op.h"
+#include "ops/pointwise.h"
+
+namespace xrun::ops {
+namespace {
+
+std::vector<const Op*> list_all() {
+  std::vector<const Op*> all{
+      &kLinear,    &kLinearDx,      &kLinearDw, &kBiasGrad,  //
+      &kConv,      &kDwconv,        &kConvDx,   &kConvDw,    //
+      &kBatchNorm, &kBatchNormGrad,                          //
+      &kDropout,
+  };
+  for (const auto family : {pointwise_ops(), arithmetic_ops(), layout_ops()}) {
+    all.insert(all.end(), family.begin(), family.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::span<const Op* const> catalog() {
+  static const std::vector<const Op*> all = list_all();
+  return all;
+}
+
+const OpRegistry& registry() {
+  static const OpRegistry view = [] {
+    std::vector<const OpDef*> defs;
+    for (const Op* op : catalog()) {
+      defs.push_back(&op->def);
+    }
+    return OpRegistry(std::move(defs));
+  }();
+  return view;
+}
+
+const Op* find_op(std::string_view name) {
+  for (const Op* op : catalog()) {
+    if (op->def.name == name) {
+      return op;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace xrun::ops

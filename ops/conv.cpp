@@ -1,0 +1,239 @@
+#include "ops/conv.h"
+
+#include "graph/autodiff.h"
+#include "ops/shape.h"
+#include "ops/weight_kernel.h"
+
+namespace xrun::ops {
+namespace {
+
+struct ConvArguments {
+  int64_t out = 0;
+  int64_t k = 1;
+  int64_t stride = 1;
+  int64_t pad = 0;
+  int64_t dilation = 1;
+  int64_t groups = 1;
+  bool bias = false;
+};
+
+constexpr int64_t kMostChannels = 1 << 20;
+
+ConvArguments conv_arguments(const Attrs& attrs) {
+  const int64_t k = attrs.integer("k");
+  return {.out = attrs.integer("width"),
+          .k = k,
+          .stride = attrs.integer("stride", 1),
+          .pad = attrs.integer("pad", k / 2),
+          .dilation = attrs.integer("dilation", 1),
+          .groups = attrs.integer("groups", 1),
+          .bias = attrs.flag("bias", false)};
+}
+
+ConvArguments dwconv_arguments(const Attrs& attrs, int64_t channels) {
+  const int64_t k = attrs.integer("k");
+  return {.out = channels, .k = k, .stride = attrs.integer("stride", 1), .pad = k / 2, .groups = channels};
+}
+
+Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const ConvArguments& a) {
+  XRUN_TRY(expect_image(op, x));
+  const int64_t channels = x.dims[1];
+  XRUN_TRY(expect_range(op, "width", a.out, 1, kMostChannels));
+  XRUN_TRY(expect_range(op, "k", a.k, 1, 4096));
+  XRUN_TRY(expect_range(op, "stride", a.stride, 1, 4096));
+  XRUN_TRY(expect_range(op, "pad", a.pad, 0, 4096));
+  XRUN_TRY(expect_range(op, "dilation", a.dilation, 1, 4096));
+  XRUN_TRY(expect_range(op, "groups", a.groups, 1, channels));
+  if (channels % a.groups != 0 || a.out % a.groups != 0) {
+    return shape_error("`" + std::string(op) + "` cannot split " + std::to_string(channels) + " channels of " +
+                           to_text(x) + " into " + std::to_string(a.out) + " by groups=" + std::to_string(a.groups),
+                       "`groups` divides both channel counts");
+  }
+  const dnn::ConvShape s{
+      .height = x.dims[2], .width = x.dims[3], .kernel = a.k, .stride = a.stride, .pad = a.pad, .dilation = a.dilation};
+  const int64_t reach = a.dilation * (a.k - 1) + 1;
+  if (s.height + 2 * a.pad < reach || s.width + 2 * a.pad < reach) {
+    return shape_error("`" + std::string(op) + "` with a window of " + std::to_string(reach) + " does not fit " +
+                           to_text(x) + " with pad=" + std::to_string(a.pad),
+                       "use a smaller `k` or `dilation`, or more `pad`");
+  }
+  OpShape shape;
+  shape.outputs.push_back(with_dims(x, {kBatch, a.out, s.out_height(), s.out_width()}));
+  const int64_t fan_in = channels / a.groups * a.k * a.k;
+  shape.params.push_back({.name = "weight",
+                          .type = weight_type({a.out, channels / a.groups, a.k, a.k}),
+                          .init = {.kind = Init::kHeNormal, .fan_in = fan_in}});
+  if (a.bias) {
+    shape.params.push_back({.name = "bias", .type = weight_type({a.out}), .init = {}});
+  }
+  return shape;
+}
+
+Result<OpShape> infer_conv(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return infer_conv_like("conv", inputs[0], conv_arguments(attrs));
+}
+
+Result<OpShape> infer_dwconv(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_image("dwconv", inputs[0]));
+  return infer_conv_like("dwconv", inputs[0], dwconv_arguments(attrs, inputs[0].dims[1]));
+}
+
+// Multiply-adds are per element of y and weight of its group, in all three directions.
+OpCost cost_with(const TensorType& y, int64_t weights_per_output, std::span<const TensorType> inputs,
+                 std::span<const TensorType> outputs) {
+  return {.flops = 2.0 * static_cast<double>(y.row_elements()) * static_cast<double>(weights_per_output),
+          .bytes = traffic(inputs, outputs)};
+}
+
+OpCost conv_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
+  const int64_t k = attrs.integer("k");
+  return cost_with(outputs[0], inputs[0].dims[1] / attrs.integer("groups", 1) * k * k, inputs, outputs);
+}
+
+OpCost dwconv_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
+  const int64_t k = attrs.integer("k");
+  return cost_with(outputs[0], k * k, inputs, outputs);
+}
+
+// inputs: dy, weight.
+Result<OpShape> infer_dx(std::span<const TensorType> inputs, const Attrs& attrs) {
+  OpShape shape;
+  shape.outputs.push_back(with_dims(inputs[0], {kBatch, inputs[1].dims[1] * attrs.integer("groups"),
+                                                attrs.integer("height"), attrs.integer("width_in")}));
+  return shape;
+}
+
+OpCost dx_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  return cost_with(inputs[0], inputs[1].row_elements() / inputs[1].dims[0], inputs, outputs);
+}
+
+// inputs: x, dy.
+Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const int64_t k = attrs.integer("k");
+  OpShape shape;
+  shape.outputs.push_back(weight_type({inputs[1].dims[1], inputs[0].dims[1] / attrs.integer("groups"), k, k}));
+  return shape;
+}
+
+OpCost dw_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  return cost_with(inputs[1], outputs[0].row_elements() / outputs[0].dims[0], inputs, outputs);
+}
+
+Status grad_with(GradBuilder& builder, const ConvArguments& a) {
+  const TensorType x = builder.type(builder.input(0));
+  const ValueId dy = builder.output_grad(0);
+  const Attrs attrs{{"k", a.k},           {"stride", a.stride},  {"pad", a.pad},         {"dilation", a.dilation},
+                    {"groups", a.groups}, {"height", x.dims[2]}, {"width_in", x.dims[3]}};
+  if (builder.wanted(1)) {
+    XRUN_ASSIGN(const std::vector<ValueId> dw, builder.emit("conv.dw", {builder.input(0), dy}, attrs));
+    builder.set_grad(1, dw[0]);
+  }
+  if (a.bias && builder.wanted(2)) {
+    XRUN_ASSIGN(const std::vector<ValueId> db, builder.emit("bias.grad", {dy}));
+    builder.set_grad(2, db[0]);
+  }
+  if (builder.wanted(0)) {
+    XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("conv.dx", {dy, builder.input(1)}, attrs));
+    builder.set_grad(0, dx[0]);
+  }
+  return {};
+}
+
+Status grad_conv(GradBuilder& builder) { return grad_with(builder, conv_arguments(builder.node().attrs)); }
+Status grad_dwconv(GradBuilder& builder) {
+  return grad_with(builder, dwconv_arguments(builder.node().attrs, builder.type(builder.input(0)).dims[1]));
+}
+
+dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out, const ConvArguments& a) {
+  return {.rows = spec.rows,
+          .channels = x.dims[1],
+          .height = x.dims[2],
+          .width = x.dims[3],
+          .out_channels = out,
+          .kernel = a.k,
+          .stride = a.stride,
+          .pad = a.pad,
+          .dilation = a.dilation,
+          .groups = a.groups,
+          .dtype = compute_dtype(spec),
+          .bias = a.bias};
+}
+
+// Backward operators carry all arguments but the widths, which their operands have.
+ConvArguments backward_arguments(const Attrs& attrs) {
+  return {.k = attrs.integer("k"),
+          .stride = attrs.integer("stride"),
+          .pad = attrs.integer("pad"),
+          .dilation = attrs.integer("dilation"),
+          .groups = attrs.integer("groups")};
+}
+
+Result<std::unique_ptr<Kernel>> make_conv(const KernelSpec& spec) {
+  const TensorType& x = spec.inputs[0];
+  return make_apply_weight(spec,
+                           dnn::conv_forward(shape_of(spec, x, spec.outputs[0].dims[1], conv_arguments(spec.attrs))));
+}
+
+Result<std::unique_ptr<Kernel>> make_dwconv(const KernelSpec& spec) {
+  const TensorType& x = spec.inputs[0];
+  return make_apply_weight(spec,
+                           dnn::conv_forward(shape_of(spec, x, x.dims[1], dwconv_arguments(spec.attrs, x.dims[1]))));
+}
+
+Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
+  return make_apply_weight(spec, dnn::conv_backward_data(shape_of(spec, spec.outputs[0], spec.inputs[0].dims[1],
+                                                                  backward_arguments(spec.attrs))));
+}
+
+Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
+  return make_weight_gradient(spec, dnn::conv_backward_weights(shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1],
+                                                                        backward_arguments(spec.attrs))));
+}
+
+}  // namespace
+
+constinit const Op kConv{
+    .def = {.name = "conv",
+            .signature =
+                "(x: [N, C, H, W], width: int, k: int = 1, stride: int = 1, pad: int = k // 2, dilation: int = 1, "
+                "groups: int = 1, bias: bool = false)",
+            .group = "convolution",
+            .doc = "convolution with k x k windows; H becomes floor((H + 2 pad - dilation (k - 1) - 1) / stride) + 1",
+            .example = "conv(64, 3, stride=2)",
+            .precision = PrecisionRule::kNarrow,
+            .infer = infer_conv,
+            .cost = conv_cost,
+            .grad = grad_conv},
+    .cpu = make_conv};
+
+constinit const Op kDwconv{.def = {.name = "dwconv",
+                                   .signature = "(x: [N, C, H, W], k: int, stride: int = 1)",
+                                   .group = "convolution",
+                                   .doc = "convolution of each channel by its own k x k window; pad is k // 2",
+                                   .example = "dwconv(3, stride=2)",
+                                   .precision = PrecisionRule::kNarrow,
+                                   .infer = infer_dwconv,
+                                   .cost = dwconv_cost,
+                                   .grad = grad_dwconv},
+                           .cpu = make_dwconv};
+
+constinit const Op kConvDx{.def = {.name = "conv.dx",
+                                   .signature = "(dy: [N, O, H, W], weight: [O, C, K, K])",
+                                   .group = "convolution",
+                                   .doc = "gradient of a convolution's input",
+                                   .precision = PrecisionRule::kNarrow,
+                                   .infer = infer_dx,
+                                   .cost = dx_cost},
+                           .cpu = make_dx};
+
+constinit const Op kConvDw{.def = {.name = "conv.dw",
+                                   .signature = "(x: [N, C, H, W], dy: [N, O, I, J])",
+                                   .group = "convolution",
+                                   .doc = "gradient of a convolution's weight, summed over the samples",
+                                   .rows = RowProperty::kReduces,
+                                   .precision = PrecisionRule::kNarrow,
+                                   .infer = infer_dw,
+                                   .cost = dw_cost},
+                           .cpu = make_dw};
+
+}  // namespace xrun::ops

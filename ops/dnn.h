@@ -1,0 +1,84 @@
+// The one wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread (DETERMINISM 14).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "graph/tensor_type.h"
+
+namespace xrun::ops::dnn {
+
+// A compiled call. Arguments are the pointers in the order that its maker names; every one but those marked "own form"
+// is in the project's layout (images channels-last, the rest row-major). Several threads may run one primitive at once.
+class Primitive {
+ public:
+  Primitive();
+  Primitive(Primitive&&) noexcept;
+  Primitive& operator=(Primitive&&) noexcept;
+  ~Primitive();
+
+  // `scratch` has scratch_bytes(). Allocates no more than oneDNN's own handles.
+  Status run(std::span<void* const> arguments, std::byte* scratch) const;
+  Bytes scratch_bytes() const;
+  Bytes bytes(int argument) const;  // of the form in which the argument is taken
+  std::string_view implementation() const;
+
+  struct Impl;
+  explicit Primitive(std::unique_ptr<Impl> impl);
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+struct ConvShape {
+  int64_t rows = 0;
+  int64_t channels = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t out_channels = 0;
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t pad = 0;
+  int64_t dilation = 1;
+  int64_t groups = 1;
+  DType dtype = DType::kF32;  // of activations and weights; sums are f32
+  bool bias = false;
+  bool operator==(const ConvShape&) const = default;
+
+  int64_t out_height() const { return (height + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
+  int64_t out_width() const { return (width + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
+// x [rows, C, H, W], weight (own form), y; with a bias: x, weight, bias f32, y.
+Result<Primitive> conv_forward(const ConvShape& shape);
+// dy, weight (own form), dx.
+Result<Primitive> conv_backward_data(const ConvShape& shape);
+// x, dy, dweight (own form, f32).
+Result<Primitive> conv_backward_weights(const ConvShape& shape);
+
+struct LinearShape {
+  int64_t rows = 0;
+  int64_t in = 0;
+  int64_t out = 0;
+  DType dtype = DType::kF32;
+  bool bias = false;
+};
+
+// x [rows, in], weight [out, in] (own form), y [rows, out]; with a bias: x, weight, bias f32, y.
+Result<Primitive> linear_forward(const LinearShape& shape);
+// dy, weight (own form), dx.
+Result<Primitive> linear_backward_data(const LinearShape& shape);
+// x, dy, dweight (own form, f32).
+Result<Primitive> linear_backward_weights(const LinearShape& shape);
+
+// plain f32 weight as declared -> the own form of `argument` of `user`.
+Result<Primitive> pack_weight(const Primitive& user, int argument);
+// Own form -> plain f32; added to what is there.
+Result<Primitive> unpack_weight_add(const Primitive& user, int argument);
+
+}  // namespace xrun::ops::dnn

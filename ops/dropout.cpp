@@ -1,0 +1,86 @@
+#include "ops/dropout.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "graph/autodiff.h"
+#include "graph/base/random.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+
+namespace xrun::ops {
+namespace {
+
+Result<OpShape> infer_dropout(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_activation("dropout", inputs[0]));
+  const double p = attrs.real("p");
+  if (!(p >= 0) || p >= 1) {
+    return argument_error("`dropout` has p = " + to_text(p), "the share of dropped elements lies in 0 .. 1, without 1");
+  }
+  return same_as_input(inputs, attrs);
+}
+
+bool drops_nothing(std::span<const TensorType>, const Attrs& attrs) { return attrs.real("p") == 0; }
+
+Status grad_dropout(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("dropout", {builder.output_grad(0)}, builder.node().attrs));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+template <typename T>
+class Dropout final : public Kernel {
+ public:
+  explicit Dropout(const KernelSpec& spec)
+      : training_(spec.training),
+        rows_(spec.rows),
+        n_(spec.inputs[0].row_elements()),
+        path_(stable_hash(spec.path)),
+        keep_from_(static_cast<uint32_t>(std::lround(spec.attrs.real("p") * 0x1.0p31) * 2)),
+        scale_(static_cast<float>(1 / (1 - spec.attrs.real("p")))) {}
+
+  Status run(const KernelCall& call) const override {
+    const T* x = call.inputs[0].as<T>();
+    T* y = call.outputs[0].as<T>();
+    if (!training_) {
+      std::memcpy(static_cast<void*>(y), x, static_cast<size_t>(rows_ * n_) * sizeof(T));
+      return {};
+    }
+    for (int64_t r = 0; r < rows_; ++r, x += n_, y += n_) {
+      const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
+                                path_);
+      for (int64_t i = 0; i < n_; i += 4) {
+        const std::array<uint32_t, 4> draws = stream.block(static_cast<uint64_t>(i / 4));
+        for (int64_t j = 0; j < 4 && i + j < n_; ++j) {
+          assign(y[i + j], draws[static_cast<size_t>(j)] >= keep_from_ ? to_float(x[i + j]) * scale_ : 0.0F);
+        }
+      }
+    }
+    return {};
+  }
+
+ private:
+  bool training_;
+  int64_t rows_;
+  int64_t n_;
+  uint64_t path_;
+  uint32_t keep_from_;  // draws below it drop the element
+  float scale_;
+};
+
+}  // namespace
+
+constinit const Op kDropout{.def = {.name = "dropout",
+                                    .signature = "(x: [N, ...], p: float)",
+                                    .group = "regularise",
+                                    .doc = "drops each element with probability p in training and scales the others",
+                                    .example = "dropout(0.1)",
+                                    .random = true,
+                                    .differs_in_eval = true,
+                                    .infer = infer_dropout,
+                                    .is_identity = drops_nothing,
+                                    .grad = grad_dropout,
+                                    .shard = "n*->n*"},
+                            .cpu = make_by_dtype<Dropout>};
+
+}  // namespace xrun::ops

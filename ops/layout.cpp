@@ -1,0 +1,480 @@
+#include "ops/layout.h"
+
+#include <array>
+#include <cstring>
+
+#include "graph/autodiff.h"
+#include "ops/convert.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+#include "ops/strides.h"
+
+namespace xrun::ops {
+namespace {
+
+// One strided copy: from an input or from scratch, to the output or to scratch.
+struct Copy {
+  int input = 0;
+  int64_t from = 0;  // first element
+  int64_t to = 0;
+  StridedLoop<2> loop;  // 0: target, 1: source
+};
+
+template <typename T>
+void run_copy(const Copy& copy, const T* source, T* target) {
+  const auto& steps = copy.loop.inner_steps();
+  const int64_t n = copy.loop.inner_count();
+  copy.loop.for_each_run([&](const auto& at) {
+    T* const t = target + copy.to + at[0];
+    const T* const s = source + copy.from + at[1];
+    if (steps[0] == 1 && steps[1] == 1) {
+      std::memcpy(t, s, static_cast<size_t>(n) * sizeof(T));
+    } else {
+      for (int64_t i = 0; i < n; ++i) {
+        t[i * steps[0]] = s[i * steps[1]];
+      }
+    }
+  });
+}
+
+std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
+  std::vector<int64_t> strides(dims.size());
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  return strides;
+}
+
+// reshape and flatten keep the logical order of elements.
+Result<OpShape> shape_as(const TensorType& x, std::vector<int64_t> dims) {
+  OpShape shape;
+  shape.outputs.push_back(with_dims(x, std::move(dims)));
+  return shape;
+}
+
+Result<OpShape> infer_flatten(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation("flatten", x));
+  const int64_t from = attrs.integer("from", 1);
+  XRUN_TRY(expect_range("flatten", "from", from, 1, x.rank() - 1));
+  std::vector<int64_t> dims(x.dims.begin(), x.dims.begin() + from);
+  int64_t rest = 1;
+  for (size_t i = static_cast<size_t>(from); i < x.dims.size(); ++i) {
+    rest *= x.dims[i];
+  }
+  dims.push_back(rest);
+  return shape_as(x, std::move(dims));
+}
+
+bool flattens_nothing(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return attrs.integer("from", 1) == inputs[0].rank() - 1;
+}
+
+Result<OpShape> infer_reshape(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation("reshape", x));
+  const TensorType to = with_dims(x, attrs.integers("shape"));
+  if (!to.has_batch()) {
+    return shape_error("`reshape` of " + to_text(x) + " to " + to_text(to) + " drops the batch dimension",
+                       "the shape starts with N");
+  }
+  for (size_t i = 1; i < to.dims.size(); ++i) {
+    XRUN_TRY(expect_range("reshape", "a dimension", to.dims[i], 1, int64_t{1} << 40));
+  }
+  if (to.row_elements() != x.row_elements()) {
+    return shape_error("`reshape` cannot turn " + to_text(x) + " into " + to_text(to) + ": " +
+                       std::to_string(x.row_elements()) + " and " + std::to_string(to.row_elements()) +
+                       " elements a sample");
+  }
+  return shape_as(x, to.dims);
+}
+
+Status grad_reshape(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx,
+              builder.emit("reshape", {builder.output_grad(0)}, Attrs{{"shape", builder.type(builder.input(0)).dims}}));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+template <typename T>
+class Reshape final : public Kernel {
+ public:
+  explicit Reshape(const KernelSpec& spec) : bytes_(spec.inputs[0].bytes(spec.rows, spec.rows)) {
+    // Through the logical (row-major) order: out of channels-last memory, then into it.
+    const TensorType& x = spec.inputs[0];
+    const TensorType& y = spec.outputs[0];
+    if (is_image(x)) {
+      const std::vector<int64_t> dims = block_dims(x, spec.rows);
+      copies_.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, spec.rows)})});
+    }
+    if (is_image(y)) {
+      const std::vector<int64_t> dims = block_dims(y, spec.rows);
+      copies_.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, spec.rows), row_major(dims)})});
+    }
+  }
+  Bytes scratch_bytes() const override { return copies_.size() == 2 ? bytes_ : 0; }
+  Status run(const KernelCall& call) const override {
+    const T* const x = call.inputs[0].as<T>();
+    T* const y = call.outputs[0].as<T>();
+    if (copies_.empty()) {
+      std::memcpy(y, x, static_cast<size_t>(bytes_));
+    } else if (copies_.size() == 1) {
+      run_copy(copies_[0], x, y);
+    } else {
+      auto* const between = reinterpret_cast<T*>(call.scratch);
+      run_copy(copies_[0], x, between);
+      run_copy(copies_[1], static_cast<const T*>(between), y);
+    }
+    return {};
+  }
+
+ private:
+  Bytes bytes_;
+  std::vector<Copy> copies_;
+};
+
+// transpose(a, b): exchanges two dimensions of a sample.
+Result<OpShape> infer_transpose(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation("transpose", x));
+  XRUN_ASSIGN(const int a, axis_of("transpose", x, attrs.integer("a")));
+  XRUN_ASSIGN(const int b, axis_of("transpose", x, attrs.integer("b")));
+  std::vector<int64_t> dims = x.dims;
+  std::swap(dims[static_cast<size_t>(a)], dims[static_cast<size_t>(b)]);
+  return shape_as(x, std::move(dims));
+}
+
+Status grad_transpose(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("transpose", {builder.output_grad(0)}, builder.node().attrs));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+// Copies into one output, which is zeroed first where they do not cover it.
+template <typename T>
+class Copies : public Kernel {
+ public:
+  Status run(const KernelCall& call) const override {
+    T* const y = call.outputs[0].as<T>();
+    if (zeroes_ > 0) {
+      std::memset(static_cast<void*>(y), 0, static_cast<size_t>(zeroes_) * sizeof(T));
+    }
+    for (const Copy& copy : copies_) {
+      run_copy(copy, static_cast<const T*>(call.inputs[static_cast<size_t>(copy.input)].as<T>()), y);
+    }
+    return {};
+  }
+
+ protected:
+  int64_t zeroes_ = 0;
+  std::vector<Copy> copies_;
+};
+
+int checked_axis(const TensorType& x, int64_t axis) { return static_cast<int>(axis < 0 ? axis + x.rank() : axis); }
+
+template <typename T>
+class Transpose final : public Copies<T> {
+ public:
+  explicit Transpose(const KernelSpec& spec) {
+    const TensorType& x = spec.inputs[0];
+    std::vector<int64_t> source = block_strides(x, spec.rows);
+    std::swap(source[static_cast<size_t>(checked_axis(x, spec.attrs.integer("a")))],
+              source[static_cast<size_t>(checked_axis(x, spec.attrs.integer("b")))]);
+    this->copies_.push_back({.loop = StridedLoop<2>(block_dims(spec.outputs[0], spec.rows),
+                                                    {block_strides(spec.outputs[0], spec.rows), std::move(source)})});
+  }
+};
+
+Result<OpShape> infer_concat(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& first = inputs[0];
+  XRUN_TRY(expect_activation("concat", first));
+  XRUN_ASSIGN(const int axis, axis_of("concat", first, attrs.integer("axis")));
+  std::vector<int64_t> dims = first.dims;
+  for (const TensorType& x : inputs.subspan(1)) {
+    XRUN_TRY(expect_activation("concat", x));
+    TensorType same = x;
+    if (x.rank() == first.rank()) {
+      same.dims[static_cast<size_t>(axis)] = first.dims[static_cast<size_t>(axis)];
+    }
+    if (same.dims != first.dims || x.dtype != first.dtype) {
+      return shape_error("`concat` over axis " + std::to_string(axis) + " cannot join " + to_text(first) + " and " +
+                         to_text(x));
+    }
+    dims[static_cast<size_t>(axis)] += x.dims[static_cast<size_t>(axis)];
+  }
+  return shape_as(first, std::move(dims));
+}
+
+Status grad_concat(GradBuilder& builder) {
+  const TensorType& first = builder.type(builder.input(0));
+  const int axis = checked_axis(first, builder.node().attrs.integer("axis"));
+  int64_t begin = 0;
+  for (int i = 0; i < builder.input_count(); ++i) {
+    const int64_t end = begin + builder.type(builder.input(i)).dims[static_cast<size_t>(axis)];
+    if (builder.wanted(i)) {
+      XRUN_ASSIGN(const std::vector<ValueId> dx,
+                  builder.emit("slice", {builder.output_grad(0)},
+                               Attrs{{"axis", int64_t{axis}}, {"begin", begin}, {"end", end}}));
+      builder.set_grad(i, dx[0]);
+    }
+    begin = end;
+  }
+  return {};
+}
+
+template <typename T>
+class Concat final : public Copies<T> {
+ public:
+  explicit Concat(const KernelSpec& spec) {
+    const TensorType& y = spec.outputs[0];
+    const auto axis = static_cast<size_t>(checked_axis(y, spec.attrs.integer("axis")));
+    const std::vector<int64_t> target = block_strides(y, spec.rows);
+    int64_t at = 0;
+    for (size_t i = 0; i < spec.inputs.size(); ++i) {
+      const TensorType& x = spec.inputs[i];
+      this->copies_.push_back(
+          {.input = static_cast<int>(i),
+           .to = at * target[axis],
+           .loop = StridedLoop<2>(block_dims(x, spec.rows), {target, block_strides(x, spec.rows)})});
+      at += x.dims[axis];
+    }
+  }
+};
+
+// slice(axis, begin, end): positions begin .. end - 1 of a dimension.
+Result<OpShape> infer_slice(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation("slice", x));
+  XRUN_ASSIGN(const int axis, axis_of("slice", x, attrs.integer("axis")));
+  const int64_t size = x.dims[static_cast<size_t>(axis)];
+  XRUN_TRY(expect_range("slice", "begin", attrs.integer("begin"), 0, size - 1));
+  XRUN_TRY(expect_range("slice", "end", attrs.integer("end"), attrs.integer("begin") + 1, size));
+  std::vector<int64_t> dims = x.dims;
+  dims[static_cast<size_t>(axis)] = attrs.integer("end") - attrs.integer("begin");
+  return shape_as(x, std::move(dims));
+}
+
+Status grad_slice(GradBuilder& builder) {
+  Attrs attrs = builder.node().attrs;
+  attrs.set("dims", builder.type(builder.input(0)).dims);
+  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("slice.grad", {builder.output_grad(0)}, attrs));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+template <typename T>
+class Slice final : public Copies<T> {
+ public:
+  explicit Slice(const KernelSpec& spec) {
+    const TensorType& x = spec.inputs[0];
+    const auto axis = static_cast<size_t>(checked_axis(x, spec.attrs.integer("axis")));
+    const std::vector<int64_t> source = block_strides(x, spec.rows);
+    this->copies_.push_back({.from = spec.attrs.integer("begin") * source[axis],
+                             .loop = StridedLoop<2>(block_dims(spec.outputs[0], spec.rows),
+                                                    {block_strides(spec.outputs[0], spec.rows), source})});
+  }
+};
+
+Result<OpShape> infer_slice_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return shape_as(inputs[0], attrs.integers("dims"));
+}
+
+template <typename T>
+class SliceGrad final : public Copies<T> {
+ public:
+  explicit SliceGrad(const KernelSpec& spec) {
+    const TensorType& dx = spec.outputs[0];
+    const auto axis = static_cast<size_t>(checked_axis(dx, spec.attrs.integer("axis")));
+    const std::vector<int64_t> target = block_strides(dx, spec.rows);
+    this->zeroes_ = block_elements(dx, spec.rows);
+    this->copies_.push_back({.to = spec.attrs.integer("begin") * target[axis],
+                             .loop = StridedLoop<2>(block_dims(spec.inputs[0], spec.rows),
+                                                    {target, block_strides(spec.inputs[0], spec.rows)})});
+  }
+};
+
+Result<OpShape> infer_stop(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_activation("stop_gradient", inputs[0]));
+  return same_as_input(inputs, attrs);
+}
+
+template <typename T>
+class StopGradient final : public Kernel {
+ public:
+  explicit StopGradient(const KernelSpec& spec) : bytes_(spec.inputs[0].bytes(spec.rows, spec.rows)) {}
+  Status run(const KernelCall& call) const override {
+    std::memcpy(call.outputs[0].data, call.inputs[0].data, static_cast<size_t>(bytes_));
+    return {};
+  }
+
+ private:
+  Bytes bytes_;
+};
+
+DType target_of(const Attrs& attrs) { return attrs.text("to") == "bf16" ? DType::kBF16 : DType::kF32; }
+
+Result<OpShape> infer_cast(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_activation("cast", inputs[0]));
+  OpShape shape;
+  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
+  shape.outputs[0].dtype = target_of(attrs);
+  return shape;
+}
+
+bool casts_nothing(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return inputs[0].dtype == target_of(attrs);
+}
+
+Status grad_cast(GradBuilder& builder) {
+  const DType back = builder.type(builder.input(0)).dtype;
+  if (builder.type(builder.output_grad(0)).dtype == back) {
+    builder.set_grad(0, builder.output_grad(0));
+    return {};
+  }
+  XRUN_ASSIGN(const std::vector<ValueId> dx,
+              builder.emit("cast", {builder.output_grad(0)}, Attrs{{"to", std::string(name_of(back))}}));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+template <typename T>
+class Cast final : public Kernel {
+ public:
+  explicit Cast(const KernelSpec& spec)
+      : isa_(spec.isa), to_(spec.outputs[0].dtype), n_(block_elements(spec.inputs[0], spec.rows)) {}
+  Status run(const KernelCall& call) const override {
+    const T* const x = call.inputs[0].as<T>();
+    std::byte* const y = call.outputs[0].data;
+    if constexpr (std::is_same_v<T, float>) {
+      if (to_ == DType::kBF16) {
+        narrow(isa_, x, reinterpret_cast<Bf16*>(y), n_);
+        return {};
+      }
+    } else if (to_ == DType::kF32) {
+      widen(isa_, x, reinterpret_cast<float*>(y), n_);
+      return {};
+    }
+    std::memcpy(y, x, static_cast<size_t>(n_) * sizeof(T));
+    return {};
+  }
+
+ private:
+  Isa isa_;
+  DType to_;
+  int64_t n_;
+};
+
+Result<OpShape> infer_fill(std::span<const TensorType> inputs, const Attrs&) {
+  OpShape shape;
+  shape.outputs.push_back(weight_type(inputs[0].dims));
+  return shape;
+}
+
+class Fill final : public Kernel {
+ public:
+  explicit Fill(const KernelSpec& spec)
+      : value_(static_cast<float>(spec.attrs.real("value"))), n_(block_elements(spec.outputs[0], spec.rows)) {}
+  Status run(const KernelCall& call) const override {
+    std::fill_n(call.outputs[0].as<float>(), n_, value_);
+    return {};
+  }
+
+ private:
+  float value_;
+  int64_t n_;
+};
+
+Result<std::unique_ptr<Kernel>> make_fill(const KernelSpec& spec) {
+  return std::unique_ptr<Kernel>(std::make_unique<Fill>(spec));
+}
+
+constexpr Op kFlatten{.def = {.name = "flatten",
+                              .signature = "(x: [N, ...], from: int = 1)",
+                              .group = "shape",
+                              .doc = "joins the dimensions from `from` on, in (C, H, W) order",
+                              .example = "flatten",
+                              .infer = infer_flatten,
+                              .is_identity = flattens_nothing,
+                              .grad = grad_reshape},
+                      .cpu = make_by_dtype<Reshape>};
+
+constexpr Op kReshape{.def = {.name = "reshape",
+                              .signature = "(x: [N, ...], shape: list)",
+                              .group = "shape",
+                              .doc = "the same elements in the same logical order, with other dimensions",
+                              .example = "reshape([N, 64, 1, 1])",
+                              .infer = infer_reshape,
+                              .grad = grad_reshape},
+                      .cpu = make_by_dtype<Reshape>};
+
+constexpr Op kTranspose{.def = {.name = "transpose",
+                                .signature = "(x: [N, ...], a: int, b: int)",
+                                .group = "shape",
+                                .doc = "exchanges two dimensions",
+                                .example = "transpose(1, 2)",
+                                .infer = infer_transpose,
+                                .grad = grad_transpose},
+                        .cpu = make_by_dtype<Transpose>};
+
+constexpr Op kConcat{.def = {.name = "concat",
+                             .signature = "(x: [N, ...], axis: int)",
+                             .group = "shape",
+                             .doc = "joins tensors along a dimension",
+                             .example = "concat(x, y, axis=1)",
+                             .variadic = true,
+                             .infer = infer_concat,
+                             .grad = grad_concat},
+                     .cpu = make_by_dtype<Concat>};
+
+constexpr Op kSlice{.def = {.name = "slice",
+                            .signature = "(x: [N, ...], axis: int, begin: int, end: int)",
+                            .group = "shape",
+                            .doc = "positions begin .. end - 1 of a dimension",
+                            .example = "slice(1, 0, 32)",
+                            .infer = infer_slice,
+                            .grad = grad_slice},
+                    .cpu = make_by_dtype<Slice>};
+
+constexpr Op kSliceGrad{.def = {.name = "slice.grad",
+                                .signature = "(dy: [N, ...])",
+                                .group = "shape",
+                                .doc = "gradient of a slice: zero outside of it",
+                                .infer = infer_slice_grad},
+                        .cpu = make_by_dtype<SliceGrad>};
+
+constexpr Op kStopGradient{.def = {.name = "stop_gradient",
+                                   .signature = "(x: [N, ...])",
+                                   .group = "shape",
+                                   .doc = "x, through which no gradient flows back",
+                                   .example = "stop_gradient",
+                                   .infer = infer_stop,
+                                   .shard = "n*->n*"},
+                           .cpu = make_by_dtype<StopGradient>};
+
+constexpr Op kCast{.def = {.name = "cast",
+                           .signature = "(x: [N, ...], to: str)",
+                           .group = "shape",
+                           .doc = "another element type, to the nearest; mixed precision puts it in",
+                           .infer = infer_cast,
+                           .is_identity = casts_nothing,
+                           .grad = grad_cast,
+                           .shard = "n*->n*"},
+                   .cpu = make_by_dtype<Cast>};
+
+constexpr Op kFill{.def = {.name = "fill",
+                           .signature = "(x: [N, ...], value: float)",
+                           .group = "shape",
+                           .doc = "a constant in the shape of x: where differentiation starts",
+                           .infer = infer_fill},
+                   .cpu = make_fill};
+
+constexpr std::array<const Op*, 9> kOps{&kFlatten,   &kReshape,      &kTranspose, &kConcat, &kSlice,
+                                        &kSliceGrad, &kStopGradient, &kCast,      &kFill};
+
+}  // namespace
+
+std::span<const Op* const> layout_ops() { return kOps; }
+
+}  // namespace xrun::ops

@@ -1,0 +1,174 @@
+#include "ops/linear.h"
+
+#include "graph/autodiff.h"
+#include "ops/columns.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+#include "ops/weight_kernel.h"
+
+namespace xrun::ops {
+namespace {
+
+Result<OpShape> infer_linear(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation("linear", x));
+  if (x.rank() < 2 || x.rank() == 4) {
+    return rank_error("linear", "features [N, D] or a sequence [N, T, D]", x,
+                      x.rank() == 4 ? "put `flatten` or `global_avg_pool` before it" : "");
+  }
+  const int64_t in = x.dims.back();
+  const int64_t out = attrs.integer("out");
+  XRUN_TRY(expect_range("linear", "out", out, 1, int64_t{1} << 32));
+  OpShape shape;
+  shape.outputs.push_back(with_dims(x, x.dims));
+  shape.outputs[0].dims.back() = out;
+  shape.params.push_back(
+      {.name = "weight", .type = weight_type({out, in}), .init = {.kind = Init::kHeNormal, .fan_in = in}});
+  if (attrs.flag("bias", true)) {
+    shape.params.push_back({.name = "bias", .type = weight_type({out}), .init = {}});
+  }
+  return shape;
+}
+
+OpCost cost_of(int64_t in, int64_t out, const TensorType& x, std::span<const TensorType> inputs,
+               std::span<const TensorType> outputs) {
+  const int64_t positions = x.row_elements() / x.dims.back();
+  return {.flops = 2.0 * static_cast<double>(positions) * static_cast<double>(in) * static_cast<double>(out),
+          .bytes = traffic(inputs, outputs)};
+}
+
+OpCost linear_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  return cost_of(inputs[0].dims.back(), outputs[0].dims.back(), inputs[0], inputs, outputs);
+}
+
+OpCost dw_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  return cost_of(inputs[0].dims.back(), inputs[1].dims.back(), inputs[0], inputs, outputs);
+}
+
+// inputs: dy, weight [out, in].
+Result<OpShape> infer_dx(std::span<const TensorType> inputs, const Attrs&) {
+  OpShape shape;
+  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
+  shape.outputs[0].dims.back() = inputs[1].dims[1];
+  return shape;
+}
+
+// inputs: x, dy.
+Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs&) {
+  OpShape shape;
+  shape.outputs.push_back(weight_type({inputs[1].dims.back(), inputs[0].dims.back()}));
+  return shape;
+}
+
+// Channels are dimension 1 of images and the last one of everything else; in memory they come last in both.
+int64_t channels_of(const TensorType& x) { return is_image(x) ? x.dims[1] : x.dims.back(); }
+
+Result<OpShape> infer_bias_grad(std::span<const TensorType> inputs, const Attrs&) {
+  OpShape shape;
+  shape.outputs.push_back(weight_type({channels_of(inputs[0])}));
+  return shape;
+}
+
+Status grad_linear(GradBuilder& builder) {
+  const ValueId dy = builder.output_grad(0);
+  if (builder.wanted(1)) {
+    XRUN_ASSIGN(const std::vector<ValueId> dw, builder.emit("linear.dw", {builder.input(0), dy}));
+    builder.set_grad(1, dw[0]);
+  }
+  if (builder.input_count() > 2 && builder.wanted(2)) {
+    XRUN_ASSIGN(const std::vector<ValueId> db, builder.emit("bias.grad", {dy}));
+    builder.set_grad(2, db[0]);
+  }
+  if (builder.wanted(0)) {
+    XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("linear.dx", {dy, builder.input(1)}));
+    builder.set_grad(0, dx[0]);
+  }
+  return {};
+}
+
+dnn::LinearShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out, bool bias) {
+  return {.rows = spec.rows * (x.row_elements() / x.dims.back()),
+          .in = x.dims.back(),
+          .out = out,
+          .dtype = compute_dtype(spec),
+          .bias = bias};
+}
+
+Result<std::unique_ptr<Kernel>> make_linear(const KernelSpec& spec) {
+  return make_apply_weight(
+      spec, dnn::linear_forward(shape_of(spec, spec.inputs[0], spec.outputs[0].dims.back(), spec.inputs.size() > 2)));
+}
+
+Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
+  return make_apply_weight(
+      spec, dnn::linear_backward_data(shape_of(spec, spec.outputs[0], spec.inputs[0].dims.back(), false)));
+}
+
+Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
+  return make_weight_gradient(
+      spec, dnn::linear_backward_weights(shape_of(spec, spec.inputs[0], spec.inputs[1].dims.back(), false)));
+}
+
+template <typename T>
+class BiasGrad final : public Kernel {
+ public:
+  explicit BiasGrad(const KernelSpec& spec)
+      : isa_(spec.isa),
+        channels_(channels_of(spec.inputs[0])),
+        rows_(block_elements(spec.inputs[0], spec.rows) / channels_) {}
+
+  Status run(const KernelCall& call) const override {
+    add_column_sums(isa_, call.inputs[0].as<T>(), rows_, channels_, call.outputs[0].as<float>());
+    return {};
+  }
+
+ private:
+  Isa isa_;
+  int64_t channels_;
+  int64_t rows_;
+};
+
+}  // namespace
+
+constinit const Op kLinear{.def = {.name = "linear",
+                                   .signature = "(x: [N, ..., D], out: int, bias: bool = true)",
+                                   .group = "dense",
+                                   .doc = "dense layer on the last dimension",
+                                   .example = "linear(256)",
+                                   .precision = PrecisionRule::kNarrow,
+                                   .infer = infer_linear,
+                                   .cost = linear_cost,
+                                   .grad = grad_linear},
+                           .cpu = make_linear};
+
+constinit const Op kLinearDx{
+    .def = {.name = "linear.dx",
+            .signature = "(dy: [N, ..., O], weight: [O, D])",
+            .group = "dense",
+            .doc = "gradient of a dense layer's input",
+            .precision = PrecisionRule::kNarrow,
+            .infer = infer_dx,
+            .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
+                       const Attrs&) { return cost_of(in[1].dims[1], in[1].dims[0], in[0], in, out); }},
+    .cpu = make_dx};
+
+constinit const Op kLinearDw{.def = {.name = "linear.dw",
+                                     .signature = "(x: [N, ..., D], dy: [N, ..., O])",
+                                     .group = "dense",
+                                     .doc = "gradient of a dense layer's weight, summed over the samples",
+                                     .rows = RowProperty::kReduces,
+                                     .precision = PrecisionRule::kNarrow,
+                                     .infer = infer_dw,
+                                     .cost = dw_cost,
+                                     .shard = "n*i,n*o->oi"},
+                             .cpu = make_dw};
+
+constinit const Op kBiasGrad{.def = {.name = "bias.grad",
+                                     .signature = "(dy: [N, ...])",
+                                     .group = "dense",
+                                     .doc = "sum over samples and positions, channel by channel",
+                                     .rows = RowProperty::kReduces,
+                                     .infer = infer_bias_grad},
+                             .cpu = make_by_dtype<BiasGrad>};
+
+}  // namespace xrun::ops

@@ -1,0 +1,307 @@
+// A function is a struct: `f` gives y of x; `d` gives dx of dy and of y or x, whichever kUsesOutput says.
+#include "ops/pointwise.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "graph/autodiff.h"
+#include "ops/lane_math.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+
+namespace xrun::ops {
+namespace {
+
+constexpr std::string_view kPlain = "(x: [N, ...])";
+
+struct NoArguments {
+  static constexpr std::string_view kSignature = kPlain;
+  static Status check(const Attrs&) { return {}; }
+};
+
+struct Relu : NoArguments {
+  static constexpr std::string_view kName = "relu", kGrad = "relu.grad", kDoc = "max(x, 0)", kExample = "relu";
+  static constexpr bool kUsesOutput = true;
+  explicit Relu(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return rectify(x); }
+  XRUN_INLINE F16 d(F16 y, F16 dy) const { return (y > F16{}) ? dy : F16{}; }
+};
+
+struct Gelu : NoArguments {
+  static constexpr std::string_view kName = "gelu", kGrad = "gelu.grad",
+                                    kDoc = "x times the normal distribution function of x", kExample = "gelu";
+  static constexpr bool kUsesOutput = false;
+  explicit Gelu(const Attrs&) {}
+  XRUN_INLINE static F16 phi(F16 x) { return (erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
+  XRUN_INLINE F16 f(F16 x) const { return x * phi(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * (phi(x) + x * exp_lanes(x * x * -0.5F) * 0.39894228040143268F); }
+};
+
+struct Silu : NoArguments {
+  static constexpr std::string_view kName = "silu", kGrad = "silu.grad", kDoc = "x · sigmoid(x)", kExample = "silu";
+  static constexpr bool kUsesOutput = false;
+  explicit Silu(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return x * sigmoid_lanes(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const {
+    const F16 s = sigmoid_lanes(x);
+    return dy * s * (x * (1.0F - s) + 1.0F);
+  }
+};
+
+struct Sigmoid : NoArguments {
+  static constexpr std::string_view kName = "sigmoid", kGrad = "sigmoid.grad", kDoc = "1 / (1 + exp(-x))",
+                                    kExample = "sigmoid";
+  static constexpr bool kUsesOutput = true;
+  explicit Sigmoid(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return sigmoid_lanes(x); }
+  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * y * (1.0F - y); }
+};
+
+struct Tanh : NoArguments {
+  static constexpr std::string_view kName = "tanh", kGrad = "tanh.grad", kDoc = "hyperbolic tangent", kExample = "tanh";
+  static constexpr bool kUsesOutput = true;
+  explicit Tanh(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return tanh_lanes(x); }
+  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * (1.0F - y * y); }
+};
+
+struct Exp : NoArguments {
+  static constexpr std::string_view kName = "exp", kGrad = "exp.grad", kDoc = "e to the power of x", kExample = "exp";
+  static constexpr bool kUsesOutput = true;
+  explicit Exp(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return exp_lanes(x); }
+  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * y; }
+};
+
+struct Log : NoArguments {
+  static constexpr std::string_view kName = "log", kGrad = "log.grad", kDoc = "natural logarithm", kExample = "log";
+  static constexpr bool kUsesOutput = false;
+  explicit Log(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return log_lanes(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy / x; }
+};
+
+struct Sqrt : NoArguments {
+  static constexpr std::string_view kName = "sqrt", kGrad = "sqrt.grad", kDoc = "square root", kExample = "sqrt";
+  static constexpr bool kUsesOutput = true;
+  explicit Sqrt(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return square_root(x); }
+  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy / (y + y); }
+};
+
+struct Abs : NoArguments {
+  static constexpr std::string_view kName = "abs", kGrad = "abs.grad", kDoc = "absolute value", kExample = "abs";
+  static constexpr bool kUsesOutput = false;
+  explicit Abs(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return (x < F16{}) ? -x : x; }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return (x > F16{}) ? dy : ((x < F16{}) ? -dy : F16{}); }
+};
+
+struct Neg : NoArguments {
+  static constexpr std::string_view kName = "neg", kGrad = "neg.grad", kDoc = "-x", kExample = "neg";
+  static constexpr bool kUsesOutput = false;
+  explicit Neg(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return -x; }
+  XRUN_INLINE F16 d(F16, F16 dy) const { return -dy; }
+};
+
+struct Erf : NoArguments {
+  static constexpr std::string_view kName = "erf", kGrad = "erf.grad", kDoc = "error function", kExample = "erf";
+  static constexpr bool kUsesOutput = false;
+  explicit Erf(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::erf>(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * exp_lanes(-x * x) * 1.12837916709551257F; }
+};
+
+struct Sin : NoArguments {
+  static constexpr std::string_view kName = "sin", kGrad = "sin.grad", kDoc = "sine", kExample = "sin";
+  static constexpr bool kUsesOutput = false;
+  explicit Sin(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::sin>(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * map_lanes<std::cos>(x); }
+};
+
+struct Cos : NoArguments {
+  static constexpr std::string_view kName = "cos", kGrad = "cos.grad", kDoc = "cosine", kExample = "cos";
+  static constexpr bool kUsesOutput = false;
+  explicit Cos(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::cos>(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return -dy * map_lanes<std::sin>(x); }
+};
+
+struct Acos : NoArguments {
+  static constexpr std::string_view kName = "acos", kGrad = "acos.grad", kDoc = "arc cosine, for x in -1 .. 1",
+                                    kExample = "acos";
+  static constexpr bool kUsesOutput = false;
+  explicit Acos(const Attrs&) {}
+  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::acos>(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return -dy / square_root(1.0F - x * x); }
+};
+
+struct Clamp {
+  static constexpr std::string_view kName = "clamp", kGrad = "clamp.grad",
+                                    kSignature = "(x: [N, ...], a: float, b: float)",
+                                    kDoc = "x held between a and b; no gradient outside", kExample = "clamp(-1, 1)";
+  static constexpr bool kUsesOutput = false;
+  static Status check(const Attrs& attrs) {
+    if (!(attrs.real("a") <= attrs.real("b"))) {
+      return argument_error("`clamp` has a = " + to_text(attrs.real("a")) + " above b = " + to_text(attrs.real("b")));
+    }
+    return {};
+  }
+  explicit Clamp(const Attrs& attrs)
+      : low(static_cast<float>(attrs.real("a"))), high(static_cast<float>(attrs.real("b"))) {}
+  XRUN_INLINE F16 f(F16 x) const {
+    const F16 a = broadcast(low);
+    const F16 b = broadcast(high);
+    return (x < a) ? a : ((x > b) ? b : x);
+  }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return (x < broadcast(low)) ? F16{} : ((x > broadcast(high)) ? F16{} : dy); }
+  float low, high;
+};
+
+// Tensor and constant: `2 * x`, `x - 1`, `1 - x`.
+struct ScaleShift {
+  static constexpr std::string_view kName = "scale_shift", kGrad = "scale_shift.grad",
+                                    kSignature = "(x: [N, ...], scale: float = 1, shift: float = 0)",
+                                    kDoc = "scale · x + shift", kExample = "scale_shift(scale=2)";
+  static constexpr bool kUsesOutput = false;
+  static Status check(const Attrs&) { return {}; }
+  explicit ScaleShift(const Attrs& attrs)
+      : scale(static_cast<float>(attrs.real("scale", 1))), shift(static_cast<float>(attrs.real("shift", 0))) {}
+  XRUN_INLINE F16 f(F16 x) const { return x * scale + shift; }
+  XRUN_INLINE F16 d(F16, F16 dy) const { return dy * scale; }
+  float scale, shift;
+};
+
+// `x ^ 3`, `1 / x`.
+struct Power {
+  static constexpr std::string_view kName = "power", kGrad = "power.grad",
+                                    kSignature = "(x: [N, ...], exponent: float)", kDoc = "x to a constant power",
+                                    kExample = "power(2)";
+  static constexpr bool kUsesOutput = false;
+  static Status check(const Attrs&) { return {}; }
+  explicit Power(const Attrs& attrs) : exponent(static_cast<float>(attrs.real("exponent"))) {}
+  XRUN_INLINE static F16 raise(F16 x, float e) {
+    if (e == -1.0F) {
+      return 1.0F / x;
+    }
+    if (e == 2.0F) {
+      return x * x;
+    }
+    for (int i = 0; i < kLanes; ++i) {
+      x[i] = std::pow(x[i], e);
+    }
+    return x;
+  }
+  XRUN_INLINE F16 f(F16 x) const { return raise(x, exponent); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * raise(x, exponent - 1.0F) * exponent; }
+  float exponent;
+};
+
+template <class F, typename T>
+struct ForwardBody {
+  XRUN_INLINE static void run(const F* function, const T* x, T* y, int64_t n) {
+    const F f = *function;
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store_upto(y + i, f.f(load_upto(x + i, n - i)), n - i);
+    }
+  }
+};
+
+template <class F, typename T>
+struct GradBody {
+  XRUN_INLINE static void run(const F* function, const T* v, const T* dy, T* dx, int64_t n) {
+    const F f = *function;
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store_upto(dx + i, f.d(load_upto(v + i, n - i), load_upto(dy + i, n - i)), n - i);
+    }
+  }
+};
+
+template <class F>
+struct Pointwise {
+  template <typename T>
+  class Forward final : public Kernel {
+   public:
+    explicit Forward(const KernelSpec& spec)
+        : isa_(spec.isa), function_(spec.attrs), n_(block_elements(spec.inputs[0], spec.rows)) {}
+    Status run(const KernelCall& call) const override {
+      run_for<ForwardBody<F, T>>(isa_, &function_, static_cast<const T*>(call.inputs[0].as<T>()),
+                                 call.outputs[0].as<T>(), n_);
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    F function_;
+    int64_t n_;
+  };
+
+  // inputs: y or x, dy.
+  template <typename T>
+  class Backward final : public Kernel {
+   public:
+    explicit Backward(const KernelSpec& spec)
+        : isa_(spec.isa), function_(spec.attrs), n_(block_elements(spec.inputs[0], spec.rows)) {}
+    Status run(const KernelCall& call) const override {
+      run_for<GradBody<F, T>>(isa_, &function_, static_cast<const T*>(call.inputs[0].as<T>()),
+                              static_cast<const T*>(call.inputs[1].as<T>()), call.outputs[0].as<T>(), n_);
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    F function_;
+    int64_t n_;
+  };
+
+  static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs& attrs) {
+    XRUN_TRY(expect_activation(F::kName, inputs[0]));
+    XRUN_TRY(F::check(attrs));
+    return same_as_input(inputs, attrs);
+  }
+
+  static Status grad(GradBuilder& builder) {
+    const ValueId kept = F::kUsesOutput ? builder.output(0) : builder.input(0);
+    XRUN_ASSIGN(const std::vector<ValueId> dx,
+                builder.emit(F::kGrad, {kept, builder.output_grad(0)}, builder.node().attrs));
+    builder.set_grad(0, dx[0]);
+    return {};
+  }
+
+  static constexpr Op kForward{.def = {.name = F::kName,
+                                       .signature = F::kSignature,
+                                       .group = "pointwise",
+                                       .doc = F::kDoc,
+                                       .example = F::kExample,
+                                       .infer = infer,
+                                       .grad = grad,
+                                       .shard = "n*->n*"},
+                               .cpu = make_by_dtype<Forward>};
+  static constexpr Op kBackward{.def = {.name = F::kGrad,
+                                        .signature = "(kept: [N, ...], dy: [N, ...])",
+                                        .group = "pointwise",
+                                        .doc = "gradient of a pointwise function",
+                                        .infer = same_as_input,
+                                        .shard = "n*,n*->n*"},
+                                .cpu = make_by_dtype<Backward>};
+};
+
+template <class... F>
+constexpr std::array<const Op*, 2 * sizeof...(F)> ops_of() {
+  std::array<const Op*, 2 * sizeof...(F)> all{};
+  size_t at = 0;
+  ((all[at++] = &Pointwise<F>::kForward, all[at++] = &Pointwise<F>::kBackward), ...);
+  return all;
+}
+
+constexpr auto kOps =
+    ops_of<Relu, Gelu, Silu, Sigmoid, Tanh, Exp, Log, Sqrt, Abs, Neg, Clamp, Erf, Sin, Cos, Acos, Power, ScaleShift>();
+
+}  // namespace
+
+std::span<const Op* const> pointwise_ops() { return kOps; }
+
+}  // namespace xrun::ops

@@ -1,0 +1,42 @@
+// What infer functions share: the errors that they give and the types that they build.
+#pragma once
+
+#include <string>
+
+#include "graph/op_def.h"
+
+namespace xrun::ops {
+
+// XG0301: shapes that do not go together. The message says both.
+Error shape_error(std::string message, std::string help = "");
+// XG0302: a tensor of the wrong rank.
+Error rank_error(std::string_view op, std::string_view wanted, const TensorType& got, std::string help = "");
+// XG0303: an argument outside of what the operator can do.
+Error argument_error(std::string message, std::string help = "");
+// XG0304: an element type that the operator does not take.
+Error dtype_error(std::string_view op, const TensorType& got, std::string help = "");
+
+// Errors unless `x` is float, not sharded, and has a batch dimension.
+Status expect_activation(std::string_view op, const TensorType& x);
+Status expect_image(std::string_view op, const TensorType& x);  // [N, C, H, W]
+// Errors unless an argument lies in [low, high].
+Status expect_range(std::string_view op, std::string_view argument, int64_t value, int64_t low, int64_t high);
+
+bool is_image(const TensorType& x);
+TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
+TensorType weight_type(std::vector<int64_t> dims);  // f32
+
+// Axis of a tensor from an argument that may count from the end. Errors: XG0303; the batch is no axis.
+Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis);
+
+// Infer of pointwise operators: one output like the first input.
+Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& attrs);
+
+// Elements of all operands in a row block.
+int64_t block_elements(const TensorType& type, int64_t rows);
+
+// Per-sample traffic of all operands with a batch, and `flops` per element of the first output.
+OpCost pointwise_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, double flops);
+Bytes traffic(std::span<const TensorType> inputs, std::span<const TensorType> outputs);
+
+}  // namespace xrun::ops
