@@ -1,5 +1,24 @@
-// Program: the instructions of every device, in order, with the buffers that they read and write. The planner's promise;
-// the verifier, the simulator and the executor are three readers of the same value.
+// Program: the instructions of every device, in order, with the buffers that they read and write. The planner's
+// promise; the verifier, the simulator and the executor are three readers of the same value.
+//
+// Order. The list of instructions is a legal sequential order: every dependency points backward and the members of a
+// group (collectives; a send and its receive, the send first) stand next to one another. What really binds is less:
+// `deps`, the order of each (device, stream), and that a group completes for all of its members at once (a send ends
+// when it was received).
+//
+// Where an operand of a stage pass lies, first match: a local of the pass's BlockLayout; a kPrepared buffer of (node,
+// input); the kWeight or kState of a parameter on this device; otherwise the one buffer among the instruction's reads
+// and writes that has this `value`; an output without any place is not wanted by anybody (null for the kernel only if
+// it has no bytes; emit gives every output a place).
+//
+// Rows. Replica r owns row blocks [r·n/R, (r+1)·n/R) of the n blocks of the batch and micro-batches [r·M/R, (r+1)·M/R).
+// A buffer with `micro_batch` m >= 0 has the rows (or G blocks) of micro-batch m; with -1 all rows of `replica`; and
+// with -1 and `replica` -1 all rows of the global batch, in order.
+//
+// Head passes. Pass j (in `micro_batch`) takes h = HeadPlan::rows rows: all of the batch (h = batch, j = 0), or the
+// j-th micro-batch of every replica (h = R·batch/M), rows in ascending global order. A head buffer with `micro_batch`
+// j >= 0 has the h rows of pass j; with -1 all rows of the batch, of which a pass with h < batch takes [j·h, (j+1)·h)
+// (only where R = 1 or h = batch). What each instruction reads and writes is said at `Pass` and `Kind`.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +29,7 @@
 #include "graph/base/source.h"
 #include "graph/base/units.h"
 #include "graph/graph.h"
+#include "graph/head_shape.h"
 
 namespace xrun::planner {
 
@@ -22,57 +42,93 @@ inline constexpr int kHost = -1;
 
 // What a buffer is for; `persistent` purposes live across steps.
 enum class Purpose : uint8_t {
-  kWeight,         // f32 master weight of a parameter, whole            persistent
-  kState,          // running statistics                                 persistent
-  kOptimizer,      // one state of the optimizer for a weight            persistent
-  kPrepared,       // a kernel's prepared form of a weight               persistent
-  kGradient,       // lane accumulators of a weight's gradient [lanes of this replica, ...], or one without the flag
+  kWeight,     // f32 master weight of a parameter, whole            persistent
+  kState,      // running statistics                                 persistent
+  kOptimizer,  // one state of the optimizer for a weight            persistent
+  kPrepared,   // a kernel's prepared form of a weight               persistent
+  kGradient,   // lane accumulators of a weight's gradient: lane l of this replica at l·bytes / (lanes / replicas); the
+               // first kBackward that writes it zeroes it first. `value` is the gradient, `param` the weight
   kHeadWeight,     // rows of this shard                                 persistent
   kHeadOptimizer,  // persistent
   kHeadPrepared,   // rounded rows of this shard                         persistent
   kInput,          // a batch input or label: the loader's slot          persistent (ring of the host arena)
-  kActivation,     // value of a micro-batch, kept from F to B or crossing a stage
-  kGathered,       // features, labels of one head pass, on every shard's device
-  kHeadStats,      // per row and subtree: max, class, exp-sum, target logit
-  kHeadGradient,   // dX partials of the shard's subtrees; dW where planned
-  kHeadScratch,    // tiles and working rows of a head pass
-  kScratch,        // block-local values and kernel scratch, one slice a worker
-  kResult,         // per-row loss and metrics of the step (small, read by the trainer)
+  kActivation,   // value of a micro-batch, kept from F to B or crossing a stage; batch statistics (G) of operators with
+                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
+  kGathered,     // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
+  kHeadStats,    // of all shards of the head in shard order, each head_stats_bytes(shard) (graph/head_shape.h); one
+                 // buffer a device and pass: a shard writes its own part, all_gather fills in the others
+  kHeadSoftmax,  // {max, 1 / sum} of each row: from kReduceStats
+  kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
+  kHeadScratch,   // of one pass of one shard: head_scratch_bytes
+  kScratch,       // one slice a worker, each align_up(BlockLayout::bytes)
+  kNorms,   // f64 partial sums of squares for clip = norm, of all tensors that it counts in name order: one for each
+            // 4 096 elements (the last may be short); tensors of heads: one for each class block
+  kResult,  // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: of one
+            // replica, or of all (-1) where a head makes them. Of a head's logits (inference): k = HeadPlan::top_k
+            // best classes, i32 [batch, k], then their logits, f32 [batch, k]
 };
 
 struct Buffer {
   BufferId id;
-  int device = 0;            // kHost: the host arena (inputs, labels)
+  int device = 0;  // kHost: the host arena (inputs, labels)
   Purpose purpose = Purpose::kActivation;
   Bytes bytes = 0;
-  Bytes offset = 0;          // in the arena of `device`
+  Bytes offset = 0;  // in the arena of `device`
   // First and last instruction (index in Program::instructions order of that device's time line) that touches it; for
   // persistent buffers the whole step.
   int32_t first_use = -1;
   int32_t last_use = -1;
   bool persistent = false;
-  ValueId value;             // the graph's value that it holds, where it holds one
+  ValueId value;  // the graph's value that it holds, where it holds one
   ParamId param;
   int32_t slot = 0;          // kOptimizer: which state; kPrepared: which input of `node`; kInput: ring position
   NodeId node;               // kPrepared
   int32_t micro_batch = -1;  // -1: all rows of the replica; the executor adds the offset of the micro-batch or block
   int32_t replica = 0;
-  int32_t shard = -1;        // head buffers
-  std::string name;          // for print-outs
+  int32_t shard = -1;  // head buffers
+  std::string name;    // for print-outs
 };
 
-enum class Kind : uint8_t { kRun, kSend, kRecv, kAllGather, kReduceScatter, kAllReduce, kCopy, kFree, kUpdate };
+enum class Kind : uint8_t {
+  kRun,   // see Pass
+  kSend,  // reads the value's buffer; its group is {send, recv}
+  kRecv,  // writes the value's buffer of the same micro-batch
+  // Each member fills in what others have. Told apart by what is written:
+  //   kGathered features or labels of pass j (micro_batch j): members that read an activation contribute the rows of
+  //     the micro-batch that this buffer has; members that write get all of them, at their place among the pass's rows.
+  //     A pass with h = batch is filled by M / R such gathers, the j-th with the j-th micro-batch of every replica
+  //   kHeadStats, kNorms: in place; each member has made its own part (kNorms: replica 0's, where replicas agree)
+  //   kGathered batch statistics (replica -1): blocks of all replicas in order
+  kAllGather,
+  // Reads kHeadGradient (of devices with shards) and the feature (of devices with the last stage); writes
+  // `feature_grad` of micro-batch `micro_batch` of the member's replica. Members without a stage only give.
+  kReduceScatter,
+  kAllReduce,  // reads = writes: lane 0 of all gradients of a stage, summed over replicas in a binary tree by replica
+  kCopy,       // writes[i] = reads[i], each between the rows of pass j and the whole batch; see kReduceStats
+  kFree,       // not emitted: live ranges are in the buffers
+  kUpdate,  // of a device: optimizer, states (fold_states), prepared weights. Reads lane 0 of kGradient, kActivation or
+            // kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared
+};
 enum class Stream : uint8_t { kCompute, kComm };
 
-// What a kRun does.
+// What a kRun does. Head passes name the head in `head` and the shard in `shard`; their features and labels are the
+// buffers with the values HeadPlan::feature and label: kGathered, or kInput where data feeds them and the pass's rows
+// are contiguous there.
 enum class Pass : uint8_t {
   kNone,
-  kForward,       // nodes of the stage on one micro-batch, block by block
-  kBackward,      // recomputed forward nodes and backward nodes of the stage on one micro-batch
-  kHeadForward,   // block statistics of one shard for one head pass
-  kHeadBackward,  // dX partials, and dW or the fused update, of one shard for one head pass
-  kHeadUpdate,    // dW + update sweep of the step (where kHeadBackward does not update)
-  kReduceStats,   // folds the gathered statistics into log-sum-exp, loss, accuracy: on every shard's device
+  kForward,      // nodes of the stage on one micro-batch, block by block
+  kBackward,     // recomputed forward nodes and backward nodes of the stage on one micro-batch
+  kHeadForward,  // of one shard: reads features, labels, kHeadWeight, kHeadPrepared; writes kHeadStats, kHeadScratch
+  kReduceStats,  // on every shard's device: reads kHeadStats, labels; writes kHeadSoftmax and, on the head's first
+                 // device, loss and metrics: kResult with replica -1, rows at the pass's place (where R > 1 and h <
+                 // batch a kResult of the pass, micro_batch j, that a kCopy puts there); in inference also the top-k of
+                 // the logits
+  kHeadBackward,  // of one shard: reads features, labels, softmax, weights; writes kHeadGradient, kHeadScratch and,
+                  // unless `update_sweep`, kHeadWeight, kHeadOptimizer, kHeadPrepared (the fused update)
+  kHeadNorms,     // where clip counts heads: sweep that writes the shard's squares to kNorms
+  kHeadUpdate,    // dW + update sweep over all rows of the batch
+  kFoldLanes,     // of a device, where a replica has several lanes: sums them into lane 0, (0 + 1) + (2 + 3)
+  kNorm,          // of a device: squares of its gradients (lane 0) to kNorms
 };
 
 struct Instruction {
@@ -83,17 +139,18 @@ struct Instruction {
   Stream stream = Stream::kCompute;
   int stage = -1;
   int replica = 0;
-  int micro_batch = -1;       // of the replica, counted globally: 0 .. micro_batches - 1
-  int shard = -1;             // head passes
+  int micro_batch = -1;       // counted globally, 0 .. micro_batches - 1; of head passes and their gathers: j
+  int head = -1;              // head passes and their collectives: index in Program::heads
+  int shard = -1;             // passes of one shard
   int group = -1;             // collectives: members of one collective share a number; send/recv pairs, too
   std::vector<NodeId> nodes;  // kRun of a stage: in order of execution
   std::vector<BufferId> reads;
   std::vector<BufferId> writes;
   std::vector<InstructionId> deps;  // what must have completed: derived from reads, writes and stream order by emit
   Flops flops = 0;
-  Bytes bytes = 0;            // moved, for communication
+  Bytes bytes = 0;  // moved, for communication
   Seconds predicted = 0;
-  Span span;                  // where the text asks for it
+  Span span;  // where the text asks for it
 };
 
 // A value that lives only while one row block passes through a stage: its place in the worker's scratch slice.
@@ -113,18 +170,18 @@ struct BlockLayout {
 // A contiguous range of forward nodes in printed order, with the backward nodes that belong to them.
 struct Stage {
   int index = 0;
-  std::vector<int> devices;            // one per replica
-  std::vector<NodeId> forward;         // in order
+  std::vector<int> devices;     // one per replica
+  std::vector<NodeId> forward;  // in order
   std::vector<NodeId> backward;
-  std::vector<NodeId> recomputed;      // forward nodes run again in the backward pass, in order
-  std::vector<ValueId> saved;          // values kept per micro-batch for the backward pass
-  std::vector<ValueId> received;       // activations from other stages (skips included)
+  std::vector<NodeId> recomputed;  // forward nodes run again in the backward pass, in order
+  std::vector<ValueId> saved;      // values kept per micro-batch for the backward pass
+  std::vector<ValueId> received;   // activations from other stages (skips included)
   BlockLayout forward_layout;
   BlockLayout backward_layout;
-  Seconds forward_time = 0;            // one micro-batch
+  Seconds forward_time = 0;  // one micro-batch
   Seconds backward_time = 0;
   Bytes parameter_bytes = 0;
-  Bytes activation_bytes = 0;          // of one micro-batch
+  Bytes activation_bytes = 0;  // of one micro-batch
 };
 
 // A row range of a head on a device: whole class blocks (DETERMINISM 6).
@@ -137,51 +194,63 @@ struct HeadShard {
 };
 
 struct HeadPlan {
-  int head = 0;               // index in Graph::heads
-  NodeId node;                // the classifier
-  NodeId loss;                // none when the loss does not use this head
+  int head = 0;  // index in Graph::heads
+  NodeId node;   // the classifier
+  NodeId loss;   // none when the loss does not use this head
   std::vector<NodeId> metrics;
   ValueId feature;
-  ValueId label;
+  ValueId feature_grad;  // the graph's input "<head>.dx"; none where nothing before the head is trained
+  ValueId logits;
+  ValueId label;  // none where neither loss nor metrics are computed
   ParamId weight;
-  ParamId bias;               // none for cosine heads
+  ParamId bias;  // none for cosine heads
   int64_t classes = 0;
   int64_t dim = 0;
   int64_t class_block = 0;
   int64_t rows = 0;           // h: rows of one head pass; h == batch gives the fused update
-  bool update_sweep = false;  // h < batch: dW and update in one sweep at the end of the step
+  bool update_sweep = false;  // dW and update in one sweep at the end of the step (h < batch, or clip counts heads)
+  int64_t top_k = 1;          // best classes kept a row
+  bool bf16 = false;          // HeadShape::bf16
+  double row_weight = 1;      // HeadShape::row_weight
   std::vector<HeadShard> shards;
 };
 
 // A device's memory: one mapping.
 struct Arena {
   int device = 0;
-  Bytes bytes = 0;      // what is allocated
-  Bytes live_max = 0;   // largest sum of live buffers
+  Bytes bytes = 0;     // what is allocated
+  Bytes live_max = 0;  // largest sum of live buffers
 };
 
 struct Program {
   bool training = true;
   bool deterministic = false;
   int devices = 1;
-  std::vector<int> threads;      // workers of each device
-  int64_t batch = 0;             // global rows of a step
-  int64_t block_rows = 0;        // g
+  std::vector<int> threads;  // workers of each device
+  int64_t batch = 0;         // global rows of a step
+  int64_t block_rows = 0;    // g
   int micro_batches = 1;
   int replicas = 1;
-  int lanes = 1;                 // of gradients over all replicas: 4 with --deterministic (or as many as row blocks), else one a replica
+  int lanes =
+      1;  // of gradients over all replicas: 4 with --deterministic (or as many as row blocks), else one a replica
   PipelineKind schedule = PipelineKind::kGpipe;
   std::vector<Stage> stages;
   std::vector<HeadPlan> heads;
-  std::vector<Buffer> buffers;             // by BufferId
-  std::vector<Instruction> instructions;   // by InstructionId; the instructions of one (device, stream) run in this order
-  std::vector<Arena> arenas;               // by device
+  std::vector<Buffer> buffers;  // by BufferId
+  std::vector<Instruction>
+      instructions;           // by InstructionId; the instructions of one (device, stream) run in this order
+  std::vector<Arena> arenas;  // by device
   bool overlap = true;
 
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id.index)]; }
   const Instruction& instruction(InstructionId id) const { return instructions[static_cast<size_t>(id.index)]; }
   int64_t micro_batch_rows() const { return batch / micro_batches; }
 };
+
+// What the passes of a shard depend on, for `rows` rows (HeadPlan::rows, or the batch for the update sweep): as the
+// planner counted and the kernels are made.
+HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
+                     int64_t rows);
 
 // Stable text of the program, one instruction a line (`xrun show --emit program`).
 std::string print(const Program& program, const Graph& graph);
