@@ -93,6 +93,7 @@ class NumberLexer {
       faults_.error("XG0105", span(begin_, at_ + 1), "a dot must be followed by a digit", "ends in a dot")
           .fixes.push_back(replacement("write the zero, or leave out the dot", span(at_, at_ + 1), ".0", false));
       ++at_;
+      skip_name();  // of the same slip
       has_dot = true;
     }
     const auto fraction = static_cast<int64_t>(digits_.size() - before_dot);
@@ -209,6 +210,10 @@ class NumberLexer {
     const std::string_view spelled = text_.substr(from, at_ - from);
     if (!unit) {
       unknown_unit(from, spelled);
+      if (word_unit_behind(1)) {  // 10K steps
+        number_.unit = *find_unit(name_at(at_ + 1));
+        at_ += 1 + static_cast<uint32_t>(info_of(number_.unit).text.size());
+      }
     } else if (info_of(*unit).word) {
       faults_.error("XG0108", span(from, at_), "`" + std::string(spelled) + "` follows its number after one space")
           .fixes.push_back(replacement("put the space", span(from, from), " ", true));
@@ -244,8 +249,11 @@ class NumberLexer {
     if (spaces == 0 || !is_name_start(peek(spaces))) {
       return;
     }
-    const std::string_view name = name_at(at_ + spaces);
     const uint32_t from = at_ + spaces;
+    std::string_view name = name_at(from);
+    if (const std::string_view rate = text_.substr(from, name.size() + 2); find_unit(rate)) {
+      name = rate;
+    }
     const auto length = static_cast<uint32_t>(name.size());
     const std::optional<Unit> unit = find_unit(name);
     const bool multiplier = name.size() == 1 && kMultipliers.find(name[0]) != kMultipliers.npos;

@@ -205,6 +205,10 @@ class Lexer {
       out_.tokens.back().end = at_;  // one report for a run
       return;
     }
+    if (rest.starts_with('\'')) {
+      single_quotes();
+      return;
+    }
     for (const Foreign& foreign : kForeign) {
       if (rest.starts_with(foreign.text)) {
         at_ += static_cast<uint32_t>(foreign.text.size());
@@ -230,10 +234,22 @@ class Lexer {
                                       "`" + std::string(rest.substr(0, length)) + "` is not a sign of the language");
     if (code == ';') {
       fault.fixes.push_back(replacement("a newline ends a statement", span(begin, at_), "", false));
-    } else if (code == '\'') {
-      fault.notes.push_back("strings stand in double quotes");
     } else if (length > 1) {
       fault.notes.push_back("names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments");
+    }
+  }
+
+  // 'abc': what people mean is plain, so the whole of it is one fault.
+  void single_quotes() {
+    const uint32_t begin = at_;
+    const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
+    const size_t close = line.find('\'', 1);
+    at_ += static_cast<uint32_t>(close == line.npos ? 1 : close + 1);
+    push(TokenKind::kBad, begin);
+    Diagnostic& fault = faults_.error("XG0102", span(begin, at_), "strings stand in double quotes");
+    if (close != line.npos && line.find_first_of("\"\\") > close) {
+      fault.fixes.push_back(
+          replacement("write it so", span(begin, at_), "\"" + std::string(line.substr(1, close - 1)) + "\"", true));
     }
   }
 

@@ -143,7 +143,8 @@ Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::s
 
 // Behind a statement, a setting or a declaration.
 void Parser::end_of_statement() {
-  if (lost_ || at(TokenKind::kNewline) || at(TokenKind::kEnd) || at(TokenKind::kRightBrace)) {
+  if (lost_ || at(TokenKind::kNewline) || at(TokenKind::kEnd) || at(TokenKind::kRightBrace) ||
+      starts_declaration(tokens_, at_)) {
     return;
   }
   if (at(TokenKind::kElse)) {

@@ -1,0 +1,174 @@
+#include "lang/lexer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lang/print_syntax.h"
+
+namespace xrun::lang {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct Lexed {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  Tokens tokens;
+
+  explicit Lexed(std::string text) {
+    const int32_t file = sources.add("a.xgraph", std::move(text));
+    Faults faults(diagnostics);
+    tokens = lex(sources, file, faults);
+    faults.flush();
+  }
+
+  // Spellings; "|" for a newline that counts.
+  std::vector<std::string> words() const {
+    std::vector<std::string> out;
+    for (const Token& token : tokens.tokens) {
+      if (token.kind != TokenKind::kEnd) {
+        out.emplace_back(token.kind == TokenKind::kNewline ? "|" : std::string(tokens.spelling(token)));
+      }
+    }
+    return out;
+  }
+
+  // "code@text" for each diagnostic.
+  std::vector<std::string> faults() const {
+    std::vector<std::string> out;
+    for (const Diagnostic& d : diagnostics.all()) {
+      out.push_back(d.code + "@" + std::string(sources.text(d.primary.span)));
+    }
+    return out;
+  }
+};
+
+TEST(Lexer, NewlinesEndStatementsAtTopLevelAndInBraces) {
+  EXPECT_THAT(Lexed("a\nb {\n\n c\n}\n").words(), ElementsAre("a", "|", "b", "{", "|", "c", "|", "}", "|"));
+}
+
+TEST(Lexer, NewlinesMeanNothingInParenthesesAndBrackets) {
+  EXPECT_THAT(Lexed("f(a,\n b\n)\n[1\n, 2]\n").words(),
+              ElementsAre("f", "(", "a", ",", "b", ")", "|", "[", "1", ",", "2", "]", "|"));
+}
+
+TEST(Lexer, BracesInsideParenthesesBringNewlinesBack) {
+  EXPECT_THAT(Lexed("(a -> if c {\nb\n})\n").words(),
+              ElementsAre("(", "a", "->", "if", "c", "{", "|", "b", "|", "}", ")", "|"));
+}
+
+TEST(Lexer, LinesContinueAroundArrowsAndBehindOperators) {
+  EXPECT_THAT(Lexed("x\n  -> a\n  # a comment\n\n  -> b ->\n c\n").words(),
+              ElementsAre("x", "->", "a", "->", "b", "->", "c", "|"));
+  for (const std::string sign :
+       {"=", ",", "+", "-", "*", "/", "//", "%", "^", "==", "!=", "<", "<=", ">", ">=", "..", "and", "or"}) {
+    EXPECT_THAT(Lexed("x " + sign + "\ny\n").words(), ElementsAre("x", sign, "y", "|")) << sign;
+  }
+  EXPECT_THAT(Lexed("x\n+ y\n").words(), ElementsAre("x", "|", "+", "y", "|"));
+}
+
+TEST(Lexer, ADeclarationIsNeverAContinuation) {
+  EXPECT_THAT(Lexed("x =\nmodel m {\n").words(), ElementsAre("x", "=", "|", "model", "m", "{", "|"));
+}
+
+TEST(Lexer, ARangeIsNotADot) {
+  const Lexed lexed("0..10 0.5..1.5 [N, ...]");
+  EXPECT_THAT(lexed.words(), ElementsAre("0", "..", "10", "0.5", "..", "1.5", "[", "N", ",", "...", "]"));
+  EXPECT_THAT(lexed.faults(), IsEmpty());
+}
+
+TEST(Lexer, ReservedWordsAreNotNames) {
+  const Lexed lexed("true false auto none and or not if else repeat residual fork as train from model");
+  int reserved = 0;
+  for (const Token& token : lexed.tokens.tokens) {
+    reserved += is_reserved(token.kind) ? 1 : 0;
+  }
+  EXPECT_EQ(reserved, 13);
+  EXPECT_EQ(lexed.tokens.tokens[13].kind, TokenKind::kName);
+}
+
+TEST(Lexer, StringsAreDecoded) {
+  const Lexed lexed(R"("a\n\t\\\"\u{4E00}\u{1F600}" "")");
+  EXPECT_THAT(lexed.faults(), IsEmpty());
+  EXPECT_THAT(lexed.tokens.strings, ElementsAre("a\n\t\\\"\u4E00\U0001F600", ""));
+}
+
+TEST(Lexer, SaysWhatIsWrongWithAString) {
+  EXPECT_THAT(Lexed("x = \"abc\ny = 1\n").faults(), ElementsAre("XG0104@\"abc"));
+  EXPECT_THAT(Lexed(R"("\q" "\u{D800}" "\u{}" "\u{1234567}")").faults(),
+              ElementsAre("XG0104@\\q", "XG0104@\\u{D800", "XG0104@\\u{", "XG0104@\\u{1234567"));
+  EXPECT_THAT(Lexed("\"\\").faults(), ElementsAre("XG0104@\"\\", "XG0104@\\"));
+}
+
+TEST(Lexer, CommentsAreKeptBesideTheTokens) {
+  const Lexed lexed("# one\n## two\nx # three");
+  EXPECT_THAT(lexed.words(), ElementsAre("x"));
+  ASSERT_EQ(lexed.tokens.comments.size(), 3U);
+  EXPECT_FALSE(lexed.tokens.comments[0].is_doc);
+  EXPECT_TRUE(lexed.tokens.comments[1].is_doc);
+}
+
+TEST(Lexer, ReportsStrangeCharactersOnceEach) {
+  EXPECT_THAT(Lexed("a; b").faults(), ElementsAre("XG0102@;"));
+  EXPECT_THAT(Lexed("a @@@$$ b").faults(), ElementsAre("XG0102@@"));
+  EXPECT_THAT(Lexed("a \u2192 b").faults(), ElementsAre("XG0102@\u2192"));
+  EXPECT_THAT(Lexed("a && b || !c ** 2").faults(), ElementsAre("XG0102@&&", "XG0102@||", "XG0102@!", "XG0102@**"));
+  EXPECT_THAT(Lexed("\u4E00 = 1").faults(), ElementsAre("XG0102@\u4E00"));
+  EXPECT_THAT(Lexed(std::string("a\0b", 3)).faults(), ElementsAre(std::string("XG0102@\0", 8)));
+  EXPECT_THAT(Lexed("a \xFF b").faults(), ElementsAre("XG0102@\xFF"));
+  EXPECT_THAT(Lexed("# \xC3(\n\"\xE4\xB8\"").faults(), ElementsAre("XG0102@\xC3", "XG0102@\xE4"));
+  EXPECT_THAT(Lexed("\xEF\xBB\xBFx").faults(), ElementsAre("XG0102@\xEF\xBB\xBF"));
+}
+
+TEST(Lexer, CountsTabsAndCarriageReturns) {
+  const Lexed lexed("a\tb\t\tc\r\nd\r\n");
+  EXPECT_THAT(lexed.faults(), ElementsAre("XG0103@\t", "XG0102@\r"));
+  EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 3 tabs; `xrun fmt` replaces them all"));
+  EXPECT_THAT(lexed.words(), ElementsAre("a", "b", "c", "|", "d", "|"));
+}
+
+TEST(Lexer, AnOpenParenthesisSpoilsOnlyItsOwnStatement) {
+  const Lexed lexed("m {\n x = f(a, b\n y = g(c)\n}\n");
+  EXPECT_THAT(lexed.faults(), ElementsAre("XG0111@("));
+  EXPECT_THAT(lexed.words(), ElementsAre("m", "{", "|", "x", "=", "f", "(", "a", ",", "b", "|", "y", "=", "g", "(", "c",
+                                         ")", "|", "}", "|"));
+}
+
+TEST(Lexer, ADeclarationInColumnOneClosesWhatIsOpen) {
+  EXPECT_THAT(Lexed("let x = f(a\nlet y = [1\nmodel m {\n}\n").faults(), ElementsAre("XG0111@(", "XG0111@["));
+}
+
+TEST(Lexer, ReportsBracketsThatCloseNothing) {
+  EXPECT_THAT(Lexed("a)\nb]\n}\n").faults(), ElementsAre("XG0111@)", "XG0111@]", "XG0111@}"));
+  EXPECT_THAT(Lexed("(a]\n").faults(), ElementsAre("XG0111@(", "XG0111@]"));
+}
+
+TEST(Lexer, RefusesAFileThatIsTooLarge) {
+  const Lexed lexed(std::string((4u << 20) + 1, ' '));
+  ASSERT_EQ(lexed.diagnostics.all().size(), 1U);
+  EXPECT_EQ(lexed.diagnostics.all()[0].code, "XG0101");
+  EXPECT_EQ(lexed.tokens.tokens.size(), 1U);
+}
+
+TEST(Lexer, AFloodOfFaultsEndsAtAHundred) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) {
+    text += "$ ";
+  }
+  const Lexed lexed(text);
+  EXPECT_EQ(lexed.diagnostics.error_count(), Faults::kMaxErrors);
+  EXPECT_THAT(lexed.diagnostics.all().back().notes, ElementsAre(testing::HasSubstr("further ones are not shown")));
+}
+
+TEST(PrintTokens, GivesPlaceKindAndSpelling) {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  const int32_t file = sources.add("a.xgraph", "let w = 25Gbit/s\n\"\u4E00\" as x");
+  EXPECT_EQ(print_tokens(sources, file, diagnostics),
+            "1:1 name let\n1:5 name w\n1:7 sign =\n1:9 number 25Gbit/s\n1:17 newline\n2:1 string \"\u4E00\"\n2:5 word "
+            "as\n2:8 name x\n2:9 end\n");
+}
+
+}  // namespace
+}  // namespace xrun::lang
