@@ -1,0 +1,26 @@
+// Fonts of this system, found by file stem.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/base/result.h"
+
+namespace xrun::runtime {
+
+// "NotoSansCJK-Regular:2" is face 2, counted from 0, of the collection NotoSansCJK-Regular.ttc.
+struct FontFace {
+  std::string name;  // as written
+  std::string path;
+  int face = 0;
+};
+
+// Looks for a font file of the name's stem below the system's font folders, then the user's; the first in byte order of
+// paths wins. Errors: XG0411 (kWorld) for a missing font, naming the Debian package that brings it where it is known;
+// XG0413 for a face number that is no number.
+Result<FontFace> find_font(std::string_view name);
+
+// The Debian package that ships a font file of this stem; "" when unknown.
+std::string_view package_of_font(std::string_view stem);
+
+}  // namespace xrun::runtime

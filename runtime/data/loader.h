@@ -1,0 +1,46 @@
+// The loader: training batches cut from the concatenated permutations of the epochs, filled ahead of their use by tasks
+// of low priority; and rows in their own order for evaluation.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/batch_source.h"
+#include "runtime/data/sample_rows.h"
+
+namespace xrun::runtime {
+
+struct LoaderOptions {
+  int64_t batch = 0;
+  uint64_t seed = 1;
+  bool shuffled = true;
+  double max_bad = 0.001;  // share of the samples that may be broken before the run ends
+  int workers = 1;         // tasks that may run at once
+  // Told once about each broken sample, from any thread, one call at a time.
+  std::function<void(const std::string& message)> on_bad;
+};
+
+// Position p of the run (step · batch + row) is sample perm_e(p mod n) of epoch e = p / n, with n samples and
+// perm_e = Permutation(n, seed, e), so every batch is full and each sample comes exactly once an epoch. A broken sample
+// is replaced by a draw of (seed, epoch, position in the epoch, attempt) without moving any position. What a batch
+// holds depends on data, seed and step alone, never on threads or time.
+//
+// Batches are filled in runs of rows by tasks of an arena of low priority: they take the workers that the devices
+// leave, and no task waits. start, wait, release and stop belong to one thread, which is no worker. Errors of `wait`:
+// XG0408 more than max_bad of the samples are broken; XG0402, XG0404 of a sample, named.
+Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
+
+// Samples first, first + 1, ... in training = false form. A broken sample becomes a row of zeros, counted; beyond
+// max_bad XG0408. Rows are filled in parallel by the workers of the calling arena.
+Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
+
+// The sample and epoch at a position of the run.
+struct SamplePlace {
+  int64_t epoch = 0;
+  int64_t position = 0;  // in the epoch
+  int64_t sample = 0;
+};
+SamplePlace place_of(int64_t run_position, int64_t samples, uint64_t seed, bool shuffled);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,93 @@
+// Kernels on the working picture of the augmentations: planar f32 with room around each plane for vector code.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/base/random.h"
+
+namespace xrun::runtime {
+
+// Planes [channels, height, width] of f32. Rows are `stride` apart, a multiple of 8; around each plane lies a border of
+// one pixel, and to the right of a row vector code may read and write up to seven more.
+class Picture {
+ public:
+  // Gives the picture this size; contents are undefined. Keeps its memory, so that a warm picture allocates nothing.
+  void reshape(int channels, int height, int width);
+
+  int channels() const { return channels_; }
+  int height() const { return height_; }
+  int width() const { return width_; }
+  int stride() const { return stride_; }
+  int64_t elements() const { return int64_t{channels_} * height_ * width_; }
+  // y in [-1, height], also the rows of the border.
+  float* row(int c, int y) { return data_.data() + offset(c, y); }
+  const float* row(int c, int y) const { return data_.data() + offset(c, y); }
+
+  void zero_border();
+  void replicate_border();
+
+ private:
+  ptrdiff_t offset(int c, int y) const { return (static_cast<ptrdiff_t>(c) * (height_ + 2) + y + 1) * stride_ + kLead; }
+  static constexpr int kLead = 8;  // pixel -1 lies in here, and pixel 0 is aligned like the row
+
+  int channels_ = 0;
+  int height_ = 0;
+  int width_ = 0;
+  int stride_ = 0;
+  std::vector<float> data_;
+};
+
+// Planar and interleaved u8 to f32.
+void load_planar(const uint8_t* from, Picture& to);
+void load_planar(const float* from, Picture& to);
+void load_interleaved(const uint8_t* from, Picture& to);
+
+// x = x · factor[c] + offset[c]; one value serves all channels.
+void scale_shift(Picture& picture, std::span<const float> factor, std::span<const float> offset);
+
+// The rectangle at (top, left), which may reach over the edges: zeros there. `to` has its size.
+void crop(const Picture& from, int top, int left, Picture& to);
+void flip_horizontally(Picture& picture);
+
+// Maps the pixel p of `to` to the point matrix · (p - centre - shift) + centre of `from`, bilinear, zero outside.
+// matrix is row-major 2x2 over (x, y); shift in pixels. The sizes are equal.
+struct Affine {
+  float matrix[4];
+  float shift_x;
+  float shift_y;
+};
+void warp(Picture& from, const Affine& affine, Picture& to);
+
+// u > 0: x + u · (dilate3(x) - x); else x + |u| · (erode3(x) - x). Edges count only pixels of the picture.
+void stroke(Picture& from, float u, Picture& to);
+// x + weight · (mean3(x) - x), edges replicated.
+void blur(Picture& from, float weight, Picture& to);
+
+// Adds sigma · z, then clamps to 0..1. z is the sum of the four bytes of one 32-bit draw, centred and scaled to unit
+// variance (Irwin-Hall of order 4: bell-shaped, within ±3.45; excess kurtosis -0.3). Pixel i in [C, H, W] order takes
+// draw first + i of the stream. `draws` is scratch.
+void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::vector<uint32_t>& draws);
+
+// Triangle filter widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
+class Resizer {
+ public:
+  // `to` has the wanted size. Keeps the weights of the last pair of sizes.
+  void resize(const Picture& from, Picture& to);
+
+ private:
+  struct Axis {
+    int from = 0;
+    int to = 0;
+    int taps = 0;
+    std::vector<int> first;
+    std::vector<float> weights;  // [to, taps]
+    void prepare(int from_size, int to_size);
+  };
+  Axis vertical_;
+  Axis horizontal_;
+  Picture middle_;
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,100 @@
+#include "runtime/data/reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fmt/format.h>
+
+#include "runtime/data/glyphs.h"
+#include "runtime/data/synthetic.h"
+
+namespace xrun::runtime {
+namespace {
+
+struct Opener {
+  std::string_view name;
+  Result<std::unique_ptr<Reader>> (*open)(const SourceSpec& spec);
+};
+
+constexpr Opener kOpeners[] = {
+    {"glyphs", open_glyphs},
+    {"synthetic", open_synthetic},
+};
+
+Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec) {
+  for (const Opener& opener : kOpeners) {
+    if (opener.name == spec.reader.name) {
+      return opener.open(spec);
+    }
+  }
+  return Error{.kind = ErrorKind::kContent,
+               .code = "XG0410",
+               .message = fmt::format("the reader `{}` of source `{}` is not there yet", spec.reader.name, spec.name),
+               .help = "this version reads glyphs, idx, folder, csv and synthetic sources"};
+}
+
+}  // namespace
+
+int64_t FieldValue::elements() const {
+  int64_t count = 1;
+  for (int i = 0; i < rank; ++i) {
+    count *= dims[static_cast<size_t>(i)];
+  }
+  return count;
+}
+
+void FieldValue::set_view(DType type, std::span<const int64_t> shape, std::span<const std::byte> view) {
+  XRUN_DCHECK(shape.size() <= dims.size(), "a field of more than four dimensions");
+  dtype = type;
+  rank = static_cast<int>(shape.size());
+  std::ranges::copy(shape, dims.begin());
+  bytes = view;
+}
+
+std::byte* FieldValue::set_own(DType type, std::span<const int64_t> shape) {
+  set_view(type, shape, {});
+  storage.resize(static_cast<size_t>(elements() * size_of(type)));
+  bytes = storage;
+  return storage.data();
+}
+
+void FieldValue::set_integer(DType type, int64_t value) {
+  XRUN_DCHECK(type == DType::kI32 || type == DType::kI64, "an integer field");
+  std::byte* to = set_own(type, {});
+  if (type == DType::kI64) {
+    std::memcpy(to, &value, sizeof value);
+  } else {
+    const auto narrow = static_cast<int32_t>(value);
+    std::memcpy(to, &narrow, sizeof narrow);
+  }
+}
+
+int Reader::find_field(std::string_view name) const {
+  const auto found = std::ranges::find(fields(), name, &Field::name);
+  return found == fields().end() ? -1 : static_cast<int>(found - fields().begin());
+}
+
+Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec) {
+  auto reader = open_any(spec);
+  if (!reader.ok()) {
+    Error error = std::move(reader).error();
+    error.span = spec.reader.span;
+    return error;
+  }
+  if (reader.value()->samples() == 0) {
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0406",
+                 .message = fmt::format("source `{}` has no samples ({})", spec.name, reader.value()->describe()),
+                 .help = "check the path, the range and `match`",
+                 .span = spec.reader.span};
+  }
+  return reader;
+}
+
+std::string resolve_path(std::string_view directory, std::string_view path) {
+  const std::filesystem::path given(path);
+  return given.is_absolute() || directory.empty() ? std::string(path)
+                                                  : (std::filesystem::path(directory) / given).string();
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,67 @@
+// Readers: a source of samples behind one interface; each kind (glyphs, idx, folder, csv, synthetic) is a pair of
+// files.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "graph/reader_def.h"
+#include "graph/specs.h"
+
+namespace xrun::runtime {
+
+// A field of one sample: a view of `bytes`, and the memory for it where the reader does not keep the value itself.
+// Reused from sample to sample, so that a warm reader allocates nothing.
+struct FieldValue {
+  DType dtype = DType::kU8;
+  int rank = 0;  // dimensions of one sample, without N: pictures [C, H, W]
+  std::array<int64_t, 4> dims{};
+  std::span<const std::byte> bytes;  // until the next read into this value
+  std::vector<std::byte> storage;
+
+  int64_t elements() const;
+  void set_view(DType type, std::span<const int64_t> shape, std::span<const std::byte> view);
+  // Makes `storage` hold the value, and gives it to be filled.
+  std::byte* set_own(DType type, std::span<const int64_t> shape);
+  void set_integer(DType type, int64_t value);  // i32, i64
+};
+
+// A source that was opened. All methods are const and may be called by any number of threads.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+
+  virtual int64_t samples() const = 0;
+  // Fields with the sizes that were found; those of pictures that differ from sample to sample stay 0.
+  virtual const std::vector<Field>& fields() const = 0;
+  // Labels are 0..classes()-1; 0 where the source has none.
+  virtual int64_t classes() const = 0;
+  // Reads field number `field` of a sample. Errors: XG0412 names the sample when its content is broken, XG0401 when it
+  // cannot be read.
+  virtual Status read(int64_t sample, int field, FieldValue& out) const = 0;
+
+  virtual std::string class_name(int64_t label) const = 0;    // "" where classes have no names
+  virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
+  virtual std::string describe() const = 0;                   // "glyphs: 16 faces, 284 045 images, 20 902 classes"
+  virtual Bytes memory() const { return 0; }                  // held for as long as the reader lives
+
+  int find_field(std::string_view name) const;  // -1: there is none
+};
+
+// Opens a source. Relative paths start at `spec.directory`. Runs on the calling thread and the workers of its arena.
+// Errors: XG0401 a file is missing or unreadable, XG0406 no sample, XG0410 a reader of a later version, XG0411 a font
+// is missing, XG0412 a file is broken; with the span of the reader call.
+Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec);
+
+// `path` as seen from `directory`.
+std::string resolve_path(std::string_view directory, std::string_view path);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,87 @@
+#include "runtime/data/sample_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace xrun::runtime {
+
+bool is_broken_sample(const Error& error) { return error.code == "XG0412"; }
+
+Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source,
+                                                     const Graph& graph) {
+  const auto spec = std::ranges::find(data.sources, source, &SourceSpec::name);
+  if (spec == data.sources.end()) {
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0413",
+                 .message = fmt::format("data `{}` has no source `{}`", data.name, source),
+                 .help = fmt::format("add one: source {} = ...", source),
+                 .span = data.span};
+  }
+  XRUN_ASSIGN(auto reader, open_reader(*spec));
+  return make(spec->name, std::move(reader), data, graph, spec->span);
+}
+
+Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::unique_ptr<Reader> reader,
+                                                     const DataSpec& data, const Graph& graph, const Span& span) {
+  auto made = std::make_unique<SampleRows>();
+  made->name_ = std::move(name);
+  made->reader_ = std::move(reader);
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const NamedValue& input = graph.inputs[i];
+    DataBinding binding{.target = input.name, .field = input.name, .span = span};
+    const auto bound = std::ranges::find(data.bindings, input.name, &DataBinding::target);
+    if (bound != data.bindings.end()) {
+      binding = *bound;
+    }
+    const int field = made->reader_->find_field(binding.field);
+    if (field < 0) {
+      if (input.name.find('.') != std::string::npos) {
+        continue;
+      }
+      std::vector<std::string> names;
+      std::ranges::transform(made->reader_->fields(), std::back_inserter(names), &Field::name);
+      return Error{.kind = ErrorKind::kContent,
+                   .code = "XG0414",
+                   .message = fmt::format("nothing in source `{}` fills the input `{}`", made->name_, input.name),
+                   .help = fmt::format("bind it: {} = {} -> ...; the fields are {}", input.name,
+                                       names.empty() ? "field" : names[0], fmt::join(names, ", ")),
+                   .span = binding.span};
+    }
+    const Field& type = made->reader_->fields()[static_cast<size_t>(field)];
+    XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, graph.value(input.value).type));
+    made->inputs_.push_back({i, field, std::move(transform)});
+  }
+  return made;
+}
+
+Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch,
+                        int64_t row) const {
+  for (const Input& input : inputs_) {
+    std::byte* to = input.index < batch.inputs.size() ? batch.inputs[input.index] : nullptr;
+    if (to == nullptr) {
+      continue;
+    }
+    Status done = reader_->read(sample, input.field, scratch.source);
+    if (done.ok()) {
+      done = input.transform.run(scratch, key, to + row * input.transform.row_bytes());
+    }
+    if (!done.ok()) {
+      Error error = std::move(done).error();
+      error.message = fmt::format("{} of source `{}`: {}", reader_->sample_name(sample), name_, error.message);
+      return error;
+    }
+  }
+  return {};
+}
+
+void SampleRows::zero(const BatchView& batch, int64_t row) const {
+  for (const Input& input : inputs_) {
+    if (input.index < batch.inputs.size() && batch.inputs[input.index] != nullptr) {
+      const auto bytes = static_cast<size_t>(input.transform.row_bytes());
+      std::memset(batch.inputs[input.index] + static_cast<size_t>(row) * bytes, 0, bytes);
+    }
+  }
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,15 @@
+// The `synthetic` reader: made by counters, stored nowhere, and called synthetic wherever it is printed.
+#pragma once
+
+#include <memory>
+
+#include "runtime/data/reader.h"
+
+namespace xrun::runtime {
+
+// Sample i has class i mod classes; its pixels are the prototype of the class, normal numbers of unit variance drawn
+// from (seed, class), plus `noise` times normal numbers drawn from (seed, sample). Fields `pixels` f32 [shape],
+// `label`.
+Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec);
+
+}  // namespace xrun::runtime

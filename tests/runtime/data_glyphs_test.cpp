@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "graph/base/random.h"
+#include "runtime/data/fonts.h"
+#include "tests/runtime/data_support.h"
+
+namespace xrun::runtime {
+namespace {
+
+using namespace testing;
+
+constexpr const char* kTrainingFaces[] = {"wqy-zenhei",
+                                          "wqy-microhei",
+                                          "DroidSansFallbackFull",
+                                          "NotoSansCJK-Regular:2",
+                                          "NotoSansCJK-Bold:2",
+                                          "NotoSerifCJK-Regular:2",
+                                          "NotoSerifCJK-Bold:2",
+                                          "HanaMinA",
+                                          "BabelStoneHan",
+                                          "uming",
+                                          "ukai",
+                                          "cwkai",
+                                          "cwming",
+                                          "cwfs",
+                                          "ipag",
+                                          "ipam"};
+
+// The picture as rows of characters, ink from ' ' to '@'.
+std::vector<std::string> drawn(const Reader& reader, int64_t sample) {
+  FieldValue value;
+  EXPECT_TRUE(reader.read(sample, 0, value).ok());
+  std::vector<std::string> rows;
+  for (int64_t y = 0; y < value.dims[1]; ++y) {
+    rows.emplace_back();
+    for (int64_t x = 0; x < value.dims[2]; ++x) {
+      rows.back() +=
+          " .:-=+*#%@"[std::to_integer<int>(value.bytes[static_cast<size_t>(y * value.dims[2] + x)]) * 10 / 256];
+    }
+  }
+  return rows;
+}
+
+int32_t integer(const Reader& reader, int64_t sample, const char* field) {
+  FieldValue value;
+  EXPECT_TRUE(reader.read(sample, reader.find_field(field), value).ok());
+  int32_t number = -1;
+  std::memcpy(&number, value.bytes.data(), sizeof number);
+  return number;
+}
+
+#define NEED_FONT(name)                                           \
+  if (!find_font(name).ok()) {                                    \
+    GTEST_SKIP() << "the font " << (name) << " is not installed"; \
+  }
+
+TEST(Glyphs, LabelsAreCodePointsMinusTheFirst) {
+  NEED_FONT("uming");
+  const auto reader = open_reader(glyphs("a", {"uming"}, 0x4E00, 0x4E20)).value();
+  ASSERT_EQ(reader->samples(), 32);
+  EXPECT_EQ(reader->classes(), 32);
+  for (int64_t i = 0; i < reader->samples(); ++i) {
+    EXPECT_EQ(integer(*reader, i, "label"), i);
+    EXPECT_EQ(integer(*reader, i, "codepoint"), 0x4E00 + i);
+    EXPECT_EQ(integer(*reader, i, "font"), 0);
+  }
+  EXPECT_EQ(reader->class_name(0), "一");
+  EXPECT_EQ(reader->sample_name(9), "uming U+4E09");
+  EXPECT_EQ(reader->describe(), "glyphs: 1 face, 32 images of 32x32, 32 classes");
+}
+
+// The em box is centred: the bar of U+4E00 lies across the middle, as wide as the em and no wider.
+TEST(Glyphs, EmBoxIsInTheMiddle) {
+  NEED_FONT("wqy-zenhei");
+  const auto reader = open_reader(glyphs("a", {"wqy-zenhei"}, 0x4E00, 0x4E01)).value();
+  const auto rows = drawn(*reader, 0);
+  int first = 32, last = -1, left = 32, right = -1;
+  for (int y = 0; y < 32; ++y) {
+    for (int x = 0; x < 32; ++x) {
+      if (rows[static_cast<size_t>(y)][static_cast<size_t>(x)] != ' ') {
+        first = std::min(first, y);
+        last = std::max(last, y);
+        left = std::min(left, x);
+        right = std::max(right, x);
+      }
+    }
+  }
+  EXPECT_GE(first, 13);
+  EXPECT_LE(last, 20);
+  EXPECT_GE(left, 3);
+  EXPECT_LE(right, 28);
+  EXPECT_GE(right - left, 20);
+}
+
+TEST(Glyphs, CharactersThatAFaceLacksAreLeftOut) {
+  NEED_FONT("ipag");
+  NEED_FONT("wqy-zenhei");
+  const auto whole = open_reader(glyphs("a", {"wqy-zenhei"}, 0x4E00, 0x9FA6)).value();
+  EXPECT_EQ(whole->samples(), 20'902);
+  const auto some = open_reader(glyphs("a", {"ipag"}, 0x4E00, 0x9FA6)).value();
+  EXPECT_EQ(some->samples(), 9'571);
+  EXPECT_EQ(some->classes(), 20'902);
+  FieldValue value;
+  for (int64_t i = 0; i < some->samples(); ++i) {
+    ASSERT_TRUE(some->read(i, 0, value).ok());
+    ASSERT_TRUE(std::ranges::any_of(value.bytes, [](std::byte b) { return b != std::byte{0}; }))
+        << some->sample_name(i);
+  }
+}
+
+TEST(Glyphs, FacesOfACollectionDiffer) {
+  NEED_FONT("NotoSansCJK-Regular:2");
+  const auto reader =
+      open_reader(glyphs("a", {"NotoSansCJK-Regular:0", "NotoSansCJK-Regular:2"}, 0x9AA8, 0x9AA9)).value();
+  ASSERT_EQ(reader->samples(), 2);
+  EXPECT_NE(drawn(*reader, 0), drawn(*reader, 1)) << "U+9AA8 has another form in Japanese and Simplified Chinese";
+}
+
+TEST(Glyphs, TheSixteenFacesGiveAllTheirImages) {
+  std::vector<std::string> names;
+  for (const char* face : kTrainingFaces) {
+    NEED_FONT(face);
+    names.emplace_back(face);
+  }
+  const auto reader = open_reader(glyphs("train", names, 0x4E00, 0x9FA6)).value();
+  EXPECT_EQ(reader->samples(), 284'045);
+  EXPECT_LT(reader->memory(), 320 * 1024 * 1024);
+}
+
+// What is drawn depends neither on threads nor on time: twice the same bytes.
+TEST(Glyphs, DrawingIsRepeatable) {
+  NEED_FONT("cwkai");
+  const auto a = open_reader(glyphs("a", {"cwkai"}, 0x4E00, 0x6000)).value();
+  const auto b = open_reader(glyphs("b", {"cwkai"}, 0x4E00, 0x6000)).value();
+  ASSERT_EQ(a->samples(), b->samples());
+  FieldValue x, y;
+  for (int64_t i = 0; i < a->samples(); ++i) {
+    ASSERT_TRUE(a->read(i, 0, x).ok() && b->read(i, 0, y).ok());
+    ASSERT_TRUE(std::ranges::equal(x.bytes, y.bytes));
+  }
+}
+
+TEST(Glyphs, MissingFontNamesItsPackageAndIsTheWorldsFault) {
+  EXPECT_EQ(package_of_font("cwyen"), "fonts-cwtex-yen");
+  EXPECT_EQ(package_of_font("NotoSansCJK-Black"), "fonts-noto-cjk-extra");
+  const auto missing = open_reader(glyphs("a", {"no-such-font"}, 0x4E00, 0x4E10));
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, "XG0411");
+  EXPECT_EQ(exit_code(missing.error().kind), 4);
+  EXPECT_NE(missing.error().message.find("no-such-font"), std::string::npos);
+}
+
+TEST(Glyphs, FaceThatTheCollectionLacksIsAnError) {
+  NEED_FONT("uming");
+  const auto missing = open_reader(glyphs("a", {"uming:99"}, 0x4E00, 0x4E10));
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, "XG0412");
+  EXPECT_EQ(open_reader(glyphs("a", {"uming:x"}, 0x4E00, 0x4E10)).error().code, "XG0413");
+}
+
+TEST(Glyphs, RangeWithoutACharacterIsAnEmptySource) {
+  NEED_FONT("uming");
+  const auto empty = open_reader(glyphs("a", {"uming"}, 0x10FF00, 0x10FF10));
+  ASSERT_FALSE(empty.ok());
+  EXPECT_EQ(empty.error().code, "XG0406");
+}
+
+TEST(RandomFill, GivesTheSameDrawsAsOneByOne) {
+  const RandomStream stream(7, 1, 2, 3);
+  for (const uint64_t first : {uint64_t{0}, uint64_t{5}, uint64_t{0xfffffff0}, (uint64_t{1} << 33) - 3}) {
+    for (const size_t count : {1u, 4u, 31u, 32u, 33u, 200u}) {
+      std::vector<uint32_t> draws(count);
+      stream.fill(first, draws);
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(draws[i], stream.block(first + i / 4)[i % 4]) << first << " " << count << " " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xrun::runtime

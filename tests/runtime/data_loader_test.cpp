@@ -1,0 +1,319 @@
+#include <chrono>
+#include <gtest/gtest.h>
+#include <set>
+#include <tbb/global_control.h>
+#include <thread>
+
+#include "runtime/data/loader.h"
+#include "tests/runtime/data_support.h"
+
+namespace xrun::runtime {
+namespace {
+
+using namespace testing;
+
+constexpr int64_t kSamples = 203;
+constexpr int64_t kClasses = 7;
+
+SourceSpec synthetic(int64_t samples = kSamples) {
+  return source("train", "synthetic",
+                {{"shape", std::vector<int64_t>{2, 6, 5}},
+                 {"classes", kClasses},
+                 {"samples", samples},
+                 {"seed", int64_t{3}},
+                 {"noise", 0.5}});
+}
+
+Graph two_inputs(int64_t classes = kClasses) {
+  return inputs({{"image", picture_type(2, 6, 5)}, {"label", label_type(classes)}});
+}
+
+DataSpec data_of(SourceSpec spec) {
+  return {.name = "d",
+          .sources = {std::move(spec)},
+          .bindings = {{.target = "image", .field = "pixels", .stages = {{"random_noise", {{"sigma", 0.1}}, {}}}}}};
+}
+
+std::unique_ptr<SampleRows> rows_of(const DataSpec& data, const Graph& graph) {
+  auto rows = SampleRows::open(data, data.sources[0].name, graph);
+  EXPECT_TRUE(rows.ok()) << rows.error().message;
+  return std::move(rows).value();
+}
+
+// The batches of steps [first, first + steps) as one run of bytes, through a ring of `ring` slots.
+std::vector<std::byte> bytes_of(const Graph& graph, int64_t first, int64_t steps, int ring, LoaderOptions options,
+                                const DataSpec& data = data_of(synthetic())) {
+  auto loader = make_loader(rows_of(data, graph), options).value();
+  std::vector<Batch> slots;
+  std::vector<BatchView> views;
+  for (int i = 0; i < ring; ++i) {
+    slots.emplace_back(graph, options.batch);
+  }
+  for (const Batch& slot : slots) {
+    views.push_back(slot.view);
+  }
+  EXPECT_TRUE(loader->start(first, views).ok());
+  std::vector<std::byte> out;
+  for (int64_t step = first; step < first + steps; ++step) {
+    const Status ready = loader->wait(step);
+    EXPECT_TRUE(ready.ok()) << ready.error().message;
+    for (const auto& memory : slots[static_cast<size_t>(step) % slots.size()].memory) {
+      out.insert(out.end(), memory.begin(), memory.end());
+    }
+    loader->release(step);
+  }
+  loader->stop();
+  return out;
+}
+
+TEST(Loader, EachSampleComesOnceAnEpoch) {
+  for (const bool shuffled : {true, false}) {
+    for (int64_t epoch = 0; epoch < 4; ++epoch) {
+      std::set<int64_t> seen;
+      for (int64_t i = 0; i < kSamples; ++i) {
+        const SamplePlace place = place_of(epoch * kSamples + i, kSamples, 5, shuffled);
+        EXPECT_EQ(place.epoch, epoch);
+        EXPECT_EQ(place.position, i);
+        seen.insert(place.sample);
+      }
+      EXPECT_EQ(seen.size(), static_cast<size_t>(kSamples));
+      EXPECT_EQ(*seen.rbegin(), kSamples - 1);
+    }
+  }
+  EXPECT_NE(place_of(0, kSamples, 5, true).sample + place_of(1, kSamples, 5, true).sample * 1000,
+            place_of(kSamples, kSamples, 5, true).sample + place_of(kSamples + 1, kSamples, 5, true).sample * 1000);
+}
+
+TEST(Loader, BatchesAreTheRowsOfTheirPositions) {
+  const Graph graph = two_inputs();
+  const DataSpec data = data_of(synthetic());
+  const auto rows = rows_of(data, graph);
+  const int64_t batch = 48;
+  const auto bytes = bytes_of(graph, 0, 10, 2, {.batch = batch, .seed = 9});
+  Batch want(graph, batch);
+  AugmentScratch scratch;
+  size_t at = 0;
+  for (int64_t step = 0; step < 10; ++step) {
+    for (int64_t row = 0; row < batch; ++row) {
+      const SamplePlace place = place_of(step * batch + row, kSamples, 9, true);
+      ASSERT_TRUE(rows->fill(place.sample,
+                             {9, static_cast<uint64_t>(place.epoch), static_cast<uint64_t>(place.sample), true},
+                             scratch, want.view, row)
+                      .ok());
+      EXPECT_EQ(want.integers(1)[row], place.sample % kClasses);
+    }
+    for (const auto& memory : want.memory) {
+      ASSERT_EQ(std::memcmp(bytes.data() + at, memory.data(), memory.size()), 0) << "step " << step;
+      at += memory.size();
+    }
+  }
+}
+
+TEST(Loader, ThreadsRingAndStartLeaveTheBytesAlone) {
+  const Graph graph = two_inputs();
+  std::vector<std::byte> reference;
+  {
+    const tbb::global_control one(tbb::global_control::max_allowed_parallelism, 2);
+    reference = bytes_of(graph, 0, 8, 1, {.batch = 100, .seed = 4, .workers = 1});
+  }
+  const tbb::global_control many(tbb::global_control::max_allowed_parallelism, 9);
+  for (const int ring : {1, 2, 3, 5}) {
+    EXPECT_EQ(bytes_of(graph, 0, 8, ring, {.batch = 100, .seed = 4, .workers = 8}), reference) << "ring of " << ring;
+  }
+  const auto later = bytes_of(graph, 3, 5, 2, {.batch = 100, .seed = 4, .workers = 4});
+  EXPECT_TRUE(
+      std::equal(later.begin(), later.end(), reference.begin() + static_cast<ptrdiff_t>(reference.size() / 8 * 3)));
+  EXPECT_NE(bytes_of(graph, 0, 8, 2, {.batch = 100, .seed = 5, .workers = 2}), reference);
+}
+
+TEST(Loader, StopsInTheMiddleAndStartsAgain) {
+  const Graph graph = two_inputs();
+  const LoaderOptions options{.batch = 100, .seed = 4, .workers = 3};
+  auto loader = make_loader(rows_of(data_of(synthetic()), graph), options).value();
+  Batch a(graph, 100), b(graph, 100);
+  const std::vector<BatchView> ring{a.view, b.view};
+  const auto reference = bytes_of(graph, 0, 3, 1, options);
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_TRUE(loader->start(2, ring).ok());
+    if (round % 2 == 0) {
+      ASSERT_TRUE(loader->wait(2).ok());
+      ASSERT_EQ(std::memcmp(a.memory[0].data(), reference.data() + reference.size() / 3 * 2, a.memory[0].size()), 0);
+    }
+    loader->stop();
+  }
+}
+
+// A reader some of whose samples are broken.
+class FaultyReader final : public Reader {
+ public:
+  explicit FaultyReader(std::set<int64_t> broken) : broken_(std::move(broken)) {}
+  int64_t samples() const override { return 100; }
+  const std::vector<Field>& fields() const override { return fields_; }
+  int64_t classes() const override { return 100; }
+  Status read(int64_t sample, int, FieldValue& out) const override {
+    if (broken_.contains(sample)) {
+      return Error{.code = "XG0412", .message = "torn"};
+    }
+    out.set_integer(DType::kI32, sample);
+    return {};
+  }
+  std::string class_name(int64_t) const override { return ""; }
+  std::string sample_name(int64_t sample) const override { return "sample " + std::to_string(sample); }
+  std::string describe() const override { return "faulty"; }
+
+ private:
+  std::set<int64_t> broken_;
+  std::vector<Field> fields_{{"label", label_type(100)}};
+};
+
+std::unique_ptr<SampleRows> faulty(std::set<int64_t> broken, const Graph& graph) {
+  return SampleRows::make("train", std::make_unique<FaultyReader>(std::move(broken)), {.name = "d"}, graph).value();
+}
+
+TEST(Loader, BrokenSamplesAreReplacedCountedAndNamedOnce) {
+  const Graph graph = inputs({{"label", label_type(100)}});
+  const std::set<int64_t> broken{3, 50, 99};
+  std::vector<std::string> named;
+  auto run = [&](int workers) {
+    named.clear();
+    const LoaderOptions options{
+        .batch = 50, .seed = 1, .max_bad = 0.05, .workers = workers, .on_bad = [&](const std::string& m) {
+          named.push_back(m);
+        }};
+    auto loader = make_loader(faulty(broken, graph), options).value();
+    Batch slot(graph, 50);
+    EXPECT_TRUE(loader->start(0, {&slot.view, 1}).ok());
+    std::vector<int32_t> labels;
+    for (int64_t step = 0; step < 6; ++step) {
+      EXPECT_TRUE(loader->wait(step).ok());
+      labels.insert(labels.end(), slot.integers(0), slot.integers(0) + 50);
+      loader->release(step);
+    }
+    loader->stop();
+    EXPECT_EQ(loader->bad_samples(), 3);
+    return labels;
+  };
+  const auto labels = run(1);
+  EXPECT_EQ(run(4), labels);
+  ASSERT_EQ(named.size(), 3u);
+  EXPECT_NE(named[0].find("of source `train`: torn"), std::string::npos) << named[0];
+  for (int64_t p = 0; p < 300; ++p) {
+    const int64_t sample = place_of(p, 100, 1, true).sample;
+    const int32_t label = labels[static_cast<size_t>(p)];
+    EXPECT_FALSE(broken.contains(label));
+    if (!broken.contains(sample)) {
+      EXPECT_EQ(label, sample) << "positions never shift";
+    }
+  }
+}
+
+TEST(Loader, MoreBrokenSamplesThanMaxBadEndTheRun) {
+  const Graph graph = inputs({{"label", label_type(100)}});
+  for (const bool all : {false, true}) {
+    std::set<int64_t> broken{3, 50, 99};
+    for (int64_t i = 0; all && i < 100; ++i) {
+      broken.insert(i);
+    }
+    auto loader = make_loader(faulty(broken, graph), {.batch = 100, .max_bad = all ? 1.0 : 0.02}).value();
+    Batch slot(graph, 100);
+    ASSERT_TRUE(loader->start(0, {&slot.view, 1}).ok());
+    const Status done = loader->wait(0);
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().code, "XG0408");
+    EXPECT_EQ(exit_code(done.error().kind), 1);
+    loader->stop();
+  }
+}
+
+TEST(Loader, LabelBeyondTheHeadNamesTheSample) {
+  const Graph graph = inputs({{"x", {.dtype = DType::kF32, .dims = {kBatch, 1}}}, {"label", label_type(5)}});
+  const DataSpec data{
+      .name = "d",
+      .sources = {source("train", "synthetic",
+                         {{"shape", std::vector<int64_t>{1}},
+                          {"classes", int64_t{9}},
+                          {"samples", int64_t{9}},
+                          {"seed", int64_t{1}},
+                          {"noise", 0.0}})},
+      .bindings = {{.target = "x", .field = "pixels"},
+                   {.target = "label", .field = "label", .stages = {{"as_index", {{"classes", int64_t{5}}}, {}}}}}};
+  auto loader = make_loader(rows_of(data, graph), {.batch = 9, .shuffled = false}).value();
+  Batch slot(graph, 9);
+  ASSERT_TRUE(loader->start(0, {&slot.view, 1}).ok());
+  const Status done = loader->wait(0);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, "XG0402");
+  EXPECT_NE(done.error().message.find("synthetic sample 5 of source `train`"), std::string::npos)
+      << done.error().message;
+}
+
+TEST(Rows, ComeInOrderWithoutRandomStages) {
+  const Graph graph = two_inputs();
+  auto rows = make_row_source(rows_of(data_of(synthetic()), graph), {.seed = 3}).value();
+  EXPECT_EQ(rows->name(), "train");
+  EXPECT_EQ(rows->samples(), kSamples);
+  Batch one(graph, 64), two(graph, 64);
+  ASSERT_TRUE(rows->read(70, 64, one.view).ok());
+  ASSERT_TRUE(rows->read(70, 64, two.view).ok());
+  EXPECT_EQ(one.memory, two.memory);
+  for (int64_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(one.integers(1)[i], (70 + i) % kClasses);
+  }
+  FieldValue value;
+  const auto reader = open_reader(synthetic()).value();
+  ASSERT_TRUE(reader->read(70, 0, value).ok());
+  const auto* pixels = reinterpret_cast<const float*>(value.bytes.data());
+  EXPECT_EQ(one.floats(0)[1], pixels[30]) << "channels last: second value is channel 1 of the first pixel";
+}
+
+TEST(Rows, BrokenSampleIsARowOfZeros) {
+  const Graph graph = inputs({{"label", label_type(100)}});
+  auto rows = make_row_source(faulty({4}, graph), {.max_bad = 0.01}).value();
+  Batch batch(graph, 8);
+  ASSERT_TRUE(rows->read(2, 6, batch.view).ok());
+  EXPECT_EQ(std::vector<int32_t>(batch.integers(0), batch.integers(0) + 6), (std::vector<int32_t>{2, 3, 0, 5, 6, 7}));
+  auto strict = make_row_source(faulty({4}, graph), {.max_bad = 0}).value();
+  EXPECT_EQ(strict->read(2, 6, batch.view).error().code, "XG0408");
+}
+
+TEST(Rows, InputThatNothingFillsIsNamed) {
+  const auto missing = SampleRows::open(data_of(synthetic()), "train", inputs({{"weight", label_type(3)}}));
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code, "XG0414");
+  EXPECT_TRUE(SampleRows::open(data_of(synthetic()), "train", inputs({{"id.dx", label_type(3)}})).ok());
+  EXPECT_EQ(SampleRows::open(data_of(synthetic()), "test", two_inputs()).error().code, "XG0413");
+}
+
+TEST(Synthetic, PrototypesHaveUnitVarianceAndNoiseIsAdded) {
+  const auto reader = open_reader(source("s", "synthetic",
+                                         {{"shape", std::vector<int64_t>{1, 64, 64}},
+                                          {"classes", int64_t{3}},
+                                          {"samples", int64_t{12}},
+                                          {"seed", int64_t{1}},
+                                          {"noise", 0.5}}))
+                          .value();
+  FieldValue a, b, c;
+  ASSERT_TRUE(reader->read(0, 0, a).ok() && reader->read(3, 0, b).ok() && reader->read(1, 0, c).ok());
+  const auto* x = reinterpret_cast<const float*>(a.bytes.data());
+  const auto* y = reinterpret_cast<const float*>(b.bytes.data());
+  const auto* z = reinterpret_cast<const float*>(c.bytes.data());
+  double variance = 0, same = 0, other = 0;
+  for (int i = 0; i < 4096; ++i) {
+    variance += double{x[i]} * x[i] / 4096;
+    same += double{x[i]} * y[i] / 4096;
+    other += double{x[i]} * z[i] / 4096;
+  }
+  EXPECT_NEAR(variance, 1.25, 0.1);
+  EXPECT_NEAR(same, 1, 0.1);
+  EXPECT_NEAR(other, 0, 0.1);
+  EXPECT_TRUE(reader->describe().starts_with("synthetic"));
+}
+
+TEST(Readers, OfLaterVersionsSaySo) {
+  const auto later = open_reader(source("train", "recordio", {{"path", std::string("x.rec")}}));
+  ASSERT_FALSE(later.ok());
+  EXPECT_EQ(later.error().code, "XG0410");
+}
+
+}  // namespace
+}  // namespace xrun::runtime
