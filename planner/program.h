@@ -94,20 +94,21 @@ enum class Kind : uint8_t {
   kSend,  // reads the value's buffer; its group is {send, recv}
   kRecv,  // writes the value's buffer of the same micro-batch
   // Each member fills in what others have. Told apart by what is written:
-  //   kGathered features or labels of pass j (micro_batch j): members that read an activation contribute the rows of
-  //     the micro-batch that this buffer has; members that write get all of them, at their place among the pass's rows.
-  //     A pass with h = batch is filled by M / R such gathers, the j-th with the j-th micro-batch of every replica
+  //   kGathered features or labels of a head pass: members that read an activation contribute the rows of the
+  //     micro-batch that this buffer has; members that write get all of them, at their place among the pass's rows.
+  //     A pass with h = batch is filled by M / R such gathers, the i-th with the i-th micro-batch of every replica
   //   kHeadStats, kNorms: in place; each member has made its own part (kNorms: replica 0's, where replicas agree)
   //   kGathered batch statistics (replica -1): blocks of all replicas in order
   kAllGather,
-  // Reads kHeadGradient (of devices with shards) and the feature (of devices with the last stage); writes
-  // `feature_grad` of micro-batch `micro_batch` of the member's replica. Members without a stage only give.
+  // Reads kHeadGradient (of devices with shards) and the feature's activation (of devices that made it); writes the
+  // kActivation of `feature_grad` of that micro-batch. Members without a stage only give. A pass with h = batch is
+  // followed by M / R of them.
   kReduceScatter,
   kAllReduce,  // reads = writes: lane 0 of all gradients of a stage, summed over replicas in a binary tree by replica
-  kCopy,       // writes[i] = reads[i], each between the rows of pass j and the whole batch; see kReduceStats
+  kCopy,       // writes[i] = reads[i], where one side has the rows of head pass j and the other all rows of the batch
   kFree,       // not emitted: live ranges are in the buffers
-  kUpdate,  // of a device: optimizer, states (fold_states), prepared weights. Reads lane 0 of kGradient, kActivation or
-            // kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared
+  kUpdate,     // of a stage's device: optimizer, states (fold_states), prepared weights. Reads lane 0 of kGradient,
+            // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
@@ -139,7 +140,9 @@ struct Instruction {
   Stream stream = Stream::kCompute;
   int stage = -1;
   int replica = 0;
-  int micro_batch = -1;       // counted globally, 0 .. micro_batches - 1; of head passes and their gathers: j
+  // Stage passes, sends, receives: counted globally, 0 .. micro_batches - 1. Head passes: j. Gathers of features and
+  // reduce_scatter: index of the micro-batch inside each replica (its buffers say which one).
+  int micro_batch = -1;
   int head = -1;              // head passes and their collectives: index in Program::heads
   int shard = -1;             // passes of one shard
   int group = -1;             // collectives: members of one collective share a number; send/recv pairs, too
