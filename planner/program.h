@@ -108,7 +108,8 @@ enum class Kind : uint8_t {
   kCopy,       // writes[i] = reads[i], where one side has the rows of head pass j and the other all rows of the batch
   kFree,       // not emitted: live ranges are in the buffers
   kUpdate,     // of a stage's device: optimizer, states (fold_states), prepared weights. Reads lane 0 of kGradient,
-            // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared
+            // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared, and the kScratch of
+            // the device, in which kernels prepare weights
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
