@@ -1,5 +1,7 @@
 #include "ops/dropout.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -29,10 +31,23 @@ Status grad_dropout(GradBuilder& builder) {
 }
 
 template <typename T>
+struct DropBody {
+  XRUN_INLINE static void run(const T* x, const uint32_t* draws, uint32_t keep_from, float scale, T* y, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      U16 bits{};
+      std::memcpy(&bits, draws + i, static_cast<size_t>(n - i < kLanes ? n - i : kLanes) * sizeof(uint32_t));
+      const F16 kept = load_upto(x + i, n - i) * scale;
+      store_upto(y + i, (bits >= keep_from) ? kept : F16{}, n - i);
+    }
+  }
+};
+
+template <typename T>
 class Dropout final : public Kernel {
  public:
   explicit Dropout(const KernelSpec& spec)
-      : training_(spec.training),
+      : isa_(spec.isa),
+        training_(spec.training),
         rows_(spec.rows),
         n_(spec.inputs[0].row_elements()),
         path_(stable_hash(spec.path)),
@@ -46,20 +61,23 @@ class Dropout final : public Kernel {
       std::memcpy(static_cast<void*>(y), x, static_cast<size_t>(rows_ * n_) * sizeof(T));
       return {};
     }
+    std::array<uint32_t, kDraws> draws;
     for (int64_t r = 0; r < rows_; ++r, x += n_, y += n_) {
       const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
                                 path_);
-      for (int64_t i = 0; i < n_; i += 4) {
-        const std::array<uint32_t, 4> draws = stream.block(static_cast<uint64_t>(i / 4));
-        for (int64_t j = 0; j < 4 && i + j < n_; ++j) {
-          assign(y[i + j], draws[static_cast<size_t>(j)] >= keep_from_ ? to_float(x[i + j]) * scale_ : 0.0F);
-        }
+      for (int64_t i = 0; i < n_; i += kDraws) {
+        const int64_t n = std::min(kDraws, n_ - i);
+        stream.fill(static_cast<uint64_t>(i / 4), std::span(draws).first(static_cast<size_t>(align_up(n, 4))));
+        run_for<DropBody<T>>(isa_, x + i, static_cast<const uint32_t*>(draws.data()), keep_from_, scale_, y + i, n);
       }
     }
     return {};
   }
 
  private:
+  static constexpr int64_t kDraws = 1024;  // at a time, on the stack
+
+  Isa isa_;
   bool training_;
   int64_t rows_;
   int64_t n_;

@@ -1,0 +1,92 @@
+// Example calls of every operator that can run: what the conformance suite puts each through.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/tensor_type.h"
+
+namespace xrun::ops {
+
+struct Case {
+  std::string op;
+  std::vector<std::vector<int64_t>> inputs;  // dims after the batch
+  Attrs attrs;
+  double low = -1;  // inputs are drawn from low .. high
+  double high = 1;
+  int64_t rows = 4;
+  bool smooth = true;  // false: gradients are compared loosely, kinks may lie between the two differences
+};
+
+inline std::vector<Case> conformance_cases() {
+  const Attrs conv{{"width", int64_t{24}},   {"k", int64_t{3}},      {"stride", int64_t{1}}, {"pad", int64_t{1}},
+                   {"dilation", int64_t{1}}, {"groups", int64_t{1}}, {"bias", false}};
+  const auto with = [](Attrs attrs, std::string_view name, AttrValue value) {
+    attrs.set(name, std::move(value));
+    return attrs;
+  };
+  const Attrs bn{{"momentum", 0.1}, {"eps", 1e-5}};
+  return {
+      {"linear", {{20}}, {{"out", int64_t{33}}, {"bias", true}}},
+      {"linear", {{5, 16}}, {{"out", int64_t{8}}, {"bias", false}}},
+      {"conv", {{16, 7, 7}}, conv},
+      {"conv", {{3, 9, 8}}, with(with(conv, "stride", int64_t{2}), "bias", true)},
+      {"conv", {{1, 8, 8}}, with(conv, "stride", int64_t{2})},
+      {"conv", {{32, 6, 6}}, with(with(conv, "k", int64_t{1}), "pad", int64_t{0})},
+      {"conv", {{16, 8, 8}}, with(with(conv, "dilation", int64_t{2}), "pad", int64_t{2})},
+      {"conv", {{16, 6, 6}}, with(with(conv, "groups", int64_t{4}), "width", int64_t{32})},
+      {"conv", {{3, 32, 32}}, with(with(with(conv, "k", int64_t{16}), "stride", int64_t{16}), "pad", int64_t{0})},
+      {"dwconv", {{32, 6, 6}}, {{"k", int64_t{3}}, {"stride", int64_t{1}}}},
+      {"dwconv", {{16, 7, 7}}, {{"k", int64_t{5}}, {"stride", int64_t{2}}}},
+      {"bn", {{20, 5, 5}}, bn},
+      {"bn", {{37}}, bn, -2, 3, 16},
+      {"bn", {{16, 4, 4}}, with(bn, "relu", true), -1, 1, 4, false},
+      {"dropout", {{40}}, {{"p", 0.3}}},
+      {"relu", {{6, 5, 5}}, {}, -1, 1, 4, false},
+      {"gelu", {{30}}, {}, -3, 3},
+      {"silu", {{30}}, {}, -3, 3},
+      {"sigmoid", {{30}}, {}, -3, 3},
+      {"tanh", {{30}}, {}, -3, 3},
+      {"exp", {{30}}, {}, -3, 3},
+      {"log", {{30}}, {}, 0.3, 3},
+      {"sqrt", {{30}}, {}, 0.3, 3},
+      {"abs", {{30}}, {}, -1, 1, 4, false},
+      {"neg", {{30}}, {}},
+      {"clamp", {{30}}, {{"a", -0.5}, {"b", 0.6}}, -1, 1, 4, false},
+      {"erf", {{30}}, {}, -2, 2},
+      {"sin", {{30}}, {}, -3, 3},
+      {"cos", {{30}}, {}, -3, 3},
+      {"acos", {{30}}, {}, -0.9, 0.9},
+      {"power", {{30}}, {{"exponent", 3.0}}, 0.5, 2},
+      {"power", {{30}}, {{"exponent", -1.0}}, 0.5, 2},
+      {"scale_shift", {{30}}, {{"scale", 2.5}, {"shift", -1.0}}},
+      {"add", {{6, 3, 3}, {6, 3, 3}}, {}},
+      {"add", {{6, 3, 3}, {6, 3, 3}}, {{"relu", true}}, -1, 1, 4, false},
+      {"add", {{6, 3, 3}, {6, 1, 1}}, {}},
+      {"sub", {{7, 5}, {1, 5}}, {}},
+      {"mul", {{6, 3, 3}, {6, 1, 1}}, {}},
+      {"mul", {{1, 3, 3}, {5, 3, 3}}, {}},
+      {"div", {{9}, {9}}, {}, 0.5, 2},
+      {"div", {{9}, {1}}, {}, 0.5, 2},
+      {"where", {{9}, {9}, {9}}, {}, 0.5, 2},
+      {"flatten", {{6, 3, 5}}, {{"from", int64_t{1}}}},
+      {"flatten", {{6, 3, 5}}, {{"from", int64_t{2}}}},
+      {"reshape", {{6, 4}}, {{"shape", std::vector<int64_t>{kBatch, 4, 3, 2}}}},
+      {"reshape", {{6, 4, 2}}, {{"shape", std::vector<int64_t>{kBatch, 4, 3, 4}}}},
+      {"transpose", {{6, 4}}, {{"a", int64_t{1}}, {"b", int64_t{2}}}},
+      {"transpose", {{6, 4, 3}}, {{"a", int64_t{1}}, {"b", int64_t{-1}}}},
+      {"concat", {{3, 2, 2}, {5, 2, 2}}, {{"axis", int64_t{1}}}},
+      {"concat", {{3}, {5}, {2}}, {{"axis", int64_t{-1}}}},
+      {"slice", {{6, 4, 3}}, {{"axis", int64_t{1}}, {"begin", int64_t{2}}, {"end", int64_t{5}}}},
+      {"cast", {{9}}, {{"to", std::string("f32")}}},
+  };
+}
+
+// Operators whose case would need something that the suite does not draw, with the reason.
+inline bool is_exempt(std::string_view op) {
+  return op == "stop_gradient"  // has no gradient on purpose; tested by itself
+         || op == "fill";       // where differentiation starts
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,161 @@
+// Runs the nodes of a small graph on one row block, with values as f64 in logical order: how tests see kernels.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "graph/autodiff.h"
+#include "graph/base/random.h"
+#include "ops/kernel_spec.h"
+#include "ops/simd.h"
+#include "ops/strides.h"
+
+namespace xrun::ops {
+
+using Values = std::vector<double>;
+
+// Bytes at an address that is a multiple of 64, plus `offset` of them.
+class Memory {
+ public:
+  explicit Memory(Bytes size, Bytes offset = 0)
+      : bytes_(static_cast<std::byte*>(::operator new (static_cast<size_t>(size + offset + 64), std::align_val_t{64}))),
+        offset_(offset) {
+    std::memset(bytes_.get(), 0, static_cast<size_t>(size + offset + 64));
+  }
+  std::byte* data() const { return bytes_.get() + offset_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+  Bytes offset_;
+};
+
+// Position in memory of each element in logical order.
+inline std::vector<int64_t> memory_order(const TensorType& type, int64_t rows) {
+  const std::vector<int64_t> dims = block_dims(type, rows);
+  const std::vector<int64_t> strides = block_strides(type, rows);
+  int64_t n = 1;
+  for (const int64_t d : dims) {
+    n *= d;
+  }
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i;
+    int64_t at = 0;
+    for (size_t d = dims.size(); d-- > 0;) {
+      at += rest % dims[d] * strides[d];
+      rest /= dims[d];
+    }
+    order[static_cast<size_t>(i)] = at;
+  }
+  return order;
+}
+
+inline void write_values(const TensorType& type, int64_t rows, const Values& values, std::byte* data) {
+  const std::vector<int64_t> order = memory_order(type, rows);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (type.dtype == DType::kBF16) {
+      reinterpret_cast<Bf16*>(data)[order[i]] = to_bf16(static_cast<float>(values[i]));
+    } else {
+      reinterpret_cast<float*>(data)[order[i]] = static_cast<float>(values[i]);
+    }
+  }
+}
+
+inline Values read_values(const TensorType& type, int64_t rows, const std::byte* data) {
+  const std::vector<int64_t> order = memory_order(type, rows);
+  Values values(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    values[i] = static_cast<double>(type.dtype == DType::kBF16 ? to_float(reinterpret_cast<const Bf16*>(data)[order[i]])
+                                                               : reinterpret_cast<const float*>(data)[order[i]]);
+  }
+  return values;
+}
+
+inline Values random_values(size_t n, double low, double high, uint64_t seed) {
+  const RandomStream stream(seed, 17);
+  Values values(n);
+  for (size_t i = 0; i < n; ++i) {
+    values[i] = static_cast<double>(stream.uniform(i, static_cast<float>(low), static_cast<float>(high)));
+  }
+  return values;
+}
+
+struct RunOptions {
+  KernelOptions kernel;
+  Bytes offset = 0;  // of every buffer from a multiple of 4096; shows whether bits depend on addresses
+  int64_t first_row = 0;
+};
+
+// Runs every node whose inputs are known, in order. `values` holds inputs and parameters and receives all others.
+inline Status run_graph(const Graph& graph, const RunOptions& options, std::map<ValueId, Values>& values) {
+  const int64_t rows = options.kernel.block_rows;
+  for (const Node& node : graph.nodes) {
+    XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options.kernel));
+    std::vector<Memory> memory;
+    memory.reserve(2 * (node.inputs.size() + node.outputs.size()));
+    std::vector<TensorView> inputs;
+    std::vector<TensorView> outputs;
+    const Memory scratch(kernel->scratch_bytes(), options.offset);
+    std::memset(scratch.data(), 0xFF, static_cast<size_t>(kernel->scratch_bytes()));  // NaN: nothing may be read first
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorType& type = graph.value(node.inputs[i]).type;
+      memory.emplace_back(type.bytes(rows, rows), options.offset);
+      write_values(type, rows, values.at(node.inputs[i]), memory.back().data());
+      inputs.push_back({memory.back().data()});
+      if (const Bytes prepared = kernel->prepared_bytes(static_cast<int>(i)); prepared > 0) {
+        memory.emplace_back(prepared, options.offset);
+        XRUN_TRY(kernel->prepare(static_cast<int>(i), inputs.back(), memory.back().data(), scratch.data()));
+        inputs.back().data = memory.back().data();
+      }
+    }
+    for (const ValueId id : node.outputs) {
+      const TensorType& type = graph.value(id).type;
+      memory.emplace_back(type.bytes(rows, rows), options.offset);
+      outputs.push_back({memory.back().data()});
+      if (type.has_batch() || type.per_block()) {
+        std::memset(outputs.back().data, 0xFF, static_cast<size_t>(type.bytes(rows, rows)));
+      }
+    }
+    XRUN_TRY(kernel->run({.inputs = inputs,
+                          .outputs = outputs,
+                          .scratch = scratch.data(),
+                          .seed = 7,
+                          .step = 3,
+                          .first_row = options.first_row}));
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      values[node.outputs[i]] = read_values(graph.value(node.outputs[i]).type, rows, outputs[i].data);
+    }
+  }
+  return {};
+}
+
+inline double dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    sum += a[i] * b[i];
+  }
+  return sum;
+}
+
+inline double norm(const Values& a) { return std::sqrt(dot(a, a)); }
+
+// |a - b| / |b|.
+inline double relative_distance(const Values& a, const Values& b) {
+  if (a.size() != b.size()) {
+    return INFINITY;
+  }
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+  }
+  return std::sqrt(sum) / (norm(b) + 1e-30);
+}
+
+}  // namespace xrun::ops
