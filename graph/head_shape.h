@@ -84,4 +84,27 @@ struct HeadLayout {
 };
 HeadLayout head_layout(const HeadShape& shape);
 
+// Offsets inside the scratch of a pass. Shared parts first, then one slice a worker, whose parts are counted from its
+// start; a part that a pass lacks has no bytes.
+struct HeadScratch {
+  Bytes logit_rows = 0;     // rows packed as the right side of X·Wᵀ
+  Bytes gradient_rows = 0;  // rows packed as the right side of Gᵀ·X
+  Bytes row_values = 0;     // kRowPlanes planes of rows_padded f32
+  Bytes tasks = 0;          // partial results of tasks that are not the first of their subtree
+  Bytes task_bytes = 0;     // of one partial result
+  Bytes workers = 0;
+  Bytes worker_bytes = 0;
+  // Inside a worker's slice:
+  Bytes logit_weights = 0;     // the tile's classes packed as the left side of W·Xᵀ
+  Bytes gradient_weights = 0;  // and as the right side of G·W
+  Bytes logits = 0;            // [tile_classes, tile_rows + kHeadSkew]
+  Bytes pairs = 0;             // G once more, in the order of the other product (bf16)
+  Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
+  Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
+  Bytes partials = 0;          // stack of task_level + 1 partial results
+  Bytes total = 0;
+};
+inline constexpr int64_t kHeadRowPlanes = 6;
+HeadScratch head_scratch(const HeadShape& shape, HeadPass pass);
+
 }  // namespace xrun

@@ -1,0 +1,139 @@
+#include "graph/head_shape.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "graph/base/check.h"
+
+namespace xrun {
+
+namespace {
+
+constexpr int64_t kMinBlock = 64;
+constexpr int64_t kMaxBlock = 16384;
+// Tasks that each worker should find, so that the last one to finish is waited for only shortly.
+constexpr int64_t kTasksPerWorker = 8;
+
+}  // namespace
+
+int64_t class_block(int64_t classes) {
+  const int64_t share = classes / 64;
+  return share <= kMinBlock ? kMinBlock : std::min<int64_t>(kMaxBlock, std::bit_floor(static_cast<uint64_t>(share)));
+}
+
+int64_t class_block_count(int64_t classes) {
+  const int64_t block = class_block(classes);
+  return (classes + block - 1) / block;
+}
+
+BlockRange shard_blocks(int64_t classes, int64_t shard, int64_t shards) {
+  const int64_t blocks = class_block_count(classes);
+  return {blocks * shard / shards, blocks * (shard + 1) / shards};
+}
+
+ClassRange shard_classes(int64_t classes, int64_t shard, int64_t shards) {
+  const BlockRange blocks = shard_blocks(classes, shard, shards);
+  const int64_t block = class_block(classes);
+  return {std::min(classes, blocks.begin * block), std::min(classes, blocks.end * block)};
+}
+
+BlockRange blocks_of(int64_t classes, ClassRange rows) {
+  const int64_t block = class_block(classes);
+  if (rows.size() <= 0) {
+    return {};
+  }
+  XRUN_CHECK(rows.begin % block == 0 && (rows.end % block == 0 || rows.end == classes),
+             "a shard owns whole class blocks");
+  return {rows.begin / block, (rows.end + block - 1) / block};
+}
+
+std::vector<BlockRange> aligned_subtrees(int64_t classes, BlockRange range, int max_level) {
+  const int64_t blocks = class_block_count(classes);
+  std::vector<BlockRange> subtrees;
+  for (int64_t begin = range.begin; begin < range.end;) {
+    int64_t size = 1;
+    // Doubles while the larger run is aligned and inside the range; behind the last block there is nothing to own.
+    for (int level = 0; level < max_level && begin % (2 * size) == 0 &&
+                        std::min(begin + 2 * size, blocks) <= range.end && begin + size < range.end;
+         ++level) {
+      size *= 2;
+    }
+    const int64_t end = std::min(begin + size, range.end);
+    subtrees.push_back({begin, end});
+    begin = end;
+  }
+  return subtrees;
+}
+
+HeadLayout head_layout(const HeadShape& shape) {
+  XRUN_CHECK(shape.block_rows > 0 && shape.rows % shape.block_rows == 0, "a head pass takes whole row blocks");
+  HeadLayout layout;
+  layout.dim_padded = align_up(shape.dim, kHeadStep);
+  layout.row_block_padded = align_up(shape.block_rows, kHeadStep);
+  layout.rows_padded = shape.rows / shape.block_rows * layout.row_block_padded;
+  layout.tile_classes = std::min(class_block(shape.classes), kHeadTileClasses);
+  layout.tile_rows = std::min(layout.rows_padded, kHeadTileRows);
+  layout.stat_planes = 4 + 2 * shape.top_k;
+  const BlockRange blocks = blocks_of(shape.classes, shape.shard);
+  while ((blocks.size() >> (layout.task_level + 1)) >= kTasksPerWorker * shape.workers) {
+    ++layout.task_level;
+  }
+  layout.subtrees = aligned_subtrees(shape.classes, blocks);
+  layout.tasks = aligned_subtrees(shape.classes, blocks, layout.task_level);
+  return layout;
+}
+
+Bytes head_prepared_bytes(const HeadShape& shape) { return shape.form.cosine ? align_up(shape.shard.size() * 4) : 0; }
+
+Bytes head_stats_bytes(const HeadShape& shape) {
+  const HeadLayout layout = head_layout(shape);
+  return align_up(static_cast<Bytes>(layout.subtrees.size()) * layout.stat_planes * layout.rows_padded * 4);
+}
+
+Bytes head_gradient_bytes(const HeadShape& shape) {
+  const HeadLayout layout = head_layout(shape);
+  return static_cast<Bytes>(layout.subtrees.size()) * layout.rows_padded * layout.dim_padded * 4;
+}
+
+Bytes head_softmax_bytes(const HeadShape& shape) { return align_up(shape.rows * 8); }
+
+HeadScratch head_scratch(const HeadShape& shape, HeadPass pass) {
+  const HeadLayout layout = head_layout(shape);
+  HeadScratch scratch;
+  if (layout.tasks.empty()) {
+    return scratch;
+  }
+  const bool forward = pass == HeadPass::kForward;
+  const bool dx = pass == HeadPass::kBackward;
+  const Bytes rows = layout.rows_padded * layout.dim_padded * 4;
+  const Bytes weights = layout.tile_classes * layout.dim_padded * 4;
+  const Bytes tile = align_up(layout.tile_classes * (layout.tile_rows + kHeadSkew) * 4);
+  scratch.task_bytes = forward ? layout.stat_planes * layout.rows_padded * 4 : dx ? rows : 0;
+
+  Bytes end = 0;
+  const auto take = [&end](Bytes bytes) {
+    const Bytes begin = end;
+    end += align_up(bytes);
+    return begin;
+  };
+  scratch.logit_rows = take(rows);
+  scratch.gradient_rows = take(forward ? 0 : rows);
+  scratch.row_values = take(kHeadRowPlanes * layout.rows_padded * 4);
+  scratch.tasks = take(scratch.task_bytes * static_cast<Bytes>(layout.tasks.size() - layout.subtrees.size()));
+  scratch.workers = end;
+  end = 0;
+  scratch.logit_weights = take(layout.tile_classes * (layout.dim_padded + kHeadSkew) * 4);
+  scratch.gradient_weights = take(dx ? weights : 0);
+  scratch.logits = take(tile);
+  scratch.pairs = take(forward ? 0 : tile);
+  scratch.weight_gradient = take(forward ? 0 : weights);
+  scratch.class_values = take(forward ? 0 : layout.tile_classes * 16 * 4);
+  scratch.partials = take(scratch.task_bytes * (layout.task_level + 1));
+  scratch.worker_bytes = end;
+  scratch.total = scratch.workers + scratch.worker_bytes * shape.workers;
+  return scratch;
+}
+
+Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass) { return head_scratch(shape, pass).total; }
+
+}  // namespace xrun

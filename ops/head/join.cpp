@@ -1,0 +1,219 @@
+// What the shards of a head have made, joined in the fixed tree over class blocks.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/base/check.h"
+#include "ops/head.h"
+#include "ops/head/kernels.h"
+#include "ops/head/margin.h"
+#include "ops/head/rows.h"
+#include "ops/head/stats.h"
+#include "ops/simd.h"
+
+namespace xrun::ops {
+
+namespace {
+
+// Partial results that can wait during a fold: one a level of the tree, and trees of 2^32 blocks are not built.
+constexpr int kMaxDepth = 34;
+constexpr int64_t kColumns = 64;
+
+}  // namespace
+
+HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa)
+    : shape_(shape), layout_(head_layout(shape)), shards_(std::move(shards)), isa_(isa) {
+  struct Piece {
+    BlockRange blocks;
+    Fold fold;
+  };
+  std::vector<Piece> pieces;
+  int64_t covered = 0;
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (shards_[shard].size() <= 0) {
+      continue;
+    }
+    XRUN_CHECK(shards_[shard].begin == covered, "shards follow one another");
+    covered = shards_[shard].end;
+    const auto subtrees = aligned_subtrees(shape.classes, blocks_of(shape.classes, shards_[shard]));
+    for (size_t i = 0; i < subtrees.size(); ++i) {
+      pieces.push_back({subtrees[i], {static_cast<int>(shard), static_cast<int64_t>(i)}});
+    }
+  }
+  XRUN_CHECK(covered == shape.classes, "shards cover all classes");
+  // Splits nodes of the tree down to the pieces that there are.
+  const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
+    if (pieces[first].blocks.end == end) {
+      folds_.push_back(pieces[first].fold);
+      return first + 1;
+    }
+    int64_t half = 1;
+    while (2 * half < end - begin) {
+      half *= 2;
+    }
+    const size_t next = self(self, begin, begin + half, first);
+    const size_t last = self(self, begin + half, end, next);
+    folds_.push_back({});
+    return last;
+  };
+  fold(fold, 0, class_block_count(shape.classes), 0);
+}
+
+void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, RowSoftmax* softmax,
+                             float* loss, std::span<const HeadHits> hits) const {
+  const int64_t rows = layout_.rows_padded;
+  const int64_t subtree_floats = layout_.stat_planes * rows;
+  const auto view = [&](const Fold& fold) {
+    auto* data = const_cast<float*>(reinterpret_cast<const float*>(stats[static_cast<size_t>(fold.shard)]));
+    return HeadStats{data + fold.subtree * subtree_floats, rows, shape_.top_k};
+  };
+  for (int64_t row = 0; row < shape_.rows; ++row) {
+    const int64_t place = padded_row(shape_, layout_, row);
+    const int32_t label = labels == nullptr ? -1 : labels[row];
+    const bool has_target = label >= 0 && label < shape_.classes;
+    ExpSum sums[kMaxDepth];
+    float totals[kMaxDepth];
+    float target = 0;
+    int depth = 0;
+    for (const Fold& fold : folds_) {
+      if (fold.shard < 0) {
+        --depth;
+        sums[depth - 1] = combine(sums[depth - 1], sums[depth]);
+        totals[depth - 1] += totals[depth];
+        continue;
+      }
+      const HeadStats part = view(fold);
+      sums[depth] = {part.max()[place], part.sum()[place]};
+      totals[depth] = part.total()[place];
+      target += part.target()[place];  // 0 in all subtrees but that of the label
+      ++depth;
+    }
+    if (softmax != nullptr) {
+      softmax[row] = {sums[0].max, 1.0F / sums[0].sum};
+    }
+    if (loss != nullptr) {
+      const MarginForm& form = shape_.margin;
+      const double lse = static_cast<double>(sums[0].max) + std::log(static_cast<double>(sums[0].sum));
+      const double z =
+          form.scale * (has_target ? static_cast<double>(static_cast<float>(margin_of(form, target).psi)) : 0.0);
+      double value = lse - (1 - form.smoothing) * z;
+      if (form.smoothing > 0) {
+        value -= form.smoothing * form.scale * totals[0] / static_cast<double>(shape_.classes);
+      }
+      loss[row] = static_cast<float>(value);
+    }
+    if (hits.empty()) {
+      continue;
+    }
+    int64_t ahead = 0;
+    for (const Fold& fold : folds_) {
+      if (fold.shard < 0) {
+        continue;
+      }
+      const HeadStats part = view(fold);
+      for (int64_t i = 0; i < shape_.top_k; ++i) {
+        const float value = part.best(i)[place];
+        const int32_t which = part.best_class(i)[place];
+        ahead += which >= 0 && (value > target || (value == target && which < label)) ? 1 : 0;
+      }
+    }
+    const bool sound = has_target && target == target && sums[0].sum == sums[0].sum;
+    for (const HeadHits& wanted : hits) {
+      XRUN_DCHECK(wanted.k <= shape_.top_k, "hits need as many best classes");
+      wanted.hit[row] = sound && ahead < wanted.k ? 1.0F : 0.0F;
+    }
+  }
+}
+
+void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const {
+  const int64_t rows = layout_.rows_padded;
+  for (int64_t row = 0; row < shape_.rows; ++row) {
+    const int64_t place = padded_row(shape_, layout_, row);
+    int32_t* which = classes + row * k;
+    float* value = scores + row * k;
+    int64_t found = 0;
+    for (const Fold& fold : folds_) {
+      if (fold.shard < 0) {
+        continue;
+      }
+      auto* data = const_cast<float*>(reinterpret_cast<const float*>(stats[static_cast<size_t>(fold.shard)]));
+      const HeadStats part{data + fold.subtree * layout_.stat_planes * rows, rows, shape_.top_k};
+      for (int64_t i = 0; i < shape_.top_k && part.best_class(i)[place] >= 0; ++i) {
+        const float score = part.best(i)[place];
+        if (found == k && !(score > value[k - 1])) {
+          break;
+        }
+        // Subtrees come in class order: behind equal scores.
+        int64_t at = found < k ? found++ : k - 1;
+        for (; at > 0 && score > value[at - 1]; --at) {
+          value[at] = value[at - 1];
+          which[at] = which[at - 1];
+        }
+        value[at] = score;
+        which[at] = part.best_class(i)[place];
+      }
+    }
+    for (; found < k; ++found) {  // fewer classes than places
+      value[found] = -std::numeric_limits<float>::infinity();
+      which[found] = -1;
+    }
+  }
+}
+
+void HeadJoin::reduce_dx(std::span<const std::byte* const> gradients, const std::byte* features, int64_t row_begin,
+                         int64_t row_end, std::byte* out) const {
+  const int64_t dims = layout_.dim_padded;
+  const int64_t subtree_floats = layout_.rows_padded * dims;
+  const auto sum_columns = [&](int64_t place, int64_t column, int64_t count, float* sum) {
+    float stack[kMaxDepth][kColumns];
+    int depth = 0;
+    for (const Fold& fold : folds_) {
+      if (fold.shard < 0) {
+        --depth;
+        for (int64_t i = 0; i < count; ++i) {
+          stack[depth - 1][i] += stack[depth][i];
+        }
+        continue;
+      }
+      const auto* data = reinterpret_cast<const float*>(gradients[static_cast<size_t>(fold.shard)]);
+      std::copy_n(data + fold.subtree * subtree_floats + place * dims + column, count, stack[depth++]);
+    }
+    std::copy_n(stack[0], count, sum);
+  };
+  const int64_t dim = shape_.dim;
+  for (int64_t row = row_begin; row < row_end; ++row) {
+    const int64_t place = padded_row(shape_, layout_, row);
+    float sum[kColumns];
+    // Gradient of x from that of x · inverse: inverse · (g - (g · direction) direction).
+    float inverse = 1;
+    double along = 0;
+    if (shape_.form.cosine) {
+      inverse = inverse_norm_of_row(shape_, features, row);
+      for (int64_t d = 0; d < dim && inverse < 1.0F / kHeadEpsilon; d += kColumns) {
+        sum_columns(place, d, std::min(kColumns, dim - d), sum);
+        for (int64_t i = 0; i < std::min(kColumns, dim - d); ++i) {
+          along += static_cast<double>(sum[i]) * feature_at(shape_, features, row, d + i);
+        }
+      }
+      along *= static_cast<double>(inverse) * inverse;
+    }
+    for (int64_t d = 0; d < dim; d += kColumns) {
+      const int64_t count = std::min(kColumns, dim - d);
+      sum_columns(place, d, count, sum);
+      for (int64_t i = 0; i < count; ++i) {
+        float g = sum[i];
+        if (shape_.form.cosine) {
+          g = static_cast<float>((g - along * feature_at(shape_, features, row, d + i)) * inverse);
+        }
+        const int64_t at = (row - row_begin) * dim + d + i;
+        if (shape_.bf16_features) {
+          reinterpret_cast<Bf16*>(out)[at] = to_bf16(g);
+        } else {
+          reinterpret_cast<float*>(out)[at] = g;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,102 @@
+// The inner loops of head passes, one table for each instruction set and operand type. Tables differ in layout only by
+// `pairs`: operands are 32-bit elements, either one f32 or two neighbouring bf16 of the summed dimension.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/isa.h"
+
+namespace xrun::ops {
+
+inline constexpr float kHeadEpsilon = 1e-12F;
+
+// C[m][n] (+)= sum over k of A[m][k] · B[k][n] in one chain, k ascending. n comes in panels of 32, each [k][32].
+struct HeadGemm {
+  int64_t m = 0;
+  int64_t panels = 0;
+  int64_t k = 0;                // elements, each one step of the chain
+  const uint32_t* a = nullptr;  // element (m, k) at a[m · a_m + k · a_k]; one of the strides is 1
+  int64_t a_m = 0;
+  int64_t a_k = 0;
+  const uint32_t* b = nullptr;  // panel p starts at b + p · b_panel
+  int64_t b_panel = 0;
+  float* c = nullptr;  // element (m, n) at c[m · c_m + n]
+  int64_t c_m = 0;
+  bool add = false;  // go on with the chain in C; else it starts at 0
+};
+
+// Class rows of a tile as operands of both products; classes behind `classes` up to a multiple of 32 become zeros.
+struct HeadPackClasses {
+  const float* weight = nullptr;   // [classes, dim]
+  const float* inverse = nullptr;  // 1 / norm of each class, or null
+  int64_t classes = 0;
+  int64_t dim = 0;
+  int64_t dim_padded = 0;
+  bool round = false;        // to bf16 values
+  uint32_t* rows = nullptr;  // left side of the logits: [classes][rows_stride]
+  int64_t rows_stride = 0;
+  uint32_t* panels = nullptr;  // right side of dX: [dim_padded / 32][panel_steps][32]; null: not wanted
+  int64_t panel_steps = 0;
+};
+
+// A tile of logits, classes down and rows across: element (class, row) at z[class · stride + row].
+struct HeadTile {
+  float* z = nullptr;
+  int64_t stride = 0;
+  int64_t classes = 0;
+  int64_t rows = 0;             // a multiple of 32
+  int64_t first_class = 0;      // of the whole head
+  const float* bias = nullptr;  // of the tile's classes, or null
+  bool clamp = false;           // cosines: into [-1, 1]
+  float scale = 1;
+};
+
+// Per-row state of a class block; every plane has an element for each row of the tile.
+struct HeadTileStats {
+  float* max = nullptr;    // of z
+  float* sum = nullptr;    // of exp(z - max)
+  float* total = nullptr;  // of the logits as the loss sees them; null unless smoothing
+  int64_t top_k = 0;
+  float* best = nullptr;  // [top_k] planes, best first; only a larger logit takes a place
+  int32_t* best_class = nullptr;
+  int64_t plane = 0;  // elements between the planes of `best`
+  const int32_t* label = nullptr;
+  const float* target = nullptr;  // what stands for the label's logit in the loss
+};
+
+struct HeadTileGradient {
+  const float* max = nullptr;
+  const float* factor = nullptr;  // inverse sum · scale · row weight; 0 for padding rows
+  const float* smooth = nullptr;  // what every gradient of the row loses, with a minus; 0 for padding rows
+};
+
+struct HeadKernels {
+  bool pairs = false;
+  void (*gemm)(const HeadGemm& call) = nullptr;
+  void (*pack_classes)(const HeadPackClasses& call) = nullptr;
+  // Adds the bias, clamps, and folds strips of 64 classes into the statistics, ascending. Changes z.
+  void (*add_stats)(const HeadTile& tile, const HeadTileStats& stats) = nullptr;
+  // z becomes d(objective)/d(logit), as if no row had a target in the tile.
+  void (*gradient)(const HeadTile& tile, const HeadTileGradient& rows) = nullptr;
+  // bf16: z as left side of dW, in place [class][rows / 2], and as left side of dX, pairs [classes / 2][pairs_stride].
+  // Classes behind the tile's up to a multiple of 32 become zeros. Null without pairs.
+  void (*pack_gradient)(const HeadTile& tile, uint32_t* pairs, int64_t pairs_stride) = nullptr;
+  // lanes[class][16] += z[class][row], lane = row mod 16, rows ascending.
+  void (*sum_rows)(const HeadTile& tile, float* lanes) = nullptr;
+  void (*add)(float* to, const float* from, int64_t n) = nullptr;  // n: a multiple of 16
+  // 1 / max(norm of w, kHeadEpsilon).
+  float (*inverse_norm)(const float* w, int64_t dim) = nullptr;
+  // Gradient of a class weight from that of its direction w · inverse: g = inverse · (g - (g · direction) direction).
+  void (*project)(float* g, const float* w, float inverse, int64_t dim) = nullptr;
+};
+
+// The table for an instruction set; bf16 operands on processors without bf16 units are rounded and computed in f32.
+const HeadKernels& head_kernels(Isa isa, bool bf16);
+
+// One table a source file.
+extern const HeadKernels kHeadAvx2;
+extern const HeadKernels kHeadAvx512;
+extern const HeadKernels kHeadAvx512Bf16;
+extern const HeadKernels kHeadAmx;
+
+}  // namespace xrun::ops

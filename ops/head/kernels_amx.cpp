@@ -1,0 +1,101 @@
+// Head loops for AMX: products in tiles of 16 x 16 sums and 16 pairs a step; all else as for AVX512-BF16.
+#include <immintrin.h>
+
+#include "ops/head/kernels.h"
+
+namespace xrun::ops {
+namespace {
+
+#include "ops/head/kernels_impl.h"
+#include "ops/head/lanes_avx512.h"
+#include "ops/head/pairs_avx512.h"
+
+// Palette 1, all eight tiles whole: 16 rows of 64 bytes.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+constexpr int64_t kTileStep = 16;  // pairs of one TDPBF16PS
+
+// Buffers of C and of a row-major A have rows up to a multiple of 32, and k is a multiple of 16.
+//   tiles 0..3: C, two by two; 4, 5: A, upper and lower; 6, 7: B, left and right
+void gemm_tiles(const HeadGemm& call) {
+  alignas(64) uint32_t upper[kStepK * kLeft];
+  alignas(64) uint32_t lower[kStepK * kLeft];
+  const TileConfig config;
+  _tile_loadconfig(&config);
+  const auto c_stride = static_cast<size_t>(call.c_m) * 4;
+  for (int64_t k0 = 0; k0 < call.k; k0 += kStepK) {
+    const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;
+    for (int64_t m = 0; m < call.m; m += 32) {
+      const uint32_t* a0 = call.a + m * call.a_m + k0 * call.a_k;
+      const uint32_t* a1 = a0 + 16 * call.a_m;
+      int64_t a_m = call.a_m;
+      int64_t a_k = 1;
+      if (call.a_k != 1) {
+        // [k][m] to runs of [16 rows][16 pairs]: a transposition swaps the parts of rows and steps.
+        for (int64_t i = 0; i < k; i += kTileStep) {
+          Avx512::transpose(a0 + i * call.a_k, call.a_k, 16, 16, upper + i * kLeft);
+          Avx512::transpose(a1 + i * call.a_k, call.a_k, 16, 16, lower + i * kLeft);
+        }
+        a0 = upper;
+        a1 = lower;
+        a_m = kLeft;
+        a_k = kLeft;
+      }
+      const auto a_stride = static_cast<size_t>(a_m) * 4;
+      for (int64_t p = 0; p < call.panels; ++p) {
+        const uint32_t* b = call.b + p * call.b_panel + k0 * kPanel;
+        float* c0 = call.c + m * call.c_m + p * kPanel;
+        float* c1 = c0 + 16 * call.c_m;
+        if (call.add || k0 > 0) {
+          _tile_loadd(0, c0, c_stride);
+          _tile_loadd(1, c0 + 16, c_stride);
+          _tile_loadd(2, c1, c_stride);
+          _tile_loadd(3, c1 + 16, c_stride);
+        } else {
+          _tile_zero(0);
+          _tile_zero(1);
+          _tile_zero(2);
+          _tile_zero(3);
+        }
+        for (int64_t i = 0; i < k; i += kTileStep) {
+          _tile_loadd(4, a0 + i * a_k, a_stride);
+          _tile_loadd(5, a1 + i * a_k, a_stride);
+          _tile_loadd(6, b + i * kPanel, kPanel * 4);
+          _tile_loadd(7, b + i * kPanel + 16, kPanel * 4);
+          _tile_dpbf16ps(0, 4, 6);
+          _tile_dpbf16ps(1, 4, 7);
+          _tile_dpbf16ps(2, 5, 6);
+          _tile_dpbf16ps(3, 5, 7);
+        }
+        _tile_stored(0, c0, c_stride);
+        _tile_stored(1, c0 + 16, c_stride);
+        _tile_stored(2, c1, c_stride);
+        _tile_stored(3, c1 + 16, c_stride);
+      }
+    }
+  }
+  _tile_release();
+}
+
+}  // namespace
+
+const HeadKernels kHeadAmx = {
+    .pairs = true,
+    .gemm = gemm_tiles,
+    .pack_classes = pack_classes_pairs,
+    .add_stats = add_stats<Avx512>,
+    .gradient = gradient<Avx512>,
+    .pack_gradient = pack_gradient_pairs,
+    .sum_rows = sum_rows<Avx512>,
+    .add = add<Avx512>,
+    .inverse_norm = inverse_norm<Avx512>,
+    .project = project<Avx512>,
+};
+
+}  // namespace xrun::ops

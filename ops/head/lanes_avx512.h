@@ -1,0 +1,83 @@
+// Vectors of sixteen f32 for the loops of kernels_impl.h. Included inside an unnamed namespace.
+
+struct Avx512 {
+  using F = __m512;
+  static constexpr int kWidth = 16;
+  static constexpr int kRows = 14;  // 28 sums, 2 of B and 1 of A in 32 registers
+
+  static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static void store(float* p, F v) { _mm512_storeu_ps(p, v); }
+  static F broadcast(float x) { return _mm512_set1_ps(x); }
+  static F add(F a, F b) { return _mm512_add_ps(a, b); }
+  static F sub(F a, F b) { return _mm512_sub_ps(a, b); }
+  static F mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F max(F a, F b) { return _mm512_max_ps(a, b); }
+  static F min(F a, F b) { return _mm512_min_ps(a, b); }
+  static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static F scale_by_power(F a, F n) { return _mm512_scalef_ps(a, n); }
+  static F zero_where_less(F x, F limit, F v) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), v);
+  }
+  static uint32_t greater_mask(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+  static uint32_t inside_mask(const int32_t* p, int32_t begin, int32_t end) {
+    const __m512i v = _mm512_loadu_si512(p);
+    return _mm512_mask_cmplt_epi32_mask(_mm512_cmpge_epi32_mask(v, _mm512_set1_epi32(begin)), v,
+                                        _mm512_set1_epi32(end));
+  }
+  static __mmask16 first_lanes(int64_t n) {
+    return n >= kWidth ? static_cast<__mmask16>(0xFFFF)
+           : n <= 0    ? static_cast<__mmask16>(0)
+                       : static_cast<__mmask16>((1U << n) - 1U);
+  }
+  static F load_upto(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
+  static F round_bf16(F v) {
+    const __m512i u = _mm512_castps_si512(v);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    const __m512i up = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    const __m512i kept = _mm512_and_si512(up, _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000U)));
+    return _mm512_mask_mov_ps(_mm512_castsi512_ps(kept), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
+  }
+
+  static F load_element(const uint32_t* p) { return _mm512_loadu_ps(p); }
+  static F broadcast_element(const uint32_t* p) {
+    return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int32_t>(*p)));
+  }
+  static F step(F sum, F a, F b) { return _mm512_fmadd_ps(a, b, sum); }
+
+  // Sixteen rows of sixteen elements at a time, by pairs, fours, and 128-bit lanes.
+  static void transpose(const uint32_t* a, int64_t a_m, int rows, int64_t k, uint32_t* left) {
+    for (int64_t begin = 0; begin < k; begin += 16) {
+      const __mmask16 mask = first_lanes(k - begin);
+      __m512i v[16];
+      for (int r = 0; r < 16; ++r) {
+        v[r] = r < rows ? _mm512_maskz_loadu_epi32(mask, a + r * a_m + begin) : _mm512_setzero_si512();
+      }
+      __m512i t[16];
+      for (int r = 0; r < 16; r += 2) {
+        t[r] = _mm512_unpacklo_epi32(v[r], v[r + 1]);
+        t[r + 1] = _mm512_unpackhi_epi32(v[r], v[r + 1]);
+      }
+      for (int r = 0; r < 16; r += 4) {
+        v[r] = _mm512_unpacklo_epi64(t[r], t[r + 2]);
+        v[r + 1] = _mm512_unpackhi_epi64(t[r], t[r + 2]);
+        v[r + 2] = _mm512_unpacklo_epi64(t[r + 1], t[r + 3]);
+        v[r + 3] = _mm512_unpackhi_epi64(t[r + 1], t[r + 3]);
+      }
+      // v[4g + j], lane block l: rows 4g .. 4g + 3 of column 4l + j.
+      for (int j = 0; j < 4; ++j) {
+        const __m512i low01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x44);
+        const __m512i high01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xEE);
+        const __m512i low23 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x44);
+        const __m512i high23 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xEE);
+        uint32_t* out = left + (begin + j) * kLeft;
+        const __m512i columns[4] = {_mm512_shuffle_i32x4(low01, low23, 0x88), _mm512_shuffle_i32x4(low01, low23, 0xDD),
+                                    _mm512_shuffle_i32x4(high01, high23, 0x88),
+                                    _mm512_shuffle_i32x4(high01, high23, 0xDD)};
+        for (int l = 0; l < 4; ++l) {
+          _mm512_storeu_si512(out + 4 * l * kLeft, columns[l]);
+        }
+      }
+    }
+  }
+};

@@ -1,0 +1,43 @@
+#include "ops/head/margin.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace xrun::ops {
+
+namespace {
+
+constexpr double kEdge = 1e-7;  // keeps acos away from +-1, where f32 cosines end
+constexpr double kSmallestSine = 1e-3;
+
+Margin angular_margin(const MarginForm& form, double x) {
+  if (form.grad == MarginGrad::kExact) {
+    const double phi = form.m1 * std::acos(x) + form.m2;
+    return {std::cos(phi) - form.m3, form.m1 * std::sin(phi) / std::sqrt(1 - x * x)};
+  }
+  const double inside = std::clamp(x, -1 + kEdge, 1 - kEdge);
+  const double phi = form.m1 * std::acos(inside) + form.m2;
+  const double sine = std::max(std::sqrt(1 - inside * inside), kSmallestSine);
+  const bool over = phi > std::numbers::pi;
+  if (form.grad == MarginGrad::kThreshold && over) {
+    return {x - form.m2 * std::sin(form.m2) - form.m3, 1};
+  }
+  const double psi = (over ? -2 - std::cos(phi) : std::cos(phi)) - form.m3;
+  return {psi, form.grad == MarginGrad::kStraight ? 1 : form.m1 * std::abs(std::sin(phi)) / sine};
+}
+
+}  // namespace
+
+Margin margin_of(const MarginForm& form, double x) {
+  if (form.easy && x <= 0) {
+    return {x, 1};
+  }
+  return form.angular() ? angular_margin(form, x) : Margin{x - form.m3, 1};
+}
+
+double target_gradient(const MarginForm& form, double classes, double probability, double slope) {
+  return (probability - (1 - form.smoothing) - form.smoothing / classes) * form.scale * slope;
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,25 @@
+// The margin of a target logit and its slope (ALGORITHMS I.2), in f64: one call a row.
+#pragma once
+
+#include "graph/head_def.h"
+
+namespace xrun::ops {
+
+struct Margin {
+  double psi = 0;    // what stands for the logit x in the loss, before the scale
+  double slope = 0;  // d psi / d x as the form's variant takes it
+};
+
+// psi(theta) = cos(m1·theta + m2) - m3 with x = cos(theta).
+//   capped     beyond phi = pi the smooth continuation -2 - cos(phi); slope capped near |x| = 1
+//   exact      the bare formula; its slope is infinite or NaN at |x| = 1
+//   straight   psi as capped, slope 1
+//   threshold  beyond phi = pi x - m2·sin(m2): the original ArcFace
+// easy: no margin for x <= 0. Sources: ArcFace (Deng et al., CVPR 2019), SphereFace, CosFace.
+Margin margin_of(const MarginForm& form, double x);
+
+// Loss of a row is log-sum-exp - (1 - smoothing)·scale·psi - smoothing·(mean of scale·logits); this is its derivative
+// by the target's logit x, given the target's probability.
+double target_gradient(const MarginForm& form, double classes, double probability, double slope);
+
+}  // namespace xrun::ops

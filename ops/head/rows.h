@@ -1,0 +1,33 @@
+// Gathered rows as head passes want them: normalised, rounded, padded block by block and packed for both products.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/head_shape.h"
+#include "ops/head.h"
+
+namespace xrun::ops {
+
+// Place of a row among the padded ones: every row block starts at a multiple of 32.
+inline int64_t padded_row(const HeadShape& shape, const HeadLayout& layout, int64_t row) {
+  return row / shape.block_rows * layout.row_block_padded + row % shape.block_rows;
+}
+// The row at a padded place, or -1.
+inline int64_t row_at(const HeadShape& shape, const HeadLayout& layout, int64_t padded) {
+  const int64_t inside = padded % layout.row_block_padded;
+  return inside < shape.block_rows ? padded / layout.row_block_padded * shape.block_rows + inside : -1;
+}
+
+// Element of a feature row, f32 or bf16.
+float feature_at(const HeadShape& shape, const std::byte* features, int64_t row, int64_t d);
+// 1 / max(norm, eps), from f64.
+float inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
+
+// Packs the padded rows [begin, end) (whole panels of 32): `pairs` as the kernels want operands.
+//   logit_rows     [rows / 32][steps][32], steps over dims
+//   gradient_rows  [dim / 32][steps][32], steps over rows; null: not wanted
+void pack_rows(const HeadShape& shape, const HeadLayout& layout, bool pairs, const std::byte* features, int64_t begin,
+               int64_t end, uint32_t* logit_rows, uint32_t* gradient_rows);
+
+}  // namespace xrun::ops

@@ -1,0 +1,38 @@
+// Statistics of rows over a run of classes, as planes of f32, and their combination in the tree over class blocks.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/head_shape.h"
+
+namespace xrun::ops {
+
+// View of one partial result: HeadLayout::stat_planes planes of rows_padded elements.
+struct HeadStats {
+  float* data = nullptr;
+  int64_t plane = 0;
+  int64_t top_k = 0;
+
+  float* max() const { return data; }                 // of z = scale · logit; NaNs are passed over
+  float* sum() const { return data + plane; }         // of exp(z - max); NaN if any logit of the row is
+  float* total() const { return data + 2 * plane; }   // of the logits, with smoothing
+  float* target() const { return data + 3 * plane; }  // the label's logit before the margin, if it is in the run
+  float* best(int64_t i = 0) const { return data + (4 + i) * plane; }
+  int32_t* best_class(int64_t i = 0) const { return reinterpret_cast<int32_t*>(data + (4 + top_k + i) * plane); }
+};
+
+// exp as the tiles compute it: the same operations on one number.
+float exp_f32(float x);
+
+// {max, sum} of two runs.
+struct ExpSum {
+  float max = 0;
+  float sum = 0;
+};
+ExpSum combine(ExpSum left, ExpSum right);
+
+void clear(const HeadStats& stats);
+// left becomes left with right, which has the higher classes, for all rows.
+void merge(const HeadStats& left, const HeadStats& right);
+
+}  // namespace xrun::ops
