@@ -1,0 +1,97 @@
+// `xrun eval`: measure a checkpoint on sources of the file.
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/planned.h"
+#include "runtime/inference.h"
+
+namespace xrun::cli {
+namespace {
+
+Status check_names(const Module& module, const std::vector<std::string>& names,
+                   const std::vector<std::string>& measured) {
+  for (const std::string& name : names) {
+    if (std::find(measured.begin(), measured.end(), name) == measured.end()) {
+      std::string known;
+      for (const std::string& other : measured) {
+        known += (known.empty() ? "" : ", ") + other;
+      }
+      return Error{ErrorKind::kUsage,
+                   "XG0413",
+                   "`" + name + "` is not a source that `train " + module.train.name + "` measures",
+                   known.empty() ? "name metrics in `train`, or an `eval` group" : "one of: " + known,
+                   {}};
+    }
+  }
+  return {};
+}
+
+std::string text_of(const runtime::Evaluation& evaluation) {
+  std::string out;
+  for (const auto& [source, samples] : evaluation.samples) {
+    out += fmt::format("  {}   {} samples\n", source, format_count(samples));
+  }
+  for (const auto& [name, value] : evaluation.metrics) {
+    out += fmt::format("{} {:.2f} %\n", name, 100 * value);
+  }
+  return out;
+}
+
+std::string json_of(const runtime::Evaluation& evaluation) {
+  nlohmann::ordered_json json{
+      {"v", 1}, {"metrics", nlohmann::ordered_json::object()}, {"samples", nlohmann::ordered_json::object()}};
+  for (const auto& [name, value] : evaluation.metrics) {
+    json["metrics"][name] = value;
+  }
+  for (const auto& [source, samples] : evaluation.samples) {
+    json["samples"][source] = samples;
+  }
+  return json.dump() + "\n";
+}
+
+Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args) {
+  const Module& module = planned.prepared.inference;
+  const std::vector<std::string> measured = measured_sources(module);
+  const std::vector<std::string> names = args.on.empty() ? measured : args.on;
+  if (measured.empty()) {
+    return Error{ErrorKind::kContent,
+                 "XG0413",
+                 "`train " + module.train.name + "` measures nothing",
+                 "name metrics in `train`, or an `eval` group",
+                 {}};
+  }
+  XRUN_TRY(check_names(module, names, measured));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names));
+  const auto devices = make_devices(planned.plan.inference);
+  XRUN_ASSIGN(const auto session,
+              runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
+  XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
+  XRUN_TRY(session->weights_changed());
+  std::vector<runtime::RowSource*> pointers;
+  for (const auto& source : sources) {
+    pointers.push_back(source.get());
+  }
+  return runtime::evaluate(*session, pointers);
+}
+
+}  // namespace
+
+int run_eval(const GlobalOptions& options, const EvalArgs& args) {
+  const Console console(options);
+  int exit = 0;
+  const auto planned = plan_from(args.file, options, console, true, exit);
+  if (!planned) {
+    return exit;
+  }
+  const auto evaluation = measure(*planned, args);
+  if (!evaluation.ok()) {
+    return console.fail(evaluation.error(), planned->model.sources);
+  }
+  console.out(console.json() ? json_of(*evaluation) : text_of(*evaluation));
+  return 0;
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,205 @@
+#include "runtime/cli/planned.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+
+#include "planner/plan_file.h"
+#include "planner/planner.h"
+#include "runtime/cpu_device.h"
+#include "runtime/data/sample_rows.h"
+#include "runtime/inference.h"
+
+namespace xrun::cli {
+namespace {
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+// What of the command line decides a plan, as the plan file keeps it.
+Pairs plan_options(const std::string& path, const GlobalOptions& options) {
+  std::error_code ignored;
+  Pairs pairs{{"file", std::filesystem::absolute(path, ignored).string()}};
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) {
+      pairs.emplace_back(name, value);
+    }
+  };
+  add("run", options.run);
+  add("cluster", options.cluster);
+  add("schedule", options.schedule);
+  add("devices", options.devices > 0 ? std::to_string(options.devices) : "");
+  add("threads", options.threads > 0 ? std::to_string(options.threads) : "");
+  add("deterministic", options.deterministic ? "true" : "");
+  add("cost", options.cost == "measured" ? options.cost : "");
+  for (const auto& [name, value] : options.sets) {
+    pairs.emplace_back("set " + name, value);
+  }
+  return pairs;
+}
+
+// The other way round: the flags with which a plan was made, over those that only say where output goes.
+GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::string& file) {
+  const auto number = [](const std::string& text) {
+    int value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  for (const auto& [name, value] : pairs) {
+    if (name == "file") {
+      file = value;
+    } else if (name == "run") {
+      options.run = value;
+    } else if (name == "cluster") {
+      options.cluster = value;
+    } else if (name == "schedule") {
+      options.schedule = value;
+    } else if (name == "devices") {
+      options.devices = number(value);
+    } else if (name == "threads") {
+      options.threads = number(value);
+    } else if (name == "deterministic") {
+      options.deterministic = true;
+    } else if (name == "cost") {
+      options.cost = value;
+    } else if (name.rfind("set ", 0) == 0) {
+      options.sets.emplace_back(name.substr(4), value);
+    }
+  }
+  return options;
+}
+
+// A plan is what was decided; deciding something else means planning again.
+std::optional<Error> find_conflict(const GlobalOptions& options, const std::string& path) {
+  std::string flag = !options.sets.empty()       ? "--set"
+                     : options.devices > 0       ? "--devices"
+                     : options.threads > 0       ? "--threads"
+                     : options.deterministic     ? "--deterministic"
+                     : !options.run.empty()      ? "--run"
+                     : !options.cluster.empty()  ? "--cluster"
+                     : !options.schedule.empty() ? "--schedule"
+                                                 : "";
+  if (flag.empty()) {
+    return std::nullopt;
+  }
+  return Error{ErrorKind::kUsage,
+               "XG0620",
+               "`" + flag + "` has no effect on `" + path + "`: a plan holds its settings",
+               "give the model file, or plan again with " + flag,
+               {}};
+}
+
+std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOptions& given, const Console& console,
+                                         int& exit) {
+  if (const auto conflict = find_conflict(given, path)) {
+    exit = console.fail(*conflict);
+    return std::nullopt;
+  }
+  auto plan = planner::load_plan(path);
+  if (!plan.ok()) {
+    exit = console.fail(plan.error());
+    return std::nullopt;
+  }
+  std::string file;
+  const GlobalOptions options = with_plan_options(given, plan->options, file);
+  auto model = load_model(file, options, console, false, exit);
+  if (!model) {
+    return std::nullopt;
+  }
+  exit = refuse_unfinished(*model, console, true);
+  if (exit != 0) {
+    return std::nullopt;
+  }
+  auto prepared = prepare_model(model->file.module, options);
+  if (!prepared.ok()) {
+    exit = console.fail(prepared.error(), model->sources);
+    return std::nullopt;
+  }
+  const Status fresh = planner::check_fresh(*plan, prepared->training, prepared->training_facts, prepared->machine);
+  if (!fresh.ok()) {
+    exit = console.fail(fresh.error(), model->sources);
+    return std::nullopt;
+  }
+  return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
+}
+
+}  // namespace
+
+bool is_plan_file(const std::string& path) {
+  if (std::filesystem::path(path).extension() == ".xplan") {
+    return true;
+  }
+  std::ifstream in(path, std::ios::binary);
+  char head[8] = {};
+  return in.read(head, sizeof head) && std::string_view(head + 4, 4) == "XPLN";
+}
+
+Result<planner::Plan> make_plan_of(const std::string& path, const LoadedModel& model, const PreparedModel& prepared,
+                                   const GlobalOptions& options) {
+  XRUN_ASSIGN(planner::Plan plan, planner::make_plan(prepared.training, prepared.inference, prepared.training_facts,
+                                                     prepared.inference_facts, prepared.machine, {}));
+  plan.options = plan_options(path, options);
+  plan.sources = model.file.module.sources;
+  return plan;
+}
+
+std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
+                                      bool needs_training, int& exit) {
+  if (is_plan_file(path)) {
+    return load_planned(path, options, console, exit);
+  }
+  auto model = load_model(path, options, console, false, exit);
+  if (!model) {
+    return std::nullopt;
+  }
+  exit = refuse_unfinished(*model, console, needs_training);
+  if (exit != 0) {
+    return std::nullopt;
+  }
+  auto prepared = prepare_model(model->file.module, options);
+  if (!prepared.ok()) {
+    exit = console.fail(prepared.error(), model->sources);
+    return std::nullopt;
+  }
+  auto plan = make_plan_of(path, *model, *prepared, options);
+  if (!plan.ok()) {
+    exit = console.fail(plan.error(), model->sources);
+    return std::nullopt;
+  }
+  return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
+}
+
+std::vector<std::string> measured_sources(const Module& module) {
+  std::vector<std::string> names;
+  for (const SourceSpec& source : module.data.sources) {
+    names.push_back(source.name);
+  }
+  std::vector<std::string> measured;
+  for (const runtime::Measure& measure : runtime::measures_of(module.train, names)) {
+    if (std::find(measured.begin(), measured.end(), measure.source) == measured.end()) {
+      measured.push_back(measure.source);
+    }
+  }
+  return measured;
+}
+
+Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
+                                                                          const std::vector<std::string>& names) {
+  const Module& module = planned.prepared.inference;
+  std::vector<std::unique_ptr<runtime::RowSource>> sources;
+  for (const std::string& name : names) {
+    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph));
+    XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
+                                                                        .seed = module.train.seed,
+                                                                        .max_bad = module.data.max_bad,
+                                                                        .workers = planned.plan.machine.threads}));
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program) {
+  return runtime::make_cpu_devices(program.threads);
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,42 @@
+// From FILE or PLAN on the command line to a plan with everything that a session needs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/plan.h"
+#include "runtime/cli/load.h"
+#include "runtime/data/loader.h"
+#include "runtime/device.h"
+
+namespace xrun::cli {
+
+struct PlannedModel {
+  LoadedModel model;
+  PreparedModel prepared;
+  planner::Plan plan;
+};
+
+// FILE: loads, prepares and plans. PLAN: loads the plan, makes its module again from its sources and refuses it when
+// anything has changed (XG06xx). Nothing after an error, which has been printed.
+std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
+                                      bool needs_training, int& exit);
+
+// Makes the plan of a model that was loaded. The flags and settings that made it are written into the plan.
+Result<planner::Plan> make_plan_of(const std::string& path, const LoadedModel& model, const PreparedModel& prepared,
+                                   const GlobalOptions& options);
+
+bool is_plan_file(const std::string& path);
+
+// Rows of the sources named, in that order, for evaluation with the inference graph.
+Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
+                                                                          const std::vector<std::string>& names);
+
+// The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
+std::vector<std::string> measured_sources(const Module& module);
+
+std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program);
+
+}  // namespace xrun::cli

@@ -1,0 +1,106 @@
+// `xrun show`: look into a model, a plan or a checkpoint; `--emit` prints the value after any step of the path.
+#include <filesystem>
+
+#include "graph/print.h"
+#include "lang/lexer.h"
+#include "lang/parser.h"
+#include "lang/print_module.h"
+#include "lang/print_syntax.h"
+#include "planner/report/json.h"
+#include "planner/report/text.h"
+#include "runtime/checkpoint.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/planned.h"
+#include "runtime/files.h"
+
+namespace xrun::cli {
+namespace {
+
+// Tokens and syntax tree need no names resolved, so they are shown of files that do not check, too.
+int show_syntax(const GlobalOptions&, const ShowArgs& args, const Console& console) {
+  auto text = runtime::read_text(args.file);
+  if (!text.ok()) {
+    return console.fail(text.error());
+  }
+  SourceMap sources;
+  const int32_t file = sources.add(args.file, std::move(text).value());
+  Diagnostics diagnostics;
+  if (args.emit == "tokens") {
+    console.out(lang::print_tokens(lang::lex(sources, file, diagnostics), sources));
+  } else {
+    console.out(lang::print(lang::parse(sources, file, diagnostics), sources));
+  }
+  console.report(diagnostics, sources);
+  return diagnostics.has_errors() ? exit_code(ErrorKind::kContent) : 0;
+}
+
+int show_module(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  int exit = 0;
+  const auto model = load_model(args.file, options, console, false, exit);
+  if (!model) {
+    return exit;
+  }
+  const Module& module = model->file.module;
+  if (args.emit == "checked") {
+    console.out(lang::print_module(module));
+    return 0;
+  }
+  if (args.emit == "module" || !module.has_train) {
+    console.out(print(module.graph));
+    return 0;
+  }
+  exit = refuse_unfinished(*model, console, true);
+  if (exit != 0) {
+    return exit;
+  }
+  const auto prepared = prepare_model(module, options);
+  if (!prepared.ok()) {
+    return console.fail(prepared.error(), model->sources);
+  }
+  console.out(print(prepared->training.graph));
+  return 0;
+}
+
+std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, const Console& console) {
+  const planner::Plan& plan = planned.plan;
+  const Module& module = planned.prepared.training;
+  if (args.emit == "program") {
+    return planner::print(plan.training, module.graph);
+  }
+  if (console.json()) {
+    return planner::report_json(plan, module);
+  }
+  if (args.gantt) {
+    return planner::report_gantt(plan, console.columns());
+  }
+  return args.table.empty() ? planner::report_text(plan, module) : planner::report_table(plan, module, args.table);
+}
+
+}  // namespace
+
+int run_show(const GlobalOptions& options, const ShowArgs& args) {
+  const Console console(options);
+  if (runtime::is_checkpoint(args.file)) {
+    const auto text = runtime::describe_checkpoint(args.file, console.json());
+    if (!text.ok()) {
+      return console.fail(text.error());
+    }
+    console.out(*text);
+    return 0;
+  }
+  if (args.emit == "tokens" || args.emit == "ast") {
+    return show_syntax(options, args, console);
+  }
+  if (!is_plan_file(args.file) && (args.emit == "checked" || args.emit == "module" || args.emit == "backward")) {
+    return show_module(options, args, console);
+  }
+  int exit = 0;
+  const auto planned = plan_from(args.file, options, console, true, exit);
+  if (!planned) {
+    return exit;
+  }
+  console.out(describe_plan(*planned, args, console));
+  return 0;
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,135 @@
+// `xrun train`: execute a plan, with progress, evaluation on the way, checkpoints, and a clean end on a signal.
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "runtime/checkpoint.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/planned.h"
+#include "runtime/cli/progress.h"
+#include "runtime/data/sample_rows.h"
+#include "runtime/trainer.h"
+
+namespace xrun::cli {
+namespace {
+
+// A signal handler has nowhere else to write. The first signal asks for a clean stop, a second one ends at once.
+std::atomic<bool> stop_requested{false};
+
+extern "C" void on_signal(int number) {
+  if (stop_requested.exchange(true)) {
+    ::_exit(128 + number);
+  }
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
+    ::sigaction(number, &action, nullptr);
+  }
+  // A file that grows beyond its limit is an error to report, not a reason to die.
+  ::signal(SIGXFSZ, SIG_IGN);
+}
+
+std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& train) {
+  const std::filesystem::path base = options.directory.empty() ? "." : options.directory;
+  return (base / (train.checkpoint_dir.empty() ? "ckpt/" + train.name : train.checkpoint_dir))
+      .lexically_normal()
+      .string();
+}
+
+std::vector<std::string> class_names(const runtime::Reader& reader) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < reader.classes(); ++i) {
+    names.push_back(reader.class_name(i));
+    if (names.back().empty()) {
+      return {};
+    }
+  }
+  return names;
+}
+
+struct Run {
+  PlannedModel planned;
+  std::unique_ptr<runtime::BatchSource> batches;
+  std::vector<std::unique_ptr<runtime::RowSource>> eval;
+  std::unique_ptr<runtime::CheckpointStore> checkpoints;
+};
+
+Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const TrainArgs& args,
+                     runtime::EventSink& events) {
+  const Module& module = planned.prepared.training;
+  const TrainSpec& train = module.train;
+  XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph));
+  runtime::CheckpointOptions store{.directory = checkpoint_directory(options, train),
+                                   .keep = train.checkpoint_keep,
+                                   .resume = args.resume,
+                                   .math_digest = module.math_digest,
+                                   .isa = planned.plan.isa,
+                                   .deterministic = train.deterministic,
+                                   .seed = train.seed,
+                                   .class_names = class_names(rows->reader())};
+  XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
+                                                                   .seed = train.seed,
+                                                                   .shuffled = train.shuffled,
+                                                                   .max_bad = module.data.max_bad,
+                                                                   .workers = planned.plan.machine.threads,
+                                                                   .on_bad = [&events](const std::string& message) {
+                                                                     events.on_warn({"XG0412", message});
+                                                                   }}));
+  std::vector<std::string> names;
+  if (train.eval_every || !train.metrics.empty()) {
+    names = measured_sources(module);
+  }
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names));
+  XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
+  return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
+}
+
+}  // namespace
+
+int run_train(const GlobalOptions& options, const TrainArgs& args) {
+  const Console console(options);
+  int exit = 0;
+  auto planned = plan_from(args.file, options, console, true, exit);
+  if (!planned) {
+    return exit;
+  }
+  const SourceMap sources = planned->model.sources;
+  const auto progress = make_progress(options.progress, console);
+  catch_signals();
+  auto run = open_run(std::move(*planned), options, args, *progress);
+  if (!run.ok()) {
+    return console.fail(run.error(), sources);
+  }
+  const planner::Plan& plan = run->planned.plan;
+  const auto devices = make_devices(plan.training);
+  std::vector<runtime::RowSource*> eval;
+  for (const auto& source : run->eval) {
+    eval.push_back(source.get());
+  }
+  const auto outcome = runtime::train({.module = run->planned.prepared.training,
+                                       .inference_module = &run->planned.prepared.inference,
+                                       .training = plan.training,
+                                       .inference = eval.empty() ? nullptr : &plan.inference,
+                                       .devices = *devices,
+                                       .batches = *run->batches,
+                                       .eval_sources = eval,
+                                       .checkpoints = run->checkpoints.get(),
+                                       .events = *progress,
+                                       .session = {.isa = run->planned.prepared.isa},
+                                       .plan_id = plan.id,
+                                       .predicted_step = plan.predicted.step,
+                                       .resume = args.resume != "never",
+                                       .steps = args.steps.value_or(-1),
+                                       .stop = &stop_requested});
+  if (!outcome.ok()) {
+    return console.fail(outcome.error(), sources);
+  }
+  return outcome->interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
+}
+
+}  // namespace xrun::cli
