@@ -9,18 +9,18 @@
 namespace xrun::planner {
 
 struct Machine {
-  std::string name = "cpu";   // "2 x cpu"
+  std::string name = "cpu";  // "2 x cpu"
   int cores = 1;
-  int devices = 1;            // each a TBB arena
-  int threads = 1;            // of all devices together; at least `devices`
-  Bytes memory = 0;           // usable by all devices together, after `reserve`
+  int devices = 1;   // each a TBB arena
+  int threads = 1;   // of all devices together; at least `devices`
+  Bytes memory = 0;  // usable by all devices together, after `reserve`
   // Threads of device d: contiguous shares, at least one each.
   int threads_of(int device) const;
 };
 
 struct MachineRequest {
-  int devices = 0;   // 0: one per core
-  int threads = 0;   // 0: cores
+  int devices = 0;  // 0: one per core
+  int threads = 0;  // 0: cores
 };
 
 // `cores` and `memory` are what was detected; the cluster spec, where given, replaces them.

@@ -1,0 +1,74 @@
+#include "planner/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/cost.h"
+
+namespace xrun::planner {
+namespace {
+
+// Calling a kernel through its object, with its arguments: measured in tenths of a microsecond.
+constexpr Seconds kCall = 2e-7;
+
+double ceil_div(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
+
+}  // namespace
+
+CostModel::CostModel(const KernelFacts& facts, const Machine& machine)
+    : facts_(facts),
+      machine_(machine),
+      crowding_(std::max(1.0, static_cast<double>(machine.threads) / static_cast<double>(machine.cores))) {}
+
+Seconds CostModel::node(const Graph& graph, NodeId id, int64_t block_rows) const {
+  const auto index = static_cast<size_t>(id.index);
+  if (index < facts_.nodes.size() && facts_.nodes[index].time > 0) {
+    return facts_.nodes[index].time * crowding_;
+  }
+  const Node& node = graph.node(id);
+  const OpCost cost = cost_of(graph, node);
+  const bool narrow = !node.inputs.empty() && graph.value(node.inputs[0]).type.dtype == DType::kBF16;
+  const double rate = narrow ? facts_.flops_per_second_bf16 : facts_.flops_per_second_f32;
+  const auto rows = static_cast<double>(block_rows);
+  const Seconds arithmetic = cost.flops * rows / rate;
+  const Seconds memory = static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
+  return (kCall + std::max(arithmetic, memory)) * crowding_;
+}
+
+Seconds CostModel::forward_pass(Seconds block, int64_t blocks, int workers) const {
+  return ceil_div(blocks, workers) * block;
+}
+
+Seconds CostModel::backward_pass(Seconds block, int64_t blocks, int64_t lanes, int workers) const {
+  const int64_t meeting = std::clamp<int64_t>(lanes, 1, std::max<int64_t>(1, blocks));
+  return ceil_div(meeting, workers) * ceil_div(blocks, meeting) * block;
+}
+
+Seconds CostModel::head(double macs, int workers) const {
+  const double each = facts_.head_seconds_per_mac > 0 ? facts_.head_seconds_per_mac : 2 / facts_.flops_per_second_f32;
+  return macs * each / static_cast<double>(workers) * crowding_;
+}
+
+Seconds CostModel::sweep(Bytes bytes, int workers) const {
+  return static_cast<double>(bytes) / facts_.bytes_per_second / static_cast<double>(workers) * crowding_;
+}
+
+Seconds CostModel::copy(Bytes bytes) const {
+  return hand_over() + static_cast<double>(bytes) / facts_.bytes_per_second * crowding_;
+}
+
+Seconds CostModel::all_gather(Bytes bytes, int members) const {
+  const double others = static_cast<double>(members - 1);
+  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second * crowding_;
+}
+
+Seconds CostModel::reduce_scatter(Bytes bytes, int members) const {
+  const double others = static_cast<double>(members - 1);
+  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second * crowding_;
+}
+
+Seconds CostModel::all_reduce(Bytes bytes, int members) const {
+  return members == 1 ? 0.0 : reduce_scatter(bytes, members) + all_gather(bytes, members);
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,57 @@
+// Cost model: seconds of kernels, head passes, updates and copies on CPU devices of one process. Kernels take the time
+// that was measured where KernelFacts has one, else the larger of arithmetic and memory time by the operator's
+// formulae.
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/kernel_facts.h"
+#include "planner/machine.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+class CostModel {
+ public:
+  // Both must outlive the model.
+  CostModel(const KernelFacts& facts, const Machine& machine);
+
+  // One call of a node on one row block of `block_rows` rows, by one worker.
+  Seconds node(const Graph& graph, NodeId node, int64_t block_rows) const;
+
+  // A pass of `blocks` row blocks that take `block` seconds each on a device with `workers` workers: forward blocks
+  // are shared out one by one, backward blocks lane by lane, `lanes` lanes meeting in the micro-batch.
+  Seconds forward_pass(Seconds block, int64_t blocks, int workers) const;
+  Seconds backward_pass(Seconds block, int64_t blocks, int64_t lanes, int workers) const;
+
+  // `macs` multiply-adds of rows x classes x dim on a device with `workers` workers.
+  Seconds head(double macs, int workers) const;
+  // Elementwise work over `bytes` read and written, such as an update.
+  Seconds sweep(Bytes bytes, int workers) const;
+
+  // Copies between devices go through memory that all share.
+  Seconds copy(Bytes bytes) const;
+  // Collectives over `members`: `bytes` gathered or reduced in all, as seen by one member (ALGORITHMS II.6, where a
+  // step of the ring is a hand-over between threads).
+  Seconds all_gather(Bytes bytes, int members) const;
+  Seconds reduce_scatter(Bytes bytes, int members) const;
+  Seconds all_reduce(Bytes bytes, int members) const;
+  // Handing an item from one device's thread to another's: parking and waking.
+  Seconds hand_over() const { return 5e-6; }
+
+  const KernelFacts& facts() const { return facts_; }
+  const Machine& machine() const { return machine_; }
+
+ private:
+  const KernelFacts& facts_;
+  const Machine& machine_;
+  double crowding_;  // threads beyond the cores share them
+};
+
+// Multiply-adds per (row, class, dim) of each pass of a head (DETERMINISM 9): statistics 1; gradients recompute the
+// logits and sum dX, and dW where the update is fused; the update sweep recomputes the logits once more for dW.
+inline constexpr double kHeadForwardMacs = 1;
+inline constexpr double kHeadBackwardMacs = 2;
+inline constexpr double kHeadFusedMacs = 3;
+inline constexpr double kHeadUpdateMacs = 2;
+
+}  // namespace xrun::planner

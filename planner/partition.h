@@ -1,0 +1,69 @@
+// Partition: contiguous cuts of a chain of layers into stages, exactly (ALGORITHMS II.2, II.3).
+#pragma once
+
+#include <vector>
+
+#include "graph/base/units.h"
+#include "graph/specs.h"
+
+namespace xrun::planner {
+
+// Cuts: stage s has layers cuts[s] .. cuts[s + 1] - 1; stages + 1 entries, no stage is empty.
+using Cuts = std::vector<int>;
+
+// The cuts with the smallest largest stage, 1 <= stages <= weights. Dynamic programme over all cuts, O(stages n²).
+Cuts balance(const std::vector<double>& weights, int stages);
+// The same optimum by bisection over the answer, O(64 n): exact, as it ends between neighbouring numbers.
+Cuts balance_by_bisection(const std::vector<double>& weights, int stages);
+// Largest stage of these cuts.
+double bottleneck(const std::vector<double>& weights, const Cuts& cuts);
+
+struct PartitionLayer {
+  Seconds forward = 0;  // one micro-batch
+  Seconds backward = 0;
+  Bytes resident = 0;  // weights with all their states
+  Bytes saved = 0;     // kept for the backward pass of one micro-batch unless the layer runs again
+  Bytes incoming = 0;  // boundary before this layer, one micro-batch
+};
+
+enum class Recompute { kNone, kAll, kAuto };
+
+struct PartitionRequest {
+  std::vector<PartitionLayer> layers;
+  int stages = 1;
+  int micro_batches = 1;  // of one replica
+  PipelineKind pipeline = PipelineKind::kGpipe;
+  Recompute recompute = Recompute::kNone;
+  Bytes cap = 0;  // of each stage; 0: no limit
+  double seconds_per_boundary_byte = 0;
+  int last_cut = 0;    // no cut behind this position; 0: any
+  int candidates = 1;  // how many partitions are wanted
+};
+
+struct PartitionStage {
+  int begin = 0;
+  int end = 0;
+  std::vector<int> recomputed;  // layers run again, ascending
+  Seconds forward = 0;
+  Seconds backward = 0;  // recomputation included
+  Bytes memory = 0;
+  Seconds time() const { return forward + backward; }
+};
+
+struct Partition {
+  std::vector<PartitionStage> stages;
+  Seconds objective = 0;  // sum of stage times and hops + (M - 1) x largest stage time
+};
+
+// Micro-batches that a stage holds: all of them (GPipe), or as many as stages are behind it, itself counted (1F1B).
+int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
+
+// The best partitions, best first: the first one is optimal for the objective, the others are the optima under smaller
+// bounds of the largest stage, which a simulated schedule may prefer. Empty when none fits.
+std::vector<Partition> partition(const PartitionRequest& request);
+
+// Cheapest set of layers begin..end-1 to run again so that resident + held x (incoming + saved of the others) fits the
+// cap: exact branch and bound. False when none fits. Adds the cost to `stage`.
+bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage);
+
+}  // namespace xrun::planner

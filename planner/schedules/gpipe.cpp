@@ -1,0 +1,18 @@
+// GPipe: all forward passes, the head, all backward passes. Backward passes ascend, as sums over samples fold in that
+// order in every schedule (DETERMINISM 2). Source: Huang et al., "GPipe", NeurIPS 2019.
+#include "planner/schedule.h"
+
+namespace xrun::planner {
+
+Schedule schedule_gpipe(const ScheduleRequest& request) {
+  Schedule schedule = schedule_inference(request);
+  schedule.training = true;
+  for (auto& order : schedule.orders) {
+    for (int i = 0; i < request.micro_batches; ++i) {
+      order.push_back({ActionKind::kBackward, i});
+    }
+  }
+  return schedule;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,70 @@
+// 1F1B: enough forward passes ahead to fill the stages behind, then one backward after each forward; a stage holds at
+// most stages - stage micro-batches. Source: Narayanan et al., "PipeDream", SOSP 2019; flush at the end of the step as
+// in "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021.
+// Gang passes of heads (DETERMINISM 17): on every stage, H_i stands before the first action that, in the simulated
+// schedule without head, starts at or after the end of the last stage's F_i. That is one order of all actions by time,
+// so no stage ever waits in a circle.
+#include <algorithm>
+
+#include "planner/simulate.h"
+
+namespace xrun::planner {
+
+Schedule schedule_one_f_one_b(const ScheduleRequest& request) {
+  const int stages = static_cast<int>(request.forward.size());
+  const int count = request.micro_batches;
+  Schedule plain{.micro_batches = count};
+  for (int s = 0; s < stages; ++s) {
+    auto& order = plain.orders.emplace_back();
+    const int ahead = std::min(count, stages - 1 - s);
+    for (int i = 0; i < ahead; ++i) {
+      order.push_back({ActionKind::kForward, i});
+    }
+    for (int i = ahead; i < count; ++i) {
+      order.push_back({ActionKind::kForward, i});
+      order.push_back({ActionKind::kBackward, i - ahead});
+    }
+    for (int i = count - ahead; i < count; ++i) {
+      order.push_back({ActionKind::kBackward, i});
+    }
+  }
+  if (request.head_passes == 0) {
+    return plain;
+  }
+  // Passes that take no time would make "before" and "after" the same instant.
+  ScheduleRequest timed = request;
+  for (auto* list : {&timed.forward, &timed.backward}) {
+    for (Seconds& time : *list) {
+      time = std::max(time, 1e-9);
+    }
+  }
+  const ScheduleTimes times = simulate(plain, timed);
+  std::vector<Seconds> last_forward(static_cast<size_t>(count), 0);
+  for (const ActionTime& time : times.stages.back()) {
+    if (time.action.kind == ActionKind::kForward) {
+      last_forward[static_cast<size_t>(time.action.index)] = time.end;
+    }
+  }
+  Schedule schedule{.micro_batches = count, .head_passes = request.head_passes};
+  for (const auto& stage : times.stages) {
+    auto& order = schedule.orders.emplace_back();
+    int next = 0;
+    const auto ends_by = [&](Seconds start) {
+      // One pass for the whole step waits for the last micro-batch.
+      const int micro_batch = request.head_passes == 1 ? count - 1 : next;
+      return next < request.head_passes && last_forward[static_cast<size_t>(micro_batch)] <= start;
+    };
+    for (const ActionTime& time : stage) {
+      while (ends_by(time.start)) {
+        order.push_back({ActionKind::kHead, next++});
+      }
+      order.push_back(time.action);
+    }
+    while (next < request.head_passes) {
+      order.push_back({ActionKind::kHead, next++});
+    }
+  }
+  return schedule;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,47 @@
+// Simulation: when everything happens, from the order of actions or instructions and how long each takes (ALGORITHMS
+// II.5). One reader of the schedule before a Program exists, and one of the Program itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/decision.h"
+#include "planner/program.h"
+#include "planner/schedule.h"
+
+namespace xrun::planner {
+
+struct ActionTime {
+  Action action;
+  Seconds start = 0;
+  Seconds end = 0;
+};
+
+struct ScheduleTimes {
+  std::vector<std::vector<ActionTime>> stages;
+  Seconds makespan = 0;
+  // Of stages x makespan: what devices idle, and the share of it that unequal stages cause.
+  double bubble = 0;
+  double imbalance = 0;
+};
+
+// `schedule` has passed check_schedule. A stage takes its actions in order; a boundary adds `hop`.
+ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request);
+
+struct InstructionTime {
+  Seconds start = 0;
+  Seconds end = 0;
+};
+
+struct ProgramTimes {
+  std::vector<InstructionTime> instructions;  // by InstructionId
+  Seconds makespan = 0;
+  double bubble = 0;         // idle share of the compute streams of the devices that hold stages
+  Seconds exposed_comm = 0;  // of the device that waits longest: idle while its communication runs
+};
+
+// `Instruction::predicted` is how long each takes; members of a collective or of a send/recv pair end together. Errors:
+// kContent naming the instructions that wait for one another.
+Result<ProgramTimes> simulate(const Program& program);
+
+}  // namespace xrun::planner

@@ -1,0 +1,267 @@
+#include "planner/partition.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+#include <map>
+#include <queue>
+#include <sstream>
+
+#include "graph/base/random.h"
+
+namespace xrun::planner {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Every way to cut n layers into `stages` stages.
+void for_each_cuts(int n, int stages, const std::function<void(const Cuts&)>& visit) {
+  Cuts cuts{0};
+  const std::function<void()> extend = [&] {
+    const int left = stages - static_cast<int>(cuts.size());
+    if (left == 0) {
+      cuts.push_back(n);
+      visit(cuts);
+      cuts.pop_back();
+      return;
+    }
+    for (int at = cuts.back() + 1; at <= n - left; ++at) {
+      cuts.push_back(at);
+      extend();
+      cuts.pop_back();
+    }
+  };
+  extend();
+}
+
+std::vector<double> random_weights(uint64_t seed, int n) {
+  const RandomStream stream(seed, 1);
+  std::vector<double> weights;
+  for (int i = 0; i < n; ++i) {
+    weights.push_back(stream.uniform(static_cast<uint64_t>(i)) < 0.2F
+                          ? 0.0
+                          : static_cast<double>(stream.uniform(static_cast<uint64_t>(1000 + i), 0.1F, 5.0F)));
+  }
+  return weights;
+}
+
+TEST(Balance, BothWaysEqualTheExhaustiveOptimum) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const int n = 4 + static_cast<int>(seed % 7);
+    const std::vector<double> weights = random_weights(seed, n);
+    for (int stages = 1; stages <= std::min(n, 5); ++stages) {
+      double best = kInfinity;
+      for_each_cuts(n, stages, [&](const Cuts& cuts) { best = std::min(best, bottleneck(weights, cuts)); });
+      const Cuts by_table = balance(weights, stages);
+      const Cuts by_bisection = balance_by_bisection(weights, stages);
+      for (const Cuts& cuts : {by_table, by_bisection}) {
+        ASSERT_EQ(cuts.size(), static_cast<size_t>(stages) + 1) << "seed " << seed;
+        EXPECT_TRUE(std::is_sorted(cuts.begin(), cuts.end()));
+        EXPECT_EQ(std::adjacent_find(cuts.begin(), cuts.end()), cuts.end()) << "an empty stage, seed " << seed;
+        EXPECT_EQ(bottleneck(weights, cuts), best) << "seed " << seed << ", stages " << stages;
+      }
+    }
+  }
+}
+
+PartitionRequest random_request(uint64_t seed) {
+  const RandomStream stream(seed, 2);
+  uint64_t at = 0;
+  const auto below = [&](uint64_t n) { return static_cast<int>(stream.below(at++, n)); };
+  PartitionRequest request;
+  request.stages = 2 + below(3);
+  const int n = std::max(request.stages, 4 + below(4));
+  for (int l = 0; l < n; ++l) {
+    request.layers.push_back({.forward = 1.0 + below(9),
+                              .backward = 2.0 + below(18),
+                              .resident = 1 + below(10),
+                              .saved = 1 + below(12),
+                              .incoming = l == 0 ? 0 : 1 + below(4)});
+  }
+  request.micro_batches = 1 + below(8);
+  request.pipeline = below(2) == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB;
+  request.recompute = Recompute::kAuto;
+  request.cap = 10 + below(100);
+  request.seconds_per_boundary_byte = 0.25 * below(3);
+  return request;
+}
+
+// The objective of one choice of cuts with the cheapest recomputation, by trying all subsets.
+double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
+  double sum = 0;
+  double largest = 0;
+  for (int s = 0; s < request.stages; ++s) {
+    const int begin = cuts[static_cast<size_t>(s)];
+    const int end = cuts[static_cast<size_t>(s) + 1];
+    const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+    double best = kInfinity;
+    for (int subset = 0; subset < (1 << (end - begin)); ++subset) {
+      double time = 0;
+      Bytes memory = held * request.layers[static_cast<size_t>(begin)].incoming;
+      for (int l = begin; l < end; ++l) {
+        const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+        const bool again = (subset >> (l - begin) & 1) != 0;
+        time += layer.forward + layer.backward + (again ? layer.forward : 0);
+        memory += layer.resident + (again ? 0 : held * layer.saved);
+      }
+      if (memory <= request.cap) {
+        best = std::min(best, time);
+      }
+    }
+    largest = std::max(largest, best);
+    sum += best;
+    if (end < static_cast<int>(request.layers.size())) {
+      sum += request.seconds_per_boundary_byte * static_cast<double>(request.layers[static_cast<size_t>(end)].incoming);
+    }
+  }
+  return sum + (request.micro_batches - 1) * largest;
+}
+
+TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
+  int infeasible = 0;
+  int recomputing = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const PartitionRequest request = random_request(seed);
+    double best = kInfinity;
+    for_each_cuts(static_cast<int>(request.layers.size()), request.stages,
+                  [&](const Cuts& cuts) { best = std::min(best, exhaustive_objective(request, cuts)); });
+    const std::vector<Partition> found = partition(request);
+    if (best == kInfinity) {
+      ++infeasible;
+      EXPECT_TRUE(found.empty()) << "seed " << seed;
+      continue;
+    }
+    ASSERT_FALSE(found.empty()) << "seed " << seed;
+    EXPECT_DOUBLE_EQ(found[0].objective, best) << "seed " << seed;
+    Cuts cuts{0};
+    bool again = false;
+    for (const PartitionStage& stage : found[0].stages) {
+      EXPECT_LE(stage.memory, request.cap) << "seed " << seed;
+      cuts.push_back(stage.end);
+      again = again || !stage.recomputed.empty();
+    }
+    recomputing += again ? 1 : 0;
+    EXPECT_DOUBLE_EQ(exhaustive_objective(request, cuts), best) << "seed " << seed;
+  }
+  EXPECT_GT(infeasible, 10);
+  EXPECT_GT(recomputing, 30);
+  EXPECT_LT(infeasible, 200);
+}
+
+TEST(Partition, CutsNowhereBehindTheLastLegalPosition) {
+  PartitionRequest request;
+  for (int l = 0; l < 10; ++l) {
+    request.layers.push_back({.forward = 1, .backward = 2});
+  }
+  request.stages = 2;
+  request.last_cut = 3;
+  const auto found = partition(request);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].stages[0].end, 3);
+  request.last_cut = 1;
+  request.stages = 3;
+  EXPECT_TRUE(partition(request).empty());
+}
+
+TEST(Partition, GivesOtherGoodCutsForTheSimulation) {
+  PartitionRequest request;
+  for (const double f : {3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0}) {
+    request.layers.push_back({.forward = f, .backward = 2 * f});
+  }
+  request.stages = 3;
+  request.micro_batches = 4;
+  request.candidates = 5;
+  const auto found = partition(request);
+  ASSERT_GT(found.size(), 1U);
+  for (size_t i = 1; i < found.size(); ++i) {
+    EXPECT_LE(found[i - 1].objective, found[i].objective);
+    EXPECT_FALSE(found[i].stages[0].end == found[0].stages[0].end && found[i].stages[1].end == found[0].stages[1].end);
+  }
+}
+
+// f + b of the nodes of a profile in a topological order (smallest node number first).
+std::vector<double> read_profile(const std::filesystem::path& path) {
+  std::map<int, double> cost;
+  std::map<int, std::vector<int>> next;
+  std::map<int, int> waits;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto number = [&](size_t at) { return std::stoi(line.substr(line.find("node", at) + 4)); };
+    const auto value = [&](const std::string& key) { return std::stod(line.substr(line.find(key) + key.size())); };
+    if (line.empty()) {
+      continue;
+    }
+    const size_t arrow = line.find(" -- ");
+    if (line[0] == '\t') {
+      next[number(0)].push_back(number(arrow));
+      ++waits[number(arrow)];
+    } else {
+      const bool input = line.find(" -- Input") != std::string::npos;  // reading the batch is no layer
+      cost[number(0)] = input ? -1 : value("forward_compute_time=") + value("backward_compute_time=");
+    }
+  }
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (const auto& [node, unused] : cost) {
+    if (waits[node] == 0) {
+      ready.push(node);
+    }
+  }
+  std::vector<double> weights;
+  while (!ready.empty()) {
+    const int node = ready.top();
+    ready.pop();
+    if (cost[node] >= 0) {
+      weights.push_back(cost[node]);
+    }
+    for (const int other : next[node]) {
+      if (--waits[other] == 0) {
+        ready.push(other);
+      }
+    }
+  }
+  return weights;
+}
+
+TEST(Balance, IsOptimalOnTheProfilesOfRealNetworks) {
+  const char* set = std::getenv("XRUN_SHARED_DIR");
+  const std::filesystem::path folder =
+      std::filesystem::path(set != nullptr ? set : XRUN_SOURCE_DIR "/../shared/data") / "pipedream-profiles";
+  if (!std::filesystem::exists(folder)) {
+    GTEST_SKIP() << "no " << folder;
+  }
+  const std::map<std::string, size_t> sizes{{"resnet50", 176},     {"resnet101", 346}, {"densenet121", 428},
+                                            {"inception_v3", 325}, {"alexnet", 22},    {"nasnetalarge", 1250}};
+  for (const auto& [name, size] : sizes) {
+    const std::vector<double> weights = read_profile(folder / (name + ".txt"));
+    EXPECT_EQ(weights.size(), size) << name;
+    for (const int stages : {2, 4, 8}) {
+      const double optimum = bottleneck(weights, balance(weights, stages));
+      EXPECT_EQ(bottleneck(weights, balance_by_bisection(weights, stages)), optimum) << name << ", " << stages;
+      // No cuts are better: the same layers do not fit under a smaller bound, filled greedily.
+      double total = 0;
+      int used = 1;
+      double stage = 0;
+      const double below = optimum * (1 - 1e-9);
+      for (const double weight : weights) {
+        total += weight;
+        if (weight > below) {
+          used = stages + 1;  // this layer alone is too large
+        }
+        if (stage + weight > below) {
+          ++used;
+          stage = 0;
+        }
+        stage += weight;
+      }
+      EXPECT_GT(used, stages) << name << ", " << stages;
+      EXPECT_GE(optimum, total / stages);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xrun::planner

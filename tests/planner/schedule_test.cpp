@@ -1,0 +1,136 @@
+#include "planner/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/base/random.h"
+#include "planner/simulate.h"
+
+namespace xrun::planner {
+namespace {
+
+ScheduleRequest even(int stages, int micro_batches, Seconds forward, Seconds backward, Seconds hop) {
+  const auto p = static_cast<size_t>(stages);
+  return {.forward = std::vector<Seconds>(p, forward),
+          .backward = std::vector<Seconds>(p, backward),
+          .hop = hop,
+          .micro_batches = micro_batches};
+}
+
+struct Golden {
+  int stages;
+  int micro_batches;
+  Seconds hop;
+  Seconds gpipe;
+  Seconds one_f_one_b;
+};
+
+// F = 1 and B = I + W = 2 a stage and micro-batch.
+TEST(Schedule, MakespansEqualTheGoldenValues) {
+  for (const Golden& golden :
+       {Golden{2, 8, 0, 27, 27}, Golden{2, 8, 0.1, 27.2, 27.8}, Golden{4, 8, 0, 33, 33}, Golden{4, 8, 0.1, 33.6, 34.6},
+        Golden{4, 16, 0, 57, 57}, Golden{4, 16, 0.1, 57.6, 59.8}, Golden{8, 16, 0, 69, 69},
+        Golden{8, 16, 0.1, 70.4, 73.0}, Golden{8, 32, 0, 117, 117}, Golden{8, 32, 0.1, 118.4, 123.8},
+        Golden{4, 16, 0.5, 60.0, 71.0}, Golden{4, 16, 1.0, 63.0, 85.0}, Golden{8, 32, 0.5, 124.0, 151.0},
+        Golden{8, 32, 1.0, 131.0, 185.0}}) {
+    const ScheduleRequest request = even(golden.stages, golden.micro_batches, 1, 2, golden.hop);
+    EXPECT_NEAR(simulate(schedule_gpipe(request), request).makespan, golden.gpipe, 1e-9);
+    EXPECT_NEAR(simulate(schedule_one_f_one_b(request), request).makespan, golden.one_f_one_b, 1e-9)
+        << golden.stages << ", " << golden.micro_batches << ", " << golden.hop;
+  }
+}
+
+TEST(Schedule, FillAndDrainIdleAsTheBubbleLawSays) {
+  const ScheduleRequest request = even(4, 8, 1, 2, 0);
+  const ScheduleTimes times = simulate(schedule_gpipe(request), request);
+  EXPECT_NEAR(times.bubble, 3.0 / 11.0, 1e-12);  // (p - 1) / (m + p - 1)
+  EXPECT_NEAR(times.imbalance, 0, 1e-12);
+}
+
+TEST(Schedule, UnequalStagesShowAsImbalance) {
+  ScheduleRequest request = even(2, 4, 1, 2, 0);
+  request.forward[1] = 2;
+  const ScheduleTimes times = simulate(schedule_gpipe(request), request);
+  EXPECT_GT(times.imbalance, 0);
+}
+
+TEST(Schedule, OneFOneBKeepsAtMostStagesMicroBatchesInFlight) {
+  for (const int stages : {1, 2, 4, 8}) {
+    for (const int micro_batches : {1, 2, 4, 16}) {
+      const ScheduleRequest request = even(stages, micro_batches, 1, 2, 0.1);
+      const Schedule schedule = schedule_one_f_one_b(request);
+      const Schedule gpipe = schedule_gpipe(request);
+      for (int s = 0; s < stages; ++s) {
+        EXPECT_EQ(in_flight(schedule, s), std::min(micro_batches, stages - s));
+        EXPECT_EQ(in_flight(gpipe, s), micro_batches);
+      }
+    }
+  }
+}
+
+TEST(Schedule, EverySchedulePassesTheCheckerWithAndWithoutHead) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const RandomStream stream(seed, 3);
+    ScheduleRequest request;
+    const auto stages = 1 + stream.below(0, 6);
+    request.micro_batches = 1 + static_cast<int>(stream.below(1, 9));
+    request.hop = stream.uniform(2, 0.0F, 1.0F);
+    request.head = stream.uniform(3, 0.0F, 3.0F);
+    for (uint64_t s = 0; s < stages; ++s) {
+      // Some stages take no time at all: all instants fall together.
+      const bool idle = stream.below(40 + s, 4) == 0;
+      request.forward.push_back(idle ? 0.0 : static_cast<double>(stream.uniform(10 + s, 0.1F, 2.0F)));
+      request.backward.push_back(idle ? 0.0 : static_cast<double>(stream.uniform(20 + s, 0.1F, 4.0F)));
+    }
+    for (const int passes : {0, request.micro_batches}) {
+      request.head_passes = passes;
+      for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
+        const Schedule schedule = make_schedule(kind, request);
+        const Status good = check_schedule(schedule);
+        EXPECT_TRUE(good.ok()) << "seed " << seed << ": " << good.error().message << "\n" << to_text(schedule);
+        EXPECT_GT(simulate(schedule, request).makespan + 1, 0);
+      }
+    }
+    request.head_passes = 1;
+    const Schedule gpipe = schedule_gpipe(request);
+    EXPECT_TRUE(check_schedule(gpipe).ok()) << "seed " << seed;
+    const Schedule inference = schedule_inference(request);
+    EXPECT_TRUE(check_schedule(inference).ok()) << "seed " << seed;
+  }
+}
+
+TEST(Schedule, HeadPassesOfOneFOneBStandWhereTheLastStageHasTheFeatures) {
+  ScheduleRequest request = even(2, 3, 1, 2, 0);
+  request.head_passes = 3;
+  EXPECT_EQ(to_text(schedule_one_f_one_b(request)),
+            "stage 0: F0 F1 H0 B0 H1 F2 B1 H2 B2\n"
+            "stage 1: F0 H0 B0 F1 H1 B1 F2 H2 B2\n");
+}
+
+Schedule tiny() {
+  const ScheduleRequest request{.forward = {1, 1}, .backward = {1, 1}, .micro_batches = 2, .head_passes = 1};
+  return schedule_gpipe(request);
+}
+
+TEST(Schedule, CheckerRefusesBrokenOrders) {
+  ASSERT_TRUE(check_schedule(tiny()).ok());
+  Schedule missing = tiny();
+  missing.orders[0].pop_back();
+  EXPECT_FALSE(check_schedule(missing).ok());
+  Schedule twice = tiny();
+  twice.orders[1].push_back(twice.orders[1][0]);
+  EXPECT_FALSE(check_schedule(twice).ok());
+  Schedule backwards = tiny();
+  std::swap(backwards.orders[1][0], backwards.orders[1][1]);
+  EXPECT_FALSE(check_schedule(backwards).ok());
+  Schedule early = tiny();  // F0 F1 B0 H0 B1 on the last stage
+  std::swap(early.orders[1][2], early.orders[1][3]);
+  EXPECT_FALSE(check_schedule(early).ok());
+  Schedule stuck = tiny();  // stage 0 wants B0 before the gang pass that B0 waits for
+  std::swap(stuck.orders[0][2], stuck.orders[0][3]);
+  const Status status = check_schedule(stuck);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("waits for ever"), std::string::npos) << status.error().message;
+}
+
+}  // namespace
+}  // namespace xrun::planner
