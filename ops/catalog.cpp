@@ -4,6 +4,7 @@
 #include "ops/batch_norm.h"
 #include "ops/conv.h"
 #include "ops/dropout.h"
+#include "ops/head_ops.h"
 #include "ops/layout.h"
 #include "ops/linear.h"
 #include "ops/op.h"
@@ -19,7 +20,7 @@ std::vector<const Op*> list_all() {
       &kBatchNorm, &kBatchNormGrad,                          //
       &kDropout,
   };
-  for (const auto family : {pointwise_ops(), arithmetic_ops(), layout_ops()}) {
+  for (const auto family : {pointwise_ops(), arithmetic_ops(), layout_ops(), head_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

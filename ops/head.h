@@ -120,9 +120,9 @@ class HeadJoin {
   // Gradient of the features of rows [row_begin, row_end) of the pass, through the normalisation of cosine heads.
   //   gradients[r]  HeadPasses::backward of shard r (null for an empty one)
   //   features      of the pass, from its row 0
-  //   out           [row_end - row_begin, dim], f32 or bf16 as shape.bf16_features says; d(objective)/d(feature)
+  //   out           [row_end - row_begin, dim]; d(objective)/d(feature)
   void reduce_dx(std::span<const std::byte* const> gradients, const std::byte* features, int64_t row_begin,
-                 int64_t row_end, std::byte* out) const;
+                 int64_t row_end, float* out) const;
 
  private:
   // A step of the fold: a subtree of a shard is pushed, or the two topmost are added.

@@ -9,7 +9,6 @@
 #include "ops/head/margin.h"
 #include "ops/head/rows.h"
 #include "ops/head/stats.h"
-#include "ops/simd.h"
 
 namespace xrun::ops {
 
@@ -161,7 +160,7 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
 }
 
 void HeadJoin::reduce_dx(std::span<const std::byte* const> gradients, const std::byte* features, int64_t row_begin,
-                         int64_t row_end, std::byte* out) const {
+                         int64_t row_end, float* out) const {
   const int64_t dims = layout_.dim_padded;
   const int64_t subtree_floats = layout_.rows_padded * dims;
   const auto sum_columns = [&](int64_t place, int64_t column, int64_t count, float* sum) {
@@ -205,12 +204,7 @@ void HeadJoin::reduce_dx(std::span<const std::byte* const> gradients, const std:
         if (shape_.form.cosine) {
           g = static_cast<float>((g - along * feature_at(shape_, features, row, d + i)) * inverse);
         }
-        const int64_t at = (row - row_begin) * dim + d + i;
-        if (shape_.bf16_features) {
-          reinterpret_cast<Bf16*>(out)[at] = to_bf16(g);
-        } else {
-          reinterpret_cast<float*>(out)[at] = g;
-        }
+        out[(row - row_begin) * dim + d + i] = g;
       }
     }
   }

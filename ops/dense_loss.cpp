@@ -1,0 +1,199 @@
+#include "ops/dense_loss.h"
+
+#include <cmath>
+#include <limits>
+
+#include "ops/lane_math.h"
+#include "ops/simd.h"
+
+namespace xrun::ops {
+
+namespace {
+
+struct RowSums {
+  float max = 0;     // of z
+  float exps = 0;    // of exp(z - max)
+  double total = 0;  // of z
+};
+
+// Sixteen elements; behind the row's end what changes neither maximum nor sum.
+XRUN_INLINE F16 padded(const float* p, int64_t left, float scale) {
+  const F16 v = load_upto(p, left) * scale;
+  if (left >= kLanes) {
+    return v;
+  }
+  const I16 lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return (lane < static_cast<int32_t>(left)) ? v : broadcast(-INFINITY);
+}
+
+struct SumBody {
+  XRUN_INLINE static void run(const float* x, int64_t n, float scale, RowSums* sums) {
+    F16 max = broadcast(-INFINITY);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const F16 z = padded(x + i, n - i, scale);
+      max = (z > max) ? z : max;
+    }
+    float lanes[kLanes];
+    store(lanes, max);
+    sums->max = lanes[0];
+    for (const float lane : lanes) {
+      sums->max = lane > sums->max ? lane : sums->max;
+    }
+    F16 exps{};
+    sums->total = 0;
+    for (int64_t i = 0; i < n; i += kLanes) {
+      exps += exp_lanes(padded(x + i, n - i, scale) - sums->max);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      sums->total += static_cast<double>(x[i]) * static_cast<double>(scale);
+    }
+    sums->exps = sum_lanes(exps);
+  }
+};
+
+struct GradBody {
+  XRUN_INLINE static void run(const float* x, int64_t n, float scale, const RowSums* sums, float factor, float smooth,
+                              float* dx) {
+    const float inverse = factor / sums->exps;
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const F16 z = load_upto(x + i, n - i) * scale;
+      store_upto(dx + i, exp_lanes(z - sums->max) * inverse - smooth, n - i);
+    }
+  }
+};
+
+struct DenseRows {
+  explicit DenseRows(const KernelSpec& spec)
+      : isa(spec.isa),
+        rows(spec.rows),
+        classes(spec.inputs[0].dims[1]),
+        scale(static_cast<float>(spec.attrs.real("scale", 1))),
+        smoothing(spec.attrs.real("smoothing", 0)),
+        k(spec.attrs.integer("k", 1)) {}
+
+  bool has_target(int32_t label) const { return label >= 0 && label < classes; }
+  RowSums sums(const float* x) const {
+    RowSums sums;
+    run_for<SumBody>(isa, x, classes, scale, &sums);
+    return sums;
+  }
+
+  Isa isa;
+  int64_t rows;
+  int64_t classes;
+  float scale;
+  double smoothing;
+  int64_t k;
+};
+
+class DenseCe final : public Kernel {
+ public:
+  explicit DenseCe(const KernelSpec& spec) : of_(spec) {}
+  Status run(const KernelCall& call) const override {
+    const int32_t* label = call.inputs[1].as<int32_t>();
+    for (int64_t row = 0; row < of_.rows; ++row) {
+      const float* x = call.inputs[0].as<float>() + row * of_.classes;
+      const RowSums sums = of_.sums(x);
+      const double z =
+          of_.has_target(label[row]) ? static_cast<double>(x[label[row]]) * static_cast<double>(of_.scale) : 0.0;
+      const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
+      call.outputs[0].as<float>()[row] = static_cast<float>(
+          lse - (1 - of_.smoothing) * z - of_.smoothing * sums.total / static_cast<double>(of_.classes));
+    }
+    return {};
+  }
+
+ private:
+  DenseRows of_;
+};
+
+class DenseCeDx final : public Kernel {
+ public:
+  explicit DenseCeDx(const KernelSpec& spec) : of_(spec) {}
+  Status run(const KernelCall& call) const override {
+    const int32_t* label = call.inputs[1].as<int32_t>();
+    for (int64_t row = 0; row < of_.rows; ++row) {
+      const float* x = call.inputs[0].as<float>() + row * of_.classes;
+      float* dx = call.outputs[0].as<float>() + row * of_.classes;
+      const float factor = call.inputs[2].as<float>()[row] * of_.scale;
+      const auto smooth = static_cast<float>(of_.smoothing / static_cast<double>(of_.classes)) * factor;
+      const RowSums sums = of_.sums(x);
+      run_for<GradBody>(of_.isa, x, of_.classes, of_.scale, static_cast<const RowSums*>(&sums), factor, smooth, dx);
+      if (of_.has_target(label[row])) {
+        dx[label[row]] -= static_cast<float>(1 - of_.smoothing) * factor;
+      }
+    }
+    return {};
+  }
+
+ private:
+  DenseRows of_;
+};
+
+class DenseAccuracy final : public Kernel {
+ public:
+  explicit DenseAccuracy(const KernelSpec& spec) : of_(spec) {}
+  Status run(const KernelCall& call) const override {
+    for (int64_t row = 0; row < of_.rows; ++row) {
+      const float* x = call.inputs[0].as<float>() + row * of_.classes;
+      const int32_t label = call.inputs[1].as<int32_t>()[row];
+      bool sound = of_.has_target(label);
+      int64_t ahead = 0;
+      for (int64_t c = 0; sound && c < of_.classes; ++c) {
+        sound = x[c] == x[c];
+        ahead += x[c] > x[label] || (x[c] == x[label] && c < label) ? 1 : 0;
+      }
+      call.outputs[0].as<float>()[row] = sound && ahead < of_.k ? 1.0F : 0.0F;
+    }
+    return {};
+  }
+
+ private:
+  DenseRows of_;
+};
+
+class DenseTopk final : public Kernel {
+ public:
+  explicit DenseTopk(const KernelSpec& spec) : of_(spec) {}
+  Status run(const KernelCall& call) const override {
+    for (int64_t row = 0; row < of_.rows; ++row) {
+      const float* x = call.inputs[0].as<float>() + row * of_.classes;
+      int32_t* which = call.outputs[0].as<int32_t>() + row * of_.k;
+      float* value = call.outputs[1].as<float>() + row * of_.k;
+      for (int64_t i = 0; i < of_.k; ++i) {
+        value[i] = -std::numeric_limits<float>::infinity();
+        which[i] = -1;
+      }
+      for (int64_t c = 0; c < of_.classes; ++c) {
+        if (!(x[c] > value[of_.k - 1])) {
+          continue;
+        }
+        int64_t at = of_.k - 1;
+        for (; at > 0 && x[c] > value[at - 1]; --at) {
+          value[at] = value[at - 1];
+          which[at] = which[at - 1];
+        }
+        value[at] = x[c];
+        which[at] = static_cast<int32_t>(c);
+      }
+    }
+    return {};
+  }
+
+ private:
+  DenseRows of_;
+};
+
+template <typename K>
+Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
+  return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec) { return make<DenseCe>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec) { return make<DenseCeDx>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec) { return make<DenseAccuracy>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec) { return make<DenseTopk>(spec); }
+
+}  // namespace xrun::ops

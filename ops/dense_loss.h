@@ -1,0 +1,18 @@
+// Kernels of softmax_ce, its gradient, accuracy and topk on dense logits f32[N, C] with labels i32[N]. A label outside
+// of 0..C-1 is a fault of the data: its row has no target. ops/head_ops.h has the operators.
+#pragma once
+
+#include "ops/op.h"
+
+namespace xrun::ops {
+
+// (logits, label) -> loss [N]: log-sum-exp(z) - (1 - e)·z_target - e·mean(z), z = scale · logits, e = smoothing.
+Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec);
+// (logits, label, dloss [N]) -> [N, C]: dloss · scale · (softmax(z) - (1 - e)·[target] - e / C).
+Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec);
+// (logits, label) -> [N]: 1 where fewer than k logits are ahead of the label's; ties go to the lower class.
+Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec);
+// (logits) -> classes i32 [N, k], logits [N, k], best first.
+Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec);
+
+}  // namespace xrun::ops

@@ -1,0 +1,307 @@
+#include "ops/head_ops.h"
+
+#include <array>
+#include <string>
+
+#include "graph/autodiff.h"
+#include "ops/dense_loss.h"
+#include "ops/shape.h"
+
+namespace xrun::ops {
+
+namespace {
+
+using Types = std::span<const TensorType>;
+
+TensorType per_row(DType dtype) { return {.dtype = dtype, .dims = {kBatch}}; }
+
+// ---- heads ----
+
+Result<OpShape> infer_head(std::string_view op, Types inputs, const Attrs& attrs, bool bias, Init init) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation(op, x));
+  if (x.rank() != 2) {
+    return rank_error(op, "features [N, D]", x, x.rank() == 4 ? "put `flatten` or `global_avg_pool` before it" : "");
+  }
+  const int64_t classes = attrs.integer("classes");
+  XRUN_TRY(expect_range(op, "classes", classes, 2, INT32_MAX));
+  OpShape shape;
+  shape.outputs.push_back({.dtype = DType::kF32, .dims = {kBatch, classes}, .sharded = true});
+  init.fan_in = x.dims[1];
+  shape.params.push_back({.name = "weight", .type = weight_type({classes, x.dims[1]}), .init = init});
+  if (bias) {
+    shape.params.push_back({.name = "bias", .type = weight_type({classes}), .init = {}});
+  }
+  return shape;
+}
+
+Result<OpShape> infer_classifier(Types inputs, const Attrs& attrs) {
+  return infer_head("classifier", inputs, attrs, attrs.flag("bias", true), {.kind = Init::kHeNormal});
+}
+
+Result<OpShape> infer_cosine(Types inputs, const Attrs& attrs) {
+  return infer_head("cosine_classifier", inputs, attrs, false, {.kind = Init::kNormal, .value = 0.05});
+}
+
+// One product with the class weights: what evaluation costs. Training multiplies by its passes (docs/architecture.md
+// 7).
+OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
+  const double classes = static_cast<double>(outputs[0].dims[1]);
+  const double dim = static_cast<double>(inputs[0].dims[1]);
+  return {.flops = 2 * classes * dim, .bytes = inputs[0].bytes(1, 1)};
+}
+
+// ---- losses and metrics ----
+
+Status expect_label(std::string_view op, const TensorType& logits, const TensorType& label) {
+  if (logits.rank() != 2 || !logits.has_batch()) {
+    return rank_error(op, "logits [N, C]", logits);
+  }
+  if (label.rank() != 1 || !label.has_batch()) {
+    return rank_error(op, "one class number a sample, index(C)[N]", label);
+  }
+  if (label.dtype != DType::kI32) {
+    return dtype_error(op, label, "labels are class numbers: `label: index(C)[N]`");
+  }
+  if (label.classes > 0 && label.classes != logits.dims[1]) {
+    return shape_error("`" + std::string(op) + "` gets labels of " + std::to_string(label.classes) +
+                           " classes and logits of " + std::to_string(logits.dims[1]),
+                       "give head and label the same number of classes");
+  }
+  return {};
+}
+
+Result<OpShape> loss_shape(std::string_view op, Types inputs, Result<MarginForm> form) {
+  XRUN_TRY(expect_label(op, inputs[0], inputs[1]));
+  if (!form.ok()) {
+    return std::move(form).error();
+  }
+  OpShape shape;
+  shape.outputs.push_back(per_row(DType::kF32));
+  return shape;
+}
+
+Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
+  const auto refuse = [&](std::string_view argument, double value, std::string_view wanted) {
+    return argument_error("`" + std::string(op) + "` has " + std::string(argument) + " = " + to_text(AttrValue(value)),
+                          std::string(wanted));
+  };
+  if (!(form.scale > 0) || form.scale > 1e4) {
+    return refuse("scale", form.scale, "the scale of logits lies above 0, up to 10000");
+  }
+  if (!(form.smoothing >= 0) || form.smoothing >= 1) {
+    return refuse("smoothing", form.smoothing, "smoothing lies in 0 .. 1, without 1");
+  }
+  if (!(form.m1 > 0) || form.m1 > 4) {
+    return refuse("m1", form.m1, "the factor of the angle lies above 0, up to 4");
+  }
+  return form;
+}
+
+Result<MarginForm> ce_margin(const Attrs& attrs) {
+  return checked("softmax_ce", {.scale = attrs.real("scale", 1), .smoothing = attrs.real("smoothing", 0)});
+}
+
+Result<MarginForm> arcface_margin(const Attrs& attrs) {
+  MarginForm form{.scale = attrs.real("scale", 64), .m2 = attrs.real("margin", 0.5), .easy = attrs.flag("easy", false)};
+  const std::string variant = attrs.has("margin_grad") ? attrs.text("margin_grad") : "capped";
+  constexpr std::array<std::pair<std::string_view, MarginGrad>, 4> kVariants{{{"capped", MarginGrad::kCapped},
+                                                                              {"exact", MarginGrad::kExact},
+                                                                              {"straight", MarginGrad::kStraight},
+                                                                              {"threshold", MarginGrad::kThreshold}}};
+  for (const auto& [name, grad] : kVariants) {
+    if (name == variant) {
+      form.grad = grad;
+      return checked("arcface", form);
+    }
+  }
+  return argument_error("`arcface` has margin_grad = " + variant, "use capped, exact, straight or threshold");
+}
+
+Result<MarginForm> cosface_margin(const Attrs& attrs) {
+  return checked("cosface", {.scale = attrs.real("scale", 64), .m3 = attrs.real("margin", 0.4)});
+}
+
+Result<MarginForm> combined_margin(const Attrs& attrs) {
+  return checked(
+      "combined_margin",
+      {.scale = attrs.real("scale"), .m1 = attrs.real("m1"), .m2 = attrs.real("m2"), .m3 = attrs.real("m3")});
+}
+
+Result<OpShape> infer_ce(Types inputs, const Attrs& attrs) {
+  return loss_shape("softmax_ce", inputs, ce_margin(attrs));
+}
+
+// Margins act on cosines, which only a cosine head gives.
+Result<OpShape> cosine_loss_shape(std::string_view op, Types inputs, Result<MarginForm> form) {
+  if (!inputs[0].sharded) {
+    return argument_error("`" + std::string(op) + "` takes the cosines of a head, not " + to_text(inputs[0]),
+                          "give it the result of `cosine_classifier`, or use `softmax_ce`");
+  }
+  return loss_shape(op, inputs, std::move(form));
+}
+
+OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
+  // Of a head, the pass that makes the logits counts.
+  return inputs[0].sharded ? OpCost{} : pointwise_cost(inputs, outputs, 20.0 * static_cast<double>(inputs[0].dims[1]));
+}
+
+Status grad_ce(GradBuilder& builder) {
+  if (builder.wanted(0)) {
+    XRUN_ASSIGN(const std::vector<ValueId> dx,
+                builder.emit("softmax_ce.dx", {builder.input(0), builder.input(1), builder.output_grad(0)},
+                             builder.node().attrs));
+    builder.set_grad(0, dx[0]);
+  }
+  return {};
+}
+
+// inputs: logits, label, d(objective)/d(loss of the row).
+Result<OpShape> infer_ce_dx(Types inputs, const Attrs&) {
+  OpShape shape;
+  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
+  return shape;
+}
+
+Status expect_k(std::string_view op, const TensorType& logits, int64_t k) {
+  return expect_range(op, "k", k, 1, std::min<int64_t>(logits.dims.back(), 1024));
+}
+
+Result<OpShape> infer_accuracy(Types inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_label("accuracy", inputs[0], inputs[1]));
+  XRUN_TRY(expect_k("accuracy", inputs[0], attrs.integer("k", 1)));
+  OpShape shape;
+  shape.outputs.push_back(per_row(DType::kF32));
+  return shape;
+}
+
+Result<OpShape> infer_topk(Types inputs, const Attrs& attrs) {
+  if (inputs[0].rank() != 2) {
+    return rank_error("topk", "logits [N, C]", inputs[0]);
+  }
+  const int64_t k = attrs.integer("k");
+  XRUN_TRY(expect_k("topk", inputs[0], k));
+  OpShape shape;
+  shape.outputs.push_back({.dtype = DType::kI32, .dims = {kBatch, k}, .classes = inputs[0].dims[1]});
+  shape.outputs.push_back({.dtype = DType::kF32, .dims = {kBatch, k}});
+  return shape;
+}
+
+int64_t k_of(const Attrs& attrs) { return attrs.integer("k", 1); }
+
+// ---- the operators ----
+
+constinit const Op kClassifier{
+    .def = {.name = "classifier",
+            .signature = "(x: [N, D], classes: int, bias: bool = true)",
+            .group = "heads",
+            .doc = "class weights, sharded over devices: logits x·Wᵀ + b",
+            .example = "classifier(1000)",
+            .precision = PrecisionRule::kNarrow,
+            .infer = infer_classifier,
+            .cost = head_cost,
+            .head = [](const Attrs& attrs) { return HeadForm{.cosine = false, .bias = attrs.flag("bias", true)}; }}};
+
+constinit const Op kCosineClassifier{
+    .def = {.name = "cosine_classifier",
+            .signature = "(x: [N, D], classes: int)",
+            .group = "heads",
+            .doc = "class weights, sharded over devices: logits are the cosines of x and each class weight",
+            .example = "cosine_classifier(20_902)",
+            .precision = PrecisionRule::kNarrow,
+            .infer = infer_cosine,
+            .cost = head_cost,
+            .head = [](const Attrs&) { return HeadForm{.cosine = true, .bias = false}; }}};
+
+constinit const Op kSoftmaxCe{
+    .def = {.name = "softmax_ce",
+            .signature = "(logits: sharded[N, C], label: index(C)[N], scale: float = 1, smoothing: float = 0)",
+            .group = "losses",
+            .doc = "cross entropy of softmax(scale · logits), one value a sample",
+            .example = "softmax_ce(logits, label)",
+            .precision = PrecisionRule::kWide,
+            .infer = infer_ce,
+            .cost = row_cost,
+            .grad = grad_ce,
+            .margin = ce_margin},
+    .cpu = make_dense_ce};
+
+constinit const Op kSoftmaxCeDx{.def = {.name = "softmax_ce.dx",
+                                        .signature = "(logits: [N, C], label: index(C)[N], dloss: [N])",
+                                        .group = "losses",
+                                        .doc = "gradient of the cross entropy by dense logits",
+                                        .precision = PrecisionRule::kWide,
+                                        .infer = infer_ce_dx,
+                                        .cost = row_cost},
+                                .cpu = make_dense_ce_dx};
+
+constinit const Op kArcface{
+    .def = {.name = "arcface",
+            .signature = "(logits: sharded[N, C], label: index(C)[N], margin: float = 0.5, scale: float = 64, "
+                         "easy: bool = false, margin_grad = capped)",
+            .group = "losses",
+            .doc = "softmax with an angular margin on the target's cosine (Deng et al., CVPR 2019)",
+            .example = "arcface(id, label, margin=0.5, scale=64)",
+            .precision = PrecisionRule::kWide,
+            .infer = [](Types inputs,
+                        const Attrs& attrs) { return cosine_loss_shape("arcface", inputs, arcface_margin(attrs)); },
+            .cost = row_cost,
+            .margin = arcface_margin}};
+
+constinit const Op kCosface{
+    .def = {.name = "cosface",
+            .signature = "(logits: sharded[N, C], label: index(C)[N], margin: float = 0.4, scale: float = 64)",
+            .group = "losses",
+            .doc = "softmax with a margin subtracted from the target's cosine (Wang et al., CVPR 2018)",
+            .example = "cosface(id, label, margin=0.1, scale=24)",
+            .precision = PrecisionRule::kWide,
+            .infer = [](Types inputs,
+                        const Attrs& attrs) { return cosine_loss_shape("cosface", inputs, cosface_margin(attrs)); },
+            .cost = row_cost,
+            .margin = cosface_margin}};
+
+constinit const Op kCombinedMargin{
+    .def = {.name = "combined_margin",
+            .signature = "(logits: sharded[N, C], label: index(C)[N], m1: float, m2: float, m3: float, scale: float)",
+            .group = "losses",
+            .doc = "softmax with cos(m1·angle + m2) - m3 in place of the target's cosine",
+            .example = "combined_margin(id, label, 1, 0.3, 0.2, 64)",
+            .precision = PrecisionRule::kWide,
+            .infer =
+                [](Types inputs, const Attrs& attrs) {
+                  return cosine_loss_shape("combined_margin", inputs, combined_margin(attrs));
+                },
+            .cost = row_cost,
+            .margin = combined_margin}};
+
+constinit const Op kAccuracy{
+    .def = {.name = "accuracy",
+            .signature = "(logits: sharded[N, C], label: index(C)[N], k: int = 1, source: source = none)",
+            .group = "metrics",
+            .doc = "1 where the label is among the k largest logits; ties go to the lower class",
+            .example = "accuracy(logits, label)",
+            .precision = PrecisionRule::kWide,
+            .infer = infer_accuracy,
+            .cost = row_cost,
+            .metric_k = k_of},
+    .cpu = make_dense_accuracy};
+
+constinit const Op kTopk{.def = {.name = "topk",
+                                 .signature = "(logits: sharded[N, C], k: int)",
+                                 .group = "metrics",
+                                 .doc = "the k classes with the largest logits, best first",
+                                 .example = "topk(logits, 5)",
+                                 .precision = PrecisionRule::kWide,
+                                 .infer = infer_topk,
+                                 .cost = row_cost,
+                                 .metric_k = k_of},
+                         .cpu = make_dense_topk};
+
+constexpr std::array<const Op*, 9> kHeadOps{&kClassifier, &kCosineClassifier, &kSoftmaxCe, &kSoftmaxCeDx, &kArcface,
+                                            &kCosface,    &kCombinedMargin,   &kAccuracy,  &kTopk};
+
+}  // namespace
+
+std::span<const Op* const> head_ops() { return kHeadOps; }
+
+}  // namespace xrun::ops
