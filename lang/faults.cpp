@@ -19,7 +19,7 @@ Diagnostic& Faults::add(Severity severity, const char* code, Span at, std::strin
   diagnostic.message = std::move(message);
   diagnostic.primary = {at, std::move(label)};
   // Warnings count towards the same bound so that a hostile file cannot fill the memory with them.
-  if (static_cast<int>(found_.size()) >= 2 * kMaxErrors || (severity == Severity::kError && errors_ == kMaxErrors)) {
+  if (full_of_warnings() || (severity == Severity::kError && errors_ == kMaxErrors)) {
     dropped_ = std::move(diagnostic);
     return dropped_;
   }

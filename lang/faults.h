@@ -22,6 +22,7 @@ class Faults {
   Diagnostic& warning(const char* code, Span at, std::string message, std::string label = {});
   // Whether errors are dropped from here on; who makes many of them asks before making another.
   bool full() const { return errors_ >= kMaxErrors; }
+  bool full_of_warnings() const { return found_.size() >= 2 * kMaxErrors; }
   void flush();
 
  private:

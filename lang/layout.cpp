@@ -105,29 +105,39 @@ class Pairing {
       closes_nothing(token);
       return;
     }
-    while (open_.size() > at) {
-      drop_one(token);
-    }
+    drop_from(at, token);
     open_.pop_back();
   }
 
+  // Everything above the topmost brace was never closed; that is one fault, of the outermost.
   void drop_until_brace(const Token& seen) {
-    while (!open_.empty() && !is_brace(open_.back())) {
-      drop_one(seen);
+    size_t from = open_.size();
+    while (from > 0 && !is_brace(open_[from - 1])) {
+      --from;
     }
+    drop_from(from, seen);
   }
 
-  void drop_one(const Token& seen) {
-    Token& token = tokens_.tokens[open_.back().token];
-    open_.pop_back();
-    token.unpaired = true;
+  void drop_from(size_t from, const Token& seen) {
+    if (from == open_.size()) {
+      return;
+    }
+    for (size_t i = from; i < open_.size(); ++i) {
+      tokens_.tokens[open_[i].token].unpaired = true;
+    }
+    const size_t more = open_.size() - from - 1;
+    const Token& outermost = tokens_.tokens[open_[from].token];
+    open_.resize(from);
     if (faults_.full()) {
       return;
     }
-    Diagnostic& fault =
-        faults_.error("XG0111", tokens_.span(token), "`" + std::string(text_of(token.kind)) + "` is never closed");
+    Diagnostic& fault = faults_.error("XG0111", tokens_.span(outermost),
+                                      "`" + std::string(text_of(outermost.kind)) + "` is never closed");
     if (seen.kind != TokenKind::kEnd) {
       fault.secondary.push_back({tokens_.span(seen), "it should have been closed before this"});
+    }
+    if (more > 0) {
+      fault.notes.push_back("the same holds for " + std::to_string(more) + " more inside it");
     }
   }
 

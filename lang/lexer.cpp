@@ -74,12 +74,66 @@ constexpr Foreign kForeign[] = {
     {"\u00A0", " "},  {"&&", "and"},    {"||", "or"},      {"!", "not "},    {"**", "^"},
 };
 
+struct Sign {
+  TokenKind kind = TokenKind::kBad;
+  uint32_t length = 0;  // 0: no sign of the language
+};
+
+// The longest sign that starts with these characters.
+Sign sign_at(char a, char b, char c) {
+  switch (a) {
+    case '(':
+      return {TokenKind::kLeftParen, 1};
+    case ')':
+      return {TokenKind::kRightParen, 1};
+    case '[':
+      return {TokenKind::kLeftBracket, 1};
+    case ']':
+      return {TokenKind::kRightBracket, 1};
+    case '{':
+      return {TokenKind::kLeftBrace, 1};
+    case '}':
+      return {TokenKind::kRightBrace, 1};
+    case ',':
+      return {TokenKind::kComma, 1};
+    case ':':
+      return {TokenKind::kColon, 1};
+    case '+':
+      return {TokenKind::kPlus, 1};
+    case '*':
+      return {TokenKind::kStar, 1};
+    case '%':
+      return {TokenKind::kPercent, 1};
+    case '^':
+      return {TokenKind::kCaret, 1};
+    case '.':
+      return b != '.'   ? Sign{TokenKind::kDot, 1}
+             : c != '.' ? Sign{TokenKind::kRange, 2}
+                        : Sign{TokenKind::kEllipsis, 3};
+    case '-':
+      return b == '>' ? Sign{TokenKind::kArrow, 2} : Sign{TokenKind::kMinus, 1};
+    case '/':
+      return b == '/' ? Sign{TokenKind::kSlashSlash, 2} : Sign{TokenKind::kSlash, 1};
+    case '=':
+      return b == '=' ? Sign{TokenKind::kEqual, 2} : Sign{TokenKind::kAssign, 1};
+    case '<':
+      return b == '=' ? Sign{TokenKind::kLessEqual, 2} : Sign{TokenKind::kLess, 1};
+    case '>':
+      return b == '=' ? Sign{TokenKind::kGreaterEqual, 2} : Sign{TokenKind::kGreater, 1};
+    case '!':
+      return b == '=' ? Sign{TokenKind::kNotEqual, 2} : Sign{};
+    default:
+      return {};
+  }
+}
+
 class Lexer {
  public:
   Lexer(const SourceMap& sources, int32_t file, Faults& faults)
       : text_(sources.text(file)), file_(file), faults_(faults) {
     out_.file = file;
     out_.text = text_;
+    out_.tokens.reserve(std::min<size_t>(text_.size(), kMaxFileBytes) / 3 + 16);
   }
 
   Tokens run() {
@@ -117,7 +171,9 @@ class Lexer {
       ++at_;
     } else if (c == '\n') {
       ++at_;
-      push(TokenKind::kNewline, begin);
+      if (out_.tokens.empty() || out_.tokens.back().kind != TokenKind::kNewline) {
+        push(TokenKind::kNewline, begin);
+      }
       line_start_ = at_;
     } else if (is_name_start(c)) {
       while (is_name_char(peek())) {
@@ -144,25 +200,8 @@ class Lexer {
   }
 
   void sign() {
-    struct Sign {
-      std::string_view text;
-      TokenKind kind;
-    };
-    // Longer signs first, so that the first that fits is the one.
-    static constexpr Sign kSigns[] = {
-        {"...", TokenKind::kEllipsis},  {"->", TokenKind::kArrow},      {"==", TokenKind::kEqual},
-        {"!=", TokenKind::kNotEqual},   {"<=", TokenKind::kLessEqual},  {">=", TokenKind::kGreaterEqual},
-        {"//", TokenKind::kSlashSlash}, {"..", TokenKind::kRange},      {"(", TokenKind::kLeftParen},
-        {")", TokenKind::kRightParen},  {"[", TokenKind::kLeftBracket}, {"]", TokenKind::kRightBracket},
-        {"{", TokenKind::kLeftBrace},   {"}", TokenKind::kRightBrace},  {",", TokenKind::kComma},
-        {":", TokenKind::kColon},       {"=", TokenKind::kAssign},      {".", TokenKind::kDot},
-        {"+", TokenKind::kPlus},        {"-", TokenKind::kMinus},       {"*", TokenKind::kStar},
-        {"/", TokenKind::kSlash},       {"%", TokenKind::kPercent},     {"^", TokenKind::kCaret},
-        {"<", TokenKind::kLess},        {">", TokenKind::kGreater},
-    };
-    const std::string_view rest = text_.substr(at_, 3);
     const uint32_t begin = at_;
-    if (rest.starts_with("**")) {
+    if (peek() == '*' && peek(1) == '*') {
       bad_character();
       return;
     }
@@ -170,12 +209,11 @@ class Lexer {
       leading_dot();
       return;
     }
-    for (const Sign& sign : kSigns) {
-      if (rest.starts_with(sign.text)) {
-        at_ += static_cast<uint32_t>(sign.text.size());
-        push(sign.kind, begin);
-        return;
-      }
+    const auto [kind, length] = sign_at(peek(), peek(1), peek(2));
+    if (length > 0) {
+      at_ += length;
+      push(kind, begin);
+      return;
     }
     bad_character();
   }

@@ -46,8 +46,8 @@ std::string_view name_of(Dimension dimension);  // "a size", "a data rate", "a t
 // A literal. `16_384` and `1.5M` are whole, `0.5`, `5e-4`, `4.0` and `10%` are not.
 struct Number {
   std::string_view text;  // of the file, without the unit: "25", "16_384", "0x4E00", "10%"
-  double value = 0;       // correctly rounded; a percent is its hundredth, a multiplier is included, the unit is not
   Int128 whole = 0;       // the exact value where is_whole
+  double value = 0;       // correctly rounded; a percent is its hundredth, a multiplier is included, the unit is not
   bool is_whole = false;
   bool is_hex = false;
   bool is_percent = false;

@@ -9,6 +9,8 @@ Parser::Parser(Tokens tokens, Faults& faults) : tokens_(std::move(tokens)), faul
   // Literals keep their indices, so the vectors change their owner as a whole.
   ast_.numbers = std::move(tokens_.numbers);
   ast_.strings = std::move(tokens_.strings);
+  ast_.exprs.reserve(tokens_.tokens.size() / 2);
+  heights_.reserve(tokens_.tokens.size() / 2);
 }
 
 const Token& Parser::ahead() const { return tokens_.tokens[std::min(at_ + 1, tokens_.tokens.size() - 1)]; }
@@ -86,7 +88,7 @@ Name Parser::expect_name(std::string_view what) {
 
 Name Parser::expect_new_name(std::string_view what) {
   const Name name = expect_name(what);
-  if (name && name.text[0] >= 'A' && name.text[0] <= 'Z') {
+  if (name && name.text[0] >= 'A' && name.text[0] <= 'Z' && !faults_.full_of_warnings()) {
     faults_.warning("XG0120", name.span, "`" + std::string(name.text) + "` starts with an upper-case letter",
                     "such names are for dimensions");
   }
@@ -132,7 +134,11 @@ Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::s
     return nullptr;
   }
   lost_ = true;
-  if (kind() == TokenKind::kBad || current().unpaired || faults_.full()) {
+  if (faults_.full()) {
+    at_ = tokens_.tokens.size() - 1;  // a flood: nothing behind it is read
+    return nullptr;
+  }
+  if (kind() == TokenKind::kBad || current().unpaired) {
     return nullptr;  // the cause was reported by the lexer
   }
   if (at.begin == at.end || tokens_.text[at.begin] == '\n') {
