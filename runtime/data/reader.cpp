@@ -5,7 +5,10 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "runtime/data/csv.h"
+#include "runtime/data/folder.h"
 #include "runtime/data/glyphs.h"
+#include "runtime/data/idx.h"
 #include "runtime/data/synthetic.h"
 
 namespace xrun::runtime {
@@ -17,7 +20,7 @@ struct Opener {
 };
 
 constexpr Opener kOpeners[] = {
-    {"glyphs", open_glyphs},
+    {"glyphs", open_glyphs},       {"idx", open_idx}, {"folder", open_folder}, {"csv", open_csv},
     {"synthetic", open_synthetic},
 };
 

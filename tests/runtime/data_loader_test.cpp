@@ -129,6 +129,7 @@ TEST(Loader, ThreadsRingAndStartLeaveTheBytesAlone) {
 TEST(Loader, StopsInTheMiddleAndStartsAgain) {
   const Graph graph = two_inputs();
   const LoaderOptions options{.batch = 100, .seed = 4, .workers = 3};
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 4);
   auto loader = make_loader(rows_of(data_of(synthetic()), graph), options).value();
   Batch a(graph, 100), b(graph, 100);
   const std::vector<BatchView> ring{a.view, b.view};
@@ -173,6 +174,7 @@ std::unique_ptr<SampleRows> faulty(std::set<int64_t> broken, const Graph& graph)
 TEST(Loader, BrokenSamplesAreReplacedCountedAndNamedOnce) {
   const Graph graph = inputs({{"label", label_type(100)}});
   const std::set<int64_t> broken{3, 50, 99};
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 5);
   std::vector<std::string> named;
   auto run = [&](int workers) {
     named.clear();
@@ -309,7 +311,7 @@ TEST(Synthetic, PrototypesHaveUnitVarianceAndNoiseIsAdded) {
   EXPECT_TRUE(reader->describe().starts_with("synthetic"));
 }
 
-TEST(Readers, OfLaterVersionsSaySo) {
+TEST(LaterReaders, SaySo) {
   const auto later = open_reader(source("train", "recordio", {{"path", std::string("x.rec")}}));
   ASSERT_FALSE(later.ok());
   EXPECT_EQ(later.error().code, "XG0410");

@@ -1,0 +1,164 @@
+#include "runtime/data/files.h"
+
+#include <algorithm>
+#include <archive.h>
+#include <archive_entry.h>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <memory>
+#include <sys/stat.h>
+
+namespace xrun::runtime {
+namespace {
+
+constexpr size_t kChunk = 64 * 1024;
+
+struct CloseArchive {
+  void operator()(archive* a) const { archive_read_free(a); }
+};
+using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
+
+Error broken(std::string_view path, std::string_view why) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0412",
+          .message = fmt::format("{}: {}", path, why),
+          .help = "get the file again"};
+}
+
+std::string reason(archive* a) {
+  const char* text = archive_error_string(a);
+  return text != nullptr ? text : "damaged";
+}
+
+// Appends data of the current entry until its end or `most` bytes in all; true at the end.
+Result<bool> append(archive* a, std::vector<std::byte>& to, size_t most, std::string_view path) {
+  const size_t start = to.size();
+  while (to.size() - start < most) {
+    const size_t old = to.size();
+    const size_t want = std::min(kChunk, most - (old - start));
+    to.resize(old + want);
+    const la_ssize_t got = archive_read_data(a, to.data() + old, want);
+    to.resize(old + static_cast<size_t>(std::max<la_ssize_t>(got, 0)));
+    if (got < 0) {
+      return broken(path, reason(a));
+    }
+    if (got == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+class Entry final : public ArchiveEntry {
+ public:
+  Entry(archive* a, std::string_view name, std::string_view path) : archive_(a), name_(name), path_(path) {}
+  std::string_view name() const override { return name_; }
+  Status read(std::vector<std::byte>& to, Bytes most) override {
+    XRUN_ASSIGN(const bool whole,
+                append(archive_, to, static_cast<size_t>(most) + 1, fmt::format("{} in {}", name_, path_)));
+    if (!whole) {
+      return broken(name_, fmt::format("more than {}", format_bytes(most)));
+    }
+    return {};
+  }
+
+ private:
+  archive* archive_;
+  std::string_view name_;
+  std::string_view path_;
+};
+
+Status visit_open(archive* a, std::string_view path, const std::function<Status(ArchiveEntry&)>& visit) {
+  archive_entry* entry = nullptr;
+  for (;;) {
+    const int status = archive_read_next_header(a, &entry);
+    if (status == ARCHIVE_EOF) {
+      return {};
+    }
+    if (status < ARCHIVE_WARN) {
+      return broken(path, reason(a));
+    }
+    const char* name = archive_entry_pathname(entry);
+    if (name == nullptr) {
+      name = archive_entry_pathname_utf8(entry);
+    }
+    if (name == nullptr || archive_entry_filetype(entry) != AE_IFREG) {
+      continue;
+    }
+    const std::string copy(name);
+    Entry file(a, copy, path);
+    XRUN_TRY(visit(file));
+  }
+}
+
+ArchivePtr new_zip() {
+  ArchivePtr a(archive_read_new());
+  XRUN_CHECK(a != nullptr, "out of memory");
+  archive_read_support_format_zip(a.get());
+  return a;
+}
+
+}  // namespace
+
+Error file_error(std::string_view path, int error_number) {
+  const bool missing = error_number == ENOENT || error_number == ENOTDIR;
+  return {.kind = missing ? ErrorKind::kContent : ErrorKind::kWorld,
+          .code = "XG0401",
+          .message = fmt::format("cannot read {}: {}", path, std::strerror(error_number)),
+          .help = missing ? "check the path; relative paths start at the file that names them" : ""};
+}
+
+Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) {
+    return file_error(path, errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return file_error(path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+  }
+  ArchivePtr a(archive_read_new());
+  XRUN_CHECK(a != nullptr, "out of memory");
+  archive_read_support_filter_gzip(a.get());
+  archive_read_support_format_raw(a.get());
+  archive_read_support_format_empty(a.get());
+  if (archive_read_open_filename(a.get(), path.c_str(), kChunk) != ARCHIVE_OK) {
+    const int number = archive_errno(a.get());
+    return number > 0 && number < 200 ? file_error(path, number) : broken(path, reason(a.get()));
+  }
+  std::vector<std::byte> out;
+  archive_entry* entry = nullptr;
+  const int status = archive_read_next_header(a.get(), &entry);
+  if (status == ARCHIVE_EOF) {
+    return out;  // an empty file
+  }
+  if (status < ARCHIVE_WARN) {
+    return broken(path, reason(a.get()));
+  }
+  XRUN_TRY(append(a.get(), out, static_cast<size_t>(most), path));
+  return out;
+}
+
+Status visit_archive(const std::string& path, const std::function<Status(ArchiveEntry&)>& visit) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) {
+    return file_error(path, errno);
+  }
+  const ArchivePtr a = new_zip();
+  if (archive_read_open_filename(a.get(), path.c_str(), kChunk) != ARCHIVE_OK) {
+    const int number = archive_errno(a.get());
+    return number == EACCES || number == EPERM || number == EIO ? file_error(path, number)
+                                                                : broken(path, reason(a.get()));
+  }
+  return visit_open(a.get(), path, visit);
+}
+
+Status visit_archive(std::span<const std::byte> bytes, const std::function<Status(ArchiveEntry&)>& visit) {
+  const ArchivePtr a = new_zip();
+  if (archive_read_open_memory(a.get(), bytes.data(), bytes.size()) != ARCHIVE_OK) {
+    return broken("archive", reason(a.get()));
+  }
+  return visit_open(a.get(), "archive", visit);
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,38 @@
+// Files and archives as readers see them: whole contents, gzip undone, entries of zip archives. All through libarchive.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+// What the system says of a path: XG0401, the user's fault when it does not exist, the world's otherwise.
+Error file_error(std::string_view path, int error_number);
+
+// The first `most` bytes of a file after undoing gzip; fewer where the file is shorter. Errors: XG0401, XG0412 (broken
+// gzip).
+Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most);
+
+// One file of an archive while it is read.
+class ArchiveEntry {
+ public:
+  virtual ~ArchiveEntry() = default;
+  virtual std::string_view name() const = 0;  // path inside the archive
+  // Appends its contents, at most `most` bytes. Errors: XG0412: damaged, encrypted, or longer.
+  virtual Status read(std::vector<std::byte>& to, Bytes most) = 0;
+};
+
+// Calls `visit` for every regular file of a zip archive, in the archive's order. Errors: XG0401, XG0412 for the archive
+// itself, and whatever `visit` gives. The second form reads an archive in memory.
+Status visit_archive(const std::string& path, const std::function<Status(ArchiveEntry&)>& visit);
+Status visit_archive(std::span<const std::byte> archive, const std::function<Status(ArchiveEntry&)>& visit);
+
+}  // namespace xrun::runtime

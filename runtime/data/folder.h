@@ -1,0 +1,20 @@
+// The `folder` reader: pictures in directories or zip archives; the class is the directory that holds the file.
+#pragma once
+
+#include <memory>
+
+#include "runtime/data/reader.h"
+
+namespace xrun::runtime {
+
+// Paths are directories, zip archives, or folders inside of a zip archive ("a.zip/train"). Files named *.png, *.jpg,
+// *.jpeg (any case) whose names do not begin with a dot are pictures; others are passed over. Classes are the
+// directories that hold pictures, as paths below the given path, numbered in byte order over all paths and all
+// pictures, whether `match` takes them or not: so one archive gives train and test with the same classes. Samples go
+// path by path, files in byte order. Files of directories are read when they are wanted, entries of archives when the
+// source is opened.
+//
+// Fields `file` (encoded), `label`, `name`. Errors: XG0401, XG0412, XG0413 (the pattern).
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec);
+
+}  // namespace xrun::runtime

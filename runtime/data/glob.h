@@ -1,0 +1,24 @@
+// Patterns for file names: `*`, `?`, and inclusive ranges `{01..15}` that keep their zeros; `{a,b}` lists alternatives.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+
+namespace xrun::runtime {
+
+class Glob {
+ public:
+  // Errors: XG0413 for an unclosed brace, a range that runs backwards, or more than 65 536 alternatives.
+  static Result<Glob> parse(std::string_view pattern);
+
+  bool matches(std::string_view name) const;
+  const std::vector<std::string>& alternatives() const { return alternatives_; }  // braces written out
+
+ private:
+  std::vector<std::string> alternatives_;
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,172 @@
+#include "runtime/data/idx.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "runtime/data/files.h"
+
+namespace xrun::runtime {
+namespace {
+
+constexpr Bytes kLargestFile = 64 * kGiB;
+constexpr int kMostDims = 4;
+
+Error broken(std::string_view name, std::string why) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0412",
+          .message = fmt::format("{}: {}", name, why),
+          .help = "get the file again"};
+}
+
+Bytes element_bytes(int type) {
+  switch (type) {
+    case 0x08:
+    case 0x09:
+      return 1;
+    case 0x0B:
+      return 2;
+    case 0x0C:
+    case 0x0D:
+      return 4;
+    case 0x0E:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+struct IdxFile {
+  IdxHeader header;
+  std::vector<std::byte> bytes;  // the whole file
+  std::span<const std::byte> data() const { return std::span(bytes).subspan(static_cast<size_t>(header.header_bytes)); }
+};
+
+// The header first: it says how much a compressed file may unfold to.
+Result<IdxFile> read_idx(const std::string& path) {
+  XRUN_ASSIGN(const auto start, read_file(path, 4 + 4 * kMostDims));
+  IdxFile file;
+  XRUN_ASSIGN(file.header, parse_idx_header(start, path));
+  const Bytes want = file.header.header_bytes + file.header.data_bytes;
+  XRUN_ASSIGN(file.bytes, read_file(path, want + 1));
+  if (static_cast<Bytes>(file.bytes.size()) != want) {
+    return broken(
+        path,
+        fmt::format("holds {} {} than its header says",
+                    static_cast<Bytes>(file.bytes.size()) < want ? want - static_cast<Bytes>(file.bytes.size()) : 1,
+                    static_cast<Bytes>(file.bytes.size()) < want ? "bytes less" : "byte or more beyond"));
+  }
+  return file;
+}
+
+class IdxReader final : public Reader {
+ public:
+  IdxReader(IdxFile images, std::vector<int32_t> labels, int64_t classes, std::string path)
+      : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), path_(std::move(path)) {
+    const auto& dims = images_.header.dims;
+    shape_ = {1, dims[1], dims[2]};
+    fields_ = {{"pixels", {.dtype = DType::kU8, .dims = {kBatch, 1, dims[1], dims[2]}}},
+               {"label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = classes}}};
+  }
+
+  int64_t samples() const override { return images_.header.dims[0]; }
+  const std::vector<Field>& fields() const override { return fields_; }
+  int64_t classes() const override { return classes_; }
+  Status read(int64_t sample, int field, FieldValue& out) const override {
+    if (field == 1) {
+      out.set_integer(DType::kI32, labels_[static_cast<size_t>(sample)]);
+    } else {
+      const auto bytes = static_cast<size_t>(shape_[1] * shape_[2]);
+      out.set_view(DType::kU8, shape_, images_.data().subspan(static_cast<size_t>(sample) * bytes, bytes));
+    }
+    return {};
+  }
+  std::string class_name(int64_t label) const override { return fmt::format("{}", label); }
+  std::string sample_name(int64_t sample) const override { return fmt::format("picture {} of {}", sample, path_); }
+  std::string describe() const override {
+    return fmt::format("idx: {} images of {}x{}, {} classes", format_count(samples()), shape_[1], shape_[2],
+                       format_count(classes_));
+  }
+  Bytes memory() const override { return static_cast<Bytes>(images_.bytes.size() + labels_.size() * sizeof(int32_t)); }
+
+ private:
+  IdxFile images_;
+  std::vector<int32_t> labels_;
+  int64_t classes_;
+  std::string path_;
+  std::array<int64_t, 3> shape_{};
+  std::vector<Field> fields_;
+};
+
+Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& path) {
+  const auto data = file.data();
+  const auto width = static_cast<size_t>(element_bytes(file.header.type));
+  std::vector<int32_t> labels(static_cast<size_t>(file.header.dims[0]));
+  for (size_t i = 0; i < labels.size(); ++i) {
+    uint32_t value = 0;
+    for (size_t b = 0; b < width; ++b) {
+      value = value << 8 | std::to_integer<uint32_t>(data[i * width + b]);
+    }
+    const int spare = file.header.type == 0x08 ? 0 : 32 - 8 * static_cast<int>(width);  // sign of i8, i16, i32
+    labels[i] = static_cast<int32_t>(value << spare) >> spare;
+    if (labels[i] < 0) {
+      return broken(path, fmt::format("label {} is {}: labels count from 0", i, labels[i]));
+    }
+  }
+  return labels;
+}
+
+}  // namespace
+
+Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name) {
+  const auto at = [&](size_t i) { return std::to_integer<uint32_t>(bytes[i]); };
+  if (bytes.size() < 4 || at(0) != 0 || at(1) != 0 || element_bytes(static_cast<int>(at(2))) == 0) {
+    return broken(name, "not an IDX file (it begins with 00 00, a type and a number of dimensions)");
+  }
+  const size_t rank = at(3);
+  if (rank < 1 || rank > kMostDims) {
+    return broken(name, fmt::format("an IDX file of {} dimensions", rank));
+  }
+  IdxHeader header{.type = static_cast<int>(at(2)), .header_bytes = static_cast<Bytes>(4 + 4 * rank)};
+  if (bytes.size() < 4 + 4 * rank) {
+    return broken(name, "cut short in its header");
+  }
+  header.data_bytes = element_bytes(header.type);
+  for (size_t d = 0; d < rank; ++d) {
+    const size_t p = 4 + 4 * d;
+    const auto dim = static_cast<int64_t>(at(p) << 24 | at(p + 1) << 16 | at(p + 2) << 8 | at(p + 3));
+    header.dims.push_back(dim);
+    if (dim > 0 && header.data_bytes > kLargestFile / dim) {
+      return broken(name, "its header asks for more than 64 GiB");
+    }
+    header.data_bytes *= dim;
+  }
+  return header;
+}
+
+Result<std::unique_ptr<Reader>> open_idx(const SourceSpec& spec) {
+  const std::string images_path = resolve_path(spec.directory, spec.reader.args.text("images"));
+  const std::string labels_path = resolve_path(spec.directory, spec.reader.args.text("labels"));
+  XRUN_ASSIGN(IdxFile images, read_idx(images_path));
+  if (images.header.type != 0x08 || images.header.dims.size() != 3) {
+    return broken(images_path, "its data are no bytes [samples, height, width]");
+  }
+  // A size of 0 stands for "unknown" elsewhere.
+  if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
+      images.header.dims[2] > 16'384) {
+    return broken(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
+  }
+  XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path));
+  if (labels.header.dims.size() != 1 || labels.header.type > 0x0C) {
+    return broken(labels_path, "its data are no whole numbers [samples]");
+  }
+  if (labels.header.dims[0] != images.header.dims[0]) {
+    return broken(labels_path, fmt::format("{} labels for {} pictures in {}", labels.header.dims[0],
+                                           images.header.dims[0], images_path));
+  }
+  XRUN_ASSIGN(auto numbers, labels_of(labels, labels_path));
+  const int64_t classes = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
+  return std::unique_ptr<Reader>(
+      std::make_unique<IdxReader>(std::move(images), std::move(numbers), classes, images_path));
+}
+
+}  // namespace xrun::runtime
