@@ -85,7 +85,8 @@ struct Buffer {
   NodeId node;               // kPrepared
   int32_t micro_batch = -1;  // -1: all rows of the replica; the executor adds the offset of the micro-batch or block
   int32_t replica = 0;
-  int32_t shard = -1;  // head buffers
+  int32_t head = -1;   // head buffers: index in Program::heads
+  int32_t shard = -1;  // head buffers of one shard
   std::string name;    // for print-outs
 };
 
@@ -94,8 +95,8 @@ enum class Kind : uint8_t {
   kSend,  // reads the value's buffer; its group is {send, recv}
   kRecv,  // writes the value's buffer of the same micro-batch
   // Each member fills in what others have. Told apart by what is written:
-  //   kGathered features or labels of a head pass: members that read an activation contribute the rows of the
-  //     micro-batch that this buffer has; members that write get all of them, at their place among the pass's rows.
+  //   kGathered features or labels of a head pass: members that read a buffer of the value contribute its rows of
+  //     that micro-batch; members that write get all of them, at their place among the pass's rows.
   //     A pass with h = batch is filled by M / R such gathers, the i-th with the i-th micro-batch of every replica
   //   kHeadStats, kNorms: in place; each member has made its own part (kNorms: replica 0's, where replicas agree)
   //   kGathered batch statistics (replica -1): blocks of all replicas in order
@@ -108,8 +109,8 @@ enum class Kind : uint8_t {
   kCopy,       // writes[i] = reads[i], where one side has the rows of head pass j and the other all rows of the batch
   kFree,       // not emitted: live ranges are in the buffers
   kUpdate,     // of a stage's device: optimizer, states (fold_states), prepared weights. Reads lane 0 of kGradient,
-            // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared, and the kScratch of
-            // the device, in which kernels prepare weights
+               // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared, and the
+            // kScratch of the device, in which kernels prepare weights
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
