@@ -34,7 +34,7 @@ class SyntheticReader final : public Reader {
     }
     auto* pixels = reinterpret_cast<float*>(out.set_own(DType::kF32, shape_));
     const auto count = static_cast<uint64_t>(out.elements());
-    const RandomStream prototype(seed_, static_cast<uint64_t>(label), 0, kPrototype);
+    const RandomStream prototype(0, static_cast<uint64_t>(label), 0, kPrototype);
     const RandomStream noise(seed_, static_cast<uint64_t>(sample), 0, kNoise);
     // Box-Muller gives two numbers a pair of draws: one block serves four pixels.
     for (uint64_t i = 0; i < count; i += 4) {

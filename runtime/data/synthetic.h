@@ -8,7 +8,8 @@
 namespace xrun::runtime {
 
 // Sample i has class i mod classes; its pixels are the prototype of the class, normal numbers of unit variance drawn
-// from (seed, class), plus `noise` times normal numbers drawn from (seed, sample). Fields `pixels` f32 [shape],
+// from the class alone, plus `noise` times normal numbers drawn from (seed, sample): another seed gives new samples of
+// the same classes. Fields `pixels` f32 [shape],
 // `label`.
 Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec);
 
