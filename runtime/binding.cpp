@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
+#include "runtime/places.h"
 
 namespace xrun::runtime {
 namespace {
@@ -20,27 +21,26 @@ std::byte* back_by(std::byte* base, Bytes bytes) {
 }  // namespace
 
 Binder::Binder(const Graph& graph, const planner::Program& program, const BoundMemory& memory, const KernelSet& kernels)
-    : graph_(graph), program_(program), memory_(memory), kernels_(kernels), watched_(graph.values.size(), false) {
+    : graph_(graph),
+      program_(program),
+      memory_(memory),
+      kernels_(kernels),
+      watched_(graph.values.size(), false),
+      first_backward_(program.buffers.size()) {
   for (const Buffer& buffer : program.buffers) {
     if (buffer.purpose == Purpose::kPrepared) {
       prepared_[buffer.node].push_back(&buffer);
     } else if (buffer.param.valid()) {
       by_param_[buffer.param].push_back(&buffer);
-      if (buffer.purpose == Purpose::kGradient && buffer.value.valid()) {
-        by_value_[buffer.value].push_back(&buffer);
-      }
-    } else if (buffer.value.valid()) {
-      by_value_[buffer.value].push_back(&buffer);
     }
   }
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     inputs_[graph.inputs[i].value] = static_cast<int32_t>(i);
   }
-  first_writer_.resize(program.buffers.size());
   for (const Instruction& instruction : program.instructions) {
     for (const planner::BufferId id : instruction.writes) {
-      planner::InstructionId& first = first_writer_[static_cast<size_t>(id.index)];
-      first = first.valid() ? first : instruction.id;
+      planner::InstructionId& first = first_backward_[static_cast<size_t>(id.index)];
+      first = first.valid() || instruction.pass != Pass::kBackward ? first : instruction.id;
     }
   }
   const auto watch = [&](ValueId value) {
@@ -57,46 +57,27 @@ Binder::Binder(const Graph& graph, const planner::Program& program, const BoundM
   }
 }
 
-const Buffer* Binder::find(ValueId value, int device, int replica, int micro_batch) const {
-  const auto at = by_value_.find(value);
-  if (at == by_value_.end()) {
-    return nullptr;
-  }
-  const Buffer* whole = nullptr;
-  for (const Buffer* buffer : at->second) {
-    if (buffer->device == planner::kHost) {
-      continue;
-    }
-    if (buffer->device != device || buffer->replica != replica) {
-      continue;
-    }
-    if (buffer->micro_batch == micro_batch) {
-      return buffer;
-    }
-    if (buffer->micro_batch < 0) {
-      whole = buffer;
-    }
-  }
-  return whole;
-}
-
-const Buffer* Binder::find_param(ParamId param, Purpose purpose, int replica, int slot) const {
+const Buffer* Binder::find_param(ParamId param, Purpose purpose, int replica, int slot, int shard) const {
   const auto at = by_param_.find(param);
   if (at == by_param_.end()) {
     return nullptr;
   }
   for (const Buffer* buffer : at->second) {
-    if (buffer->purpose == purpose && buffer->replica == replica && buffer->slot == slot) {
+    if (buffer->purpose == purpose && buffer->slot == slot &&
+        (shard >= 0 ? buffer->shard == shard : buffer->replica == replica)) {
       return buffer;
     }
   }
   return nullptr;
 }
 
+int Binder::input_of(ValueId value) const {
+  const auto at = inputs_.find(value);
+  return at == inputs_.end() ? -1 : at->second;
+}
+
 Operand Binder::operand_of(const Buffer& buffer) const {
   const TensorType& type = graph_.value(buffer.value).type;
-  const int64_t per_replica = blocks() / program_.replicas;
-  const int64_t per_micro_batch = blocks() / program_.micro_batches;
   Operand operand;
   if (buffer.purpose == Purpose::kGradient) {
     const int64_t lanes = program_.lanes / program_.replicas;
@@ -105,71 +86,63 @@ Operand Binder::operand_of(const Buffer& buffer) const {
     operand.base = back_by(memory_.at(buffer), operand.stride * lanes * buffer.replica);
     return operand;
   }
-  operand.where = Operand::Where::kBlock;
   operand.stride = type.bytes(program_.block_rows, program_.block_rows);
-  const int64_t first = buffer.micro_batch >= 0 ? per_micro_batch * buffer.micro_batch : per_replica * buffer.replica;
-  operand.base = back_by(memory_.at(buffer), operand.stride * first);
+  if (buffer.purpose == Purpose::kInput) {
+    operand.where = Operand::Where::kInput;
+    operand.input = input_of(buffer.value);
+    return operand;
+  }
+  operand.where = Operand::Where::kBlock;
+  operand.base = back_by(memory_.at(buffer), operand.stride * (first_row(program_, buffer) / program_.block_rows));
   return operand;
 }
 
 Operand Binder::find_operand(const Instruction& instruction, const planner::BlockLayout& layout, NodeId node, int input,
                              ValueId value) const {
-  const Value& what = graph_.value(value);
-  if (what.param.valid()) {
-    const auto prepared = prepared_.find(node);
-    if (prepared != prepared_.end()) {
-      for (const Buffer* buffer : prepared->second) {
-        if (buffer->slot == input && buffer->replica == instruction.replica) {
-          return {.where = Operand::Where::kFixed, .base = memory_.at(*buffer)};
-        }
-      }
-    }
-    for (const Purpose purpose : {Purpose::kWeight, Purpose::kState}) {
-      if (const Buffer* buffer = find_param(what.param, purpose, instruction.replica)) {
-        return {.where = Operand::Where::kFixed, .base = memory_.at(*buffer)};
-      }
-    }
-    return {};
-  }
   for (const planner::LocalValue& local : layout.locals) {
     if (local.value == value) {
       return {.where = Operand::Where::kScratch, .offset = local.offset};
     }
   }
-  if (const Buffer* buffer = find(value, instruction.device, instruction.replica, instruction.micro_batch)) {
-    return operand_of(*buffer);
+  const ParamId param = graph_.value(value).param;
+  if (!param.valid()) {
+    const Buffer* buffer = find_value(program_, instruction, value);
+    return buffer == nullptr ? Operand() : operand_of(*buffer);
   }
-  if (const auto at = inputs_.find(value); at != inputs_.end()) {
-    return {.where = Operand::Where::kInput,
-            .input = at->second,
-            .stride = what.type.bytes(program_.block_rows, program_.block_rows)};
+  if (const auto prepared = prepared_.find(node); prepared != prepared_.end()) {
+    for (const Buffer* buffer : prepared->second) {
+      if (buffer->slot == input && buffer->replica == instruction.replica) {
+        return {.where = Operand::Where::kFixed, .base = memory_.at(*buffer)};
+      }
+    }
+  }
+  for (const Purpose purpose : {Purpose::kWeight, Purpose::kState}) {
+    if (const Buffer* buffer = find_param(param, purpose, instruction.replica)) {
+      return {.where = Operand::Where::kFixed, .base = memory_.at(*buffer)};
+    }
   }
   return {};
 }
 
-Result<BoundPass> Binder::bind(const Instruction& instruction) const {
+BoundPass Binder::bind(const Instruction& instruction) const {
   const planner::Stage& stage = program_.stages[static_cast<size_t>(instruction.stage)];
   const bool forward = instruction.pass == Pass::kForward;
   const planner::BlockLayout& layout = forward ? stage.forward_layout : stage.backward_layout;
   BoundPass pass;
   pass.device = instruction.device;
-  pass.blocks = blocks() / program_.micro_batches;
+  pass.blocks = program_.micro_batch_rows() / program_.block_rows;
   pass.first_block = pass.blocks * instruction.micro_batch;
   pass.kernel_offset = layout.kernel_offset;
   pass.slice = align_up(layout.bytes);
-  for (const auto* list : {&instruction.writes, &instruction.reads}) {
-    for (const planner::BufferId id : *list) {
-      if (program_.buffer(id).purpose == Purpose::kScratch) {
-        pass.scratch = memory_.at(id);
-        const int64_t workers = program_.threads[static_cast<size_t>(instruction.device)];
-        XRUN_CHECK(pass.slice * workers <= program_.buffer(id).bytes, "the scratch of a stage is too small");
-      }
-    }
+  if (const Buffer* scratch = find_purpose(program_, instruction, Purpose::kScratch)) {
+    const int64_t workers = program_.threads[static_cast<size_t>(instruction.device)];
+    pass.scratch = memory_.at(*scratch);
+    XRUN_CHECK(pass.slice * workers <= scratch->bytes, "the scratch of a stage is too small");
   }
   XRUN_CHECK(pass.scratch != nullptr || layout.bytes == 0, "a stage pass without scratch");
   for (const planner::BufferId id : instruction.writes) {
     const Buffer& buffer = program_.buffer(id);
-    const bool first = first_writer_[static_cast<size_t>(id.index)] == instruction.id;
+    const bool first = first_backward_[static_cast<size_t>(id.index)] == instruction.id;
     if (buffer.purpose == Purpose::kGradient && first) {
       pass.zeroed.push_back({memory_.at(buffer), static_cast<size_t>(buffer.bytes)});
     }

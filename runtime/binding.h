@@ -41,8 +41,8 @@ struct BoundNode {
 struct BoundPass {
   std::vector<BoundNode> nodes;
   std::vector<Operand> operands;
-  std::vector<Operand> watched;  // f32 or bf16 values that leave the pass and must be finite
-  std::vector<ValueId> watched_values;
+  std::vector<Operand> watched;              // f32 or bf16 values that leave the pass and must be finite
+  std::vector<ValueId> watched_values;       // of `watched`
   std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass is the first to touch
   int64_t first_block = 0;                   // of the global batch
   int64_t blocks = 0;
@@ -59,32 +59,29 @@ class Binder {
  public:
   Binder(const Graph& graph, const planner::Program& program, const BoundMemory& memory, const KernelSet& kernels);
 
-  // Of a kRun with kForward or kBackward. Errors: a program that has no place for a value that it reads.
-  Result<BoundPass> bind(const planner::Instruction& instruction) const;
+  // Of a kRun with kForward or kBackward. A program without a place for an operand is a broken promise of the planner.
+  BoundPass bind(const planner::Instruction& instruction) const;
 
-  // Of a value at a place: buffers that hold it on `device` for `replica`, for this micro-batch or for all rows. Null
-  // when there is none.
-  const planner::Buffer* find(ValueId value, int device, int replica, int micro_batch) const;
-  const planner::Buffer* find_param(ParamId param, planner::Purpose purpose, int replica, int slot = 0) const;
-  // The first byte of the row block `block` of the global batch, had the buffer all rows of the batch.
-  Operand operand_of(const planner::Buffer& buffer) const;
-
-  int64_t blocks() const { return program_.batch / program_.block_rows; }
+  // The buffer of a parameter on a replica; null when there is none.
+  const planner::Buffer* find_param(ParamId param, planner::Purpose purpose, int replica, int slot = 0,
+                                    int shard = -1) const;
+  // Index in Graph::inputs; -1 for values that are none.
+  int input_of(ValueId value) const;
 
  private:
   Operand find_operand(const planner::Instruction& instruction, const planner::BlockLayout& layout, NodeId node,
                        int input, ValueId value) const;
+  Operand operand_of(const planner::Buffer& buffer) const;
 
   const Graph& graph_;
   const planner::Program& program_;
   const BoundMemory& memory_;
   const KernelSet& kernels_;
-  std::unordered_map<ValueId, std::vector<const planner::Buffer*>> by_value_;
   std::unordered_map<ParamId, std::vector<const planner::Buffer*>> by_param_;
   std::unordered_map<NodeId, std::vector<const planner::Buffer*>> prepared_;
-  std::unordered_map<ValueId, int32_t> inputs_;       // index in Graph::inputs
-  std::vector<bool> watched_;                         // by value
-  std::vector<planner::InstructionId> first_writer_;  // by buffer
+  std::unordered_map<ValueId, int32_t> inputs_;         // index in Graph::inputs
+  std::vector<bool> watched_;                           // by value
+  std::vector<planner::InstructionId> first_backward_;  // by buffer: the first backward pass that writes it
 };
 
 }  // namespace xrun::runtime

@@ -1,6 +1,6 @@
 #include "runtime/kernels.h"
 
-#include "graph/base/check.h"
+#include "ops/kernel_spec.h"
 
 namespace xrun::runtime {
 namespace {
@@ -29,34 +29,16 @@ Status check_scratch(const Graph& graph, const std::vector<NodeId>& nodes, const
 Result<KernelSet> KernelSet::make(const Graph& graph, const planner::Program& program, ops::Isa isa) {
   KernelSet set;
   set.kernels_.resize(graph.nodes.size());
+  const ops::KernelOptions options{.block_rows = program.block_rows,
+                                   .training = program.training,
+                                   .deterministic = program.deterministic,
+                                   .isa = isa};
   const auto add = [&](NodeId id) -> Status {
     auto& slot = set.kernels_[static_cast<size_t>(id.index)];
     if (slot != nullptr) {
       return {};
     }
-    const Node& node = graph.node(id);
-    const ops::Op* op = ops::find_op(node.op->name);
-    XRUN_CHECK(op != nullptr && op->cpu != nullptr, "no kernel maker for " + std::string(node.op->name));
-    ops::KernelSpec spec;
-    for (const ValueId input : node.inputs) {
-      spec.inputs.push_back(graph.value(input).type);
-    }
-    for (const ValueId output : node.outputs) {
-      spec.outputs.push_back(graph.value(output).type);
-    }
-    spec.attrs = node.attrs;
-    spec.rows = program.block_rows;
-    spec.training = program.training;
-    spec.deterministic = program.deterministic;
-    spec.isa = isa;
-    spec.path = node.path;
-    auto kernel = op->cpu(spec);
-    if (!kernel.ok()) {
-      Error error = std::move(kernel).error();
-      error.span = error.span.valid() ? error.span : node.span;
-      return error;
-    }
-    slot = std::move(kernel).value();
+    XRUN_ASSIGN(slot, ops::make_kernel(graph, graph.node(id), options));
     return {};
   };
   for (const planner::Stage& stage : program.stages) {

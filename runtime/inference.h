@@ -1,0 +1,40 @@
+// Evaluation and prediction: the plan's inference program over rows in their own order.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/module.h"
+#include "runtime/batch_source.h"
+#include "runtime/session.h"
+
+namespace xrun::runtime {
+
+struct Evaluation {
+  std::vector<std::pair<std::string, double>> metrics;   // key, mean over the samples
+  std::vector<std::pair<std::string, int64_t>> samples;  // by source
+};
+
+// What is measured where: `eval` of the train spec, or its `metrics` on every source when there is no `eval`. The key
+// of a metric without a source of its own is the source's name, or "source.metric" where there are several metrics.
+struct Measure {
+  std::string key;
+  std::string source;
+  ValueId value;
+};
+std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
+
+// Runs all rows of `source` and gives the means of its measures. The last step is filled with zero rows, not counted.
+Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, RowSource& source,
+                                                             const std::vector<Measure>& measures);
+// All sources.
+Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources);
+
+// Rows of one value for samples [first, first + rows), copied into `out` (row_elements · size of the value's dtype a
+// row): outputs such as features or dense logits.
+Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
+               std::span<std::byte> out);
+
+}  // namespace xrun::runtime

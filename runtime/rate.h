@@ -1,0 +1,21 @@
+// From spans of training to steps: the length of a run, its curve, and what is due after a step.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/optimizer_def.h"
+#include "graph/specs.h"
+
+namespace xrun::runtime {
+
+// Steps of the whole run for `samples` samples an epoch; a part of a step counts as one.
+int64_t total_steps(const TrainSpec& train, int64_t samples);
+
+// The rate over the run. A piece without a span takes what the others leave.
+Curve make_curve(const TrainSpec& train, int64_t samples);
+
+// Whether something that happens every `every` is due when `done` steps are done: the first step at or after each
+// multiple.
+bool is_due(const TrainSpan& every, int64_t done, int64_t samples, int64_t batch);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,23 @@
+// How the settings of `train` apply to one tensor.
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/specs.h"
+#include "ops/optimizer.h"
+
+namespace xrun::runtime {
+
+struct UpdateRule {
+  double rate_factor = 1;
+  double decay = 0;
+  bool decays = true;  // tensors of one dimension never decay
+};
+
+// The longest matching path of `groups` gives each setting.
+UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param);
+
+// What one step and one tensor have in common.
+ops::UpdateScalars scalars_of(const UpdateRule& rule, const ops::OptimizerForm& form, double rate, int64_t step,
+                              double grad_scale);
+
+}  // namespace xrun::runtime
