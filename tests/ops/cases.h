@@ -27,6 +27,7 @@ inline std::vector<Case> conformance_cases() {
     return attrs;
   };
   const Attrs bn{{"momentum", 0.1}, {"eps", 1e-5}};
+  const Attrs pool{{"k", int64_t{3}}, {"stride", int64_t{2}}, {"pad", int64_t{1}}};
   return {
       {"linear", {{20}}, {{"out", int64_t{33}}, {"bias", true}}},
       {"linear", {{5, 16}}, {{"out", int64_t{8}}, {"bias", false}}},
@@ -79,14 +80,29 @@ inline std::vector<Case> conformance_cases() {
       {"concat", {{3, 2, 2}, {5, 2, 2}}, {{"axis", int64_t{1}}}},
       {"concat", {{3}, {5}, {2}}, {{"axis", int64_t{-1}}}},
       {"slice", {{6, 4, 3}}, {{"axis", int64_t{1}}, {"begin", int64_t{2}}, {"end", int64_t{5}}}},
+      {"max_pool", {{20, 7, 7}}, pool, -1, 1, 2, false},
+      {"max_pool", {{6, 6, 5}}, with(pool, "stride", int64_t{1}), -1, 1, 2, false},
+      {"avg_pool", {{20, 7, 7}}, pool},
+      {"avg_pool", {{6, 4, 4}}, with(with(pool, "k", int64_t{2}), "pad", int64_t{0})},
+      {"global_avg_pool", {{20, 3, 5}}, {}},
+      {"prelu", {{20, 3, 5}}, {}, -1, 1, 4, false},
+      {"prelu", {{7}}, {}, -1, 1, 4, false},
+      {"softmax", {{20}}, {{"axis", int64_t{-1}}}},
+      {"softmax", {{5, 3, 4}}, {{"axis", int64_t{1}}}},
+      {"l2norm", {{20}}, {{"axis", int64_t{-1}}}},
+      {"l2norm", {{5, 6}}, {{"axis", int64_t{1}}}},
+      {"mean", {{5, 3, 4}}, {{"axis", int64_t{2}}, {"keep", false}}},
+      {"sum", {{5, 3, 4}}, {{"axis", int64_t{1}}, {"keep", true}}},
+      {"sum", {{5}}, {{"axis", int64_t{1}}, {"keep", false}}},
+      {"max", {{5, 6}}, {{"axis", int64_t{-1}}, {"keep", false}}, -1, 1, 4, false},
       {"cast", {{9}}, {{"to", std::string("f32")}}},
   };
 }
 
 // Operators whose case would need something that the suite does not draw, with the reason.
 inline bool is_exempt(std::string_view op) {
-  return op == "stop_gradient"  // has no gradient on purpose; tested by itself
-         || op == "fill"        // where differentiation starts
+  return op == "stop_gradient"                                       // has no gradient on purpose; tested by itself
+         || op == "fill"                                             // where differentiation starts
          || op == "softmax_ce" || op == "accuracy" || op == "topk";  // labels: head_ops_test.cpp
 }
 

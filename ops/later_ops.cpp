@@ -1,0 +1,317 @@
+#include "ops/later_ops.h"
+
+#include <array>
+
+#include "ops/shape.h"
+
+namespace xrun::ops {
+namespace {
+
+using Types = std::span<const TensorType>;
+
+OpShape one_output(TensorType type, std::vector<ParamDecl> params = {}) {
+  OpShape shape;
+  shape.outputs.push_back(std::move(type));
+  shape.params = std::move(params);
+  return shape;
+}
+
+ParamDecl weight(std::string name, std::vector<int64_t> dims, Init init) {
+  return {.name = std::move(name), .type = weight_type(std::move(dims)), .init = init};
+}
+
+Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan_in = fan_in}; }
+constexpr Init kOnes{.value = 1};
+constexpr Init kZeros{};
+
+Status expect_sequence(std::string_view op, const TensorType& x) {
+  XRUN_TRY(expect_activation(op, x));
+  if (x.rank() != 3) {
+    return rank_error(op, "a sequence [N, T, D]", x);
+  }
+  return {};
+}
+
+TensorType rows_of(const TensorType& x) { return weight_type({x.dims[0]}); }
+
+Result<OpShape> infer_embed(Types in, const Attrs& attrs) {
+  if (!in[0].has_batch() || in[0].classes == 0) {
+    return rank_error("embed", "whole numbers, index(rows)[N, ...]", in[0]);
+  }
+  const int64_t rows = attrs.integer("rows");
+  const int64_t dim = attrs.integer("dim");
+  TensorType y = weight_type(in[0].dims);
+  y.dims.push_back(dim);
+  return one_output(std::move(y), {weight("weight", {rows, dim}, {.kind = Init::kNormal, .value = 0.02})});
+}
+
+Result<OpShape> infer_matmul(Types in, const Attrs&) {
+  XRUN_TRY(expect_activation("matmul", in[0]));
+  XRUN_TRY(expect_activation("matmul", in[1]));
+  const auto& a = in[0].dims;
+  const auto& b = in[1].dims;
+  if (a.size() < 3 || a.size() != b.size() || a.back() != b[b.size() - 2] ||
+      !std::equal(a.begin(), a.end() - 2, b.begin())) {
+    return shape_error("cannot multiply matrices " + to_text(in[0]) + " and " + to_text(in[1]),
+                       "[N, ..., I, K] and [N, ..., K, J] give [N, ..., I, J]");
+  }
+  TensorType y = with_dims(in[0], a);
+  y.dims.back() = b.back();
+  return one_output(std::move(y));
+}
+
+// "nij,njk->nik": letters of the two operands and of the result.
+Result<OpShape> infer_einsum(Types in, const Attrs& attrs) {
+  const std::string& rule = attrs.text("rule");
+  const size_t comma = rule.find(',');
+  const size_t arrow = rule.find("->");
+  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) {
+    return argument_error("`einsum` cannot read \"" + rule + "\"", "write \"nij,njk->nik\"");
+  }
+  const std::array<std::string, 2> operands{rule.substr(0, comma), rule.substr(comma + 1, arrow - comma - 1)};
+  std::array<int64_t, 256> sizes{};
+  for (size_t o = 0; o < 2; ++o) {
+    XRUN_TRY(expect_activation("einsum", in[o]));
+    if (operands[o].size() != in[o].dims.size()) {
+      return shape_error("`einsum` \"" + rule + "\" does not fit " + to_text(in[o]));
+    }
+    for (size_t d = 0; d < operands[o].size(); ++d) {
+      int64_t& size = sizes[static_cast<unsigned char>(operands[o][d])];
+      if (size != 0 && size != in[o].dims[d]) {
+        return shape_error("`einsum` \"" + rule + "\" does not fit " + to_text(in[0]) + " and " + to_text(in[1]));
+      }
+      size = in[o].dims[d];
+    }
+  }
+  TensorType y = with_dims(in[0], {});
+  for (const char letter : rule.substr(arrow + 2)) {
+    const int64_t size = sizes[static_cast<unsigned char>(letter)];
+    if (size == 0) {
+      return argument_error("`einsum` \"" + rule + "\" has a result letter that no operand has");
+    }
+    y.dims.push_back(size);
+  }
+  if (!y.has_batch()) {
+    return shape_error("`einsum` \"" + rule + "\" would sum over the batch");
+  }
+  return one_output(std::move(y));
+}
+
+Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
+  const TensorType& x = in[0];
+  XRUN_TRY(expect_image("deconv", x));
+  const int64_t k = attrs.integer("k");
+  const int64_t stride = attrs.integer("stride");
+  const int64_t pad = attrs.integer("pad");
+  const int64_t out = attrs.integer("width");
+  XRUN_TRY(expect_range("deconv", "width", out, 1, 1 << 20));
+  XRUN_TRY(expect_range("deconv", "stride", stride, 1, 4096));
+  XRUN_TRY(expect_range("deconv", "pad", pad, 0, k - 1));
+  const auto grown = [&](int64_t size) { return (size - 1) * stride - 2 * pad + k; };
+  if (grown(x.dims[2]) < 1 || grown(x.dims[3]) < 1) {
+    return shape_error("`deconv` with k=" + std::to_string(k) + " leaves nothing of " + to_text(x));
+  }
+  std::vector<ParamDecl> params{weight("weight", {x.dims[1], out, k, k}, he_normal(x.dims[1] * k * k))};
+  if (attrs.flag("bias")) {
+    params.push_back(weight("bias", {out}, kZeros));
+  }
+  return one_output(with_dims(x, {kBatch, out, grown(x.dims[2]), grown(x.dims[3])}), std::move(params));
+}
+
+Result<OpShape> infer_layer_norm(Types in, const Attrs&) {
+  XRUN_TRY(expect_activation("layer_norm", in[0]));
+  const int64_t d = in[0].dims.back();
+  return one_output(with_dims(in[0], in[0].dims), {weight("weight", {d}, kOnes), weight("bias", {d}, kZeros)});
+}
+
+Result<OpShape> infer_rms_norm(Types in, const Attrs&) {
+  XRUN_TRY(expect_activation("rms_norm", in[0]));
+  return one_output(with_dims(in[0], in[0].dims), {weight("weight", {in[0].dims.back()}, kOnes)});
+}
+
+Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
+  XRUN_TRY(expect_image("group_norm", in[0]));
+  const int64_t channels = in[0].dims[1];
+  const int64_t groups = attrs.integer("groups");
+  XRUN_TRY(expect_range("group_norm", "groups", groups, 1, channels));
+  if (channels % groups != 0) {
+    return shape_error("`group_norm` cannot split " + to_text(in[0]) + " into " + std::to_string(groups) + " groups");
+  }
+  return one_output(with_dims(in[0], in[0].dims),
+                    {weight("weight", {channels}, kOnes), weight("bias", {channels}, kZeros)});
+}
+
+Result<OpShape> infer_attention(Types in, const Attrs& attrs) {
+  XRUN_TRY(expect_sequence("attention", in[0]));
+  const int64_t d = in[0].dims[2];
+  const int64_t heads = attrs.integer("heads");
+  XRUN_TRY(expect_range("attention", "heads", heads, 1, d));
+  if (d % heads != 0) {
+    return shape_error("`attention` cannot split " + to_text(in[0]) + " into " + std::to_string(heads) + " heads",
+                       "`heads` divides the last dimension");
+  }
+  std::vector<ParamDecl> params{weight("qkv.weight", {3 * d, d}, he_normal(d))};
+  if (attrs.flag("qkv_bias")) {
+    params.push_back(weight("qkv.bias", {3 * d}, kZeros));
+  }
+  params.push_back(weight("proj.weight", {d, d}, he_normal(d)));
+  params.push_back(weight("proj.bias", {d}, kZeros));
+  return one_output(with_dims(in[0], in[0].dims), std::move(params));
+}
+
+OpCost attention_cost(Types in, Types out, const Attrs&) {
+  const auto t = static_cast<double>(in[0].dims[1]);
+  const auto d = static_cast<double>(in[0].dims[2]);
+  return {.flops = 8 * t * d * d + 4 * t * t * d, .bytes = traffic(in, out)};
+}
+
+Result<OpShape> infer_class_token(Types in, const Attrs&) {
+  XRUN_TRY(expect_sequence("class_token", in[0]));
+  TensorType y = with_dims(in[0], in[0].dims);
+  ++y.dims[1];
+  return one_output(std::move(y), {weight("token", {in[0].dims[2]}, {.kind = Init::kNormal, .value = 0.02})});
+}
+
+Result<OpShape> infer_position(Types in, const Attrs&) {
+  XRUN_TRY(expect_sequence("position_embedding", in[0]));
+  return one_output(with_dims(in[0], in[0].dims),
+                    {weight("embedding", {in[0].dims[1], in[0].dims[2]}, {.kind = Init::kNormal, .value = 0.02})});
+}
+
+Result<OpShape> infer_take(Types in, const Attrs& attrs) {
+  XRUN_TRY(expect_activation("take", in[0]));
+  if (in[0].rank() < 3) {
+    return rank_error("take", "a sequence [N, T, ...]", in[0]);
+  }
+  XRUN_TRY(expect_range("take", "i", attrs.integer("i"), 0, in[0].dims[1] - 1));
+  std::vector<int64_t> dims = in[0].dims;
+  dims.erase(dims.begin() + 1);
+  return one_output(with_dims(in[0], std::move(dims)));
+}
+
+Result<OpShape> infer_drop_path(Types in, const Attrs& attrs) {
+  XRUN_TRY(expect_activation("drop_path", in[0]));
+  const double p = attrs.real("p");
+  if (!(p >= 0) || p >= 1) {
+    return argument_error("`drop_path` has p = " + to_text(p), "the share of dropped branches lies in 0 .. 1");
+  }
+  return same_as_input(in, attrs);
+}
+
+Result<OpShape> infer_split(Types in, const Attrs& attrs) {
+  XRUN_TRY(expect_activation("split", in[0]));
+  XRUN_ASSIGN(const int axis, axis_of("split", in[0], attrs.integer("axis")));
+  const int64_t n = attrs.integer("n");
+  const int64_t size = in[0].dims[static_cast<size_t>(axis)];
+  XRUN_TRY(expect_range("split", "n", n, 1, size));
+  if (size % n != 0) {
+    return shape_error("`split` cannot cut " + to_text(in[0]) + " into " + std::to_string(n) + " equal parts");
+  }
+  OpShape shape;
+  for (int64_t i = 0; i < n; ++i) {
+    shape.outputs.push_back(with_dims(in[0], in[0].dims));
+    shape.outputs.back().dims[static_cast<size_t>(axis)] = size / n;
+  }
+  return shape;
+}
+
+Result<OpShape> infer_pad(Types in, const Attrs& attrs) {
+  XRUN_TRY(expect_image("pad", in[0]));
+  const int64_t size = attrs.integer("size");
+  XRUN_TRY(expect_range("pad", "size", size, 0, 4096));
+  TensorType y = with_dims(in[0], in[0].dims);
+  y.dims[2] += 2 * size;
+  y.dims[3] += 2 * size;
+  return one_output(std::move(y));
+}
+
+Result<OpShape> infer_row_loss(Types in, const Attrs&) {
+  if (in[0].sharded || !in[0].has_batch() || in[0].dims != in[1].dims) {
+    return shape_error("a loss cannot compare " + to_text(in[0]) + " and " + to_text(in[1]));
+  }
+  return one_output(rows_of(in[0]));
+}
+
+Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return one_output(rows_of(in[0])); }
+
+Result<OpShape> infer_gather(Types in, const Attrs&) {
+  if (!in[0].sharded) {
+    return rank_error("gather", "the logits of a head, sharded[N, C]", in[0]);
+  }
+  return one_output(weight_type(in[0].dims));
+}
+
+Result<OpShape> infer_feature_metric(Types in, const Attrs&) { return one_output(rows_of(in[0])); }
+
+constexpr Op later(std::string_view name, std::string_view signature, std::string_view group, std::string_view doc,
+                   std::string_view example, Result<OpShape> (*infer)(Types, const Attrs&),
+                   OpCost (*cost)(Types, Types, const Attrs&) = nullptr) {
+  return {.def = {.name = name,
+                  .signature = signature,
+                  .group = group,
+                  .doc = doc,
+                  .example = example,
+                  .availability = Availability::kNotYet,
+                  .infer = infer,
+                  .cost = cost}};
+}
+
+constexpr std::array kLater{
+    later("embed", "(x: index(R)[N, ...], rows: int, dim: int)", "dense", "a trained row for each whole number",
+          "embed(50_000, 256)", infer_embed),
+    later("matmul", "(a: [N, ...], b: [N, ...])", "dense", "matrix product of the last two dimensions", "matmul(b)",
+          infer_matmul),
+    later("einsum", "(a: [N, ...], b: [N, ...], rule: str)", "dense", "sum of products named by letters",
+          "einsum(b, \"nij,njk->nik\")", infer_einsum),
+    later("deconv", "(x: [N, C, H, W], width: int, k: int, stride: int = 1, pad: int = 0, bias: bool = false)",
+          "convolution", "transposed convolution; H becomes (H - 1) stride - 2 pad + k", "deconv(64, 2, stride=2)",
+          infer_deconv),
+    later("layer_norm", "(x: [N, ..., D], eps: float = 1e-6)", "norm", "zero mean and unit variance of each position",
+          "layer_norm", infer_layer_norm),
+    later("rms_norm", "(x: [N, ..., D], eps: float = 1e-6)", "norm", "unit mean square of each position", "rms_norm",
+          infer_rms_norm),
+    later("group_norm", "(x: [N, C, H, W], groups: int, eps: float = 1e-5)", "norm",
+          "zero mean and unit variance of each group of channels of a sample", "group_norm(32)", infer_group_norm),
+    later("attention", "(x: [N, T, D], heads: int, qkv_bias: bool = true)", "attention",
+          "self-attention over T positions", "attention(12)", infer_attention, attention_cost),
+    later("class_token", "(x: [N, T, D])", "attention", "puts a trained position before the others", "class_token",
+          infer_class_token),
+    later("position_embedding", "(x: [N, T, D])", "attention", "adds a trained vector to each position",
+          "position_embedding", infer_position),
+    later("take", "(x: [N, T, ...], i: int)", "attention", "one position of a sequence", "take(0)", infer_take),
+    later("drop_path", "(x: [N, ...], p: float)", "regularise",
+          "drops the branch of a whole sample with probability p in training", "drop_path(0.1)", infer_drop_path),
+    later("split", "(x: [N, ...], n: int, axis: int)", "shape", "n equal parts of a dimension", "split(3, -1)",
+          infer_split),
+    later("pad", "(x: [N, C, H, W], size: int)", "shape", "zeros around an image", "pad(2)", infer_pad),
+    later("mse", "(x: [N, ...], target: [N, ...])", "losses", "mean squared difference, one value a sample",
+          "mse(y, target)", infer_row_loss),
+    later("bce", "(logits: [N, ...], target: [N, ...])", "losses",
+          "binary cross entropy of sigmoid(logits), one value a sample", "bce(y, target)", infer_row_loss),
+    later("margin_softmax", "(logits: sharded[N, C], label: index(C)[N], f: symbol, scale: float)", "losses",
+          "softmax with a margin of one's own on the target's cosine", "margin_softmax(id, label, f, 64)",
+          infer_margin_softmax),
+    later("gather", "(logits: sharded[N, C])", "metrics", "the logits of a small head in one place", "gather(id)",
+          infer_gather),
+    later("verification", "(source: source, feature: [N, D], flip: bool = true)", "metrics",
+          "accuracy of telling same from different pairs", "verification(lfw, feature)", infer_feature_metric),
+    later("recall_at", "(k: int, feature: [N, D])", "metrics", "share of samples with their class among k neighbours",
+          "recall_at(1, feature)", infer_feature_metric),
+};
+
+template <size_t kSize>
+constexpr std::array<const Op*, kSize> pointers(const std::array<Op, kSize>& ops) {
+  std::array<const Op*, kSize> all{};
+  for (size_t i = 0; i < kSize; ++i) {
+    all[i] = &ops[i];
+  }
+  return all;
+}
+
+constexpr auto kOps = pointers(kLater);
+
+}  // namespace
+
+std::span<const Op* const> later_ops() { return kOps; }
+
+}  // namespace xrun::ops

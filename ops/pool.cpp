@@ -1,0 +1,394 @@
+#include "ops/pool.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "graph/autodiff.h"
+#include "ops/columns.h"
+#include "ops/convert.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+
+namespace xrun::ops {
+namespace {
+
+struct Window {
+  int64_t channels = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t out_height = 0;
+  int64_t out_width = 0;
+  int64_t k = 1;
+  int64_t stride = 1;
+  int64_t pad = 0;
+};
+
+Window window_of(const TensorType& x, const Attrs& attrs) {
+  const int64_t k = attrs.integer("k");
+  Window w{.channels = x.dims[1],
+           .height = x.dims[2],
+           .width = x.dims[3],
+           .k = k,
+           .stride = attrs.integer("stride", 1),
+           .pad = attrs.integer("pad", k / 2)};
+  w.out_height = (w.height + 2 * w.pad - w.k) / w.stride + 1;
+  w.out_width = (w.width + 2 * w.pad - w.k) / w.stride + 1;
+  return w;
+}
+
+Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs& attrs) {
+  XRUN_TRY(expect_image(op, x));
+  XRUN_TRY(expect_range(op, "k", attrs.integer("k"), 1, 4096));
+  XRUN_TRY(expect_range(op, "stride", attrs.integer("stride", 1), 1, 4096));
+  // A window wholly outside of the image would have nothing to take.
+  XRUN_TRY(expect_range(op, "pad", attrs.integer("pad", attrs.integer("k") / 2), 0, attrs.integer("k") - 1));
+  const Window w = window_of(x, attrs);
+  if (w.height + 2 * w.pad < w.k || w.width + 2 * w.pad < w.k) {
+    return shape_error("`" + std::string(op) + "` with a window of " + std::to_string(w.k) + " does not fit " +
+                       to_text(x) + " with pad=" + std::to_string(w.pad));
+  }
+  OpShape shape;
+  shape.outputs.push_back(with_dims(x, {kBatch, w.channels, w.out_height, w.out_width}));
+  return shape;
+}
+
+Result<OpShape> infer_max(std::span<const TensorType> in, const Attrs& attrs) {
+  return infer_pool("max_pool", in[0], attrs);
+}
+Result<OpShape> infer_avg(std::span<const TensorType> in, const Attrs& attrs) {
+  return infer_pool("avg_pool", in[0], attrs);
+}
+
+Result<OpShape> infer_global(std::span<const TensorType> in, const Attrs&) {
+  XRUN_TRY(expect_image("global_avg_pool", in[0]));
+  OpShape shape;
+  shape.outputs.push_back(with_dims(in[0], {kBatch, in[0].dims[1]}));
+  return shape;
+}
+
+// Gradients take the input's height and width as arguments, since strides hide them.
+Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
+  const TensorType& dy = in.back();
+  OpShape shape;
+  shape.outputs.push_back(with_dims(dy, {kBatch, dy.dims[1], attrs.integer("height"), attrs.integer("width_in")}));
+  return shape;
+}
+
+OpCost pool_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
+  const int64_t k = attrs.integer("k");
+  return pointwise_cost(in, out, static_cast<double>(k * k));
+}
+
+Attrs grad_attrs(const GradBuilder& builder) {
+  Attrs attrs = builder.node().attrs;
+  const TensorType& x = builder.type(builder.input(0));
+  attrs.set("height", x.dims[2]);
+  attrs.set("width_in", x.dims[3]);
+  return attrs;
+}
+
+Status grad_max(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx,
+              builder.emit("max_pool.grad", {builder.input(0), builder.output_grad(0)}, grad_attrs(builder)));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+Status grad_avg(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx,
+              builder.emit("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder)));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+Status grad_global(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx,
+              builder.emit("global_avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder)));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+// The cells of a window that lie inside: rows top .. bottom - 1, columns left .. right - 1.
+struct Cells {
+  int64_t top, bottom, left, right;
+  XRUN_INLINE static Cells of(const Window& w, int64_t i, int64_t j) {
+    const int64_t y = i * w.stride - w.pad;
+    const int64_t x = j * w.stride - w.pad;
+    return {y < 0 ? 0 : y, y + w.k < w.height ? y + w.k : w.height, x < 0 ? 0 : x,
+            x + w.k < w.width ? x + w.k : w.width};
+  }
+  XRUN_INLINE float count() const { return static_cast<float>((bottom - top) * (right - left)); }
+};
+
+// Whether x takes the place of the best so far; NaN wins and stays.
+XRUN_INLINE I16 beats(F16 x, F16 best) { return ~(x <= best) & (best == best); }
+
+// One sample at a time, channels in lanes.
+template <typename T, bool kMax>
+struct PoolBody {
+  XRUN_INLINE static void run(const Window* window, const T* x, T* y) {
+    const Window& w = *window;
+    for (int64_t i = 0; i < w.out_height; ++i) {
+      for (int64_t j = 0; j < w.out_width; ++j, y += w.channels) {
+        const Cells cells = Cells::of(w, i, j);
+        for (int64_t c = 0; c < w.channels; c += kLanes) {
+          const int64_t n = w.channels - c;
+          F16 value = kMax ? broadcast(-INFINITY) : F16{};
+          for (int64_t u = cells.top; u < cells.bottom; ++u) {
+            for (int64_t v = cells.left; v < cells.right; ++v) {
+              const F16 cell = load_upto(x + (u * w.width + v) * w.channels + c, n);
+              if constexpr (kMax) {
+                value = beats(cell, value) ? cell : value;
+              } else {
+                value += cell;
+              }
+            }
+          }
+          store_upto(y + c, kMax ? value : value / cells.count(), n);
+        }
+      }
+    }
+  }
+};
+
+// dx (f32, zeroed) gets the gradient of the first largest cell of each window, or an equal share in all of its cells.
+template <typename T, bool kMax>
+struct PoolGradBody {
+  XRUN_INLINE static void run(const Window* window, const T* x, const T* dy, float* dx) {
+    const Window& w = *window;
+    for (int64_t i = 0; i < w.out_height; ++i) {
+      for (int64_t j = 0; j < w.out_width; ++j, dy += w.channels) {
+        const Cells cells = Cells::of(w, i, j);
+        for (int64_t c = 0; c < w.channels; c += kLanes) {
+          const int64_t n = w.channels - c;
+          F16 share = load_upto(dy + c, n);
+          I16 winner{};
+          if constexpr (kMax) {
+            F16 value = broadcast(-INFINITY);
+            for (int64_t u = cells.top; u < cells.bottom; ++u) {
+              for (int64_t v = cells.left; v < cells.right; ++v) {
+                const F16 cell = load_upto(x + (u * w.width + v) * w.channels + c, n);
+                const I16 better = beats(cell, value);
+                value = better ? cell : value;
+                winner = better ? I16{} + static_cast<int32_t>(u * w.width + v) : winner;
+              }
+            }
+          } else {
+            share = share / cells.count();
+          }
+          for (int64_t u = cells.top; u < cells.bottom; ++u) {
+            for (int64_t v = cells.left; v < cells.right; ++v) {
+              float* const to = dx + (u * w.width + v) * w.channels + c;
+              const I16 takes = winner == I16{} + static_cast<int32_t>(u * w.width + v);
+              store_upto(to, load_upto(to, n) + (!kMax ? share : (takes ? share : F16{})), n);
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+template <typename T, bool kMax>
+class Pool : public Kernel {
+ public:
+  explicit Pool(const KernelSpec& spec)
+      : isa_(spec.isa), rows_(spec.rows), window_(window_of(spec.inputs[0], spec.attrs)) {}
+  Status run(const KernelCall& call) const override {
+    const T* x = call.inputs[0].as<T>();
+    T* y = call.outputs[0].as<T>();
+    for (int64_t r = 0; r < rows_; ++r) {
+      run_for<PoolBody<T, kMax>>(isa_, &window_, x, y);
+      x += window_.height * window_.width * window_.channels;
+      y += window_.out_height * window_.out_width * window_.channels;
+    }
+    return {};
+  }
+
+ private:
+  Isa isa_;
+  int64_t rows_;
+  Window window_;
+};
+
+template <typename T, bool kMax>
+class PoolGrad : public Kernel {
+ public:
+  explicit PoolGrad(const KernelSpec& spec)
+      : isa_(spec.isa),
+        rows_(spec.rows),
+        n_(spec.outputs[0].row_elements()),
+        window_(window_of(spec.outputs[0], spec.attrs)) {}
+  Bytes scratch_bytes() const override { return n_ * static_cast<Bytes>(sizeof(float)); }
+  Status run(const KernelCall& call) const override {
+    const T* x = call.inputs[0].as<T>();
+    const T* dy = call.inputs.back().as<T>();
+    T* dx = call.outputs[0].as<T>();
+    auto* const sums = reinterpret_cast<float*>(call.scratch);
+    for (int64_t r = 0; r < rows_; ++r, x += n_, dx += n_) {
+      std::fill_n(sums, n_, 0.0F);
+      run_for<PoolGradBody<T, kMax>>(isa_, &window_, x, dy, sums);
+      dy += window_.out_height * window_.out_width * window_.channels;
+      if constexpr (std::is_same_v<T, float>) {
+        std::copy_n(sums, n_, dx);
+      } else {
+        narrow(isa_, sums, dx, n_);
+      }
+    }
+    return {};
+  }
+
+ private:
+  Isa isa_;
+  int64_t rows_;
+  int64_t n_;
+  Window window_;
+};
+
+template <typename T>
+using MaxPool = Pool<T, true>;
+template <typename T>
+using AvgPool = Pool<T, false>;
+template <typename T>
+using MaxPoolGrad = PoolGrad<T, true>;
+template <typename T>
+using AvgPoolGrad = PoolGrad<T, false>;
+
+template <typename T>
+struct ScaleBody {
+  XRUN_INLINE static void run(const float* sums, float scale, T* y, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store_upto(y + i, load_upto(sums + i, n - i) * scale, n - i);
+    }
+  }
+};
+
+template <typename T>
+class GlobalAvgPool final : public Kernel {
+ public:
+  explicit GlobalAvgPool(const KernelSpec& spec)
+      : isa_(spec.isa),
+        rows_(spec.rows),
+        channels_(spec.inputs[0].dims[1]),
+        positions_(spec.inputs[0].row_elements() / channels_) {}
+  Bytes scratch_bytes() const override { return channels_ * static_cast<Bytes>(sizeof(float)); }
+  Status run(const KernelCall& call) const override {
+    auto* const sums = reinterpret_cast<float*>(call.scratch);
+    for (int64_t r = 0; r < rows_; ++r) {
+      std::fill_n(sums, channels_, 0.0F);
+      add_column_sums(isa_, call.inputs[0].as<T>() + r * channels_ * positions_, positions_, channels_, sums);
+      run_for<ScaleBody<T>>(isa_, static_cast<const float*>(sums), 1.0F / static_cast<float>(positions_),
+                            call.outputs[0].as<T>() + r * channels_, channels_);
+    }
+    return {};
+  }
+
+ private:
+  Isa isa_;
+  int64_t rows_;
+  int64_t channels_;
+  int64_t positions_;
+};
+
+template <typename T>
+struct SpreadBody {
+  XRUN_INLINE static void run(const T* dy, float scale, T* dx, int64_t positions, int64_t channels) {
+    for (int64_t p = 0; p < positions; ++p, dx += channels) {
+      for (int64_t c = 0; c < channels; c += kLanes) {
+        store_upto(dx + c, load_upto(dy + c, channels - c) * scale, channels - c);
+      }
+    }
+  }
+};
+
+template <typename T>
+class GlobalAvgPoolGrad final : public Kernel {
+ public:
+  explicit GlobalAvgPoolGrad(const KernelSpec& spec)
+      : isa_(spec.isa),
+        rows_(spec.rows),
+        channels_(spec.outputs[0].dims[1]),
+        positions_(spec.outputs[0].row_elements() / channels_) {}
+  Status run(const KernelCall& call) const override {
+    for (int64_t r = 0; r < rows_; ++r) {
+      run_for<SpreadBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>() + r * channels_),
+                             1.0F / static_cast<float>(positions_),
+                             call.outputs[0].as<T>() + r * channels_ * positions_, positions_, channels_);
+    }
+    return {};
+  }
+
+ private:
+  Isa isa_;
+  int64_t rows_;
+  int64_t channels_;
+  int64_t positions_;
+};
+
+constexpr Op kMaxPool{.def = {.name = "max_pool",
+                              .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = k // 2)",
+                              .group = "pooling",
+                              .doc = "the largest cell of each k x k window",
+                              .example = "max_pool(3, stride=2)",
+                              .infer = infer_max,
+                              .cost = pool_cost,
+                              .grad = grad_max,
+                              .shard = "nc__->nc__"},
+                      .cpu = make_by_dtype<MaxPool>};
+
+constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
+                                  .signature = "(x: [N, C, H, W], dy: [N, C, I, J])",
+                                  .group = "pooling",
+                                  .doc = "gradient of max_pool: to the first largest cell of each window",
+                                  .infer = infer_grad,
+                                  .cost = pool_cost,
+                                  .shard = "nc__,nc__->nc__"},
+                          .cpu = make_by_dtype<MaxPoolGrad>};
+
+constexpr Op kAvgPool{.def = {.name = "avg_pool",
+                              .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = k // 2)",
+                              .group = "pooling",
+                              .doc = "the mean of the cells of each k x k window that lie inside the image",
+                              .example = "avg_pool(3, stride=2)",
+                              .infer = infer_avg,
+                              .cost = pool_cost,
+                              .grad = grad_avg,
+                              .shard = "nc__->nc__"},
+                      .cpu = make_by_dtype<AvgPool>};
+
+constexpr Op kAvgPoolGrad{.def = {.name = "avg_pool.grad",
+                                  .signature = "(dy: [N, C, I, J])",
+                                  .group = "pooling",
+                                  .doc = "gradient of avg_pool",
+                                  .infer = infer_grad,
+                                  .cost = pool_cost,
+                                  .shard = "nc__->nc__"},
+                          .cpu = make_by_dtype<AvgPoolGrad>};
+
+constexpr Op kGlobalAvgPool{.def = {.name = "global_avg_pool",
+                                    .signature = "(x: [N, C, H, W])",
+                                    .group = "pooling",
+                                    .doc = "the mean of all positions of each channel",
+                                    .example = "global_avg_pool",
+                                    .infer = infer_global,
+                                    .grad = grad_global,
+                                    .shard = "nc__->nc"},
+                            .cpu = make_by_dtype<GlobalAvgPool>};
+
+constexpr Op kGlobalAvgPoolGrad{.def = {.name = "global_avg_pool.grad",
+                                        .signature = "(dy: [N, C])",
+                                        .group = "pooling",
+                                        .doc = "gradient of global_avg_pool",
+                                        .infer = infer_grad,
+                                        .shard = "nc->nc__"},
+                                .cpu = make_by_dtype<GlobalAvgPoolGrad>};
+
+constexpr std::array<const Op*, 6> kOps{&kMaxPool,     &kMaxPoolGrad,   &kAvgPool,
+                                        &kAvgPoolGrad, &kGlobalAvgPool, &kGlobalAvgPoolGrad};
+
+}  // namespace
+
+std::span<const Op* const> pool_ops() { return kOps; }
+
+}  // namespace xrun::ops
