@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "graph/attr.h"
 #include "graph/base/source.h"
 #include "graph/specs.h"
+#include "graph/tensor_type.h"
 #include "lang/number.h"
 
 namespace xrun::lang {
@@ -18,15 +20,15 @@ enum class DatumKind : uint8_t {
   kNone,
   kAuto,
   kBool,
-  kExact,     // a whole number or an exact fraction, with or without a unit
-  kReal,      // a float, with or without a unit
+  kExact,  // a whole number or an exact fraction, with or without a unit
+  kReal,   // a float, with or without a unit
   kString,
-  kSymbol,    // a bare name that a parameter or a setting knows
-  kBatch,     // N
+  kSymbol,  // a bare name that a parameter or a setting knows
+  kBatch,   // N
   kTensor,
   kTuple,
   kList,
-  kRange,     // two items
+  kRange,  // two items
 };
 
 // num / den in lowest terms, den > 0.
@@ -51,14 +53,14 @@ struct Datum {
   DatumKind kind = DatumKind::kHole;
   bool flag = false;
   Dimension dimension = Dimension::kPlain;
-  Rational exact;          // kExact, in the base unit of the dimension
-  double real = 0;         // kReal, likewise
-  std::string text;        // kString, kSymbol
-  ValueId tensor;          // kTensor
+  Rational exact;                                   // kExact, in the base unit of the dimension
+  double real = 0;                                  // kReal, likewise
+  std::string text;                                 // kString, kSymbol
+  ValueId tensor;                                   // kTensor
   std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange
-  int64_t weight = 1;      // items below, itself included, and
-  int depth = 0;           // lists within lists: bound what nested lists may grow to
-  Span span;               // where it was written, for labels
+  int64_t weight = 1;                               // items below, itself included, and
+  int depth = 0;                                    // lists within lists: bound what nested lists may grow to
+  Span span;                                        // where it was written, for labels
 
   bool hole() const { return kind == DatumKind::kHole; }
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }
@@ -80,6 +82,7 @@ Datum make_plain(DatumKind kind);  // kNone, kAuto, kBatch
 // The value as an int64 where it is a whole plain number that fits.
 std::optional<int64_t> to_int64(const Datum& value);
 
+using xrun::to_text;  // of attributes and tensor types
 std::string to_text(Int128 value);
 std::string to_text(const Rational& value);  // "7/2"
 std::string to_text(const Datum& value);     // as it could be written; tensors are "a tensor"

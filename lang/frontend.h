@@ -17,9 +17,9 @@
 namespace xrun::lang {
 
 struct FrontendOptions {
-  const OpRegistry* ops = nullptr;      // required
-  const DataRegistry* data = nullptr;   // null: data_registry()
-  std::string run;                      // --run NAME; empty: the only one, or one of each kind
+  const OpRegistry* ops = nullptr;     // required
+  const DataRegistry* data = nullptr;  // null: data_registry()
+  std::string run;                     // --run NAME; empty: the only one, or one of each kind
   // --set PATH=VALUE, in the order given. "train.lr", "schedule.shard.id.over": a setting of the chosen declaration,
   // which is made when there is none; a plain name: an option of the main file.
   std::vector<std::pair<std::string, std::string>> sets;

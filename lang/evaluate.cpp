@@ -1,0 +1,400 @@
+// Expressions: constants are computed, tensors become nodes.
+#include <cmath>
+#include <fmt/format.h>
+
+#include "lang/evaluator.h"
+
+namespace xrun::lang {
+namespace {
+
+// Frames of `eval` on the stack: an expression may be 512 nodes high and blocks nest, both at once.
+constexpr int kDeepest = 1200;
+constexpr int64_t kHeaviest = 1 << 20;
+constexpr int kDeepestList = 64;
+
+}  // namespace
+
+Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options)
+    : sources_(sources), diagnostics_(diagnostics), options_(options) {}
+
+Diagnostic Evaluator::fault(const char* code, Span at, std::string message, std::string label) {
+  return {.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
+}
+
+void Evaluator::report(Diagnostic diagnostic) {
+  // The model alone is no news: the chain starts to matter with the first block.
+  if (expansion_.size() > 1 && diagnostic.expansion.empty()) {
+    diagnostic.expansion = expansion_;
+  }
+  diagnostics_.add(std::move(diagnostic));
+}
+
+Datum Evaluator::refuse(const char* code, Span at, std::string message, std::string label) {
+  report(fault(code, at, std::move(message), std::move(label)));
+  return {};
+}
+
+void Evaluator::warn(const char* code, Span at, std::string message, std::string label) {
+  Diagnostic d = fault(code, at, std::move(message), std::move(label));
+  d.severity = Severity::kWarning;
+  diagnostics_.add(std::move(d));
+}
+
+void Evaluator::not_yet(Span at, std::string what) {
+  Diagnostic d = fault("XG0199", at, std::move(what) + " is not available yet", "of a later edition of xrun");
+  for (const Diagnostic& known : not_yet_) {
+    if (known.message == d.message) {
+      return;
+    }
+  }
+  not_yet_.push_back(std::move(d));
+}
+
+bool Evaluator::spend(Span at) {
+  if (exhausted_) {
+    return false;
+  }
+  if (++steps_ > options_.max_steps || static_cast<int64_t>(graph_.nodes.size()) > options_.max_nodes) {
+    exhausted_ = true;
+    Diagnostic d = fault("XG0216", at,
+                         fmt::format("this expands to more than {} nodes or {} steps of evaluation", options_.max_nodes,
+                                     options_.max_steps),
+                         "the bound is reached here");
+    d.notes.push_back("a repeat count or blocks that double themselves are the usual cause");
+    report(std::move(d));
+    return false;
+  }
+  return true;
+}
+
+Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {
+  if (!id.valid()) {
+    return {};
+  }
+  const Expr& expr = ast[id];
+  if (!spend(expr.span)) {
+    return {};
+  }
+  if (depth_ >= kDeepest) {
+    exhausted_ = true;
+    return refuse("XG0106", expr.span, "blocks, constants and expressions nest too deeply",
+                  "the bound is reached here");
+  }
+  ++depth_;
+  Datum value = eval_node(ast, expr, scope);
+  --depth_;
+  value.span = expr.span;
+  return value;
+}
+
+Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
+  switch (expr.kind) {
+    case ExprKind::kHole:
+    case ExprKind::kEllipsis:
+      return {};
+    case ExprKind::kNumber: {
+      const Number& number = ast.numbers[expr.literal];
+      if (const auto whole = number.whole_in_base()) {
+        return make_exact({*whole, 1}, number.dimension());
+      }
+      return make_real(number.in_base(), number.dimension());
+    }
+    case ExprKind::kString:
+      return make_string(ast.strings[expr.literal]);
+    case ExprKind::kBool:
+      return make_bool(expr.flag);
+    case ExprKind::kAuto:
+      return make_plain(DatumKind::kAuto);
+    case ExprKind::kNone:
+      return make_plain(DatumKind::kNone);
+    case ExprKind::kName:
+      return eval_name(expr.name, scope);
+    case ExprKind::kTuple:
+    case ExprKind::kList:
+      return eval_items(ast, expr, scope);
+    case ExprKind::kCall:
+      return eval_call_expr(ast, expr, scope, {});
+    case ExprKind::kIndex:
+      return eval_index(ast, expr, scope);
+    case ExprKind::kField:
+      return eval_field(ast, expr, scope);
+    case ExprKind::kUnary:
+      return eval_unary(ast, expr, scope);
+    case ExprKind::kBinary:
+      return eval_binary(ast, expr, scope);
+    case ExprKind::kRange:
+      return eval_range(ast, expr, scope);
+    case ExprKind::kIf: {
+      const auto taken = condition(ast, expr.condition, scope);
+      return taken ? eval(ast, *taken ? expr.lhs : expr.rhs, scope) : Datum();
+    }
+    case ExprKind::kPipe: {
+      last_skipped_ = {};
+      Datum value = eval(ast, expr.lhs, scope);
+      const bool named = ast[expr.lhs].kind == ExprKind::kName;
+      Datum result = eval_stages(std::move(value), ast, ast[expr.stages], scope);
+      if (last_skipped_ && named) {
+        last_skipped_.input = std::string(ast[expr.lhs].name.text);
+      }
+      return result;
+    }
+  }
+  return {};
+}
+
+Datum Evaluator::eval_name(const Name& name, Scope& scope) {
+  if (Local* local = scope.find(name.text)) {
+    local->used = true;
+    return local->value;
+  }
+  for (Scope* level = &scope; level != nullptr; level = level->parent) {
+    if (level->resolve) {
+      if (auto made = level->resolve(name.text, name.span)) {
+        return *made;
+      }
+    }
+  }
+  if (name.text == "N") {
+    return make_plain(DatumKind::kBatch);
+  }
+  if (scope.file != nullptr) {
+    if (const DeclRef found = scope.file->find(name.text)) {
+      if (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet) {
+        return eval_constant(found);
+      }
+      return refuse("XG0220", name.span,
+                    fmt::format("`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)),
+                    "call it, or put it behind `->`");
+    }
+  }
+  return unknown_name(name, scope);
+}
+
+Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
+  if (options_.ops->find(name.text) != nullptr) {
+    return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text),
+                  "call it, or put it behind `->`");
+  }
+  std::vector<std::string> candidates;
+  for (Scope* level = &scope; level != nullptr; level = level->parent) {
+    for (const auto& [known, local] : level->locals) {
+      candidates.emplace_back(known);
+    }
+    candidates.insert(candidates.end(), level->resolvable.begin(), level->resolvable.end());
+  }
+  if (scope.file != nullptr) {
+    for (const auto& [known, decl] : scope.file->names) {
+      candidates.emplace_back(known);
+    }
+  }
+  Diagnostic d = fault("XG0201", name.span, fmt::format("there is no `{}` here", name.text), "unknown name");
+  if (const std::string near = nearest(name.text, candidates); !near.empty()) {
+    d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
+  }
+  report(std::move(d));
+  return {};
+}
+
+void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
+  value.span = span;
+  constants_[decl] = {std::move(value), true};
+}
+
+Datum Evaluator::eval_constant(const DeclRef& decl) {
+  if (const auto known = constants_.find(decl.decl); known != constants_.end()) {
+    if (!known->second.second) {
+      return refuse("XG0208", decl.decl->name.span, fmt::format("`{}` is defined by itself", decl.decl->name.text),
+                    "its value leads back here");
+    }
+    return known->second.first;
+  }
+  constants_[decl.decl] = {Datum(), false};
+  Scope scope;
+  scope.file = decl.file;
+  Datum value = eval(decl.file->ast, decl.decl->value, scope);
+  if (value.kind == DatumKind::kTensor) {
+    value = refuse("XG0205", value.span, "a constant cannot be a tensor", "");
+  }
+  constants_[decl.decl] = {value, true};
+  return value;
+}
+
+Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
+  const Expr& lhs = ast[expr.lhs];
+  if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.find(lhs.name.text) == nullptr) {
+    if (const auto module = scope.file->modules.find(lhs.name.text); module != scope.file->modules.end()) {
+      const DeclRef found = module->second->find(expr.name.text);
+      if (found && (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet)) {
+        return eval_constant(found);
+      }
+      return refuse("XG0201", expr.name.span,
+                    fmt::format("`{}` declares no value `{}`", module->second->path, expr.name.text), "unknown name");
+    }
+    if (const DeclRef model = scope.file->find(DeclKind::kModel, lhs.name.text); model && in_test_) {
+      Scope inside;
+      inside.file = model.file;
+      build_model(model, inside);
+      if (Local* local = inside.find(expr.name.text)) {
+        return local->value;
+      }
+      return refuse("XG0201", expr.name.span, fmt::format("model `{}` binds no `{}`", lhs.name.text, expr.name.text),
+                    "unknown name");
+    }
+  }
+  const Datum value = eval(ast, expr.lhs, scope);
+  if (value.hole()) {
+    return value;
+  }
+  return refuse("XG0304", expr.name.span, fmt::format("{} has no field `{}`", kind_text(value), expr.name.text),
+                "fields are those of imports, and of models in tests");
+}
+
+Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
+  const Expr& lhs = ast[expr.lhs];
+  const bool typed =
+      (lhs.kind == ExprKind::kName && parse_dtype(lhs.name.text) && scope.find(lhs.name.text) == nullptr);
+  if (typed) {
+    return eval_type_input(ast, expr, scope);
+  }
+  const Datum value = eval(ast, expr.lhs, scope);
+  const auto items = ast[expr.items];
+  if (value.hole()) {
+    return value;
+  }
+  if ((value.kind != DatumKind::kList && value.kind != DatumKind::kTuple) || items.size() != 1) {
+    return refuse("XG0304", expr.span, fmt::format("{} cannot be indexed", kind_text(value)),
+                  value.kind == DatumKind::kTensor ? "`take` and `slice` cut tensors" : "");
+  }
+  const Datum index = eval(ast, items[0], scope);
+  const auto at = to_int64(index);
+  if (index.hole()) {
+    return index;
+  }
+  if (!at || *at < 0 || *at >= static_cast<int64_t>(value.items->size())) {
+    return refuse("XG0304", index.span, fmt::format("there is no item {} of {}", to_text(index), value.items->size()),
+                  "items are counted from 0");
+  }
+  return (*value.items)[static_cast<size_t>(*at)];
+}
+
+// `f32[N, 3, 224, 224]` in a test: an input made up for it.
+Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope) {
+  if (!in_test_) {
+    return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks make up tensors");
+  }
+  TensorType type{.dtype = *parse_dtype(ast[expr.lhs].name.text)};
+  for (const ExprId item : ast[expr.items]) {
+    const auto dim = dimension(ast, item, scope);
+    if (!dim) {
+      return {};
+    }
+    type.dims.push_back(*dim);
+  }
+  return make_tensor(graph_.add_input("input", std::move(type)));
+}
+
+Datum Evaluator::make_list(DatumKind kind, std::vector<Datum> items, Span at) {
+  Datum made = make_items(kind, std::move(items));
+  if (made.weight > kHeaviest || made.depth > kDeepestList) {
+    return refuse("XG0216", at, "this list is too large", fmt::format("{} items and more", made.weight));
+  }
+  return made;
+}
+
+Datum Evaluator::eval_items(const Ast& ast, const Expr& expr, Scope& scope) {
+  std::vector<Datum> items;
+  for (const ExprId item : ast[expr.items]) {
+    items.push_back(eval(ast, item, scope));
+    if (items.back().hole()) {
+      return {};
+    }
+  }
+  return make_list(expr.kind == ExprKind::kTuple ? DatumKind::kTuple : DatumKind::kList, std::move(items), expr.span);
+}
+
+Datum Evaluator::eval_range(const Ast& ast, const Expr& expr, Scope& scope) {
+  Datum from = eval(ast, expr.lhs, scope);
+  Datum to = eval(ast, expr.rhs, scope);
+  if (from.hole() || to.hole()) {
+    return {};
+  }
+  if (!from.plain_number() || !to.plain_number()) {
+    const Datum& wrong = from.plain_number() ? to : from;
+    return refuse("XG0304", wrong.span, fmt::format("a range goes from number to number, not to {}", kind_text(wrong)),
+                  "");
+  }
+  return make_items(DatumKind::kRange, {std::move(from), std::move(to)});
+}
+
+std::optional<bool> Evaluator::condition(const Ast& ast, ExprId id, Scope& scope) {
+  const Datum value = eval(ast, id, scope);
+  if (value.hole()) {
+    return std::nullopt;
+  }
+  if (value.kind != DatumKind::kBool) {
+    refuse("XG0304", value.span, fmt::format("a condition is true or false, not {}", kind_text(value)), "");
+    return std::nullopt;
+  }
+  return value.flag;
+}
+
+Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
+  const Datum value = eval(ast, expr.lhs, scope);
+  if (value.hole()) {
+    return value;
+  }
+  if (expr.op == Op::kNot) {
+    if (value.kind != DatumKind::kBool) {
+      return refuse("XG0304", value.span, fmt::format("`not` goes with true and false, not with {}", kind_text(value)));
+    }
+    return make_bool(!value.flag);
+  }
+  if (value.kind == DatumKind::kTensor) {
+    const OpDef* op = options_.ops->find("neg");
+    if (op == nullptr || refuse_sharded(value, "`-`", expr.span)) {
+      return {};
+    }
+    return apply(*op, {value}, {}, {}, expr.span);
+  }
+  if (!value.number()) {
+    return refuse("XG0304", value.span,
+                  fmt::format("`-` goes with numbers and tensors, not with {}", kind_text(value)));
+  }
+  return value.kind == DatumKind::kExact ? make_exact({-value.exact.num, value.exact.den}, value.dimension)
+                                         : make_real(-value.real, value.dimension);
+}
+
+Datum Evaluator::eval_binary(const Ast& ast, const Expr& expr, Scope& scope) {
+  if (expr.op == Op::kAnd || expr.op == Op::kOr) {
+    const auto left = condition(ast, expr.lhs, scope);
+    if (!left || *left == (expr.op == Op::kOr)) {
+      return left ? make_bool(*left) : Datum();
+    }
+    const auto right = condition(ast, expr.rhs, scope);
+    return right ? make_bool(*right) : Datum();
+  }
+  const Datum a = eval(ast, expr.lhs, scope);
+  const Datum b = eval(ast, expr.rhs, scope);
+  if (a.hole() || b.hole()) {
+    return {};
+  }
+  if (a.kind == DatumKind::kTensor || b.kind == DatumKind::kTensor) {
+    return tensor_arithmetic(expr.op, a, b, ast, expr, scope);
+  }
+  std::string problem;
+  Datum value = constant_binary(expr.op, a, b, problem);
+  if (value.hole()) {
+    const char* code = problem == "division by zero"                    ? "XG0307"
+                       : problem.find("too large") != std::string::npos ? "XG0109"
+                                                                        : "XG0304";
+    return refuse(code, expr.name.span, std::move(problem),
+                  fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)));
+  }
+  if (value.kind == DatumKind::kReal && !std::isfinite(value.real)) {
+    return refuse("XG0109", expr.name.span, "the result is too large",
+                  fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)));
+  }
+  return value;
+}
+
+}  // namespace xrun::lang

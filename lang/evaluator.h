@@ -1,0 +1,177 @@
+// Elaboration: walks the syntax tree once, computes what is constant, and appends nodes to a graph for what is not.
+// Checking and lowering are one walk, since the shapes that are checked are those of the graph that is made.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "graph/graph.h"
+#include "graph/op_def.h"
+#include "lang/datum.h"
+#include "lang/frontend.h"
+#include "lang/loader.h"
+#include "lang/scope.h"
+#include "lang/signature.h"
+#include "lang/syntax.h"
+
+namespace xrun::lang {
+
+// What a name that is called stands for.
+struct Callee {
+  enum Kind { kUnknown, kBlock, kFn, kOp, kBuiltin, kPointwise };
+  Kind kind = kUnknown;
+  DeclRef decl;
+  const OpDef* op = nullptr;
+  std::string name;
+};
+
+// A call as it is written.
+struct Call {
+  const Ast* ast = nullptr;
+  std::span<const Arg> args;
+  std::optional<Datum> flowing;  // from the left of `->`; a tuple fills the first parameters
+  Name label;                    // `as`
+  Span span;                     // the whole call
+  Span name_span;
+};
+
+class Evaluator {
+ public:
+  Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options);
+
+  // ---- expressions (evaluate.cpp): a hole where a fault was reported
+  Datum eval(const Ast& ast, ExprId id, Scope& scope);
+  Datum eval_constant(const DeclRef& decl);  // an option or a let; computed once
+  Datum eval_stages(Datum value, const Ast& ast, std::span<const Stage> stages, Scope& scope);
+  void set_option(const Decl* decl, Datum value, Span span);  // --set NAME=VALUE
+
+  // ---- calls (call.cpp)
+  Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
+  Callee find_callee(const Ast& ast, std::span<const Name> path, Scope& scope);
+  const Signature& signature_of(const OpDef& op);
+  const Signature& signature_of(std::string_view name, std::string_view text, bool variadic = false);
+  // Appends a node for `op`; a hole when infer refuses. `at` is where the faults go.
+  Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, std::string_view label, Span at);
+
+  // ---- arguments (signature.cpp)
+  // The parameters of a call, matched, evaluated and checked: names in `env` are parameters and dimension variables.
+  // Nothing when a fault was reported.
+  std::optional<std::vector<BoundArg>> bind(const Signature& signature, const Call& call, Scope& scope, Scope& env);
+  // Constant arguments as attributes; tensor parameters are left out.
+  std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
+
+  // ---- types (types.cpp)
+  // Whether a tensor fits a declared type; binds new dimension variables in `env`. `what` names the tensor in messages.
+  bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, const std::string& what);
+  std::optional<TensorType> tensor_type(const Ast& ast, const Type& type, Scope& scope);
+  std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope);
+  bool refuse_sharded(const Datum& value, const std::string& what, Span at);
+
+  // ---- blocks and models (expand.cpp)
+  Datum call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call);
+  // Builds the model into graph(); its bindings are the locals of `scope`.
+  void build_model(const DeclRef& model, Scope& scope);
+
+  // ---- tests (tests_eval.cpp)
+  TestResult run_test(const SourceFile& file, const Decl& test);
+
+  // ---- what all share
+  Graph& graph() { return graph_; }
+  TensorNames& names() { return names_; }
+  SourceMap& sources() { return sources_; }
+  const FrontendOptions& options() const { return options_; }
+  const TensorType& type_of(const Datum& value) const { return graph_.value(value.tensor).type; }
+  Diagnostics& diagnostics() { return diagnostics_; }
+  static Diagnostic fault(const char* code, Span at, std::string message, std::string label = {});
+  void report(Diagnostic diagnostic);                                                    // with the chain of expansions
+  Datum refuse(const char* code, Span at, std::string message, std::string label = {});  // reports; a hole
+  void warn(const char* code, Span at, std::string message, std::string label = {});
+  void not_yet(Span at, std::string what);  // kept for Module::not_yet
+  std::vector<Diagnostic> take_not_yet() { return std::move(not_yet_); }
+  bool exhausted() const { return exhausted_; }
+  void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
+  void warn_unused(const Scope& scope);
+
+ private:
+  friend class ExpansionGuard;
+
+  // evaluate.cpp
+  Datum eval_node(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_name(const Name& name, Scope& scope);
+  Datum eval_field(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_index(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_binary(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_unary(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_range(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_items(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, const Name& label);
+  Datum eval_type_input(const Ast& ast, const Expr& expr, Scope& scope);
+  std::optional<bool> condition(const Ast& ast, ExprId id, Scope& scope);
+  Datum tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr, Scope& scope);
+  void explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope);
+  Datum unknown_name(const Name& name, Scope& scope);
+  // Counts a step of evaluation; false when the bound is reached (reported once).
+  bool spend(Span at);
+
+  // expand.cpp
+  Datum eval_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_repeat(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_residual(const Datum& value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_fork(const Datum& value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_if_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_stage_call(Datum value, const Ast& ast, const Stage& stage, Scope& scope, const Name& label);
+  void bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope& scope);
+  bool bind_local(const Name& name, Datum value, Scope& scope, bool warns);
+  void run_assert(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void model_input(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void model_output(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void model_head(const Ast& ast, const Stmt& stmt, Scope& scope);
+  bool enter_scope(std::string_view name, const Name& label, Span at);
+  void check_results(const DeclRef& block, const Datum& value, Scope& env, Span at);
+
+  // call.cpp
+  Datum call_op(const OpDef& op, const Call& call, Scope& scope);
+  Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
+  Datum call_builtin(const std::string& name, const Call& call, Scope& scope);
+  Datum call_measure(const std::string& name, const Call& call, Scope& scope);
+  Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
+
+  // signature.cpp
+  std::optional<Datum> argument(const Param& param, const Ast& ast, ExprId id, Scope& scope);
+  bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
+  bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
+  void bind_param(const Param& param, Datum value, Scope& env);
+
+  SourceMap& sources_;
+  Diagnostics& diagnostics_;
+  const FrontendOptions& options_;
+  Graph graph_;
+  TensorNames names_;
+  std::vector<Expansion> expansion_;
+  std::vector<const Decl*> active_;                          // blocks, functions and constants that are being expanded
+  std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
+  std::map<std::string, Signature, std::less<>> signatures_;
+  std::vector<Diagnostic> not_yet_;
+  SkippedIf last_skipped_;
+  int64_t steps_ = 0;
+  int depth_ = 0;
+  bool exhausted_ = false;
+  bool in_test_ = false;
+  int64_t gather_batch_ = 0;  // for XG0305: global batch and bytes of an element, 0: unknown
+  int64_t gather_bytes_ = 0;
+};
+
+// A constant operation on numbers, strings, booleans and lists; on failure `problem` says why.
+Datum constant_binary(Op op, const Datum& a, const Datum& b, std::string& problem);
+// floor, ceil, max, min, abs, sqrt, exp, log, round, len; `known` is false for another name.
+Datum constant_function(std::string_view name, std::span<const Datum> args, std::string& problem);
+bool is_constant_function(std::string_view name);
+
+}  // namespace xrun::lang

@@ -1,0 +1,155 @@
+// `lr`: a number, a curve, or curves that follow one another and fill the run.
+#include <cmath>
+#include <fmt/format.h>
+
+#include "lang/module_builder.h"
+
+namespace xrun::lang {
+namespace {
+
+struct CurveKind {
+  std::string_view name;
+  std::string_view signature;
+};
+
+constexpr CurveKind kCurves[] = {
+    {"warmup", "(rate: rates, span: span)"},
+    {"constant", "(rate: float, span: span = none)"},
+    {"cosine", "(rate: rates, span: span = none)"},
+    {"poly", "(rate: rates, span: span = none, power: float = 1)"},
+    {"steps", "(rate: float, at: list, by: float = 0.1)"},
+};
+
+std::string span_text(const TrainSpan& span) {
+  return fmt::format("{:g} {}", span.amount,
+                     span.unit == TrainSpan::kSteps    ? "steps"
+                     : span.unit == TrainSpan::kEpochs ? "epochs"
+                                                       : "samples");
+}
+
+}  // namespace
+
+void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope) {
+  if (!node.has_value()) {
+    ev_.refuse("XG0205", node.key_span, "`lr` is a number, a curve or a list of curves", "not a group");
+    return;
+  }
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  std::vector<ExprId> pieces{node.value};
+  if (expr.kind == ExprKind::kList) {
+    pieces.assign(ast[expr.items].begin(), ast[expr.items].end());
+  }
+  for (const ExprId piece : pieces) {
+    if (auto made = curve(ast, piece, scope)) {
+      module_.train.lr.push_back(std::move(*made));
+    }
+  }
+  if (pieces.empty()) {
+    ev_.refuse("XG0506", expr.span, "`lr` is an empty list", "at least one curve");
+  } else if (module_.train.lr.size() == pieces.size()) {
+    check_spans(node);
+  }
+}
+
+std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& scope) {
+  const Expr& expr = ast[id];
+  CurveSpec spec{.source = expr.span};
+  const bool is_call = expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName;
+  const std::string_view name = is_call ? ast[expr.lhs].name.text : std::string_view();
+  const auto known =
+      std::find_if(std::begin(kCurves), std::end(kCurves), [&](const CurveKind& kind) { return kind.name == name; });
+  if (known == std::end(kCurves)) {
+    const Datum value = ev_.eval(ast, id, scope);
+    if (value.hole()) {
+      return std::nullopt;
+    }
+    if (!value.plain_number() || !(value.as_double() >= 0)) {
+      ev_.refuse("XG0205", value.span, fmt::format("a rate is a number of 0 and more, not {}", to_text(value)),
+                 "or a curve: warmup, constant, cosine, poly, steps");
+      return std::nullopt;
+    }
+    spec.kind = "constant";
+    spec.from = spec.to = value.as_double();
+    return spec;
+  }
+  const auto bound = arguments(ast, id, known->name, known->signature, scope);
+  if (!bound) {
+    return std::nullopt;
+  }
+  spec.kind = std::string(name);
+  for (const BoundArg& arg : *bound) {
+    const std::string_view param = arg.param->name.text;
+    const Datum& value = arg.value();
+    const std::string what = fmt::format("`{}` of `{}`", param, name);
+    if (param == "rate" && arg.param->type.name.text == "rates") {
+      if (value.kind != DatumKind::kRange) {
+        ev_.refuse("XG0205", arg.span, fmt::format("{} goes from rate to rate: a .. b", what),
+                   "this is " + kind_text(value));
+        return std::nullopt;
+      }
+      spec.from = (*value.items)[0].as_double();
+      spec.to = (*value.items)[1].as_double();
+    } else if (param == "rate") {
+      spec.from = spec.to = value.as_double();
+    } else if (param == "span" && value.kind != DatumKind::kNone) {
+      spec.span = train_span(value, what, value.span.valid() ? value.span : arg.span);
+      if (!spec.span) {
+        return std::nullopt;
+      }
+    } else if (param == "power") {
+      spec.power = value.as_double();
+    } else if (param == "by") {
+      spec.by = value.as_double();
+    } else if (param == "at") {
+      for (const Datum& item : *value.items) {
+        const auto at = train_span(item, what, item.span);
+        if (!at) {
+          return std::nullopt;
+        }
+        spec.at.push_back(*at);
+      }
+    }
+  }
+  if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !std::isfinite(spec.from + spec.to)) {
+    ev_.refuse("XG0214", expr.span, "rates and powers are 0 and more", "");
+    return std::nullopt;
+  }
+  return spec;
+}
+
+// Curves of a list are to add up to the run, as far as their units allow to tell before the data is known.
+void ModuleBuilder::check_spans(const SettingNode& node) {
+  const auto& pieces = module_.train.lr;
+  const TrainSpan& run = module_.train.duration;
+  double sum = 0;
+  bool comparable = run.amount > 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (!pieces[i].span) {
+      if (i + 1 < pieces.size()) {
+        ev_.refuse("XG0506", pieces[i].source, "only the last curve of a list may fill the rest of the run",
+                   "this one needs a span");
+        return;
+      }
+      comparable = comparable && sum > run.amount;  // still too long, whatever the rest is
+      break;
+    }
+    comparable = comparable && pieces[i].span->unit == run.unit;
+    sum += pieces[i].span->amount;
+  }
+  if (!comparable || std::fabs(sum - run.amount) <= 1e-9 * run.amount) {
+    return;
+  }
+  const double gap = run.amount - sum;
+  TrainSpan covered = run;
+  covered.amount = sum;
+  TrainSpan rest = run;
+  rest.amount = std::fabs(gap);
+  Diagnostic d = Evaluator::fault("XG0506", (*node.ast)[node.value].span,
+                                  fmt::format("the curves cover {} of a run of {}", span_text(covered), span_text(run)),
+                                  fmt::format("{} {}", span_text(rest), gap > 0 ? "are missing" : "too many"));
+  d.notes.push_back("a curve alone, or the last one of a list without a span, fills the rest of the run");
+  ev_.report(std::move(d));
+}
+
+}  // namespace xrun::lang

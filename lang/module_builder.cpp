@@ -1,0 +1,167 @@
+// The order of work: model, data, train, cluster, schedule; then the digest of what is learned.
+#include "lang/module_builder.h"
+
+#include <fmt/format.h>
+#include <openssl/sha.h>
+
+#include "graph/print.h"
+
+namespace xrun::lang {
+namespace {
+
+bool is_prefix(std::string_view prefix, std::string_view path) {
+  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '.');
+}
+
+// Set by the command line when the file has no such declaration.
+bool has_flags(const std::deque<SetFlag>& flags, DeclKind kind) {
+  const std::string prefix = std::string(keyword_of(kind)) + ".";
+  return std::any_of(flags.begin(), flags.end(), [&](const SetFlag& flag) { return flag.path.starts_with(prefix); });
+}
+
+}  // namespace
+
+Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
+  Settings settings;
+  if (decl) {
+    settings = read_settings(*decl.file, *decl.decl, ev_.diagnostics());
+    if (decl.decl->base) {
+      ev_.refuse("XG0199", decl.decl->base.span, "`extends` is not available yet", "of a later edition of xrun");
+    }
+  } else {
+    settings.root.key = std::string(keyword_of(kind));
+  }
+  const std::string prefix = std::string(keyword_of(kind)) + ".";
+  for (const SetFlag& flag : flags_) {
+    if (flag.path.starts_with(prefix) && flag.ast.value.valid()) {
+      override_setting(settings, std::string_view(flag.path).substr(prefix.size()), flag.ast, flag.ast.value);
+    }
+  }
+  return settings;
+}
+
+Scope ModuleBuilder::constants(const DeclRef& decl) {
+  Scope scope;
+  scope.file = decl ? decl.file : &main_;
+  return scope;
+}
+
+void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group,
+                                    const std::vector<std::string>& known) {
+  const bool placement = kind == DeclKind::kCluster || kind == DeclKind::kSchedule;
+  if (placement && is_setting(DeclKind::kTrain, node.key)) {
+    Diagnostic d =
+        Evaluator::fault("XG0503", node.key_span, fmt::format("a {} cannot change what is learned", keyword_of(kind)),
+                         "changes the loss or the update");
+    if (node.key == "active_classes") {
+      d.primary.text = "changes the loss";
+    }
+    d.notes.push_back("`cluster` and `schedule` may change speed and memory only (`xrun explain XG0503`)");
+    if (choice_.train) {
+      const Position at = ev_.sources().position(choice_.train.decl->span.file, choice_.train.decl->keyword.begin);
+      d.fixes.push_back(
+          {.title = fmt::format("move the line to `train{}{}` (line {})", choice_.train.decl->name ? " " : "",
+                                choice_.train.decl->name.text, at.line)});
+    }
+    ev_.report(std::move(d));
+    return;
+  }
+  std::vector<std::string> names = known;
+  for (const SettingInfo& info : all_settings()) {
+    if (info.kind == kind && info.key != "*") {
+      names.emplace_back(info.key);
+    }
+  }
+  Diagnostic d = Evaluator::fault("XG0210", node.key_span, fmt::format("unknown setting `{}` in `{}`", node.key, group),
+                                  fmt::format("not a setting of {}", group));
+  d.notes.push_back(kind == DeclKind::kHole
+                        ? "a setting is known or it is an error; none is ever ignored"
+                        : fmt::format("a setting is known or it is an error; none is ever ignored (`xrun explain {}` "
+                                      "lists them)",
+                                      group));
+  if (const std::string near = nearest(node.key, names); !near.empty()) {
+    Fix fix{.title = "did you mean `" + near + "`?"};
+    // Keeps the column of the `=`.
+    std::string text = near;
+    if (node.key.size() > near.size() && node.key_span != node.span) {
+      text.append(node.key.size() - near.size(), ' ');
+    }
+    fix.edits.push_back({node.key_span, std::move(text)});
+    d.fixes.push_back(std::move(fix));
+  }
+  ev_.report(std::move(d));
+}
+
+bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
+  const auto& params = ev_.graph().params;
+  return std::any_of(params.begin(), params.end(), [&](const Parameter& p) { return is_prefix(prefix, p.name); });
+}
+
+bool ModuleBuilder::names_a_part(std::string_view prefix) const {
+  const auto& nodes = ev_.graph().nodes;
+  return names_a_tensor(prefix) ||
+         std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return is_prefix(prefix, node.path); });
+}
+
+Module ModuleBuilder::build(const Choice& choice) {
+  choice_ = choice;
+  const bool has_data = choice.data || has_flags(flags_, DeclKind::kData);
+  const bool has_train = choice.train || has_flags(flags_, DeclKind::kTrain);
+  if (has_train) {
+    const Settings settings = settings_of(choice.train, DeclKind::kTrain);
+    Scope scope = constants(choice.train);
+    lower_batch(settings, scope);
+  }
+  if (choice.model) {
+    module_.model = choice.model.decl->name ? std::string(choice.model.decl->name.text) : "model";
+    model_scope_.file = choice.model.file;
+    ev_.build_model(choice.model, model_scope_);
+  }
+  if (has_data) {
+    lower_data(choice.data);
+  }
+  if (has_train && choice.model) {
+    lower_train(choice.train);
+    model_scope_.resolve = nullptr;
+  }
+  if (has_data && choice.model) {
+    bind_inputs();
+    for (const auto& [target, span] : targets_) {
+      const auto& inputs = ev_.graph().inputs;
+      const bool used =
+          std::any_of(inputs.begin(), inputs.end(), [&](const NamedValue& input) { return input.name == target; });
+      if (!used && has_train) {
+        ev_.warn("XG0423", span, fmt::format("`{}` is bound in `data`, but nothing uses it", target),
+                 "neither an input of the model nor a part of the loss");
+      }
+    }
+  }
+  if (choice.model && has_train) {
+    ev_.warn_unused(model_scope_);
+  }
+  if (choice.cluster || has_flags(flags_, DeclKind::kCluster)) {
+    lower_cluster(choice.cluster);
+  }
+  if (choice.schedule || has_flags(flags_, DeclKind::kSchedule)) {
+    lower_schedule(choice.schedule);
+  }
+  module_.graph = std::move(ev_.graph());
+  ev_.graph() = {};
+  module_.not_yet = ev_.take_not_yet();
+  if (!ev_.diagnostics().has_errors()) {
+    module_.math_digest = sha256_hex(math_text(module_));
+  }
+  return std::move(module_);
+}
+
+std::string sha256_hex(std::string_view text) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  std::string hex;
+  for (const unsigned char byte : digest) {
+    hex += fmt::format("{:02x}", byte);
+  }
+  return hex;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,131 @@
+// From checked declarations to a Module: which declarations make the run, and what each of them says.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/module.h"
+#include "graph/reader_def.h"
+#include "lang/evaluator.h"
+#include "lang/settings.h"
+
+namespace xrun::lang {
+
+// The declarations of one run; those that a file does not have are empty.
+struct Choice {
+  DeclRef model, data, train, cluster, schedule;
+};
+
+// --set PATH=VALUE, parsed.
+struct SetFlag {
+  std::string path;
+  Ast ast;
+};
+
+class ModuleBuilder {
+ public:
+  ModuleBuilder(Evaluator& evaluator, const SourceFile& main, const DataRegistry& registry,
+                const std::deque<SetFlag>& flags)
+      : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
+
+  Module build(const Choice& choice);
+
+ private:
+  // One source of the data with the fields that it gives.
+  struct Source {
+    SourceSpec spec;
+    std::vector<Field> fields;
+    // What each binding gives for this source, by target.
+    std::map<std::string, Field> bound;
+  };
+
+  // module_builder.cpp
+  Settings settings_of(const DeclRef& decl, DeclKind kind);
+  Scope constants(const DeclRef& decl);
+  void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group,
+                       const std::vector<std::string>& known);
+  bool names_a_tensor(std::string_view prefix) const;
+  bool names_a_part(std::string_view prefix) const;
+
+  // setting_values.cpp: values of one kind each; they report and give nothing where the value is of another kind
+  std::optional<Datum> value_of(const SettingNode& node, Scope& scope);
+  std::optional<int64_t> whole(const SettingNode& node, Scope& scope, int64_t low, int64_t high);
+  std::optional<double> real(const SettingNode& node, Scope& scope, double low, double high);
+  std::optional<bool> flag(const SettingNode& node, Scope& scope);
+  std::optional<std::string> text(const SettingNode& node, Scope& scope);
+  std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope);
+  std::optional<TrainSpan> train_span(const Datum& value, std::string_view what, Span at);
+  std::optional<double> quantity(const SettingNode& node, Scope& scope, Dimension dimension);
+  std::optional<double> quantity(const Datum& value, std::string_view what, Span at, Dimension dimension);
+  // The name of a symbol, or of a called symbol; empty for another expression.
+  std::string symbol(const SettingNode& node) const;
+  bool is_auto(const SettingNode& node) const;
+  // Arguments of `symbol(...)` by a signature.
+  std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, std::string_view name,
+                                                 std::string_view signature, Scope& scope);
+  std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
+                                                 std::string_view signature, Scope& scope);
+  bool one_of(const SettingNode& node, std::initializer_list<std::string_view> allowed);
+  std::vector<std::string> paths(const SettingNode& node);
+
+  // lower_data.cpp
+  void lower_data(const DeclRef& decl);
+  void lower_source(const SettingNode& node, Scope& scope);
+  void lower_binding(const SettingNode& node, Scope& scope);
+  std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
+                                     Scope& scope, const AugmentDef** def);
+  void bind_inputs();
+  bool fits(const TensorType& input, const Field& field) const;
+  std::optional<Datum> data_value(std::string_view name, Span at);
+
+  // lower_train.cpp
+  void lower_train(const DeclRef& decl);
+  void lower_batch(const Settings& settings, Scope& scope);
+  void train_setting(const SettingNode& node, Scope& scope);
+  void lower_loss(const SettingNode& node, Scope& scope);
+  void lower_optimizer(const SettingNode& node, Scope& scope);
+  void lower_groups(const SettingNode& node, const std::string& path, Scope& scope);
+  void lower_eval(const SettingNode& node, Scope& scope);
+  void lower_checkpoint(const SettingNode& node, Scope& scope);
+  void lower_log(const SettingNode& node, Scope& scope);
+  void lower_clip(const SettingNode& node, Scope& scope);
+  void lower_norm_rows(const Settings& settings, Scope& scope);
+  PrecisionMode precision(const SettingNode& node, Scope& scope, bool quiet);
+  std::optional<MetricSpec> metric(const Ast& ast, ExprId id, std::string name, Scope& scope);
+  void require(const Settings& settings, std::string_view key);
+
+  // lower_curves.cpp
+  void lower_rate(const SettingNode& node, Scope& scope);
+  std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
+  void check_spans(const SettingNode& node);
+
+  // lower_schedule.cpp
+  void lower_cluster(const DeclRef& decl);
+  void lower_node(const SettingNode& node, Scope& scope);
+  void lower_network(const SettingNode& node, Scope& scope);
+  void lower_schedule(const DeclRef& decl);
+  void lower_shard(const SettingNode& node, Scope& scope);
+  void lower_pins(const SettingNode& node, const std::string& path, Scope& scope);
+  void lower_recompute(const SettingNode& node);
+
+  Evaluator& ev_;
+  const SourceFile& main_;
+  const DataRegistry& registry_;
+  const std::deque<SetFlag>& flags_;
+  Choice choice_;
+  Module module_;
+  std::vector<Source> sources_;
+  std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
+  std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings
+  Scope model_scope_;
+};
+
+// The text that the math digest is taken over: graph with its loss, training source, bindings and everything of train
+// that changes what is learned; no evaluation, logging, checkpoints or directories.
+std::string math_text(const Module& module);
+std::string sha256_hex(std::string_view text);
+
+}  // namespace xrun::lang

@@ -1,0 +1,56 @@
+// Settings of `data train cluster schedule run`: which exist, and the written ones of a declaration as a tree into
+// which --set has been merged.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/diagnostic.h"
+#include "lang/loader.h"
+#include "lang/syntax.h"
+
+namespace xrun::lang {
+
+// One row of the table of settings: what `xrun explain train` lists. Groups have their settings as "eval.every"; a "*"
+// stands for a name of the user's.
+struct SettingInfo {
+  DeclKind kind = DeclKind::kHole;
+  std::string_view key;
+  std::string_view type;
+  std::string_view fallback;  // the default as written; "required" where there is none
+  std::string_view doc;
+};
+std::span<const SettingInfo> all_settings();
+bool is_setting(DeclKind kind, std::string_view key);  // of the first level
+
+// `a.b = value` and `a { b = value }` are the same tree.
+struct SettingNode {
+  std::string key;
+  Span key_span;
+  Span span;
+  const Ast* ast = nullptr;  // of the value; it may come from the command line
+  ExprId value;              // not valid(): a group
+  std::vector<SettingNode> children;
+
+  bool has_value() const { return value.valid(); }
+  const SettingNode* find(std::string_view name) const;
+};
+
+struct Settings {
+  SettingNode root;
+  std::vector<SettingNode> sources;  // source NAME = value
+};
+
+// Reads the settings of a declaration; a setting that is given twice is XG0211.
+Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics);
+
+// Puts a value from the command line where `path` ("shard.id.over") leads, in the place of what is there.
+void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value);
+
+// "backbone.stem" of a name, a chain of fields or a string; empty for another expression.
+std::string path_text(const Ast& ast, ExprId id);
+
+}  // namespace xrun::lang

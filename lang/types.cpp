@@ -1,0 +1,271 @@
+// Tensor types: matching a declared type against a value binds dimension variables and checks known ones (LANGUAGE 5).
+#include <cctype>
+#include <fmt/format.h>
+
+#include "lang/evaluator.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr int64_t kLargestDim = int64_t{1} << 48;
+
+std::string dim_text(int64_t dim) { return dim == kBatch ? "N" : dim == kPerBlock ? "G" : std::to_string(dim); }
+
+bool is_variable(const Expr& expr) {
+  return expr.kind == ExprKind::kName && !expr.name.text.empty() &&
+         std::isupper(static_cast<unsigned char>(expr.name.text[0])) != 0;
+}
+
+// Names in an expression, in order, each once.
+void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& names) {
+  if (!id.valid()) {
+    return;
+  }
+  const Expr& expr = ast[id];
+  if (expr.kind == ExprKind::kName && std::find(names.begin(), names.end(), expr.name.text) == names.end()) {
+    names.push_back(expr.name.text);
+  }
+  collect_names(ast, expr.lhs, names);
+  collect_names(ast, expr.rhs, names);
+  for (const Arg& arg : ast[expr.args]) {
+    collect_names(ast, arg.value, names);
+  }
+}
+
+}  // namespace
+
+// A dimension as a number, kBatch for N; reports and gives nothing where it is neither.
+std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope) {
+  const Datum value = eval(ast, id, scope);
+  if (value.hole()) {
+    return std::nullopt;
+  }
+  if (value.kind == DatumKind::kBatch) {
+    return kBatch;
+  }
+  const Span at = ast[id].span;
+  if (!value.plain_number()) {
+    refuse("XG0304", at, fmt::format("a dimension is a whole number, not {}", kind_text(value)));
+    return std::nullopt;
+  }
+  const double shown = value.as_double();
+  if (!value.whole() &&
+      !(value.kind == DatumKind::kReal && shown == static_cast<double>(static_cast<int64_t>(shown)))) {
+    std::string message = "dimension is not a whole number: ";
+    const Expr& expr = ast[id];
+    if (expr.kind == ExprKind::kBinary && expr.op == lang::Op::kDiv) {
+      const Datum over = eval(ast, expr.lhs, scope);
+      const Datum under = eval(ast, expr.rhs, scope);
+      message += to_text(over) + " / " + to_text(under) + " = ";
+    }
+    message += fmt::format("{:.6g}", shown);
+    std::vector<std::string_view> names;
+    collect_names(ast, id, names);
+    std::string label;
+    for (const std::string_view name : names) {
+      if (Local* local = scope.find(name)) {
+        label += (label.empty() ? "" : ", ") + std::string(name) + " = " + to_text(local->value);
+      }
+    }
+    Diagnostic d = fault("XG0312", at, std::move(message), std::move(label));
+    d.notes.push_back("`/` on dimensions is exact; a strided convolution rounds up");
+    if (expr.kind == ExprKind::kBinary && expr.op == lang::Op::kDiv) {
+      d.fixes.push_back(
+          {.title = "write what the layer does", .edits = {{at, fmt::format("ceil({})", sources_.text(at))}}});
+    }
+    report(std::move(d));
+    return std::nullopt;
+  }
+  const auto whole = value.whole() ? to_int64(value) : std::optional<int64_t>(static_cast<int64_t>(shown));
+  if (!whole || *whole < 1 || *whole > kLargestDim) {
+    refuse("XG0302", at, fmt::format("a dimension of {} cannot be", to_text(value)), "dimensions are 1 and more");
+    return std::nullopt;
+  }
+  return whole;
+}
+
+// The type of an input; nothing when a fault was reported.
+std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& type, Scope& scope) {
+  TensorType made;
+  if (!type.has_dims) {
+    refuse("XG0303", type.span, "an input is a tensor", "write its dimensions: f32[N, 3, 224, 224]");
+    return std::nullopt;
+  }
+  if (type.name) {
+    if (type.name.text == "index") {
+      const auto classes = type.argument.valid() ? dimension(ast, type.argument, scope) : std::nullopt;
+      if (!classes) {
+        return std::nullopt;
+      }
+      made.classes = *classes;
+      made.dtype = *classes > INT32_MAX ? DType::kI64 : DType::kI32;
+    } else if (const auto dtype = parse_dtype(type.name.text)) {
+      made.dtype = *dtype;
+    } else {
+      refuse("XG0303", type.name.span, fmt::format("there is no element type `{}`", type.name.text),
+             "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)");
+      return std::nullopt;
+    }
+  }
+  double elements = 1;
+  for (const ExprId id : ast[type.dims]) {
+    if (ast[id].kind == ExprKind::kEllipsis) {
+      refuse("XG0302", ast[id].span, "an input has all of its dimensions", "`...` stands for any dimensions");
+      return std::nullopt;
+    }
+    const auto dim = dimension(ast, id, scope);
+    if (!dim) {
+      return std::nullopt;
+    }
+    if ((*dim == kBatch) != made.dims.empty()) {
+      refuse("XG0302", ast[id].span, "the batch dimension `N` is the first one, and only the first",
+             made.dims.empty() ? "write [N, ...]" : "");
+      return std::nullopt;
+    }
+    made.dims.push_back(*dim);
+    elements *= *dim == kBatch ? 1 : static_cast<double>(*dim);
+  }
+  if (made.dims.empty() || elements > 0x1.0p40) {
+    refuse("XG0302", type.span, made.dims.empty() ? "an input has a batch dimension" : "this tensor is too large", "");
+    return std::nullopt;
+  }
+  return made;
+}
+
+// Sharded values are taken only by what declares it; `what` would need all columns in one place.
+bool Evaluator::refuse_sharded(const Datum& value, const std::string& what, Span at) {
+  const TensorType& type = type_of(value);
+  if (!type.sharded) {
+    return false;
+  }
+  const int64_t classes = type.dims.back();
+  std::string message =
+      fmt::format("this would gather all {} columns of logits on every device", format_count(classes));
+  std::string label = "needs all columns in one place";
+  if (gather_batch_ > 0) {
+    const double bytes =
+        static_cast<double>(gather_batch_) * static_cast<double>(classes) * static_cast<double>(gather_bytes_);
+    message = fmt::format("this would gather {} of logits on every device",
+                          format_bytes(static_cast<Bytes>(std::min(bytes, 0x1.0p62))));
+    label += fmt::format(": {} x {} x {} bytes", format_count(gather_batch_), format_count(classes), gather_bytes_);
+  }
+  Diagnostic d = fault("XG0305", at, std::move(message), std::move(label));
+  for (const Head& head : graph_.heads) {
+    if (graph_.node(head.node).outputs[0] == value.tensor) {
+      d.secondary.push_back({head.span, fmt::format("sharded[N, {}]: every device holds a slice of the classes",
+                                                    format_with_underscores(classes))});
+    }
+  }
+  d.notes.push_back("losses and `topk` reduce inside each shard and exchange a few numbers per row");
+  const bool call_like = what == "`softmax`";
+  if (call_like && !graph_.heads.empty()) {
+    d.fixes.push_back({.title = "for the best classes, stay sharded: `topk`"});
+  }
+  report(std::move(d));
+  return true;
+}
+
+bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at,
+                      const std::string& what) {
+  if (value.kind != DatumKind::kTensor) {
+    if (!value.hole()) {
+      refuse("XG0303", at, fmt::format("{} is a tensor {}", what, sources_.text(type.span)),
+             "this is " + kind_text(value));
+    }
+    return false;
+  }
+  TensorType actual = type_of(value);
+  const bool wants_sharded = type.name.text == "sharded";
+  if (actual.sharded && !wants_sharded) {
+    return !refuse_sharded(value, what, at);
+  }
+  const auto wrong = [&](const std::string& why) {
+    Diagnostic d =
+        fault("XG0302", at, fmt::format("{} is {}, but gets {}", what, sources_.text(type.span), to_text(actual)), why);
+    report(std::move(d));
+    return false;
+  };
+  if (type.name.text == "index") {
+    const Expr& argument = ast[type.argument];
+    if (actual.classes == 0 && actual.dtype != DType::kI64 && actual.dtype != DType::kI32) {
+      return wrong("no class numbers");
+    }
+    int64_t classes = 0;
+    if (is_variable(argument) && env.find(argument.name.text) == nullptr) {
+      classes = actual.classes;
+      if (classes > 0) {
+        env.locals[argument.name.text] = {.value = make_whole(classes)};
+      }
+    } else {
+      const auto known = dimension(ast, type.argument, env);
+      if (!known) {
+        return false;
+      }
+      classes = *known;
+    }
+    if (actual.classes == 0 && classes > 0) {
+      // The number of classes is found only by opening the data: it is what the head says, and is checked there.
+      TensorType& stored = graph_.value(value.tensor).type;
+      stored.classes = classes;
+      stored.dtype = classes > INT32_MAX ? DType::kI64 : DType::kI32;
+    } else if (actual.classes != classes) {
+      Diagnostic d =
+          actual.classes > classes
+              ? fault("XG0402", at,
+                      fmt::format("label {} does not fit a head with {} classes", actual.classes - 1, classes),
+                      fmt::format("labels must be 0..{}", classes - 1))
+              : fault("XG0302", at,
+                      fmt::format("labels of {} classes do not go with a head of {}", actual.classes, classes),
+                      "both are to be the same");
+      const Span source = graph_.value(value.tensor).is_input ? value.span : Span{};
+      if (source.valid() && source != at) {
+        d.secondary.push_back({source, fmt::format("labels 0..{}", actual.classes - 1)});
+      }
+      report(std::move(d));
+      return false;
+    }
+  } else if (type.name && !wants_sharded && type.name.text != name_of(actual.dtype)) {
+    return wrong(fmt::format("elements are {}", name_of(actual.dtype)));
+  }
+  const auto dims = ast[type.dims];
+  size_t ellipsis = dims.size();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    ellipsis = ast[dims[i]].kind == ExprKind::kEllipsis ? i : ellipsis;
+  }
+  const bool open = ellipsis < dims.size();
+  const size_t fixed = dims.size() - (open ? 1 : 0);
+  const size_t rank = actual.dims.size();
+  if (open ? rank < fixed : rank != fixed) {
+    return wrong(fmt::format("{} dimension{}, not {}", rank, rank == 1 ? "" : "s",
+                             open ? std::to_string(fixed) + " or more" : std::to_string(fixed)));
+  }
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i == ellipsis) {
+      continue;
+    }
+    const int64_t dim = actual.dims[i < ellipsis ? i : rank - (dims.size() - i)];
+    const Expr& expr = ast[dims[i]];
+    const Local* known = expr.kind == ExprKind::kName ? env.find(expr.name.text) : nullptr;
+    if (expr.kind == ExprKind::kName && expr.name.text == "N") {
+      if (dim != kBatch) {
+        return wrong("the first dimension is the batch, N");
+      }
+    } else if (known == nullptr && is_variable(expr)) {
+      if (dim == kBatch) {
+        return wrong(fmt::format("`{}` cannot be the batch dimension", expr.name.text));
+      }
+      env.locals[expr.name.text] = {.value = make_whole(dim)};
+    } else {
+      const auto expected = dimension(ast, dims[i], env);
+      if (!expected) {
+        return false;
+      }
+      if (*expected != dim) {
+        return wrong(fmt::format("{} = {}, not {}", sources_.text(expr.span), dim_text(*expected), dim_text(dim)));
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace xrun::lang
