@@ -1,0 +1,286 @@
+// Runs one training step of a sharded head as a plan would: passes over row ranges, shards one after another.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "graph/base/random.h"
+#include "ops/head.h"
+#include "ops/simd.h"
+#include "tests/support/head_oracle.h"
+
+namespace xrun::ops {
+
+// Real threads that take items as they come.
+class ThreadWorkers final : public Workers {
+ public:
+  explicit ThreadWorkers(int count) : count_(count) {}
+  int count() const override { return count_; }
+  void for_each(int64_t items, const std::function<void(int64_t, int)>& body) override {
+    std::atomic<int64_t> next = 0;
+    std::vector<std::thread> threads;
+    for (int worker = 0; worker < count_; ++worker) {
+      threads.emplace_back([&, worker] {
+        for (int64_t item = next++; item < items; item = next++) {
+          body(item, worker);
+        }
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+
+ private:
+  int count_;
+};
+
+// Memory as an arena gives it: aligned, and full of NaN, so that nothing may be read before it is written.
+class Block {
+ public:
+  explicit Block(Bytes bytes)
+      : data_(static_cast<std::byte*>(::operator new (static_cast<size_t>(bytes) + 64, std::align_val_t{64}))) {
+    std::memset(data_.get(), 0xFF, static_cast<size_t>(bytes) + 64);
+  }
+  std::byte* data() const { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
+  };
+  std::unique_ptr<std::byte, Free> data_;
+};
+
+struct StepPlan {
+  int64_t shards = 1;
+  int64_t pass_rows = 0;   // h
+  int64_t block_rows = 0;  // g
+  int workers = 1;
+  Isa isa = Isa::kAvx2;
+  bool fused = false;  // update in the backward pass; needs one pass
+  bool bf16_features = false;
+};
+
+struct StepResult {
+  std::vector<float> loss;
+  std::vector<float> hit1;
+  std::vector<float> hit5;
+  std::vector<int32_t> best;  // [rows, 5]
+  std::vector<float> scores;  // [rows, 5]
+  std::vector<float> target;  // [rows]: target logits as the kernels saw them
+  std::vector<float> dx;
+  std::vector<float> dw;
+  std::vector<float> db;
+  std::vector<float> weight;  // after the update
+  std::vector<float> bias;
+  std::vector<float> state;
+  std::vector<float> prepared;  // after the update
+  double squares = 0;
+
+  bool operator==(const StepResult&) const = default;
+};
+
+inline constexpr int64_t kTop = 5;
+
+inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan, int64_t shard, int64_t rows) {
+  return {.classes = problem.classes,
+          .dim = problem.dim,
+          .shard = shard_classes(problem.classes, shard, plan.shards),
+          .rows = rows,
+          .block_rows = plan.block_rows,
+          .bf16 = problem.bf16,
+          .bf16_features = plan.bf16_features,
+          .form = problem.form,
+          .margin = problem.margin,
+          .row_weight = problem.row_weight,
+          .top_k = kTop,
+          .workers = plan.workers};
+}
+
+inline std::vector<float> floats(const std::byte* data, size_t n) {
+  std::vector<float> values(n);
+  std::memcpy(values.data(), data, n * sizeof(float));
+  return values;
+}
+
+// One step with momentum 0.9, rate 0.1, decay 0.01.
+inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& plan) {
+  const int64_t dim = problem.dim;
+  const int64_t h = plan.pass_rows;
+  ThreadWorkers workers(plan.workers);
+  const OptimizerForm form{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
+  const UpdateScalars scalars = update_scalars(form, 0.1, 0.01, true, 0);
+  const UpdateScalars bias_scalars = update_scalars(form, 0.1, 0.01, false, 0);
+
+  StepResult result{.loss = std::vector<float>(static_cast<size_t>(problem.rows)),
+                    .hit1 = std::vector<float>(static_cast<size_t>(problem.rows)),
+                    .hit5 = std::vector<float>(static_cast<size_t>(problem.rows)),
+                    .best = std::vector<int32_t>(static_cast<size_t>(problem.rows * kTop)),
+                    .scores = std::vector<float>(static_cast<size_t>(problem.rows * kTop)),
+                    .target = std::vector<float>(static_cast<size_t>(problem.rows)),
+                    .dx = std::vector<float>(problem.features.size()),
+                    .dw = std::vector<float>(problem.weight.size()),
+                    .db = std::vector<float>(problem.bias.size()),
+                    .weight = problem.weight,
+                    .bias = problem.bias,
+                    .state = std::vector<float>(problem.weight.size(), 0.5F)};
+  std::vector<float> bias_state(problem.bias.size(), 0.25F);
+  std::vector<Bf16> narrow(problem.features.size());
+  for (size_t i = 0; i < narrow.size(); ++i) {
+    narrow[i] = to_bf16(problem.features[i]);
+  }
+  const auto features_at = [&](int64_t row) {
+    return plan.bf16_features ? reinterpret_cast<const std::byte*>(narrow.data() + row * dim)
+                              : reinterpret_cast<const std::byte*>(problem.features.data() + row * dim);
+  };
+
+  std::vector<ClassRange> shards;
+  std::vector<HeadWeights> weights;
+  std::vector<HeadUpdate> updates;
+  std::vector<Block> prepared;
+  for (int64_t r = 0; r < plan.shards; ++r) {
+    const HeadShape shape = shape_of(problem, plan, r, h);
+    const int64_t begin = shape.shard.begin;
+    shards.push_back(shape.shard);
+    prepared.emplace_back(head_prepared_bytes(shape));
+    weights.push_back({.weight = result.weight.data() + begin * dim,
+                       .bias = problem.form.bias ? result.bias.data() + begin : nullptr,
+                       .prepared = reinterpret_cast<float*>(prepared.back().data())});
+    updates.push_back({.form = form,
+                       .weight = scalars,
+                       .bias = bias_scalars,
+                       .weight_states = {result.state.data() + begin * dim, nullptr},
+                       .bias_states = {problem.form.bias ? bias_state.data() + begin : nullptr, nullptr}});
+    HeadPasses(shape, plan.isa).prepare(weights.back(), workers);
+  }
+
+  std::vector<RowSoftmax> softmax(static_cast<size_t>(problem.rows));
+  for (int64_t first = 0; first < problem.rows; first += h) {
+    const HeadRows rows{features_at(first), problem.labels.data() + first, softmax.data() + first};
+    std::vector<Block> stats;
+    std::vector<Block> gradients;
+    std::vector<const std::byte*> stats_at;
+    std::vector<const std::byte*> gradients_at;
+    for (int64_t r = 0; r < plan.shards; ++r) {
+      const HeadShape shape = shape_of(problem, plan, r, h);
+      const Block scratch(head_scratch_bytes(shape, HeadPass::kForward));
+      stats.emplace_back(head_stats_bytes(shape));
+      stats_at.push_back(stats.back().data());
+      HeadPasses(shape, plan.isa)
+          .forward(rows, weights[static_cast<size_t>(r)], stats.back().data(), scratch.data(), workers);
+    }
+    const HeadShape whole = shape_of(problem, plan, 0, h);
+    const HeadJoin join(whole, shards, plan.isa);
+    const HeadHits hits[2] = {{1, result.hit1.data() + first}, {kTop, result.hit5.data() + first}};
+    join.combine_stats(stats_at, rows.labels, softmax.data() + first, result.loss.data() + first, hits);
+    join.top_k(stats_at, kTop, result.best.data() + first * kTop, result.scores.data() + first * kTop);
+    const HeadLayout layout = head_layout(whole);
+    for (int64_t r = 0; r < plan.shards; ++r) {
+      const HeadLayout own = head_layout(shape_of(problem, plan, r, h));
+      for (size_t s = 0; s < own.subtrees.size(); ++s) {
+        for (int64_t row = 0; row < h; ++row) {
+          const int64_t place = row / plan.block_rows * layout.row_block_padded + row % plan.block_rows;
+          result.target[static_cast<size_t>(first + row)] +=
+              reinterpret_cast<const float*>(stats_at[static_cast<size_t>(
+                  r)])[(static_cast<int64_t>(s) * layout.stat_planes + 3) * layout.rows_padded + place];
+        }
+      }
+    }
+    if (h == problem.rows) {
+      // Before any update: the plain gradients and their norm.
+      for (int64_t r = 0; r < plan.shards; ++r) {
+        const HeadShape shape = shape_of(problem, plan, r, h);
+        const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));
+        const HeadPasses passes(shape, plan.isa);
+        float* db = problem.form.bias ? result.db.data() + shape.shard.begin : nullptr;
+        passes.gradients(rows, weights[static_cast<size_t>(r)], result.dw.data() + shape.shard.begin * dim, db,
+                         scratch.data(), workers);
+        std::vector<double> squares(static_cast<size_t>(blocks_of(problem.classes, shape.shard).size()));
+        passes.gradient_norms(rows, weights[static_cast<size_t>(r)], squares.data(), nullptr, scratch.data(), workers);
+        for (const double s : squares) {
+          result.squares += s;
+        }
+      }
+    }
+    for (int64_t r = 0; r < plan.shards; ++r) {
+      const HeadShape shape = shape_of(problem, plan, r, h);
+      const Block scratch(head_scratch_bytes(shape, HeadPass::kBackward));
+      gradients.emplace_back(head_gradient_bytes(shape));
+      gradients_at.push_back(gradients.back().data());
+      HeadPasses(shape, plan.isa)
+          .backward(rows, weights[static_cast<size_t>(r)], gradients.back().data(),
+                    plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(), workers);
+    }
+    // In two pieces, as micro-batches would fetch them.
+    const int64_t half = h / 2;
+    join.reduce_dx(gradients_at, rows.features, 0, half, result.dx.data() + first * dim);
+    join.reduce_dx(gradients_at, rows.features, half, h, result.dx.data() + (first + half) * dim);
+  }
+  if (!plan.fused) {
+    const HeadRows rows{features_at(0), problem.labels.data(), softmax.data()};
+    for (int64_t r = 0; r < plan.shards; ++r) {
+      const HeadShape shape = shape_of(problem, plan, r, problem.rows);
+      const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));
+      HeadPasses(shape, plan.isa)
+          .update(rows, weights[static_cast<size_t>(r)], updates[static_cast<size_t>(r)], scratch.data(), workers);
+    }
+  }
+  for (size_t r = 0; r < shards.size() && problem.form.cosine; ++r) {
+    const std::vector<float> own = floats(prepared[r].data(), static_cast<size_t>(shards[r].size()));
+    result.prepared.insert(result.prepared.end(), own.begin(), own.end());
+  }
+  return result;
+}
+
+struct ProblemSpec {
+  int64_t classes = 200;
+  int64_t dim = 40;
+  int64_t rows = 24;
+  bool bf16 = false;
+  bool cosine = false;
+  bool bias = false;
+  MarginForm margin;
+  bool extremes = false;  // some rows have cos = 1 and -1 with their class
+  uint64_t seed = 1;
+};
+
+inline test::HeadProblem make_problem(const ProblemSpec& spec) {
+  test::HeadProblem problem{.classes = spec.classes,
+                            .dim = spec.dim,
+                            .rows = spec.rows,
+                            .bf16 = spec.bf16,
+                            .form = {.cosine = spec.cosine, .bias = spec.bias},
+                            .margin = spec.margin,
+                            .row_weight = 1.0 / static_cast<double>(spec.rows)};
+  const RandomStream stream(spec.seed, 99);
+  uint64_t at = 0;
+  for (int64_t i = 0; i < spec.rows * spec.dim; ++i) {
+    problem.features.push_back(stream.normal(at++));
+  }
+  const float deviation = spec.cosine ? 0.05F : 1.0F / std::sqrt(static_cast<float>(spec.dim));
+  for (int64_t i = 0; i < spec.classes * spec.dim; ++i) {
+    problem.weight.push_back(deviation * stream.normal(at++));
+  }
+  for (int64_t i = 0; i < spec.classes && spec.bias; ++i) {
+    problem.bias.push_back(stream.normal(at++));
+  }
+  for (int64_t r = 0; r < spec.rows; ++r) {
+    problem.labels.push_back(static_cast<int32_t>(stream.bits(at++) % static_cast<uint32_t>(spec.classes)));
+    const float sign = r % 3 == 1 ? 1.0F : -1.0F;
+    for (int64_t d = 0; d < spec.dim && spec.extremes && r % 3 != 0; ++d) {
+      problem.features[static_cast<size_t>(r * spec.dim + d)] =
+          8 * sign * problem.weight[static_cast<size_t>(problem.labels.back() * spec.dim + d)];
+    }
+  }
+  // The ends of the class range, and one class twice.
+  problem.labels[0] = 0;
+  problem.labels[static_cast<size_t>(spec.rows - 1)] = static_cast<int32_t>(spec.classes - 1);
+  return problem;
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,314 @@
+#include "ops/head.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <string>
+
+#include "tests/ops/head_runner.h"
+
+namespace xrun::ops {
+namespace {
+
+std::vector<Isa> isas(bool bf16) {
+  std::vector<Isa> all{Isa::kAvx2, Isa::kAvx512};
+  if (bf16) {
+    all.push_back(Isa::kAvx512Bf16);
+    all.push_back(Isa::kAmx);
+  }
+  return all;
+}
+
+// What the processor has, whether or not the product would choose it.
+bool has(Isa isa) {
+  __builtin_cpu_init();
+  switch (isa) {
+    case Isa::kAvx2:
+      return true;
+    case Isa::kAvx512:
+      return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0;
+    case Isa::kAvx512Bf16:
+      return __builtin_cpu_supports("avx512bf16") != 0;
+    case Isa::kAmx:
+      return detect_isa() == Isa::kAmx;
+  }
+  return false;
+}
+
+std::string text_of(const test::HeadProblem& p, const StepPlan& plan) {
+  return "classes " + std::to_string(p.classes) + " dim " + std::to_string(p.dim) + " rows " + std::to_string(p.rows) +
+         " bf16 " + std::to_string(p.bf16) + " cosine " + std::to_string(p.form.cosine) + " scale " +
+         std::to_string(p.margin.scale) + " m1 " + std::to_string(p.margin.m1) + " m2 " + std::to_string(p.margin.m2) +
+         " m3 " + std::to_string(p.margin.m3) + " grad " + std::to_string(static_cast<int>(p.margin.grad)) +
+         " smoothing " + std::to_string(p.margin.smoothing) + " shards " + std::to_string(plan.shards) + " h " +
+         std::to_string(plan.pass_rows) + " g " + std::to_string(plan.block_rows) + " isa " +
+         std::string(name_of(plan.isa));
+}
+
+// Loss, dX, dW, db against the oracle, and the accuracy against a sort of its logits.
+void expect_right(test::HeadProblem problem, const StepPlan& plan, double slack = 1) {
+  SCOPED_TRACE(text_of(problem, plan));
+  const StepResult got = run_step(problem, plan);
+  problem.target_logits = got.target;
+  const test::HeadAnswer want = solve(problem);
+  const double bound = (problem.bf16 ? 1e-2 : problem.margin.scale > 16 ? 4e-5 : 1e-5) * slack;
+  EXPECT_LE(test::relative_error(got.loss, want.loss), bound);
+  EXPECT_LE(test::relative_error(got.dx, want.dx), bound);
+  if (plan.pass_rows == problem.rows) {
+    EXPECT_LE(test::relative_error(got.dw, want.dw), bound);
+    double squares = 0;
+    for (const double g : want.dw) {
+      squares += g * g;
+    }
+    EXPECT_NEAR(got.squares, squares, 2.1 * bound * squares);
+    if (problem.form.bias) {
+      EXPECT_LE(test::relative_error(got.db, want.db), bound);
+    }
+  }
+  // v = 0.9 · 0.5 + g + 0.01 · w; w -= 0.1 · v
+  std::vector<double> moved;
+  std::vector<float> got_moved;
+  for (size_t i = 0; i < problem.weight.size(); ++i) {
+    const double w = problem.weight[i];
+    moved.push_back(0.1 * (0.45 + want.dw[i] + 0.01 * w));
+    got_moved.push_back(static_cast<float>(w - static_cast<double>(got.weight[i])));
+  }
+  EXPECT_LE(test::relative_error(got_moved, moved), bound);
+  for (int64_t row = 0; row < problem.rows; ++row) {
+    const double* logits = want.logits.data() + row * problem.classes;
+    const auto label = static_cast<int64_t>(problem.labels[static_cast<size_t>(row)]);
+    int64_t ahead = 0;
+    bool close = false;
+    for (int64_t c = 0; c < problem.classes; ++c) {
+      ahead += logits[c] > logits[label];
+      close = close || (c != label && std::abs(logits[c] - logits[label]) < (problem.bf16 ? 1e-4 : 1e-5));
+    }
+    if (!close) {
+      EXPECT_EQ(got.hit1[static_cast<size_t>(row)], ahead < 1 ? 1 : 0) << row;
+      EXPECT_EQ(got.hit5[static_cast<size_t>(row)], ahead < 5 ? 1 : 0) << row;
+    }
+    for (int64_t i = 0; i < kTop; ++i) {
+      const auto which = got.best[static_cast<size_t>(row * kTop + i)];
+      ASSERT_GE(which, 0);
+      EXPECT_NEAR(got.scores[static_cast<size_t>(row * kTop + i)], logits[which], 1e-4);
+      int64_t better = 0;
+      for (int64_t c = 0; c < problem.classes; ++c) {
+        better += logits[c] > logits[which] + 1e-4 ? 1 : 0;
+      }
+      EXPECT_LE(better, i);
+    }
+  }
+}
+
+MarginForm margin(double scale, double m1, double m2, double m3, MarginGrad grad = MarginGrad::kCapped) {
+  return {.scale = scale, .m1 = m1, .m2 = m2, .m3 = m3, .grad = grad};
+}
+
+class HeadOnIsa : public testing::TestWithParam<std::tuple<Isa, bool>> {
+ protected:
+  void SetUp() override {
+    if (!has(isa())) {
+      GTEST_SKIP() << "this processor has no " << name_of(isa());
+    }
+  }
+  Isa isa() const { return std::get<0>(GetParam()); }
+  bool bf16() const { return std::get<1>(GetParam()); }
+};
+
+std::vector<std::tuple<Isa, bool>> isa_cases() {
+  std::vector<std::tuple<Isa, bool>> cases;
+  for (const bool bf16 : {false, true}) {
+    for (const Isa isa : isas(bf16)) {
+      cases.emplace_back(isa, bf16);
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HeadOnIsa, testing::ValuesIn(isa_cases()), [](const auto& param) {
+  return std::string(name_of(std::get<0>(param.param))) + (std::get<1>(param.param) ? "_in_bf16" : "_in_f32");
+});
+
+TEST_P(HeadOnIsa, PlainSoftmaxMatchesTheOracleForEveryShardCountAndSplit) {
+  for (const int64_t shards : {1, 2, 3, 4, 8}) {
+    for (const int64_t parts : {1, 2, 4, 7}) {
+      // 1001 classes are 16 blocks of 64, the last one not full; 43 dims are no multiple of a vector.
+      const test::HeadProblem problem = make_problem({.classes = 1001,
+                                                      .dim = 43,
+                                                      .rows = 28,
+                                                      .bf16 = bf16(),
+                                                      .bias = true,
+                                                      .seed = static_cast<uint64_t>(shards * 10 + parts)});
+      expect_right(problem,
+                   {.shards = shards, .pass_rows = 28 / parts, .block_rows = parts == 7 ? 4 : 7, .isa = isa()});
+    }
+  }
+}
+
+TEST_P(HeadOnIsa, EveryMarginMatchesTheOracleWithExtremeCosines) {
+  const MarginForm forms[] = {
+      margin(16, 1, 0, 0),
+      margin(64, 1, 0.5, 0),
+      margin(16, 1, 0.5, 0),
+      margin(24, 1, 0, 0.4),
+      margin(16, 1.35, 0, 0),
+      margin(64, 1, 0.3, 0.2),
+      margin(16, 1, 0.5, 0, MarginGrad::kStraight),
+      margin(16, 1, 0.5, 0, MarginGrad::kThreshold),
+      margin(30, 2, 0.4, 0.1, MarginGrad::kThreshold),
+  };
+  uint64_t seed = 100;
+  for (MarginForm form : forms) {
+    for (const bool easy : {false, true}) {
+      form.easy = easy;
+      expect_right(make_problem({.classes = 333,
+                                 .dim = 64,
+                                 .rows = 30,
+                                 .bf16 = bf16(),
+                                 .cosine = true,
+                                 .margin = form,
+                                 .extremes = true,
+                                 .seed = ++seed}),
+                   {.shards = 3, .pass_rows = 30, .block_rows = 10, .isa = isa()}, form.angular() && !bf16() ? 40 : 1);
+    }
+  }
+}
+
+TEST_P(HeadOnIsa, TheExactSlopeMatchesTheOracleAwayFromTheEnds) {
+  expect_right(make_problem({.classes = 333,
+                             .dim = 64,
+                             .rows = 30,
+                             .bf16 = bf16(),
+                             .cosine = true,
+                             .margin = margin(16, 1.2, 0.3, 0.1, MarginGrad::kExact),
+                             .seed = 7}),
+               {.shards = 2, .pass_rows = 30, .block_rows = 5, .isa = isa()});
+}
+
+TEST_P(HeadOnIsa, SmoothingMatchesTheOracle) {
+  for (const bool cosine : {false, true}) {
+    MarginForm form = margin(cosine ? 16 : 1, 1, 0, cosine ? 0.2 : 0);
+    form.smoothing = 0.1;
+    expect_right(make_problem({.classes = 500,
+                               .dim = 48,
+                               .rows = 20,
+                               .bf16 = bf16(),
+                               .cosine = cosine,
+                               .bias = !cosine,
+                               .margin = form,
+                               .seed = 11}),
+                 {.shards = 2, .pass_rows = 10, .block_rows = 5, .isa = isa()});
+  }
+}
+
+TEST_P(HeadOnIsa, ManyClassesInLargeBlocksMatchTheOracle) {
+  // 20 902 classes: 82 blocks of 256, the head of the glyph models.
+  expect_right(make_problem({.classes = 20902,
+                             .dim = 96,
+                             .rows = 16,
+                             .bf16 = bf16(),
+                             .cosine = true,
+                             .margin = margin(24, 1, 0, 0.1),
+                             .seed = 21}),
+               {.shards = 2, .pass_rows = 16, .block_rows = 8, .workers = 2, .isa = isa()});
+}
+
+// The same bits whatever the plan (DETERMINISM 6-9).
+TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
+  for (const bool cosine : {false, true}) {
+    const test::HeadProblem problem = make_problem({.classes = 2500,
+                                                    .dim = 72,
+                                                    .rows = 40,
+                                                    .bf16 = bf16(),
+                                                    .cosine = cosine,
+                                                    .bias = !cosine,
+                                                    .margin = cosine ? margin(32, 1, 0.4, 0.1) : margin(1, 1, 0, 0),
+                                                    .seed = 31});
+    const StepResult one = run_step(problem, {.pass_rows = 40, .block_rows = 20, .isa = isa()});
+    for (const int64_t shards : {1, 2, 3, 5, 8}) {
+      for (const int workers : {1, 2, 3}) {
+        for (const bool fused : {false, true}) {
+          SCOPED_TRACE("shards " + std::to_string(shards) + " workers " + std::to_string(workers) + " fused " +
+                       std::to_string(fused));
+          StepResult other = run_step(
+              problem,
+              {.shards = shards, .pass_rows = 40, .block_rows = 20, .workers = workers, .isa = isa(), .fused = fused});
+          EXPECT_NEAR(other.squares, one.squares, 1e-12 * one.squares);
+          other.squares = one.squares;  // summed here per shard; blocks are compared by the next test
+          EXPECT_TRUE(other == one);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(HeadOnIsa, BitsDoNotDependOnTheRowsOfAPass) {
+  const test::HeadProblem problem = make_problem({.classes = 700,
+                                                  .dim = 72,
+                                                  .rows = 48,
+                                                  .bf16 = bf16(),
+                                                  .cosine = true,
+                                                  .margin = margin(32, 1, 0.4, 0.1),
+                                                  .seed = 41});
+  const StepResult one = run_step(problem, {.pass_rows = 48, .block_rows = 12, .isa = isa(), .fused = true});
+  for (const int64_t rows : {12, 24}) {
+    const StepResult other = run_step(problem, {.shards = 2, .pass_rows = rows, .block_rows = 12, .isa = isa()});
+    EXPECT_EQ(other.loss, one.loss);
+    EXPECT_EQ(other.dx, one.dx);
+    EXPECT_EQ(other.weight, one.weight);
+    EXPECT_EQ(other.state, one.state);
+    EXPECT_EQ(other.prepared, one.prepared);
+    EXPECT_EQ(other.best, one.best);
+    EXPECT_EQ(other.hit5, one.hit5);
+  }
+}
+
+TEST_P(HeadOnIsa, PassesOfManyRowsGoThroughTheTilesInRuns) {
+  // 600 rows are more than a tile holds.
+  expect_right(make_problem({.classes = 130, .dim = 32, .rows = 600, .bf16 = bf16(), .bias = true, .seed = 51}),
+               {.pass_rows = 600, .block_rows = 60, .workers = 2, .isa = isa()});
+}
+
+TEST_P(HeadOnIsa, FeaturesInBf16GiveWhatTheirValuesGive) {
+  test::HeadProblem problem =
+      make_problem({.classes = 300, .dim = 40, .rows = 16, .bf16 = bf16(), .cosine = true, .seed = 61});
+  for (float& x : problem.features) {
+    x = to_float(to_bf16(x));
+  }
+  const StepPlan plan{.pass_rows = 16, .block_rows = 8, .isa = isa()};
+  StepPlan narrow = plan;
+  narrow.bf16_features = true;
+  EXPECT_TRUE(run_step(problem, plan) == run_step(problem, narrow));
+}
+
+TEST_P(HeadOnIsa, TiesGoToTheLowerClass) {
+  test::HeadProblem problem = make_problem({.classes = 640, .dim = 32, .rows = 32, .bf16 = bf16(), .seed = 71});
+  // All classes alike: every logit of a row is the same.
+  for (size_t i = 0; i < problem.weight.size(); ++i) {
+    problem.weight[i] = problem.weight[i % 32];
+  }
+  for (size_t row = 0; row < 32; ++row) {
+    problem.labels[row] = static_cast<int32_t>(row % 8);
+  }
+  const StepResult got = run_step(problem, {.shards = 3, .pass_rows = 32, .block_rows = 32, .isa = isa()});
+  for (size_t row = 0; row < 32; ++row) {
+    for (int32_t i = 0; i < kTop; ++i) {
+      EXPECT_EQ(got.best[row * kTop + static_cast<size_t>(i)], i);
+    }
+    EXPECT_EQ(got.hit1[row], row % 8 == 0 ? 1 : 0);
+    EXPECT_EQ(got.hit5[row], row % 8 < 5 ? 1 : 0);
+  }
+}
+
+TEST_P(HeadOnIsa, ANaNMakesOnlyItsRowNaN) {
+  test::HeadProblem problem = make_problem({.classes = 300, .dim = 40, .rows = 16, .bf16 = bf16(), .seed = 81});
+  problem.features[3 * 40 + 5] = NAN;
+  const StepResult got = run_step(problem, {.shards = 2, .pass_rows = 16, .block_rows = 8, .isa = isa()});
+  for (size_t row = 0; row < 16; ++row) {
+    EXPECT_EQ(std::isnan(got.loss[row]), row == 3) << row;
+    EXPECT_EQ(std::isnan(got.dx[row * 40]), row == 3) << row;
+  }
+  EXPECT_EQ(got.hit5[3], 0);
+}
+
+}  // namespace
+}  // namespace xrun::ops

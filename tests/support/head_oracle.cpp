@@ -1,0 +1,168 @@
+#include "tests/support/head_oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+namespace xrun::test {
+
+namespace {
+
+double rounded(double x, bool bf16) {
+  auto f = static_cast<float>(x);
+  if (bf16) {
+    uint32_t u = 0;
+    std::memcpy(&u, &f, sizeof u);
+    u = (u + 0x7FFFU + ((u >> 16) & 1U)) & 0xFFFF0000U;
+    std::memcpy(&f, &u, sizeof f);
+  }
+  return f;
+}
+
+// Rows normalised where cosines are asked for, with the norms.
+struct Operand {
+  std::vector<double> plain;    // normalised, not rounded
+  std::vector<double> rounded;  // as products read it
+  std::vector<double> norm;
+};
+
+Operand operand(const std::vector<float>& values, int64_t rows, int64_t dim, bool cosine, bool bf16) {
+  Operand made;
+  for (int64_t r = 0; r < rows; ++r) {
+    double squares = 0;
+    for (int64_t d = 0; d < dim; ++d) {
+      const double x = values[static_cast<size_t>(r * dim + d)];
+      squares += x * x;
+    }
+    made.norm.push_back(cosine ? std::max(std::sqrt(squares), 1e-12) : 1);
+    for (int64_t d = 0; d < dim; ++d) {
+      made.plain.push_back(values[static_cast<size_t>(r * dim + d)] / made.norm.back());
+      made.rounded.push_back(rounded(made.plain.back(), bf16));
+    }
+  }
+  return made;
+}
+
+struct Psi {
+  double value;
+  double slope;
+};
+
+Psi psi(const MarginForm& form, double x) {
+  const bool angular = form.m1 != 1 || form.m2 != 0;
+  if ((form.easy && x <= 0)) {
+    return {x, 1};
+  }
+  if (!angular) {
+    return {x - form.m3, 1};
+  }
+  if (form.grad != MarginGrad::kExact) {
+    x = std::min(std::max(x, -1 + 1e-7), 1 - 1e-7);
+  }
+  const double phi = form.m1 * std::acos(x) + form.m2;
+  const double root = std::sqrt(1 - x * x);
+  switch (form.grad) {
+    case MarginGrad::kExact:
+      return {std::cos(phi) - form.m3, form.m1 * std::sin(phi) / root};
+    case MarginGrad::kThreshold:
+      if (phi > std::numbers::pi) {
+        return {x - form.m2 * std::sin(std::numbers::pi - form.m2) - form.m3, 1};
+      }
+      break;
+    default:
+      break;
+  }
+  const double value = (phi <= std::numbers::pi ? std::cos(phi) : -2 - std::cos(phi)) - form.m3;
+  if (form.grad == MarginGrad::kStraight) {
+    return {value, 1};
+  }
+  return {value, form.m1 * std::fabs(std::sin(phi)) / std::max(root, 1e-3)};
+}
+
+// Through the division by the norm: (g - (g · u) u) / norm for each row.
+void unnormalise(std::vector<double>& gradient, const Operand& of, int64_t dim) {
+  for (size_t r = 0; r < of.norm.size(); ++r) {
+    double along = 0;
+    for (size_t d = r * static_cast<size_t>(dim); d < (r + 1) * static_cast<size_t>(dim); ++d) {
+      along += gradient[d] * of.plain[d];
+    }
+    for (size_t d = r * static_cast<size_t>(dim); d < (r + 1) * static_cast<size_t>(dim); ++d) {
+      gradient[d] = (gradient[d] - along * of.plain[d]) / of.norm[r];
+    }
+  }
+}
+
+}  // namespace
+
+HeadAnswer solve(const HeadProblem& problem) {
+  const int64_t classes = problem.classes;
+  const int64_t dim = problem.dim;
+  const bool cosine = problem.form.cosine;
+  const Operand x = operand(problem.features, problem.rows, dim, cosine, problem.bf16);
+  const Operand w = operand(problem.weight, classes, dim, cosine, problem.bf16);
+  HeadAnswer answer;
+  answer.dx.resize(x.plain.size());
+  answer.dw.resize(w.plain.size());
+  answer.db.resize(static_cast<size_t>(classes));
+  const double smoothing = problem.margin.smoothing;
+  const double scale = problem.margin.scale;
+  for (int64_t r = 0; r < problem.rows; ++r) {
+    std::vector<double> z(static_cast<size_t>(classes));
+    for (int64_t c = 0; c < classes; ++c) {
+      double sum = 0;
+      for (int64_t d = 0; d < dim; ++d) {
+        sum += x.rounded[static_cast<size_t>(r * dim + d)] * w.rounded[static_cast<size_t>(c * dim + d)];
+      }
+      sum += problem.bias.empty() ? 0 : problem.bias[static_cast<size_t>(c)];
+      sum = cosine ? std::clamp(sum, -1.0, 1.0) : sum;
+      answer.logits.push_back(sum);
+      z[static_cast<size_t>(c)] = scale * sum;
+    }
+    const auto label = static_cast<size_t>(problem.labels[static_cast<size_t>(r)]);
+    const double seen =
+        problem.target_logits.empty() ? z[label] / scale : problem.target_logits[static_cast<size_t>(r)];
+    const Psi target = psi(problem.margin, seen);
+    z[label] = scale * target.value;
+    const double max = *std::max_element(z.begin(), z.end());
+    double sum = 0;
+    double total = 0;
+    for (const double v : z) {
+      sum += std::exp(v - max);
+      total += v;
+    }
+    const double lse = max + std::log(sum);
+    answer.loss.push_back(lse - (1 - smoothing) * z[label] - smoothing * total / static_cast<double>(classes));
+    for (int64_t c = 0; c < classes; ++c) {
+      const bool is_target = static_cast<size_t>(c) == label;
+      double g = std::exp(z[static_cast<size_t>(c)] - lse) - (is_target ? 1 - smoothing : 0) -
+                 smoothing / static_cast<double>(classes);
+      g *= scale * (is_target ? target.slope : 1) * problem.row_weight;
+      answer.db[static_cast<size_t>(c)] += g;
+      for (int64_t d = 0; d < dim; ++d) {
+        answer.dx[static_cast<size_t>(r * dim + d)] += g * w.rounded[static_cast<size_t>(c * dim + d)];
+        answer.dw[static_cast<size_t>(c * dim + d)] += g * x.rounded[static_cast<size_t>(r * dim + d)];
+      }
+    }
+  }
+  if (cosine) {
+    unnormalise(answer.dx, x, dim);
+    unnormalise(answer.dw, w, dim);
+  }
+  return answer;
+}
+
+double relative_error(const std::vector<float>& got, const std::vector<double>& want) {
+  if (got.size() != want.size()) {
+    return INFINITY;
+  }
+  double wrong = 0;
+  double size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    wrong += (got[i] - want[i]) * (got[i] - want[i]);
+    size += want[i] * want[i];
+  }
+  return std::sqrt(wrong) / std::max(std::sqrt(size), 1e-30);
+}
+
+}  // namespace xrun::test
