@@ -1,7 +1,9 @@
 #include "runtime/inference.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "graph/base/check.h"
 
@@ -22,6 +24,34 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
     std::memset(batch.inputs[i] + row * rows, 0, static_cast<size_t>(row * (program.batch - rows)));
   }
   return session.step(0, 0, 0);
+}
+
+// The best columns of the first output, which holds dense logits [N, C]; ties go to the lower class.
+Result<BestClasses> best_of_output(Session& session, RowSource& source, int64_t first, int64_t rows) {
+  const Graph& graph = session.module().graph;
+  if (graph.outputs.empty() || graph.value(graph.outputs[0].value).type.rank() != 2) {
+    return Error{ErrorKind::kContent,
+                 "XG0903",
+                 "the model has neither a head nor an output [N, C] to name classes by",
+                 "declare one of them, or ask for --embedding",
+                 {}};
+  }
+  const ValueId value = graph.outputs[0].value;
+  const auto columns = static_cast<int32_t>(graph.value(value).type.row_elements());
+  XRUN_ASSIGN(const std::vector<float> logits, predict_floats(session, source, value, first, rows));
+  BestClasses best{.k = std::min<int64_t>(columns, 5)};
+  std::vector<int32_t> order(static_cast<size_t>(columns));
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* scores = logits.data() + row * columns;
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + best.k, order.end(),
+                      [&](int32_t a, int32_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+    for (int64_t i = 0; i < best.k; ++i) {
+      best.classes.push_back(order[static_cast<size_t>(i)]);
+      best.scores.push_back(scores[order[static_cast<size_t>(i)]]);
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -104,6 +134,46 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
     std::memcpy(out.data() + row * done, all.data(), static_cast<size_t>(row * count));
   }
   return {};
+}
+
+Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
+                                          int64_t rows) {
+  const TensorType& type = session.module().graph.value(value).type;
+  const auto elements = static_cast<size_t>(type.row_elements() * rows);
+  std::vector<float> out(elements);
+  if (type.dtype == DType::kF32) {
+    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out))));
+    return out;
+  }
+  XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
+  std::vector<uint16_t> narrow(elements);
+  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow))));
+  std::transform(narrow.begin(), narrow.end(), out.begin(),
+                 [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+  return out;
+}
+
+Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows) {
+  const Graph& graph = session.module().graph;
+  const planner::Program& program = session.program();
+  if (program.heads.empty()) {
+    return best_of_output(session, source, first, rows);
+  }
+  const planner::HeadPlan& head = program.heads[0];
+  const auto k = static_cast<size_t>(head.top_k);
+  const auto batch = static_cast<size_t>(program.batch);
+  BestClasses best{.k = head.top_k};
+  std::vector<int32_t> classes(batch * k);
+  std::vector<float> scores(batch * k);
+  for (int64_t done = 0; done < rows; done += program.batch) {
+    const int64_t count = std::min(program.batch, rows - done);
+    XRUN_TRY(run_rows(session, source, first + done, count));
+    XRUN_TRY(session.read_best(graph.node(head.node).outputs[0], classes, scores));
+    const auto kept = static_cast<std::ptrdiff_t>(static_cast<size_t>(count) * k);
+    best.classes.insert(best.classes.end(), classes.begin(), classes.begin() + kept);
+    best.scores.insert(best.scores.end(), scores.begin(), scores.begin() + kept);
+  }
+  return best;
 }
 
 }  // namespace xrun::runtime

@@ -36,5 +36,17 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
 // row): outputs such as features or dense logits.
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
                std::span<std::byte> out);
+// The same as f32, [rows, row elements].
+Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
+                                          int64_t rows);
+
+// The k best classes of each row, best first, and their logits, [rows, k]. Of a model without a sharded head, from its
+// first output.
+struct BestClasses {
+  int64_t k = 0;
+  std::vector<int32_t> classes;
+  std::vector<float> scores;
+};
+Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows);
 
 }  // namespace xrun::runtime

@@ -2,7 +2,6 @@
 #include <filesystem>
 
 #include "graph/print.h"
-#include "lang/lexer.h"
 #include "lang/parser.h"
 #include "lang/print_module.h"
 #include "lang/print_syntax.h"
@@ -17,7 +16,7 @@ namespace xrun::cli {
 namespace {
 
 // Tokens and syntax tree need no names resolved, so they are shown of files that do not check, too.
-int show_syntax(const GlobalOptions&, const ShowArgs& args, const Console& console) {
+int show_syntax(const ShowArgs& args, const Console& console) {
   auto text = runtime::read_text(args.file);
   if (!text.ok()) {
     return console.fail(text.error());
@@ -26,9 +25,9 @@ int show_syntax(const GlobalOptions&, const ShowArgs& args, const Console& conso
   const int32_t file = sources.add(args.file, std::move(text).value());
   Diagnostics diagnostics;
   if (args.emit == "tokens") {
-    console.out(lang::print_tokens(lang::lex(sources, file, diagnostics), sources));
+    console.out(lang::print_tokens(sources, file, diagnostics));
   } else {
-    console.out(lang::print(lang::parse(sources, file, diagnostics), sources));
+    console.out(lang::print_ast(lang::parse(sources, file, diagnostics)));
   }
   console.report(diagnostics, sources);
   return diagnostics.has_errors() ? exit_code(ErrorKind::kContent) : 0;
@@ -89,7 +88,7 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
     return 0;
   }
   if (args.emit == "tokens" || args.emit == "ast") {
-    return show_syntax(options, args, console);
+    return show_syntax(args, console);
   }
   if (!is_plan_file(args.file) && (args.emit == "checked" || args.emit == "module" || args.emit == "backward")) {
     return show_module(options, args, console);

@@ -1,0 +1,201 @@
+// `xrun predict`: name the classes of pictures or of rows of a source, or write their embeddings.
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "runtime/checkpoint.h"
+#include "runtime/cli/cli.h"
+#include "runtime/cli/planned.h"
+#include "runtime/data/picture_files.h"
+#include "runtime/data/sample_rows.h"
+#include "runtime/inference.h"
+#include "runtime/npy.h"
+
+namespace xrun::cli {
+namespace {
+
+struct RowRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+Result<RowRange> parse_rows(const std::string& text, int64_t samples) {
+  RowRange range{0, samples};
+  if (text.empty()) {
+    return range;
+  }
+  const size_t dots = text.find("..");
+  const char* end = text.data() + text.size();
+  bool good = dots != std::string::npos;
+  if (good) {
+    const auto a = std::from_chars(text.data(), text.data() + dots, range.begin);
+    const auto b = std::from_chars(text.data() + dots + 2, end, range.end);
+    good = a.ec == std::errc() && a.ptr == text.data() + dots && b.ec == std::errc() && b.ptr == end;
+  }
+  if (!good || range.begin < 0 || range.begin >= range.end || range.end > samples) {
+    return Error{ErrorKind::kUsage,
+                 "XG0902",
+                 fmt::format("`--rows {}` is not a range a..b within 0..{}", text, samples),
+                 "write it as --rows 0..8",
+                 {}};
+  }
+  return range;
+}
+
+// The field of the train source that feeds the model's first input: what pictures are decoded to.
+Result<Field> picture_field(const Module& module) {
+  if (module.graph.inputs.empty()) {
+    return Error{ErrorKind::kContent, "XG0414", "the model has no input", "declare one", {}};
+  }
+  std::string field = module.graph.inputs[0].name;
+  for (const DataBinding& binding : module.data.bindings) {
+    if (binding.target == module.graph.inputs[0].name) {
+      field = binding.field;
+    }
+  }
+  for (const SourceSpec& source : module.data.sources) {
+    const ReaderDef* reader = data_registry().find_reader(source.reader.name);
+    if (source.name != "train" || reader == nullptr || reader->fields == nullptr) {
+      continue;
+    }
+    XRUN_ASSIGN(const std::vector<Field> fields, reader->fields(source.reader.args));
+    for (const Field& candidate : fields) {
+      if (candidate.name == field) {
+        return candidate;
+      }
+    }
+  }
+  return Error{ErrorKind::kContent,
+               "XG0414",
+               "no field of the data feeds `" + module.graph.inputs[0].name + "`",
+               "name rows of a source: --source NAME --rows a..b",
+               {}};
+}
+
+struct Subject {
+  std::unique_ptr<runtime::RowSource> rows;
+  std::vector<std::string> names;
+  RowRange range;
+};
+
+Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& args) {
+  const Module& module = planned.prepared.inference;
+  std::unique_ptr<runtime::SampleRows> samples;
+  if (!args.source.empty()) {
+    XRUN_ASSIGN(samples, runtime::SampleRows::open(module.data, args.source, module.graph));
+  } else {
+    XRUN_ASSIGN(const Field like, picture_field(module));
+    XRUN_ASSIGN(auto reader, runtime::open_picture_files(args.images, like));
+    XRUN_ASSIGN(samples, runtime::SampleRows::make("pictures", std::move(reader), module.data, module.graph));
+  }
+  Subject subject;
+  XRUN_ASSIGN(subject.range, parse_rows(args.source.empty() ? "" : args.rows, samples->samples()));
+  for (int64_t i = subject.range.begin; i < subject.range.end; ++i) {
+    subject.names.push_back(samples->reader().sample_name(i));
+  }
+  XRUN_ASSIGN(subject.rows, runtime::make_row_source(
+                                std::move(samples),
+                                {.batch = module.train.batch, .max_bad = 0, .workers = planned.plan.machine.threads}));
+  return subject;
+}
+
+struct Names {
+  std::vector<std::string> classes;
+  std::string of(int32_t index) const {
+    return static_cast<size_t>(index) < classes.size() ? classes[static_cast<size_t>(index)] : std::to_string(index);
+  }
+};
+
+std::string class_lines(const Subject& subject, const runtime::BestClasses& best, const Names& names, int topk,
+                        bool json) {
+  std::string out;
+  const int64_t k = std::min<int64_t>(topk, best.k);
+  for (size_t row = 0; row < subject.names.size(); ++row) {
+    nlohmann::ordered_json object{{"input", subject.names[row]}, {"classes", nlohmann::ordered_json::array()}};
+    std::string line = subject.names[row];
+    for (int64_t i = 0; i < k; ++i) {
+      const size_t at = row * static_cast<size_t>(best.k) + static_cast<size_t>(i);
+      const std::string name = names.of(best.classes[at]);
+      line += fmt::format("   {} {:.4f}", name, best.scores[at]);
+      object["classes"].push_back({{"class", best.classes[at]}, {"name", name}, {"score", best.scores[at]}});
+    }
+    out += json ? object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : line + "\n";
+  }
+  return out;
+}
+
+Result<std::string> embeddings(runtime::Session& session, Subject& subject, const Module& module,
+                               const PredictArgs& args) {
+  if (module.graph.outputs.empty()) {
+    return Error{ErrorKind::kContent, "XG0903", "the model has no output to write", "declare one: output feature", {}};
+  }
+  const NamedValue& output = module.graph.outputs[0];
+  const int64_t rows = subject.range.end - subject.range.begin;
+  XRUN_ASSIGN(const std::vector<float> values,
+              runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, rows));
+  const int64_t columns = module.graph.value(output.value).type.row_elements();
+  if (!args.output.empty()) {
+    XRUN_TRY(runtime::write_npy(args.output, values, rows, columns));
+    return fmt::format("{}   f32[{}, {}]   {}\n", args.output, rows, columns, output.name);
+  }
+  std::string out;
+  for (int64_t row = 0; row < rows; ++row) {
+    out += subject.names[static_cast<size_t>(row)];
+    for (int64_t i = 0; i < columns; ++i) {
+      out += fmt::format(" {:.6g}", values[static_cast<size_t>(row * columns + i)]);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args, bool json) {
+  const Module& module = planned.prepared.inference;
+  XRUN_ASSIGN(Subject subject, open_subject(planned, args));
+  const auto devices = make_devices(planned.plan.inference);
+  XRUN_ASSIGN(const auto session,
+              runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
+  XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
+  XRUN_TRY(session->weights_changed());
+  if (args.embedding) {
+    return embeddings(*session, subject, module, args);
+  }
+  XRUN_ASSIGN(const runtime::BestClasses best, runtime::predict_classes(*session, *subject.rows, subject.range.begin,
+                                                                        subject.range.end - subject.range.begin));
+  if (args.topk > best.k) {
+    return Error{ErrorKind::kUsage,
+                 "XG0904",
+                 fmt::format("`--topk {}`: at most {} classes are kept", args.topk, best.k),
+                 fmt::format("--topk {}", best.k),
+                 {}};
+  }
+  XRUN_ASSIGN(std::vector<std::string> names, runtime::checkpoint_class_names(args.checkpoint));
+  return class_lines(subject, best, {std::move(names)}, args.topk, json);
+}
+
+}  // namespace
+
+int run_predict(const GlobalOptions& options, const PredictArgs& args) {
+  const Console console(options);
+  if (args.images.empty() == args.source.empty()) {
+    return console.fail({ErrorKind::kUsage,
+                         "XG0905",
+                         args.images.empty() ? "nothing to predict" : "pictures and `--source` exclude one another",
+                         "name pictures, or rows of a source: --source NAME --rows a..b",
+                         {}});
+  }
+  int exit = 0;
+  const auto planned = plan_from(args.file, options, console, true, exit);
+  if (!planned) {
+    return exit;
+  }
+  const auto text = predict(*planned, args, console.json());
+  if (!text.ok()) {
+    return console.fail(text.error(), planned->model.sources);
+  }
+  console.out(*text);
+  return 0;
+}
+
+}  // namespace xrun::cli
