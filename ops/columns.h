@@ -15,28 +15,46 @@ void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, floa
 
 inline constexpr int64_t kSumBlock = 64;  // rows whose f32 sum is rounded 64 times at most
 
-// Walks the columns by groups of sixteen lanes: `Terms::at(r, c, n, sums)` adds the terms of row r, columns c .. c + n
-// - 1 (n <= 16) to kSums lane groups; `finish(c, n, totals)` gets the f64 totals [kSums][16].
-template <int kSums, typename Add, typename Finish>
-XRUN_INLINE void reduce_columns(int64_t rows, int64_t columns, const Add& add, const Finish& finish) {
-  for (int64_t c = 0; c < columns; c += kLanes) {
-    const int64_t n = columns - c < kLanes ? columns - c : kLanes;
-    double totals[kSums][kLanes] = {};
-    for (int64_t begin = 0; begin < rows; begin += kSumBlock) {
-      const int64_t end = begin + kSumBlock < rows ? begin + kSumBlock : rows;
-      F16 sums[kSums] = {};
-      for (int64_t r = begin; r < end; ++r) {
-        add(r, c, n, sums);
+// One strip of kGroups · 16 columns (fewer in the last group).
+template <int kSums, int kGroups, typename Add, typename Finish>
+XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, const Add& add, const Finish& finish) {
+  double totals[kGroups][kSums][kLanes] = {};
+  for (int64_t begin = 0; begin < rows; begin += kSumBlock) {
+    const int64_t end = begin + kSumBlock < rows ? begin + kSumBlock : rows;
+    F16 sums[kGroups][kSums] = {};
+    for (int64_t r = begin; r < end; ++r) {
+      for (int g = 0; g < kGroups; ++g) {
+        add(r, c + g * kLanes, columns - c - g * kLanes, sums[g]);
       }
+    }
+    for (int g = 0; g < kGroups; ++g) {
       for (int s = 0; s < kSums; ++s) {
         float lanes[kLanes];
-        store(lanes, sums[s]);
+        store(lanes, sums[g][s]);
         for (int i = 0; i < kLanes; ++i) {
-          totals[s][i] += static_cast<double>(lanes[i]);
+          totals[g][s][i] += static_cast<double>(lanes[i]);
         }
       }
     }
-    finish(c, n, totals);
+  }
+  for (int g = 0; g < kGroups; ++g) {
+    const int64_t left = columns - c - g * kLanes;
+    finish(c + g * kLanes, left < kLanes ? left : kLanes, totals[g]);
+  }
+}
+
+// Walks the columns: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which `left` exist) to
+// kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips of 64 columns use whole
+// cache lines of bf16; the order of a column's terms is the same in any strip.
+template <int kSums, typename Add, typename Finish>
+XRUN_INLINE void reduce_columns(int64_t rows, int64_t columns, const Add& add, const Finish& finish) {
+  constexpr int kWide = 4;
+  int64_t c = 0;
+  for (; c + kWide * kLanes <= columns; c += kWide * kLanes) {
+    reduce_strip<kSums, kWide>(rows, columns, c, add, finish);
+  }
+  for (; c < columns; c += kLanes) {
+    reduce_strip<kSums, 1>(rows, columns, c, add, finish);
   }
 }
 
