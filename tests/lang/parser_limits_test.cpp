@@ -163,7 +163,7 @@ TEST(ParserLimits, EverythingIsReadInLinearTime) {
     all.push_back(std::move(c));
   }
   for (const Case& c : all) {
-    const Outcome out = parse_text(build(c, kMaxFileBytes / 2));
+    const Outcome out = parse_text(build(c, kMaxFileBytes / 4));
     EXPECT_LT(out.milliseconds, kBound) << c.name;
     EXPECT_LE(out.diagnostics.all().size(), 200U) << c.name;
   }

@@ -1,0 +1,69 @@
+// Every ```xgraph block of the documentation is a whole file that parses.
+#include <algorithm>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lang/parser.h"
+#include "tests/support/golden.h"
+
+namespace xrun::lang {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Block {
+  std::string where;  // "docs/language.md:12"
+  std::string text;
+};
+
+std::vector<std::string> documents() {
+  const fs::path tree = XRUN_SOURCE_DIR;
+  std::vector<std::string> paths;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(tree / "docs")) {
+    if (entry.path().extension() == ".md") {
+      paths.push_back(fs::relative(entry.path(), tree).string());
+    }
+  }
+  if (fs::exists(tree / "README.md")) {
+    paths.emplace_back("README.md");
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<Block> blocks_of(const std::string& path) {
+  constexpr std::string_view kOpen = "```xgraph\n";
+  const std::string text = test::read_source_file(path);
+  std::vector<Block> blocks;
+  for (size_t at = text.find(kOpen); at != text.npos; at = text.find(kOpen, at)) {
+    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
+    at += kOpen.size();
+    const size_t end = text.find("\n```", at);
+    EXPECT_NE(end, text.npos) << path << ":" << line << " is not closed";
+    blocks.push_back({path + ":" + std::to_string(line), text.substr(at, end + 1 - at)});
+    at = std::min(end, text.size());
+  }
+  return blocks;
+}
+
+TEST(Docs, EveryXgraphBlockParses) {
+  int seen = 0;
+  for (const std::string& path : documents()) {
+    for (const Block& block : blocks_of(path)) {
+      SourceMap sources;
+      Diagnostics diagnostics;
+      const int32_t file = sources.add(block.where, block.text);
+      const Ast ast = parse(sources, file, diagnostics);
+      for (const Diagnostic& diagnostic : diagnostics.all()) {
+        ADD_FAILURE() << "in the block at " << block.where << "\n" << render(diagnostic, sources);
+      }
+      EXPECT_FALSE(ast.decls.empty()) << block.where;
+      ++seen;
+    }
+  }
+  EXPECT_GE(seen, 7);
+}
+
+}  // namespace
+}  // namespace xrun::lang
