@@ -1,0 +1,101 @@
+// What operators refuse, and that both shapes are said.
+#include <gtest/gtest.h>
+
+#include "ops/op.h"
+
+namespace xrun::ops {
+namespace {
+
+TensorType tensor(std::vector<int64_t> dims) {
+  TensorType type;
+  type.dims = std::move(dims);
+  return type;
+}
+
+Result<OpShape> infer(std::string_view op, std::vector<TensorType> inputs, const Attrs& attrs) {
+  return find_op(op)->def.infer(inputs, attrs);
+}
+
+Attrs conv(int64_t width, int64_t k, int64_t stride = 1, int64_t pad = 0, int64_t groups = 1) {
+  return {{"width", width},         {"k", k},           {"stride", stride}, {"pad", pad},
+          {"dilation", int64_t{1}}, {"groups", groups}, {"bias", false}};
+}
+
+struct Refusal {
+  const char* op;
+  std::vector<TensorType> inputs;
+  Attrs attrs;
+  const char* code;
+  const char* says;
+};
+
+TEST(Infer, RefusesWithACodeAndBothShapes) {
+  TensorType whole = tensor({kBatch, 4});
+  whole.dtype = DType::kI32;
+  TensorType sharded = tensor({kBatch, 100});
+  sharded.sharded = true;
+  const std::vector<Refusal> refusals{
+      {"add", {tensor({kBatch, 256, 28, 28}), tensor({kBatch, 64, 28, 28})}, {}, "XG0301", "f32[N, 64, 28, 28]"},
+      {"add", {tensor({kBatch}), tensor({kBatch, 1})}, {}, "XG0301", "f32[N, 1]"},
+      {"add", {tensor({4, 5}), tensor({4, 5})}, {}, "XG0302", "f32[4, 5]"},
+      {"conv", {tensor({kBatch, 3, 4, 4})}, conv(8, 7), "XG0301", "f32[N, 3, 4, 4]"},
+      {"conv", {tensor({kBatch, 6, 8, 8})}, conv(8, 3, 1, 1, 4), "XG0301", "6 channels"},
+      {"conv", {tensor({kBatch, 6})}, conv(8, 3), "XG0302", "f32[N, 6]"},
+      {"conv", {tensor({kBatch, 6, 8, 8})}, conv(8, 3, 0), "XG0303", "stride = 0"},
+      {"conv", {tensor({kBatch, 6, 8, 8})}, conv(0, 3), "XG0303", "width = 0"},
+      {"linear", {tensor({kBatch, 6, 8, 8})}, {{"out", int64_t{3}}}, "XG0302", "f32[N, 6, 8, 8]"},
+      {"linear", {whole}, {{"out", int64_t{3}}}, "XG0304", "i32[N, 4]"},
+      {"softmax", {sharded}, {{"axis", int64_t{-1}}}, "XG0305", "sharded[N, 100]"},
+      {"softmax", {tensor({kBatch, 4})}, {{"axis", int64_t{2}}}, "XG0303", "axis = 2"},
+      {"mean", {tensor({kBatch, 4})}, {{"axis", int64_t{0}}}, "XG0303", "axis 0"},
+      {"reshape", {tensor({kBatch, 12})}, {{"shape", std::vector<int64_t>{kBatch, 5}}}, "XG0301", "12 and 5"},
+      {"reshape", {tensor({kBatch, 12})}, {{"shape", std::vector<int64_t>{12}}}, "XG0301", "batch"},
+      {"concat", {tensor({kBatch, 3, 2}), tensor({kBatch, 3, 4})}, {{"axis", int64_t{1}}}, "XG0301", "f32[N, 3, 4]"},
+      {"slice",
+       {tensor({kBatch, 3})},
+       {{"axis", int64_t{1}}, {"begin", int64_t{2}}, {"end", int64_t{4}}},
+       "XG0303",
+       "end = 4"},
+      {"dropout", {tensor({kBatch, 3})}, {{"p", 1.0}}, "XG0303", "p = 1"},
+      {"clamp", {tensor({kBatch, 3})}, {{"a", 1.0}, {"b", 0.0}}, "XG0303", "a = 1"},
+      {"bn", {tensor({kBatch, 3, 4})}, {{"momentum", 0.1}, {"eps", 1e-5}}, "XG0302", "f32[N, 3, 4]"},
+      {"max_pool",
+       {tensor({kBatch, 3, 4, 4})},
+       {{"k", int64_t{3}}, {"stride", int64_t{1}}, {"pad", int64_t{3}}},
+       "XG0303",
+       "pad = 3"},
+      {"attention", {tensor({kBatch, 5, 10})}, {{"heads", int64_t{3}}, {"qkv_bias", true}}, "XG0301", "f32[N, 5, 10]"},
+  };
+  for (const Refusal& r : refusals) {
+    const auto shape = infer(r.op, r.inputs, r.attrs);
+    ASSERT_FALSE(shape.ok()) << r.op;
+    EXPECT_EQ(shape.error().code, r.code) << shape.error().message;
+    EXPECT_NE(shape.error().message.find(r.says), std::string::npos) << shape.error().message;
+  }
+}
+
+TEST(Infer, ConvFollowsTheSizeFormula) {
+  const auto shape = infer("conv", {tensor({kBatch, 3, 224, 112})}, conv(64, 7, 2, 3));
+  ASSERT_TRUE(shape.ok());
+  EXPECT_EQ(to_text(shape->outputs[0]), "f32[N, 64, 112, 56]");
+  EXPECT_EQ(to_text(shape->params[0].type), "f32[64, 3, 7, 7]");
+  EXPECT_EQ(shape->params[0].init.fan_in, 147);
+}
+
+TEST(Infer, SimplifiableCallsSayThatTheyAreTheIdentity) {
+  const std::vector<TensorType> features{tensor({kBatch, 8})};
+  const std::vector<TensorType> image{tensor({kBatch, 8, 2, 2})};
+  EXPECT_TRUE(find_op("flatten")->def.is_identity(features, {{"from", int64_t{1}}}));
+  EXPECT_FALSE(find_op("flatten")->def.is_identity(image, {{"from", int64_t{1}}}));
+  EXPECT_TRUE(find_op("dropout")->def.is_identity(features, {{"p", 0.0}}));
+  EXPECT_FALSE(find_op("dropout")->def.is_identity(features, {{"p", 0.1}}));
+}
+
+TEST(Infer, CostOfAConvolutionCountsTwoFlopsAMultiplyAdd) {
+  const std::vector<TensorType> inputs{tensor({kBatch, 32, 16, 16}), tensor({64, 32, 3, 3})};
+  const std::vector<TensorType> outputs{tensor({kBatch, 64, 16, 16})};
+  EXPECT_EQ(find_op("conv")->def.cost(inputs, outputs, conv(64, 3, 1, 1)).flops, 2.0 * 64 * 16 * 16 * 32 * 9);
+}
+
+}  // namespace
+}  // namespace xrun::ops

@@ -1,0 +1,213 @@
+// Kernels against the formulas in f64, and what is special to single operators.
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "tests/ops/op_runner.h"
+#include "tests/support/naive_ops.h"
+
+namespace xrun::ops {
+namespace {
+
+// One call with random operands, run on one row block.
+struct Called {
+  Graph graph;
+  NodeId node;
+  std::map<ValueId, Values> values;
+
+  Called(std::string_view op, std::vector<std::vector<int64_t>> inputs, Attrs attrs, const KernelOptions& options,
+         double low = -1, double high = 1, DType dtype = DType::kF32, int64_t first_row = 0) {
+    std::vector<ValueId> ids;
+    for (const auto& dims : inputs) {
+      TensorType type;
+      type.dtype = dtype;
+      type.dims = {kBatch};
+      type.dims.insert(type.dims.end(), dims.begin(), dims.end());
+      ids.push_back(graph.add_input("x", type));
+    }
+    node = *call_op(graph, find_op(op)->def, ids, std::move(attrs), "op", Span{});
+    const auto& all = graph.node(node).inputs;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const TensorType& type = graph.value(all[i]).type;
+      const auto n = static_cast<size_t>(type.elements(options.block_rows, options.block_rows));
+      values[all[i]] = i < ids.size() ? random_values(n, low, high, i + 1) : random_values(n, 0.5, 1.5, i + 1);
+    }
+    const Status status = run_graph(graph, {.kernel = options, .first_row = first_row}, values);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+  }
+  const Values& input(size_t i) const { return values.at(graph.node(node).inputs[i]); }
+  const Values& output(size_t i) const { return values.at(graph.node(node).outputs[i]); }
+};
+
+KernelOptions rows(int64_t n, bool training = true) {
+  return {.block_rows = n, .training = training, .deterministic = true, .isa = detect_isa()};
+}
+
+TEST(Conv, AgreesWithTheFormulaForStridesPadsDilationsAndGroups) {
+  const naive::Image image{3, 8, 9, 7};
+  for (const naive::Window& w :
+       {naive::Window{3, 1, 1}, {3, 2, 1}, {1, 1, 0}, {5, 2, 2}, {3, 1, 2, 2}, {3, 1, 1, 1, 4}, {2, 2, 0}}) {
+    for (const bool bias : {false, true}) {
+      const Called c("conv", {{image.c, image.h, image.w}},
+                     {{"width", int64_t{12}},
+                      {"k", w.k},
+                      {"stride", w.stride},
+                      {"pad", w.pad},
+                      {"dilation", w.dilation},
+                      {"groups", w.groups},
+                      {"bias", bias}},
+                     rows(image.n));
+      const Values wanted = naive::conv(c.input(0), image, c.input(1), bias ? c.input(2) : Values{}, 12, w);
+      EXPECT_LT(relative_distance(c.output(0), wanted), 1e-5)
+          << "k=" << w.k << " stride=" << w.stride << " groups=" << w.groups;
+    }
+  }
+}
+
+TEST(Linear, AgreesWithTheFormula) {
+  const Called c("linear", {{21}}, {{"out", int64_t{34}}, {"bias", true}}, rows(5));
+  EXPECT_LT(relative_distance(c.output(0), naive::linear(c.input(0), c.input(1), c.input(2), 5, 21, 34)), 1e-5);
+}
+
+TEST(Pool, AgreesWithTheFormula) {
+  const naive::Image image{2, 19, 7, 8};
+  for (const naive::Window& w : {naive::Window{3, 2, 1}, {2, 2, 0}, {5, 1, 2}}) {
+    for (const bool largest : {false, true}) {
+      const Called c(largest ? "max_pool" : "avg_pool", {{image.c, image.h, image.w}},
+                     {{"k", w.k}, {"stride", w.stride}, {"pad", w.pad}}, rows(image.n));
+      EXPECT_LT(relative_distance(c.output(0), naive::pool(c.input(0), image, w, largest)), 1e-6);
+    }
+  }
+}
+
+TEST(MaxPool, CarriesNan) {
+  KernelOptions options = rows(1);
+  Called c("max_pool", {{1, 2, 2}}, {{"k", int64_t{2}}, {"stride", int64_t{2}}, {"pad", int64_t{0}}}, options);
+  for (size_t at = 0; at < 4; ++at) {
+    Values x{1, 2, 3, 4};
+    x[at] = NAN;
+    c.values[c.graph.node(c.node).inputs[0]] = x;
+    ASSERT_TRUE(run_graph(c.graph, {.kernel = options}, c.values).ok());
+    EXPECT_TRUE(std::isnan(c.output(0)[0])) << at;
+  }
+}
+
+TEST(BatchNorm, AgreesWithTheFormulaEvenWhereTheMeanIsLarge) {
+  const naive::Image image{6, 21, 4, 5};
+  for (const double shift : {0.0, 1000.0}) {
+    const Called c("bn", {{image.c, image.h, image.w}}, {{"momentum", 0.1}, {"eps", 1e-5}}, rows(image.n), shift - 1,
+                   shift + 1);
+    const naive::Normalized wanted = naive::batch_norm(c.input(0), image, c.input(1), c.input(2), 1e-5);
+    EXPECT_LT(relative_distance(c.output(1), wanted.mean), 1e-5);
+    EXPECT_LT(relative_distance(c.output(2), wanted.var), shift == 0 ? 1e-5 : 1e-3);
+    EXPECT_LT(relative_distance(c.output(0), wanted.y), shift == 0 ? 1e-5 : 1e-3);
+  }
+}
+
+TEST(BatchNorm, UsesRunningStatisticsOutsideTraining) {
+  const Called c("bn", {{5}}, {{"momentum", 0.1}, {"eps", 1e-5}}, rows(3, false));
+  for (size_t i = 0; i < 15; ++i) {
+    const size_t ch = i % 5;
+    const double wanted =
+        c.input(1)[ch] * (c.input(0)[i] - c.input(3)[ch]) / std::sqrt(c.input(4)[ch] + 1e-5) + c.input(2)[ch];
+    EXPECT_NEAR(c.output(0)[i], wanted, 1e-5);
+  }
+}
+
+TEST(BatchNorm, FoldsAllBlocksOfAStepInOneUpdate) {
+  Graph graph;
+  TensorType x;
+  x.dims = {kBatch, 2};
+  const ValueId id = graph.add_input("x", x);
+  const NodeId node = *call_op(graph, find_op("bn")->def, {id}, {{"momentum", 0.25}, {"eps", 1e-5}}, "bn", Span{});
+  const auto kernel = make_kernel(graph, graph.node(node), rows(4));
+  ASSERT_TRUE(kernel.ok());
+  std::vector<float> mean{1, 10, 3, 20};  // [2 blocks, 2 channels]
+  std::vector<float> var{0.5F, 1, 1.5F, 3};
+  std::vector<float> running_mean{0, 8};
+  std::vector<float> running_var{1, 1};
+  const auto view = [](std::vector<float>& v) { return TensorView{reinterpret_cast<std::byte*>(v.data())}; };
+  const std::vector<TensorView> inputs{{}, {}, {}, view(running_mean), view(running_var)};
+  const std::vector<TensorView> outputs{{}, view(mean), view(var)};
+  ASSERT_TRUE((*kernel)->fold_states(inputs, outputs, 2).ok());
+  EXPECT_FLOAT_EQ(running_mean[0], 0.25F * 2);
+  EXPECT_FLOAT_EQ(running_mean[1], 0.75F * 8 + 0.25F * 15);
+  EXPECT_FLOAT_EQ(running_var[0], 0.75F * 1 + 0.25F * (1 + 1));  // (0.5 + 1 + 1.5 + 1) / 2
+  EXPECT_FLOAT_EQ(running_var[1], 0.75F * 1 + 0.25F * (2 + 25));
+}
+
+TEST(Dropout, KeepsTheRightShareAndScalesIt) {
+  const Called c("dropout", {{5000}}, {{"p", 0.3}}, rows(8), 1, 1);
+  const auto kept = std::count_if(c.output(0).begin(), c.output(0).end(), [](double v) { return v != 0; });
+  EXPECT_NEAR(static_cast<double>(kept) / 40000, 0.7, 0.01);
+  EXPECT_TRUE(std::all_of(c.output(0).begin(), c.output(0).end(),
+                          [](double v) { return v == 0 || std::abs(v - 1 / 0.7) < 1e-6; }));
+}
+
+TEST(Dropout, DependsOnThePositionInTheGlobalBatchAndNotOnTheBlock) {
+  const Called whole("dropout", {{50}}, {{"p", 0.5}}, rows(8), 1, 1);
+  const Called half("dropout", {{50}}, {{"p", 0.5}}, rows(4), 1, 1, DType::kF32, 4);
+  EXPECT_EQ(Values(whole.output(0).begin() + 200, whole.output(0).end()), half.output(0));
+  EXPECT_NE(Values(whole.output(0).begin(), whole.output(0).begin() + 200), half.output(0));
+}
+
+TEST(Dropout, IsTheIdentityOutsideTraining) {
+  const Called c("dropout", {{50}}, {{"p", 0.5}}, rows(4, false));
+  EXPECT_EQ(c.output(0), c.input(0));
+}
+
+TEST(Relu, CarriesNan) {
+  KernelOptions options = rows(1);
+  Called c("relu", {{3}}, {}, options);
+  c.values[c.graph.node(c.node).inputs[0]] = {NAN, -1, 2};
+  ASSERT_TRUE(run_graph(c.graph, {.kernel = options}, c.values).ok());
+  EXPECT_TRUE(std::isnan(c.output(0)[0]));
+  EXPECT_EQ(c.output(0)[1], 0);
+  EXPECT_EQ(c.output(0)[2], 2);
+}
+
+TEST(Flatten, FollowsTheLogicalOrderOfChannels) {
+  const Called c("flatten", {{3, 2, 2}}, {{"from", int64_t{1}}}, rows(2));
+  EXPECT_EQ(c.output(0), c.input(0));  // both are read in logical order
+}
+
+TEST(LaneMath, ElementaryFunctionsAgreeWithTheLibrary) {
+  struct Row {
+    const char* op;
+    double (*function)(double);
+    double low, high, tolerance;
+  };
+  for (const Row& row :
+       {Row{"exp", std::exp, -80, 80, 3e-7}, Row{"log", std::log, 1e-6, 1e6, 3e-7}, Row{"tanh", std::tanh, -9, 9, 3e-7},
+        Row{"sin", std::sin, -3, 3, 3e-7}, Row{"erf", std::erf, -3, 3, 3e-7}}) {
+    const Called c(row.op, {{1000}}, {}, rows(2), row.low, row.high);
+    for (size_t i = 0; i < c.output(0).size(); ++i) {
+      const double wanted = row.function(static_cast<double>(static_cast<float>(c.input(0)[i])));
+      ASSERT_NEAR(c.output(0)[i], wanted, row.tolerance * (std::abs(wanted) + 1e-2))
+          << row.op << "(" << c.input(0)[i] << ")";
+    }
+  }
+}
+
+TEST(LaneMath, ExpHasItsLimits) {
+  KernelOptions options = rows(1);
+  Called c("exp", {{5}}, {}, options);
+  c.values[c.graph.node(c.node).inputs[0]] = {-200, 0, 89, NAN, -INFINITY};
+  ASSERT_TRUE(run_graph(c.graph, {.kernel = options}, c.values).ok());
+  EXPECT_EQ(c.output(0)[0], 0);
+  EXPECT_EQ(c.output(0)[1], 1);
+  EXPECT_EQ(c.output(0)[2], INFINITY);
+  EXPECT_TRUE(std::isnan(c.output(0)[3]));
+  EXPECT_EQ(c.output(0)[4], 0);
+}
+
+TEST(Bf16, RoundsToNearestEvenAndKeepsNan) {
+  EXPECT_EQ(to_bf16(1.0F).bits, 0x3F80);
+  EXPECT_EQ(to_bf16(1.00390625F).bits, 0x3F80);  // half way: to even
+  EXPECT_EQ(to_bf16(1.01171875F).bits, 0x3F82);  // half way: to even, upwards
+  EXPECT_EQ(to_bf16(1.0040F).bits, 0x3F81);
+  EXPECT_TRUE(std::isnan(to_float(to_bf16(NAN))));
+  EXPECT_TRUE(std::isinf(to_float(to_bf16(3.4e38F))));
+}
+
+}  // namespace
+}  // namespace xrun::ops
