@@ -292,18 +292,22 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
     ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "accuracy, topk, ...");
     return std::nullopt;
   }
-  // `source` belongs to the harness and not to the operator, unless its signature says so.
+  // `source` belongs to the harness: it is not an argument of the node, unless the operator cannot do without it.
   const Signature& signature = ev_.signature_of(*callee.op);
-  const bool own_source = std::any_of(signature.params.begin(), signature.params.end(),
-                                      [](const Param& param) { return param.name.text == "source"; });
+  const auto own = std::find_if(signature.params.begin(), signature.params.end(),
+                                [](const Param& param) { return param.name.text == "source"; });
+  const bool needed = own != signature.params.end() && !own->value.valid();
   MetricSpec spec{.name = name.empty() ? callee.name : std::move(name), .span = expr.span};
   std::vector<Arg> args;
   bool good = true;
+  auto place = signature.params.begin();
   for (const Arg& arg : ast[expr.args]) {
-    const bool first_of_own = own_source && !arg.name && args.empty() && spec.source.empty() &&
-                              signature.params.front().name.text == "source";
-    if (arg.name.text != "source" && !first_of_own) {
+    const bool names_source = arg.name ? arg.name.text == "source" : place == own && place != signature.params.end();
+    place += !arg.name && place != signature.params.end() ? 1 : 0;
+    if (!names_source || needed) {
       args.push_back(arg);
+    }
+    if (!names_source) {
       continue;
     }
     if (ast[arg.value].kind == ExprKind::kNone) {
