@@ -1,0 +1,43 @@
+// Memory plan: live ranges to offsets in one arena per device, and places of block-local values in a worker's slice.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/kernel_facts.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// Something that is alive from time `first` to time `last`, both included.
+struct LiveRange {
+  Bytes bytes = 0;
+  int32_t first = 0;
+  int32_t last = 0;
+  Bytes offset = 0;  // set by pack
+};
+
+struct Packing {
+  Bytes bytes = 0;     // end of the highest range
+  Bytes live_max = 0;  // largest sum of ranges alive at one time: no packing is below it
+};
+
+// Gives every range an offset, a multiple of kAlignment, so that ranges that are alive together do not overlap. Sizes
+// count rounded up to kAlignment. Several orders of first fit and best fit are tried and the smallest result is kept.
+// Source: greedy by size and by breadth, Pisarchyk, Lee, "Efficient Memory Management for Deep Neural Net Inference",
+// 2020; the climb that puts the ranges of the peak first is ours.
+Packing pack(std::span<LiveRange> ranges);
+
+// The same lower bound without packing, for the search.
+Bytes live_max(std::span<const LiveRange> ranges);
+
+// A worker's slice for `nodes` run in order on one row block: values in `locals` from their producer to their last
+// reader, then the largest kernel scratch of the nodes.
+BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
+                         std::span<const ValueId> locals, int64_t block_rows);
+
+// Sets first_use and last_use of all buffers from the instructions, then offsets and `arenas`: persistent buffers
+// first, in the order of the buffers, then the others by `pack`. Arenas: the host's first, then one a device.
+void place_buffers(Program& program);
+
+}  // namespace xrun::planner
