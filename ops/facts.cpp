@@ -120,7 +120,7 @@ Result<KernelFacts> collect_facts(const Graph& graph, const KernelOptions& optio
     size_t node;
   };
   std::vector<Known> known;
-  std::string text = facts.isa;
+  std::string text = fmt::format("{};{};{};{}", facts.isa, options.block_rows, options.training, options.deterministic);
   for (const Node& node : graph.nodes) {
     if (!has_kernel(node)) {
       facts.nodes.push_back({.prepared = std::vector<Bytes>(node.inputs.size(), 0)});

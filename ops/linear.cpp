@@ -138,7 +138,8 @@ constinit const Op kLinear{.def = {.name = "linear",
                                    .precision = PrecisionRule::kNarrow,
                                    .infer = infer_linear,
                                    .cost = linear_cost,
-                                   .grad = grad_linear},
+                                   .grad = grad_linear,
+                                   .shard = "n*i,oi->n*o"},  // without a bias
                            .cpu = make_linear};
 
 constinit const Op kLinearDx{

@@ -1,6 +1,7 @@
 // Runs the nodes of a small graph on one row block, with values as f64 in logical order: how tests see kernels.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>

@@ -1,0 +1,65 @@
+#include "ops/facts.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/ops/glyphs_module.h"
+
+namespace xrun::ops {
+namespace {
+
+KernelOptions options(int64_t rows) {
+  return {.block_rows = rows, .training = true, .deterministic = true, .isa = detect_isa()};
+}
+
+TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
+  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+    const auto module = glyphs_module(128, 50, precision);
+    ASSERT_TRUE(module.ok()) << module.error().message;
+    const auto facts = collect_facts(module->graph, options(32), false);
+    ASSERT_TRUE(facts.ok()) << facts.error().message;
+    ASSERT_EQ(facts->nodes.size(), module->graph.nodes.size());
+    int prepared = 0;
+    for (size_t i = 0; i < facts->nodes.size(); ++i) {
+      const Node& node = module->graph.nodes[i];
+      EXPECT_TRUE(has_kernel(node)) << node.op->name;
+      ASSERT_EQ(facts->nodes[i].prepared.size(), node.inputs.size());
+      EXPECT_EQ(facts->nodes[i].time, 0);
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        if (facts->nodes[i].prepared[k] > 0) {
+          ++prepared;
+          EXPECT_TRUE(module->graph.value(node.inputs[k]).param.valid()) << "only weights are prepared";
+        }
+      }
+    }
+    // 8 convolutions and 2 dense layers forward; all but the first convolution again for the gradient of their input.
+    EXPECT_EQ(prepared, 10 + 9);
+  }
+}
+
+TEST(Facts, DigestFollowsSizesAndNotTimes) {
+  const auto module = glyphs_module(64, 10, PrecisionMode::kF32);
+  ASSERT_TRUE(module.ok());
+  const auto a = collect_facts(module->graph, options(8), false);
+  const auto b = collect_facts(module->graph, options(8), true);
+  const auto c = collect_facts(module->graph, options(16), false);
+  ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+  EXPECT_EQ(a->digest, b->digest);
+  EXPECT_NE(a->digest, c->digest);
+  EXPECT_TRUE(b->measured);
+  EXPECT_GT(b->nodes[0].time, 0);
+}
+
+TEST(Facts, AnOperatorWithoutKernelIsAnErrorThatNamesIt) {
+  Graph graph;
+  TensorType x;
+  x.dims = {kBatch, 4, 8};
+  const ValueId id = graph.add_input("x", x);
+  const NodeId node = *call_op(graph, find_op("rms_norm")->def, {id}, {{"eps", 1e-6}}, "norm", Span{0, 1, 2});
+  const auto kernel = make_kernel(graph, graph.node(node), options(4));
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_NE(kernel.error().message.find("rms_norm"), std::string::npos);
+  EXPECT_TRUE(kernel.error().span.valid());
+}
+
+}  // namespace
+}  // namespace xrun::ops
