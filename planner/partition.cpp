@@ -235,7 +235,14 @@ class Partitioner {
         if (before == kInfinity) {
           continue;
         }
-        for (int j = s + 1 == stages ? n_ : i + 1; j <= n_ - (stages - s - 1); ++j) {
+        for (int j = i + 1; j <= n_ - (stages - s - 1); ++j) {
+          const int pinned = request_.layers[static_cast<size_t>(j) - 1].pinned;
+          if (pinned >= 0 && pinned != s) {
+            break;
+          }
+          if (s + 1 == stages && j < n_) {
+            continue;
+          }
           const Seconds time = table_.time(s, i, j);
           if (time > limit) {
             continue;
@@ -363,9 +370,11 @@ bool choose_recompute(const PartitionRequest& request, int held, PartitionStage&
   if (request.recompute == Recompute::kNone || (request.recompute == Recompute::kAuto && fits)) {
     return fits;
   }
-  if (request.recompute == Recompute::kAll) {
+  if (request.recompute != Recompute::kAuto) {
     for (int l = stage.begin; l < stage.end; ++l) {
-      stage.recomputed.push_back(l);
+      if (request.recompute == Recompute::kAll || request.layers[static_cast<size_t>(l)].again) {
+        stage.recomputed.push_back(l);
+      }
     }
   } else {
     // held · (bytes freed) must cover what is too much.

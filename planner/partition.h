@@ -24,9 +24,12 @@ struct PartitionLayer {
   Bytes resident = 0;  // weights with all their states
   Bytes saved = 0;     // kept for the backward pass of one micro-batch unless the layer runs again
   Bytes incoming = 0;  // boundary before this layer, one micro-batch
+  bool again = false;  // runs again under Recompute::kChosen
+  int pinned = -1;     // the stage that must have it; -1: any
 };
 
-enum class Recompute { kNone, kAll, kAuto };
+// kChosen: the layers that are marked. kAuto: none where they fit, else the cheapest set that does.
+enum class Recompute { kNone, kAll, kChosen, kAuto };
 
 struct PartitionRequest {
   std::vector<PartitionLayer> layers;

@@ -1,0 +1,67 @@
+#include "planner/durations.h"
+
+#include <algorithm>
+#include <map>
+
+namespace xrun::planner {
+namespace {
+
+Bytes bytes_of(const Program& program, const std::vector<BufferId>& buffers) {
+  Bytes sum = 0;
+  for (const BufferId id : buffers) {
+    sum += program.buffer(id).bytes;
+  }
+  return sum;
+}
+
+// Of an update: what is there for weights, without the scratch in which kernels prepare them.
+Bytes weight_bytes(const Program& program, const std::vector<BufferId>& buffers) {
+  Bytes sum = 0;
+  for (const BufferId id : buffers) {
+    const Buffer& buffer = program.buffer(id);
+    sum += buffer.purpose == Purpose::kScratch ? 0 : buffer.bytes;
+  }
+  return sum;
+}
+
+Seconds communication_time(const Program& program, const Instruction& instruction, int members, const CostModel& cost) {
+  const Bytes bytes = instruction.bytes > 0 ? instruction.bytes : bytes_of(program, instruction.writes);
+  switch (instruction.kind) {
+    case Kind::kSend:
+    case Kind::kCopy:
+      return cost.copy(bytes);
+    case Kind::kAllGather:
+      return cost.all_gather(bytes, members);
+    case Kind::kReduceScatter:
+      return cost.reduce_scatter(bytes, members);
+    case Kind::kAllReduce:
+      return cost.all_reduce(bytes, members);
+    default:
+      return 0;  // a receive ends with its send
+  }
+}
+
+}  // namespace
+
+void predict_durations(Program& program, const CostModel& cost) {
+  std::map<int, int> members;
+  for (const Instruction& instruction : program.instructions) {
+    members[instruction.group] += 1;
+  }
+  for (Instruction& instruction : program.instructions) {
+    const int workers = std::max(1, cost.machine().threads_of(instruction.device));
+    if (instruction.kind == Kind::kUpdate) {
+      const Bytes bytes = weight_bytes(program, instruction.reads) + weight_bytes(program, instruction.writes);
+      instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers);
+    } else if (instruction.kind != Kind::kRun) {
+      instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
+    } else if (instruction.pass == Pass::kReduceStats || instruction.pass == Pass::kFoldLanes ||
+               instruction.pass == Pass::kNorm) {
+      instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
+    } else {
+      instruction.predicted += cost.hand_over();
+    }
+  }
+}
+
+}  // namespace xrun::planner

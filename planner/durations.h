@@ -1,0 +1,13 @@
+// Durations: how long each instruction of a program is predicted to take, by the cost model.
+#pragma once
+
+#include "planner/cost_model.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// Fills Instruction::predicted of every instruction. Passes of stages and heads have times from the decision and get
+// the hand-over to their device; the rest is counted from the buffers that it reads and writes.
+void predict_durations(Program& program, const CostModel& cost);
+
+}  // namespace xrun::planner

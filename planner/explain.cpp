@@ -1,0 +1,252 @@
+#include "planner/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace xrun::planner {
+namespace {
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, share < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * share);
+  return text;
+}
+
+const char* name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kWeight:
+    case Purpose::kState:
+      return "weights";
+    case Purpose::kOptimizer:
+      return "optimizer states";
+    case Purpose::kPrepared:
+      return "prepared weights";
+    case Purpose::kGradient:
+      return "gradients";
+    case Purpose::kHeadWeight:
+    case Purpose::kHeadOptimizer:
+    case Purpose::kHeadPrepared:
+      return "class weights with optimizer states";
+    case Purpose::kInput:
+      return "batches of the loader";
+    case Purpose::kActivation:
+      return "activations";
+    case Purpose::kScratch:
+      return "scratch of workers";
+    case Purpose::kResult:
+      return "results";
+    default:
+      return "head passes";
+  }
+}
+
+// The fastest candidate of some kind that is not the chosen one.
+template <typename Pred>
+const Candidate* fastest(const std::vector<Candidate>& candidates, const Pred& wanted) {
+  const auto found = std::find_if(candidates.begin(), candidates.end(), wanted);
+  return found != candidates.end() ? &*found : nullptr;
+}
+
+std::string slower(const Candidate& other, const Candidate& chosen) {
+  const double ratio = other.predicted.step / chosen.predicted.step - 1;
+  return ratio > 5e-4 ? percent(ratio) + " slower" : "no faster";
+}
+
+Reason explain_stages(const Candidate& chosen, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const int stages = chosen.setting.stages;
+  Reason reason{"stages = " + std::to_string(stages), ""};
+  if (input.module.schedule.stages) {
+    reason.text = "asked for";
+    return reason;
+  }
+  const Candidate* other =
+      fastest(candidates, [&](const Candidate& c) { return c.setting.stages == (stages == 1 ? 2 : stages - 1); });
+  if (input.machine.devices == 1) {
+    reason.text = "there is one device";
+  } else if (other == nullptr) {
+    reason.text = "the layers cannot be cut otherwise";
+  } else if (stages == 1) {
+    reason.text = "two stages would idle " + percent(other->predicted.bubble + other->predicted.imbalance) + ": " +
+                  slower(*other, chosen);
+  } else {
+    reason.text = std::to_string(stages - 1) + (stages == 2 ? " stage is " : " stages are ") + slower(*other, chosen);
+  }
+  return reason;
+}
+
+Reason explain_replicas(const Candidate& chosen, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const Setting& setting = chosen.setting;
+  Reason reason{"replicas = " + std::to_string(setting.replicas), ""};
+  const Candidate* other = fastest(candidates, [&](const Candidate& c) {
+    return c.setting.stages == setting.stages && c.setting.replicas != setting.replicas;
+  });
+  if (input.module.schedule.replicas) {
+    reason.text = "asked for";
+  } else if (other == nullptr) {
+    reason.text = "no other number divides row blocks and devices";
+  } else {
+    reason.text = std::to_string(other->setting.replicas) + (other->setting.replicas == 1 ? " is " : " are ") +
+                  slower(*other, chosen);
+  }
+  return reason;
+}
+
+Reason explain_micro_batches(const Candidate& chosen, const std::vector<Candidate>& candidates,
+                             const SearchInput& input) {
+  const Setting& setting = chosen.setting;
+  const int64_t rows = chosen.decision.batch / setting.micro_batches;
+  Reason reason{"micro_batches = " + std::to_string(setting.micro_batches),
+                std::to_string(rows) + (rows == 1 ? " row each" : " rows each")};
+  const Candidate* other = fastest(candidates, [&](const Candidate& c) {
+    return c.setting.stages == setting.stages && c.setting.replicas == setting.replicas &&
+           c.setting.micro_batches > setting.micro_batches;
+  });
+  if (input.module.schedule.micro_batches) {
+    reason.text += ", asked for";
+  } else if (other != nullptr) {
+    reason.text += "; " + std::to_string(other->setting.micro_batches) + " are " + slower(*other, chosen);
+  }
+  return reason;
+}
+
+std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& input) {
+  std::vector<Reason> reasons;
+  for (const HeadPlan& head : chosen.training.heads) {
+    Bytes state = 0;
+    for (const Buffer& buffer : chosen.training.buffers) {
+      const bool own = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer;
+      state += own ? buffer.bytes : 0;
+    }
+    const Bytes logits = chosen.training.batch * head.classes * 4;
+    const std::string& name = input.module.graph.heads[static_cast<size_t>(head.head)].name;
+    reasons.push_back({"shards " + name + " = " + std::to_string(head.shards.size()),
+                       "head state is " + format_bytes(state) + ", its logits would be " + format_bytes(logits)});
+  }
+  return reasons;
+}
+
+Reason explain_recompute(const Fitted& chosen, const SearchInput& input) {
+  size_t again = 0;
+  size_t all = 0;
+  for (const Stage& stage : chosen.training.stages) {
+    again += stage.recomputed.size();
+    all += stage.forward.size();
+  }
+  Reason reason{"recompute = none", "activations fit"};
+  if (again > 0) {
+    reason.choice = "recompute = " + std::to_string(again) + " of " + std::to_string(all) + " layers";
+    reason.text = "the cheapest that fits";
+  }
+  if (input.hints.hinted) {
+    reason.text = "asked for";
+  }
+  return reason;
+}
+
+std::string describe(const Fitted& fitted) {
+  size_t again = 0;
+  for (const Stage& stage : fitted.training.stages) {
+    again += stage.recomputed.size();
+  }
+  return to_text(fitted.candidate.setting) + (again > 0 ? ", recompute " + std::to_string(again) + " layers" : "");
+}
+
+}  // namespace
+
+std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Fitted>& /*fitted*/,
+                            const std::vector<Candidate>& candidates) {
+  std::vector<Reason> reasons;
+  reasons.push_back(explain_stages(chosen.candidate, candidates, input));
+  reasons.push_back(explain_replicas(chosen.candidate, candidates, input));
+  reasons.push_back(explain_micro_batches(chosen.candidate, candidates, input));
+  for (Reason& reason : explain_shards(chosen, input)) {
+    reasons.push_back(std::move(reason));
+  }
+  reasons.push_back(explain_recompute(chosen, input));
+  return reasons;
+}
+
+std::vector<Alternative> list_alternatives(const Fitted& chosen, const std::vector<Fitted>& fitted,
+                                           const std::vector<Candidate>& candidates) {
+  std::vector<Alternative> alternatives;
+  std::vector<std::pair<int, int>> shown{{chosen.candidate.setting.stages, chosen.candidate.setting.replicas}};
+  const auto note = [](const Prediction& predicted, Seconds best) {
+    return percent(predicted.step / best - 1) + " slower" +
+           (predicted.bubble + predicted.imbalance > 0.005
+                ? ", idles " + percent(predicted.bubble + predicted.imbalance)
+                : "");
+  };
+  for (const Fitted& other : fitted) {
+    if (other.candidate.setting == chosen.candidate.setting) {
+      continue;
+    }
+    shown.emplace_back(other.candidate.setting.stages, other.candidate.setting.replicas);
+    alternatives.push_back(
+        {describe(other), other.predicted.step, other.largest_device, note(other.predicted, chosen.predicted.step)});
+  }
+  for (const Candidate& other : candidates) {
+    const std::pair kind{other.setting.stages, other.setting.replicas};
+    if (std::find(shown.begin(), shown.end(), kind) != shown.end()) {
+      continue;
+    }
+    shown.push_back(kind);
+    // Only estimated: brought to the scale of what was simulated.
+    Prediction scaled = other.predicted;
+    scaled.step *= chosen.predicted.step / chosen.candidate.predicted.step;
+    alternatives.push_back({to_text(other.setting), scaled.step, other.largest_stage,
+                            note(scaled, chosen.predicted.step) + ", estimated"});
+  }
+  return alternatives;
+}
+
+std::vector<MemoryPart> memory_parts(const Program& program, int device) {
+  std::map<std::string, Bytes> sums;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.device == device) {
+      sums[name_of(buffer.purpose)] += align_up(buffer.bytes);
+    }
+  }
+  std::vector<MemoryPart> parts;
+  for (const auto& [name, bytes] : sums) {
+    parts.push_back({name, bytes});
+  }
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+  return parts;
+}
+
+Error explain_misfit(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
+                     const std::vector<std::string>& mends) {
+  const bool whole = smallest.memory > limits.total;
+  Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
+  error.message = whole ? "does not fit: the plan needs " + format_bytes(smallest.memory) + ", " +
+                              format_bytes(limits.total) + " are usable"
+                        : "does not fit: a device needs " + format_bytes(smallest.largest_device) +
+                              ", memory_limit is " + format_bytes(limits.device);
+  if (!whole && input.module.schedule.memory_limit) {
+    error.span = input.module.schedule.memory_limit->span;
+  }
+  int device = 0;
+  for (const Arena& arena : smallest.training.arenas) {
+    device = arena.device != kHost && arena.bytes == smallest.largest_device ? arena.device : device;
+  }
+  error.help = "on the largest device";
+  bool first = true;
+  for (const MemoryPart& part : memory_parts(smallest.training, device)) {
+    char line[128];
+    std::snprintf(line, sizeof line, "\n  %-40s %10s%s", part.name.c_str(), format_bytes(part.bytes).c_str(),
+                  first ? "  <- largest" : "");
+    error.help += line;
+    first = false;
+  }
+  error.help += mends.empty() ? "\nno smaller batch fits either" : "\nplans that fit, fastest first (predicted)";
+  int number = 0;
+  for (const std::string& mend : mends) {
+    error.help += "\n  " + std::to_string(++number) + " " + mend;
+  }
+  return error;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,31 @@
+// Explanations of a plan: why each setting was chosen, what else was considered, and what to do when nothing fits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/fit.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+// One line each for stages, replicas, micro-batches, shards and recompute.
+std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Fitted>& fitted,
+                            const std::vector<Candidate>& candidates);
+
+// The other programs that were compared, then the best candidate of each number of stages and replicas.
+std::vector<Alternative> list_alternatives(const Fitted& chosen, const std::vector<Fitted>& fitted,
+                                           const std::vector<Candidate>& candidates);
+
+// Memory of a program by what it is for, largest first: "weights", "activations", ...
+struct MemoryPart {
+  std::string name;
+  Bytes bytes = 0;
+};
+std::vector<MemoryPart> memory_parts(const Program& program, int device);
+
+// XG0601: what the smallest plan needs, part by part, and changes that fit.
+Error explain_misfit(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
+                     const std::vector<std::string>& mends);
+
+}  // namespace xrun::planner

@@ -1,0 +1,103 @@
+#include "planner/fit.h"
+
+#include <algorithm>
+
+#include "planner/durations.h"
+#include "planner/emit.h"
+#include "planner/simulate.h"
+
+namespace xrun::planner {
+namespace {
+
+// How often the cap of a stage is corrected by what its program needs beyond the partition's estimate.
+constexpr int kCorrections = 3;
+
+Bytes total_of(const Program& program) {
+  Bytes sum = 0;
+  for (const Arena& arena : program.arenas) {
+    sum += arena.bytes;
+  }
+  return sum;
+}
+
+Bytes largest_of(const Program& program) {
+  Bytes largest = 0;
+  for (const Arena& arena : program.arenas) {
+    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+  }
+  return largest;
+}
+
+bool evaluates(const Module& module) { return !module.train.eval.empty() || !module.train.metrics.empty(); }
+
+// Bytes by which a plan is over its limits, counted for one stage.
+Bytes excess_of_stage(const Fitted& fitted, const MemoryLimits& limits) {
+  const Bytes stages = static_cast<Bytes>(fitted.training.stages.size()) * fitted.training.replicas;
+  const Bytes total = std::max<Bytes>(0, fitted.memory - limits.total + stages - 1) / stages;
+  const Bytes device = limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0;
+  return std::max(total, device);
+}
+
+}  // namespace
+
+bool MemoryLimits::hold(const Fitted& fitted) const {
+  return fitted.memory <= total && (device == 0 || fitted.largest_device <= device);
+}
+
+MemoryLimits memory_limits(const Module& module, const Machine& machine) {
+  return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0};
+}
+
+Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
+  const SearchInput& search = input.search;
+  Fitted fitted{.candidate = candidate, .predicted = candidate.predicted};
+  XRUN_ASSIGN(fitted.training, emit({search.module, search.cost.facts(), search.machine, candidate.decision}));
+  XRUN_ASSIGN(const Decision inference, decide_inference(input.inference, input.inference_chain, input.inference_cost,
+                                                         search.module.graph, candidate.decision));
+  XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
+  fitted.memory = total_of(fitted.training) + (evaluates(search.module) ? total_of(fitted.inference) : 0);
+  fitted.largest_device = largest_of(fitted.training);
+  predict_durations(fitted.training, search.cost);
+  predict_durations(fitted.inference, input.inference_cost);
+  XRUN_ASSIGN(const ProgramTimes times, simulate(fitted.training));
+  Prediction& predicted = fitted.predicted;
+  predicted.step = times.makespan;
+  predicted.images_per_second = times.makespan > 0 ? static_cast<double>(fitted.training.batch) / times.makespan : 0;
+  predicted.exposed_comm = times.exposed_comm;
+  return fitted;
+}
+
+Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
+                                  Fitted& smallest) {
+  XRUN_ASSIGN(Fitted plain, realise(input, candidate));
+  if (limits.hold(plain)) {
+    return std::optional(std::move(plain));
+  }
+  if (!input.search.hints.hinted) {
+    Bytes cap = candidate.largest_stage;
+    Bytes excess = excess_of_stage(plain, limits);
+    for (int i = 0; i < kCorrections && cap > excess; ++i) {
+      cap -= excess;
+      XRUN_ASSIGN(std::vector<Candidate> made, decide(input.search, candidate.setting, Recompute::kAuto, cap));
+      if (made.empty()) {
+        break;
+      }
+      XRUN_ASSIGN(Fitted fitted, realise(input, made[0]));
+      if (limits.hold(fitted)) {
+        return std::optional(std::move(fitted));
+      }
+      excess = excess_of_stage(fitted, limits);
+    }
+    XRUN_ASSIGN(std::vector<Candidate> all, decide(input.search, candidate.setting, Recompute::kAll, 0));
+    if (!all.empty()) {
+      XRUN_ASSIGN(plain, realise(input, all[0]));
+      if (limits.hold(plain)) {
+        return std::optional(std::move(plain));
+      }
+    }
+  }
+  smallest = std::move(plain);
+  return std::optional<Fitted>();
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,47 @@
+// Fitting: candidates become programs with exact memory and simulated times, and recomputation is added where a
+// candidate does not fit without.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/search.h"
+
+namespace xrun::planner {
+
+// A candidate as a verified pair of programs.
+struct Fitted {
+  Candidate candidate;
+  Program training;
+  Program inference;
+  Prediction predicted;
+  Bytes memory = 0;          // all arenas, host included; with those of inference where training evaluates
+  Bytes largest_device = 0;  // of the training program
+};
+
+struct FitInput {
+  const SearchInput& search;
+  const Module& inference;
+  const KernelFacts& inference_facts;
+  const Chain& inference_chain;
+  const CostModel& inference_cost;
+};
+
+// What all devices together and each of them may use.
+struct MemoryLimits {
+  Bytes total = 0;
+  Bytes device = 0;  // 0: only the total counts
+  bool hold(const Fitted& fitted) const;
+};
+MemoryLimits memory_limits(const Module& module, const Machine& machine);
+
+// The programs of a candidate, whatever they need.
+// Errors: those of emit and of the verifier.
+Result<Fitted> realise(const FitInput& input, const Candidate& candidate);
+
+// The candidate within the limits: as it is; with the cheapest recomputation that fits, where no hint forbids it; none
+// when even recomputing everything is too much. `smallest` is what the last attempt needs.
+Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
+                                  Fitted& smallest);
+
+}  // namespace xrun::planner

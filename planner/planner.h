@@ -1,0 +1,24 @@
+// The planner's door: from a prepared module to a plan that is verified, laid out in memory and explained.
+#pragma once
+
+#include "graph/kernel_facts.h"
+#include "graph/module.h"
+#include "planner/machine.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+struct PlannerOptions {
+  bool deterministic = false;  // in addition to train.deterministic
+  int emitted = 6;             // how many of the best candidates become programs, to be compared exactly
+};
+
+// The fastest plan, by prediction, among all legal settings that the hints of `training.schedule` leave open.
+//   training   prepared with its backward part;  inference  prepared without
+//   facts      of the kernels of each graph
+// Errors: kInfeasible XG0601 when nothing fits, with plans that do; kContent XG06xx for a hint that cannot be held,
+// with its place.
+Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
+                       const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options);
+
+}  // namespace xrun::planner

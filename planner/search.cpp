@@ -1,0 +1,279 @@
+#include "planner/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "graph/optimizer_def.h"
+#include "planner/heads.h"
+#include "planner/mesh.h"
+#include "planner/simulate.h"
+
+namespace xrun::planner {
+namespace {
+
+// Cuts of one setting that are simulated; ALGORITHMS II.3 has the reason.
+constexpr int kSimulatedCuts = 8;
+
+int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
+  return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
+}
+
+// Lanes that meet in one micro-batch.
+int64_t meeting_lanes(const Setting& setting, int lanes) { return std::max(1, lanes / setting.micro_batches); }
+
+PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute, Bytes cap) {
+  const Chain& chain = input.chain;
+  const CostModel& cost = input.cost;
+  const int64_t blocks = blocks_of_micro_batch(input, setting);
+  const int64_t all = input.module.train.batch / input.module.train.norm_rows;
+  const int lanes = lanes_of(setting, input.deterministic, all, input.machine);
+  const int workers = input.machine.threads_of(0);
+  PartitionRequest request{.stages = setting.stages,
+                           .micro_batches = setting.micro_batches / setting.replicas,
+                           .pipeline = setting.pipeline,
+                           .recompute = recompute,
+                           .cap = cap,
+                           .seconds_per_boundary_byte = 2 / cost.facts().bytes_per_second,
+                           .last_cut = chain.last_cut,
+                           .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
+  for (size_t i = 0; i < chain.nodes.size(); ++i) {
+    request.layers.push_back(
+        {.forward = cost.forward_pass(chain.forward_time[i], blocks, workers),
+         .backward = cost.backward_pass(chain.backward_time[i], blocks, meeting_lanes(setting, lanes), workers),
+         .resident = chain.resident[i] + chain.gradients[i] * (lanes / setting.replicas),
+         .saved = chain.saved[i] * blocks,
+         .incoming = chain.boundary[i] * blocks,
+         .again = input.hints.again[i],
+         .pinned = input.hints.pinned[i]});
+  }
+  return request;
+}
+
+// What runs again: of the chosen layers those whose results somebody needs in the backward pass, and with them layers
+// that keep nothing for it and feed only what runs again.
+std::vector<bool> close_recompute(const Graph& graph, const Chain& chain, const PartitionStage& stage) {
+  std::vector<bool> again(chain.nodes.size(), false);
+  for (const int l : stage.recomputed) {
+    again[static_cast<size_t>(l)] = true;
+  }
+  std::vector<bool> read(graph.values.size(), false);  // by backward nodes of the stage, or by what runs again
+  const auto read_by = [&](NodeId node) {
+    for (const ValueId id : graph.node(node).inputs) {
+      read[static_cast<size_t>(id.index)] = true;
+    }
+  };
+  for (int l = stage.begin; l < stage.end; ++l) {
+    const auto& backward = chain.backward[static_cast<size_t>(l)];
+    std::for_each(backward.begin(), backward.end(), read_by);
+  }
+  for (int l = stage.end - 1; l >= stage.begin; --l) {
+    const auto p = static_cast<size_t>(l);
+    const Node& node = graph.node(chain.nodes[p]);
+    const bool needed = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                    [&](ValueId id) { return read[static_cast<size_t>(id.index)]; });
+    again[p] = needed && (again[p] || chain.saved[p] == 0);
+    if (again[p]) {
+      read_by(chain.nodes[p]);
+    }
+  }
+  return again;
+}
+
+// Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
+Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
+  const OptimizerDef* optimizer = find_optimizer(input.module.train.optimizer.name);
+  const auto states = optimizer != nullptr && optimizer->states != nullptr
+                          ? static_cast<Bytes>(optimizer->states(input.module.train.optimizer.args).size())
+                          : 0;
+  Seconds slowest = 0;
+  for (const PartitionStage& stage : cuts.stages) {
+    Bytes bytes = 0;
+    for (int l = stage.begin; l < stage.end; ++l) {
+      bytes += input.chain.gradients[static_cast<size_t>(l)];
+    }
+    const Seconds time = input.cost.sweep(bytes * (4 + 2 * states), input.machine.threads_of(0)) +
+                         input.cost.all_reduce(bytes, setting.replicas);
+    slowest = std::max(slowest, time);
+  }
+  return slowest;
+}
+
+bool one_pass(const Module& module, const Setting& setting) {
+  if (setting.pipeline == PipelineKind::kOneFOneB) {
+    return false;
+  }
+  return std::none_of(module.schedule.shards.begin(), module.schedule.shards.end(),
+                      [](const ShardHint& hint) { return hint.granularity == "micro_batch"; });
+}
+
+Decision outline(const SearchInput& input, const Setting& setting) {
+  const TrainSpec& train = input.module.train;
+  return {.deterministic = input.deterministic,
+          .overlap = !input.module.schedule.overlap || input.module.schedule.overlap->value,
+          .pipeline = setting.pipeline,
+          .batch = train.batch,
+          .block_rows = train.norm_rows,
+          .micro_batches = setting.micro_batches,
+          .replicas = setting.replicas,
+          .lanes = lanes_of(setting, input.deterministic, train.batch / train.norm_rows, input.machine)};
+}
+
+void add_stages(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+                const Partition& cuts, Decision& decision) {
+  const Chain& chain = input.chain;
+  const Mesh mesh{input.machine.devices, setting.stages, setting.replicas};
+  for (size_t s = 0; s < cuts.stages.size(); ++s) {
+    const PartitionStage& part = cuts.stages[s];
+    const std::vector<bool> again = close_recompute(input.module.graph, chain, part);
+    Stage stage{.index = static_cast<int>(s)};
+    for (int r = 0; r < setting.replicas; ++r) {
+      stage.devices.push_back(mesh.device_of(stage.index, r));
+    }
+    Seconds repeated = 0;
+    for (int l = part.begin; l < part.end; ++l) {
+      const auto p = static_cast<size_t>(l);
+      stage.forward.push_back(chain.nodes[p]);
+      if (again[p]) {
+        stage.recomputed.push_back(chain.nodes[p]);
+        // Blocks run again lane by lane, as the backward pass does.
+        repeated += request.layers[p].forward;
+      }
+      stage.forward_time += request.layers[p].forward;
+      stage.backward_time += request.layers[p].backward;
+      stage.backward.insert(stage.backward.end(), chain.backward[p].begin(), chain.backward[p].end());
+    }
+    std::sort(stage.backward.begin(), stage.backward.end());
+    stage.backward_time += repeated;
+    decision.stages.push_back(std::move(stage));
+  }
+}
+
+void fill_request(const Decision& decision, const CostModel& cost, Seconds hop, ScheduleRequest& request) {
+  for (const Stage& stage : decision.stages) {
+    request.forward.push_back(stage.forward_time + cost.hand_over());
+    request.backward.push_back(stage.backward_time + cost.hand_over());
+  }
+  request.hop = decision.stages.size() > 1 ? hop : 0.0;
+  request.micro_batches = decision.micro_batches / decision.replicas;
+}
+
+Prediction predict(const Decision& decision, const ScheduleTimes& times, const HeadTimes& head, Seconds update,
+                   int64_t passes) {
+  Prediction predicted;
+  predicted.step = times.makespan + head.update + update;
+  predicted.images_per_second = static_cast<double>(decision.batch) / predicted.step;
+  const double share = times.makespan / predicted.step;
+  predicted.bubble = times.bubble * share;
+  predicted.imbalance = times.imbalance * share;
+  predicted.exposed_comm = head.collectives * static_cast<double>(passes);
+  return predicted;
+}
+
+}  // namespace
+
+Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
+                                      Bytes cap) {
+  const TrainSpec& train = input.module.train;
+  const int local = setting.micro_batches / setting.replicas;
+  const int64_t rows = one_pass(input.module, setting) ? train.batch : train.batch / local;
+  XRUN_ASSIGN(std::vector<HeadPlan> heads, plan_heads(input.module, input.chain, input.machine.devices, rows));
+  const HeadTimes head = head_times(heads, input.cost, train.batch, true);
+  const PartitionRequest request = make_request(input, setting, recompute, cap);
+  std::vector<Partition> all;
+  if (request.layers.empty()) {
+    // A head right on the input: one stage without layers.
+    all.push_back({.stages = {PartitionStage{}}});
+  } else {
+    all = partition(request);
+  }
+  std::vector<Candidate> best;
+  for (const Partition& cuts : all) {
+    Candidate candidate{.setting = setting, .recompute = recompute, .decision = outline(input, setting)};
+    Decision& decision = candidate.decision;
+    add_stages(input, setting, request, cuts, decision);
+    Bytes hop_bytes = 0;
+    for (const PartitionStage& stage : cuts.stages) {
+      candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
+      hop_bytes =
+          std::max(hop_bytes, request.layers.empty() ? 0 : request.layers[static_cast<size_t>(stage.begin)].incoming);
+    }
+    ScheduleRequest order;
+    fill_request(decision, input.cost, input.cost.copy(hop_bytes), order);
+    order.head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows);
+    order.head = head.pass();
+    decision.schedule = make_schedule(setting.pipeline, order);
+    XRUN_TRY(check_schedule(decision.schedule));
+    decision.heads = heads;
+    decision.head_forward_time = head.forward;
+    decision.head_backward_time = head.backward;
+    decision.head_update_time = head.update;
+    candidate.predicted = predict(decision, simulate(decision.schedule, order), head, update_time(input, setting, cuts),
+                                  order.head_passes);
+    if (best.empty() || candidate.predicted.step < best[0].predicted.step) {
+      best.clear();
+      best.push_back(std::move(candidate));
+    }
+  }
+  return best;
+}
+
+Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings) {
+  std::vector<Candidate> found;
+  for (const Setting& setting : settings) {
+    XRUN_ASSIGN(std::vector<Candidate> best, decide(input, setting, input.hints.recompute, 0));
+    std::move(best.begin(), best.end(), std::back_inserter(found));
+  }
+  // A step of a thousandth is not a difference that a prediction can see.
+  const auto key = [](const Candidate& c) {
+    return std::tuple(std::llround(std::log(c.predicted.step) * 1e3), c.setting.stages, c.setting.micro_batches,
+                      c.setting.replicas);
+  };
+  std::stable_sort(found.begin(), found.end(), [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
+  return found;
+}
+
+Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
+                                  const Graph& training, const Decision& decision) {
+  Decision made = decision;
+  made.training = false;
+  made.lanes = decision.replicas;
+  made.stages.clear();
+  // Nodes that both graphs have are known by path and operator; others go where what they read is made.
+  std::map<std::pair<std::string, std::string_view>, int> stage_of;
+  for (const Stage& stage : decision.stages) {
+    for (const NodeId id : stage.forward) {
+      const Node& node = training.node(id);
+      stage_of[{node.path, node.op->name}] = stage.index;
+    }
+    made.stages.push_back({.index = stage.index, .devices = stage.devices});
+  }
+  const Graph& graph = inference.graph;
+  const Machine& machine = cost.machine();
+  const int64_t blocks = decision.batch / decision.micro_batches / decision.block_rows;
+  int at = 0;  // stages are contiguous: a node is never before one that is printed earlier
+  for (size_t i = 0; i < chain.nodes.size(); ++i) {
+    const Node& node = graph.node(chain.nodes[i]);
+    const auto known = stage_of.find({node.path, node.op->name});
+    at = std::max(at, known != stage_of.end() ? known->second : at);
+    Stage& stage = made.stages[static_cast<size_t>(at)];
+    stage.forward.push_back(chain.nodes[i]);
+    stage.forward_time += cost.forward_pass(chain.forward_time[i], blocks, machine.threads_of(0));
+  }
+  const int local = decision.micro_batches / decision.replicas;
+  const int64_t rows = decision.heads.empty() ? decision.batch : decision.heads[0].rows;
+  XRUN_ASSIGN(made.heads, plan_heads(inference, chain, machine.devices, rows));
+  const HeadTimes head = head_times(made.heads, cost, decision.batch, false);
+  made.head_forward_time = head.forward;
+  made.head_backward_time = 0;
+  made.head_update_time = 0;
+  ScheduleRequest order{.micro_batches = local};
+  order.forward.assign(made.stages.size(), 0);
+  order.head_passes = made.heads.empty() ? 0 : static_cast<int>(decision.batch / rows);
+  made.schedule = schedule_inference(order);
+  XRUN_TRY(check_schedule(made.schedule));
+  return made;
+}
+
+}  // namespace xrun::planner

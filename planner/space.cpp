@@ -1,0 +1,258 @@
+#include "planner/space.h"
+
+#include <algorithm>
+
+namespace xrun::planner {
+namespace {
+
+// Beyond this the passes of a micro-batch are shorter than starting them.
+constexpr int64_t kMostMicroBatches = 64;
+
+Error refuse(const char* code, std::string message, std::string help, Span span) {
+  return {ErrorKind::kContent, code, std::move(message), std::move(help), span};
+}
+
+std::string list(const std::vector<int64_t>& values) {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  }
+  return text;
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> values;
+  for (int64_t d = 1; d <= n; ++d) {
+    if (n % d == 0) {
+      values.push_back(d);
+    }
+  }
+  return values;
+}
+
+Status check_stages(const Module& module, const Chain& chain, const Machine& machine) {
+  if (!module.schedule.stages) {
+    return {};
+  }
+  const Hint<int64_t>& hint = *module.schedule.stages;
+  const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
+  if (hint.value < 1) {
+    return refuse("XG0602", "stages = " + std::to_string(hint.value) + ": a model has at least one stage", "stages = 1",
+                  hint.span);
+  }
+  if (hint.value > machine.devices) {
+    return refuse("XG0602",
+                  std::to_string(hint.value) + " stages need as many devices, there " +
+                      (machine.devices == 1 ? "is 1" : "are " + std::to_string(machine.devices)),
+                  "stages = 1 .. " + std::to_string(machine.devices) + ", or --devices " + std::to_string(hint.value),
+                  hint.span);
+  }
+  if (hint.value > layers) {
+    return refuse("XG0602",
+                  std::to_string(hint.value) + " stages of a model that can be cut into " + std::to_string(layers),
+                  "stages = 1 .. " + std::to_string(layers), hint.span);
+  }
+  return {};
+}
+
+Status check_micro_batches(const Module& module) {
+  if (!module.schedule.micro_batches) {
+    return {};
+  }
+  const Hint<int64_t>& hint = *module.schedule.micro_batches;
+  const TrainSpec& train = module.train;
+  const int64_t blocks = train.batch / train.norm_rows;
+  if (hint.value >= 1 && blocks % hint.value == 0) {
+    return {};
+  }
+  const std::string choices = "micro_batches = one of " + list(divisors(blocks));
+  if (hint.value < 1 || train.batch % hint.value != 0) {
+    return refuse(
+        "XG0605",
+        std::to_string(train.batch) + " samples do not make " + std::to_string(hint.value) + " equal micro-batches",
+        choices, hint.span);
+  }
+  return refuse("XG0605",
+                "micro-batches of " + std::to_string(train.batch / hint.value) + " rows cannot hold row blocks of " +
+                    std::to_string(train.norm_rows) + " (train.norm_rows)",
+                choices, hint.span);
+}
+
+Status check_replicas(const Module& module, const Machine& machine, int64_t blocks, bool deterministic) {
+  if (!module.schedule.replicas) {
+    return {};
+  }
+  const Hint<int64_t>& hint = *module.schedule.replicas;
+  if (hint.value < 1 || hint.value > machine.devices) {
+    return refuse("XG0603",
+                  std::to_string(hint.value) + " replicas need as many devices, there " +
+                      (machine.devices == 1 ? "is 1" : "are " + std::to_string(machine.devices)),
+                  "replicas = 1 .. " + std::to_string(machine.devices) + ", or --devices " +
+                      std::to_string(std::max<int64_t>(1, hint.value)),
+                  hint.span);
+  }
+  if (blocks % hint.value != 0) {
+    return refuse(
+        "XG0603",
+        std::to_string(blocks) + " row blocks cannot be shared out among " + std::to_string(hint.value) + " replicas",
+        "replicas = one of " + list(divisors(blocks)), hint.span);
+  }
+  const int64_t lanes = std::min<int64_t>(4, blocks);
+  if (deterministic && lanes % hint.value != 0) {
+    return refuse("XG0603",
+                  std::to_string(lanes) + " lanes of gradients cannot be shared out among " +
+                      std::to_string(hint.value) + " replicas (deterministic)",
+                  "replicas = one of " + list(divisors(lanes)), hint.span);
+  }
+  return {};
+}
+
+// One pass of the head for the whole step needs all forward passes before the first backward pass.
+Status check_granularity(const Module& module) {
+  const ScheduleSpec& schedule = module.schedule;
+  if (!schedule.pipeline || schedule.pipeline->value != PipelineKind::kOneFOneB) {
+    return {};
+  }
+  for (const ShardHint& hint : schedule.shards) {
+    if (hint.granularity == "step" && (!schedule.micro_batches || schedule.micro_batches->value > 1)) {
+      return refuse("XG0607",
+                    "granularity = step under one_f_one_b: backward passes begin before all features are made",
+                    "granularity = micro_batch, or pipeline = gpipe", hint.span);
+    }
+  }
+  return {};
+}
+
+// The hints that are there, to say which ones exclude one another, and the place of one of them.
+Error conflict(const ScheduleSpec& schedule, const Machine& machine) {
+  std::string hints;
+  Span span = schedule.span;
+  const auto add = [&](const char* name, const std::optional<Hint<int64_t>>& hint) {
+    if (hint) {
+      hints += (hints.empty() ? "" : ", ") + (name + (" = " + std::to_string(hint->value)));
+      span = hint->span;
+    }
+  };
+  add("stages", schedule.stages);
+  add("micro_batches", schedule.micro_batches);
+  add("replicas", schedule.replicas);
+  return refuse("XG0606", "no plan on " + std::to_string(machine.devices) + " devices has " + hints,
+                "stages x replicas is at most the number of devices, and replicas divides micro_batches", span);
+}
+
+bool in_range(int64_t value, const std::optional<Hint<int64_t>>& hint) { return !hint || hint->value == value; }
+
+bool below(const std::string& path, const std::string& prefix) {
+  return path.compare(0, prefix.size(), prefix) == 0 && (path.size() == prefix.size() || path[prefix.size()] == '.');
+}
+
+}  // namespace
+
+std::string to_text(const Setting& setting) {
+  std::string text = "stages = " + std::to_string(setting.stages);
+  if (setting.replicas > 1) {
+    text += ", replicas = " + std::to_string(setting.replicas);
+  }
+  text += ", micro_batches = " + std::to_string(setting.micro_batches);
+  if (setting.pipeline == PipelineKind::kOneFOneB) {
+    text += ", pipeline = one_f_one_b";
+  }
+  return text;
+}
+
+int lanes_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine) {
+  if (deterministic) {
+    return static_cast<int>(std::min<int64_t>(4, blocks));
+  }
+  const int64_t each = std::clamp<int64_t>(machine.threads_of(0), 1, blocks / setting.replicas);
+  return static_cast<int>(each) * setting.replicas;
+}
+
+Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& chain, const Machine& machine,
+                                            bool deterministic) {
+  const TrainSpec& train = module.train;
+  const ScheduleSpec& schedule = module.schedule;
+  if (train.norm_rows < 1 || train.batch % train.norm_rows != 0) {
+    return refuse("XG0507",
+                  "row blocks of " + std::to_string(train.norm_rows) + " samples do not divide a batch of " +
+                      std::to_string(train.batch),
+                  "norm_rows = one of " + list(divisors(train.batch)), train.batch_span);
+  }
+  const int64_t blocks = train.batch / train.norm_rows;
+  XRUN_TRY(check_stages(module, chain, machine));
+  XRUN_TRY(check_micro_batches(module));
+  XRUN_TRY(check_replicas(module, machine, blocks, deterministic));
+  XRUN_TRY(check_granularity(module));
+  const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
+  std::vector<Setting> settings;
+  for (int stages = 1; stages <= std::min<int64_t>(machine.devices, layers); ++stages) {
+    for (int replicas = 1; replicas * stages <= machine.devices; ++replicas) {
+      if (!in_range(stages, schedule.stages) || !in_range(replicas, schedule.replicas) || blocks % replicas != 0 ||
+          (deterministic && std::min<int64_t>(4, blocks) % replicas != 0)) {
+        continue;
+      }
+      for (const int64_t count : divisors(blocks)) {
+        const bool wanted = schedule.micro_batches ? count == schedule.micro_batches->value
+                                                   : count <= std::max<int64_t>(kMostMicroBatches, replicas);
+        if (!wanted || count % replicas != 0) {
+          continue;
+        }
+        for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
+          const bool hinted = schedule.pipeline.has_value();
+          if (hinted ? schedule.pipeline->value != kind
+                     : kind == PipelineKind::kOneFOneB && (stages == 1 || count == replicas)) {
+            continue;
+          }
+          settings.push_back({stages, replicas, static_cast<int>(count), kind});
+        }
+      }
+    }
+  }
+  if (settings.empty()) {
+    return conflict(schedule, machine);
+  }
+  return settings;
+}
+
+Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
+  const Graph& graph = module.graph;
+  const auto n = static_cast<size_t>(chain.size());
+  LayerHints hints{.pinned = std::vector<int>(n, -1), .again = std::vector<bool>(n, false)};
+  const auto mark = [&](const std::string& path, const auto& action) {
+    bool any = false;
+    for (size_t i = 0; i < n; ++i) {
+      if (below(graph.node(chain.nodes[i]).path, path)) {
+        action(i);
+        any = true;
+      }
+    }
+    return any;
+  };
+  if (module.schedule.recompute) {
+    const RecomputeHint& wish = module.schedule.recompute->value;
+    hints.hinted = true;
+    hints.recompute = wish.mode == RecomputeHint::kNone  ? Recompute::kNone
+                      : wish.mode == RecomputeHint::kAll ? Recompute::kAll
+                                                         : Recompute::kChosen;
+    for (const std::string& path : wish.paths) {
+      if (!mark(path, [&](size_t i) { hints.again[i] = true; })) {
+        return refuse("XG0604", "recompute names `" + path + "`, which is no layer of the model",
+                      "give a path as `xrun show --table layers` prints it", module.schedule.recompute->span);
+      }
+    }
+  }
+  for (const PinHint& pin : module.schedule.pins) {
+    if (!mark(pin.path, [&](size_t i) { hints.pinned[i] = static_cast<int>(pin.stage); })) {
+      return refuse("XG0604", "pin names `" + pin.path + "`, which is no layer of the model",
+                    "give a path as `xrun show --table layers` prints it", pin.span);
+    }
+    if (pin.stage < 0 || (module.schedule.stages && pin.stage >= module.schedule.stages->value)) {
+      return refuse("XG0608",
+                    "`" + pin.path + "` is pinned to stage " + std::to_string(pin.stage) + ", which is not there",
+                    "stages are counted from 0", pin.span);
+    }
+  }
+  return hints;
+}
+
+}  // namespace xrun::planner

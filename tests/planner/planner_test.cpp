@@ -1,0 +1,306 @@
+#include "planner/planner.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <set>
+
+#include "tests/planner/test_graphs.h"
+
+namespace xrun::planner {
+namespace {
+
+using testing::make_facts;
+using testing::make_module;
+using testing::ModelOptions;
+using testing::prepare_inference;
+using testing::prepare_training;
+
+Machine machine_of(int devices, Bytes memory = 4 * kGiB, int threads = 0) {
+  return {.name = std::to_string(devices) + " x cpu",
+          .cores = std::max(devices, threads),
+          .devices = devices,
+          .threads = std::max(devices, threads),
+          .memory = memory};
+}
+
+Result<Plan> plan(const Module& module, const Machine& machine, const PlannerOptions& options = {}) {
+  const Module training = prepare_training(module);
+  const Module inference = prepare_inference(module);
+  return make_plan(training, inference, make_facts(training), make_facts(inference), machine, options);
+}
+
+// Large enough that a pass takes longer than starting it.
+ModelOptions wide() { return {.layers = 4, .input = 256, .width = 512, .batch = 128, .norm_rows = 16}; }
+
+TEST(Planner, OneDeviceGetsOneStage) {
+  const auto made = plan(make_module(wide()), machine_of(1));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->training.stages.size(), 1U);
+  EXPECT_EQ(made->training.replicas, 1);
+  EXPECT_EQ(made->training.micro_batches, 1);
+  EXPECT_EQ(made->id.size(), 8U);
+  EXPECT_GT(made->predicted.step, 0);
+  EXPECT_FALSE(made->why.empty());
+}
+
+TEST(Planner, TwoEqualDevicesGetTwoReplicasRatherThanABubble) {
+  ModelOptions options = wide();
+  options.batch = 4096;
+  options.norm_rows = 64;
+  const auto made = plan(make_module(options), machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->training.stages.size(), 1U);
+  EXPECT_EQ(made->training.replicas, 2);
+  ASSERT_FALSE(made->alternatives.empty());
+  EXPECT_GE(made->alternatives[0].step, made->predicted.step);
+}
+
+TEST(Planner, StagesHintIsObeyed) {
+  Module module = make_module(wide());
+  module.schedule.stages = Hint<int64_t>{2, {0, 5, 6}};
+  module.schedule.micro_batches = Hint<int64_t>{4, {0, 7, 8}};
+  for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
+    module.schedule.pipeline = Hint<PipelineKind>{kind, {}};
+    for (const bool head : {false, true}) {
+      ModelOptions options = wide();
+      options.head = head;
+      options.classes = 1000;
+      Module with = make_module(options);
+      with.schedule = module.schedule;
+      const auto made = plan(with, machine_of(2));
+      ASSERT_TRUE(made.ok()) << made.error().message;
+      EXPECT_EQ(made->training.stages.size(), 2U);
+      EXPECT_EQ(made->training.micro_batches, 4);
+      EXPECT_EQ(made->training.schedule, kind);
+      EXPECT_EQ(made->inference.stages.size(), 2U);
+      EXPECT_EQ(made->training.heads.size(), head ? 1U : 0U);
+    }
+  }
+}
+
+// Every forward node of the chain in exactly one stage, in printed order; its backward nodes in the same.
+TEST(Planner, StagesShareOutAllNodesOnce) {
+  ModelOptions options = wide();
+  options.skips = true;
+  options.head = true;
+  Module module = make_module(options);
+  module.schedule.stages = Hint<int64_t>{3, {}};
+  const auto made = plan(module, machine_of(3));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const Graph graph = prepare_training(module).graph;
+  std::vector<NodeId> seen;
+  for (const Stage& stage : made->training.stages) {
+    EXPECT_FALSE(stage.forward.empty());
+    seen.insert(seen.end(), stage.forward.begin(), stage.forward.end());
+    for (const NodeId node : stage.backward) {
+      EXPECT_TRUE(std::find(stage.forward.begin(), stage.forward.end(), graph.node(node).forward) !=
+                  stage.forward.end());
+    }
+  }
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_EQ(std::set<NodeId>(seen.begin(), seen.end()).size(), seen.size());
+  size_t forward = 0;
+  for (const Node& node : graph.nodes) {
+    forward += node.phase == Phase::kForward ? 1 : 0;
+  }
+  EXPECT_EQ(seen.size() + 3, forward);  // classifier, loss, accuracy are the gang's
+  int64_t rows = 0;
+  for (const HeadShard& shard : made->training.heads[0].shards) {
+    EXPECT_EQ(shard.row_begin, rows);
+    rows = shard.row_end;
+  }
+  EXPECT_EQ(rows, options.classes);
+}
+
+struct BadHint {
+  const char* code;
+  void (*set)(ScheduleSpec& schedule);
+  const char* help;
+};
+
+TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAMend) {
+  const Span place{0, 11, 13};
+  for (const BadHint& bad :
+       {BadHint{"XG0602",
+                [](ScheduleSpec& s) {
+                  s.stages = Hint<int64_t>{3, {0, 11, 13}};
+                },
+                "--devices 3"},
+        BadHint{"XG0603",
+                [](ScheduleSpec& s) {
+                  s.replicas = Hint<int64_t>{4, {0, 11, 13}};
+                },
+                "--devices 4"},
+        BadHint{"XG0605",
+                [](ScheduleSpec& s) {
+                  s.micro_batches = Hint<int64_t>{16, {0, 11, 13}};
+                },
+                "1, 2, 4, 8"},
+        BadHint{"XG0605",
+                [](ScheduleSpec& s) {
+                  s.micro_batches = Hint<int64_t>{3, {0, 11, 13}};
+                },
+                "1, 2, 4, 8"},
+        BadHint{"XG0606",
+                [](ScheduleSpec& s) {
+                  s.stages = Hint<int64_t>{2, {}};
+                  s.replicas = Hint<int64_t>{2, {0, 11, 13}};
+                },
+                "number of devices"},
+        BadHint{"XG0606",
+                [](ScheduleSpec& s) {
+                  s.micro_batches = Hint<int64_t>{1, {}};
+                  s.replicas = Hint<int64_t>{2, {0, 11, 13}};
+                },
+                "divides micro_batches"},
+        BadHint{"XG0604",
+                [](ScheduleSpec& s) {
+                  s.recompute = Hint<RecomputeHint>{{RecomputeHint::kPaths, {"layer9"}}, {0, 11, 13}};
+                },
+                "path"},
+        BadHint{"XG0604",
+                [](ScheduleSpec& s) {
+                  s.pins.push_back({"layer9", 0, {0, 11, 13}});
+                },
+                "path"},
+        BadHint{"XG0608",
+                [](ScheduleSpec& s) {
+                  s.pins.push_back({"stem", 1, {0, 11, 13}});
+                },
+                "order"},
+        BadHint{"XG0604",
+                [](ScheduleSpec& s) {
+                  s.shards.push_back({"id", 2, "", 0, {0, 11, 13}});
+                },
+                "no head"}}) {
+    Module module = make_module(wide());
+    bad.set(module.schedule);
+    const auto made = plan(module, machine_of(2));
+    ASSERT_FALSE(made.ok()) << bad.code;
+    EXPECT_EQ(made.error().code, bad.code) << made.error().message;
+    EXPECT_EQ(made.error().span, place) << bad.code << made.error().message;
+    EXPECT_NE(made.error().help.find(bad.help), std::string::npos) << made.error().help;
+    EXPECT_EQ(made.error().kind, ErrorKind::kContent);
+  }
+}
+
+TEST(Planner, MicroBatchMessageNamesBothNumbers) {
+  Module module = make_module(wide());
+  module.schedule.micro_batches = Hint<int64_t>{16, {}};
+  const auto made = plan(module, machine_of(2));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().message, "micro-batches of 8 rows cannot hold row blocks of 16 (train.norm_rows)");
+}
+
+TEST(Planner, PinsMoveTheCut) {
+  Module module = make_module(wide());
+  module.schedule.stages = Hint<int64_t>{2, {}};
+  module.schedule.pins.push_back({"layer3", 0, {}});
+  const auto made = plan(module, machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const Graph graph = prepare_training(module).graph;
+  for (const NodeId node : made->training.stages[1].forward) {
+    EXPECT_NE(graph.node(node).path.substr(0, 6), "layer3");
+  }
+}
+
+Bytes total(const Program& program) {
+  Bytes sum = 0;
+  for (const Arena& arena : program.arenas) {
+    sum += arena.bytes;
+  }
+  return sum;
+}
+
+TEST(Planner, RecomputesWhatItMustToFit) {
+  ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
+  const Module module = make_module(options);
+  const auto roomy = plan(module, machine_of(1));
+  ASSERT_TRUE(roomy.ok());
+  EXPECT_TRUE(roomy->training.stages[0].recomputed.empty());
+  const Bytes limit = (total(roomy->training) + total(roomy->inference)) * 8 / 10;
+  const auto tight = plan(module, machine_of(1, limit));
+  ASSERT_TRUE(tight.ok()) << tight.error().message << "\n" << tight.error().help;
+  EXPECT_FALSE(tight->training.stages[0].recomputed.empty());
+  EXPECT_LE(total(tight->training), limit);
+  EXPECT_GE(tight->predicted.step, roomy->predicted.step);
+}
+
+TEST(Planner, WhatDoesNotFitIsRefusedWithPartsAndPlansThatFit) {
+  ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
+  Module module = make_module(options);
+  module.train.batch_span = {0, 3, 4};
+  const auto roomy = plan(module, machine_of(1));
+  ASSERT_TRUE(roomy.ok());
+  const Bytes all = total(roomy->training) + total(roomy->inference);
+  const auto made = plan(module, machine_of(1, all / 4));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0601");
+  EXPECT_EQ(made.error().kind, ErrorKind::kInfeasible);
+  EXPECT_EQ(made.error().span, module.train.batch_span);
+  EXPECT_NE(made.error().help.find("<- largest"), std::string::npos) << made.error().help;
+  EXPECT_NE(made.error().help.find("batch = "), std::string::npos) << made.error().help;
+}
+
+TEST(Planner, RecomputeHintsAreObeyed) {
+  Module module = make_module(wide());
+  const Graph graph = prepare_training(module).graph;
+  module.schedule.recompute = Hint<RecomputeHint>{{RecomputeHint::kPaths, {"layer1"}}, {}};
+  const auto some = plan(module, machine_of(1));
+  ASSERT_TRUE(some.ok()) << some.error().message;
+  ASSERT_FALSE(some->training.stages[0].recomputed.empty());
+  for (const NodeId node : some->training.stages[0].recomputed) {
+    EXPECT_EQ(graph.node(node).path.substr(0, 6), "layer1");
+  }
+  module.schedule.recompute = Hint<RecomputeHint>{{RecomputeHint::kAll, {}}, {}};
+  const auto all = plan(module, machine_of(1));
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  EXPECT_GT(all->training.stages[0].recomputed.size(), some->training.stages[0].recomputed.size());
+  EXPECT_GT(all->predicted.step, some->predicted.step);
+}
+
+TEST(Planner, SamePlanForTheSameInput) {
+  const Module module = make_module(wide());
+  const auto a = plan(module, machine_of(3));
+  const auto b = plan(module, machine_of(3));
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(a->id, b->id);
+  const auto c = plan(module, machine_of(2));
+  EXPECT_NE(a->id, c->id);
+}
+
+TEST(Planner, DeterministicPlansHaveFourLanes) {
+  Module module = make_module(wide());
+  module.train.deterministic = true;
+  const auto made = plan(module, machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->training.lanes, 4);
+  EXPECT_TRUE(made->training.deterministic);
+}
+
+TEST(Planner, HeadRightOnTheInputHasAStageWithoutLayers) {
+  Module module;
+  module.model = "linear";
+  Graph& graph = module.graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 16}});
+  TensorType label_type{DType::kI32, {kBatch}};
+  label_type.classes = 100;
+  const ValueId label = graph.add_input("label", label_type);
+  const auto call = [&](const char* op, std::vector<ValueId> inputs, Attrs attrs) {
+    const NodeId node =
+        call_op(graph, *testing::test_registry().find(op), std::move(inputs), std::move(attrs), op, {}).value();
+    return graph.node(node).outputs[0];
+  };
+  const ValueId logits = call("classifier", {x}, {{"classes", int64_t{100}}});
+  graph.heads.push_back({"id", graph.value(logits).producer, {}});
+  module.train.loss = call("softmax_ce", {logits, label}, {});
+  module.train.batch = 32;
+  module.train.norm_rows = 8;
+  module.train.optimizer = {"sgd", {{"momentum", 0.9}}, {}};
+  const auto made = plan(module, machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->training.stages.size(), 1U);
+}
+
+}  // namespace
+}  // namespace xrun::planner
