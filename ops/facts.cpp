@@ -108,7 +108,10 @@ Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOpt
 
 }  // namespace
 
-Result<KernelFacts> collect_facts(const Graph& graph, const KernelOptions& options, bool measure) {
+Result<KernelFacts> collect_facts(const Graph& graph, int64_t block_rows, bool training, Isa isa, bool deterministic,
+                                  bool measure) {
+  const KernelOptions options{
+      .block_rows = block_rows, .training = training, .deterministic = deterministic, .isa = isa};
   const Rates rates = rates_of(options.isa);
   KernelFacts facts{.isa = std::string(name_of(options.isa)),
                     .measured = measure,

@@ -15,7 +15,7 @@ TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     const auto module = glyphs_module(128, 50, precision);
     ASSERT_TRUE(module.ok()) << module.error().message;
-    const auto facts = collect_facts(module->graph, options(32), false);
+    const auto facts = collect_facts(module->graph, 32, true, detect_isa(), true, false);
     ASSERT_TRUE(facts.ok()) << facts.error().message;
     ASSERT_EQ(facts->nodes.size(), module->graph.nodes.size());
     int prepared = 0;
@@ -39,9 +39,9 @@ TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
 TEST(Facts, DigestFollowsSizesAndNotTimes) {
   const auto module = glyphs_module(64, 10, PrecisionMode::kF32);
   ASSERT_TRUE(module.ok());
-  const auto a = collect_facts(module->graph, options(8), false);
-  const auto b = collect_facts(module->graph, options(8), true);
-  const auto c = collect_facts(module->graph, options(16), false);
+  const auto a = collect_facts(module->graph, 8, true, detect_isa(), true, false);
+  const auto b = collect_facts(module->graph, 8, true, detect_isa(), true, true);
+  const auto c = collect_facts(module->graph, 16, true, detect_isa(), true, false);
   ASSERT_TRUE(a.ok() && b.ok() && c.ok());
   EXPECT_EQ(a->digest, b->digest);
   EXPECT_NE(a->digest, c->digest);
