@@ -170,8 +170,8 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
                  fmt::format("--topk {}", best.k),
                  {}};
   }
-  XRUN_ASSIGN(std::vector<std::string> names, runtime::checkpoint_class_names(args.checkpoint));
-  return class_lines(subject, best, {std::move(names)}, args.topk, json);
+  XRUN_ASSIGN(runtime::CheckpointInfo info, runtime::open_checkpoint(args.checkpoint));
+  return class_lines(subject, best, {std::move(info.manifest.class_names)}, args.topk, json);
 }
 
 }  // namespace

@@ -41,6 +41,28 @@ std::string eval_line(const EvalEvent& event) {
 // Warnings and phases, the same for lines and bar.
 std::string warning_line(const WarnEvent& event) { return fmt::format("warning[{}]: {}\n", event.code, event.message); }
 
+// A line that wraps would break the count of rows to erase.
+std::string clip_lines(const std::string& text, int columns) {
+  std::string out;
+  int column = 0;
+  for (const char c : text) {
+    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    column = c == '\n' ? 0 : column + (starts ? 1 : 0);
+    if (c == '\n' || column < columns) {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string repeat(const char* piece, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) {
+    out += piece;
+  }
+  return out;
+}
+
 class PlainProgress : public EventSink {
  public:
   explicit PlainProgress(const Console& console) : console_(console) {}
@@ -204,7 +226,7 @@ class BarProgress : public EventSink {
       return;
     }
     erase();
-    const std::string text = bar_text(state_, console_.columns(), console_.unicode());
+    const std::string text = clip_lines(bar_text(state_, console_.columns(), console_.unicode()), console_.columns());
     console_.note(text);
     rows_ = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
     drawn_ = time;
@@ -217,14 +239,6 @@ class BarProgress : public EventSink {
   double drawn_ = 0;
   int rows_ = 0;
 };
-
-std::string repeat(const char* piece, int count) {
-  std::string out;
-  for (int i = 0; i < count; ++i) {
-    out += piece;
-  }
-  return out;
-}
 
 }  // namespace
 

@@ -10,19 +10,20 @@
 #include "runtime/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
-#include "runtime/files.h"
+#include "runtime/data/files.h"
 
 namespace xrun::cli {
 namespace {
 
 // Tokens and syntax tree need no names resolved, so they are shown of files that do not check, too.
 int show_syntax(const ShowArgs& args, const Console& console) {
-  auto text = runtime::read_text(args.file);
-  if (!text.ok()) {
-    return console.fail(text.error());
+  constexpr Bytes kMost = 4 * kMiB + 1;  // one byte more than a file may have, so that too large is seen
+  const auto bytes = runtime::read_file(args.file, kMost);
+  if (!bytes.ok()) {
+    return console.fail(bytes.error());
   }
   SourceMap sources;
-  const int32_t file = sources.add(args.file, std::move(text).value());
+  const int32_t file = sources.add(args.file, std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
   Diagnostics diagnostics;
   if (args.emit == "tokens") {
     console.out(lang::print_tokens(sources, file, diagnostics));

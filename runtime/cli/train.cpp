@@ -71,7 +71,9 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                    .isa = planned.plan.isa,
                                    .deterministic = train.deterministic,
                                    .seed = train.seed,
-                                   .class_names = class_names(rows->reader())};
+                                   .class_names = class_names(rows->reader()),
+                                   .version = XRUN_VERSION,
+                                   .epoch_samples = rows->samples()};
   XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
                                                                    .seed = train.seed,
                                                                    .shuffled = train.shuffled,
@@ -112,8 +114,8 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
     eval.push_back(source.get());
   }
   const auto outcome = runtime::train({.module = run->planned.prepared.training,
-                                       .inference_module = &run->planned.prepared.inference,
                                        .training = plan.training,
+                                       .inference_module = &run->planned.prepared.inference,
                                        .inference = eval.empty() ? nullptr : &plan.inference,
                                        .devices = *devices,
                                        .batches = *run->batches,
