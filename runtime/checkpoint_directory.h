@@ -1,0 +1,66 @@
+// The directory of a run's checkpoints: names of steps, `latest`, the lock, and the durable rename.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+
+namespace xrun::runtime {
+
+// What the system says when writing fails: XG0711, kWorld.
+Error checkpoint_write_error(const std::string& path, int number);
+
+std::string step_name(int64_t step);  // "step-000400"
+std::optional<int64_t> step_of_name(
+    const std::string& name);  // none for other names, those of unfinished ones included
+
+// Steps that have a manifest, ascending.
+std::vector<int64_t> steps_in(const std::string& directory);
+// The name that `latest` holds, where it names a step that is there.
+std::optional<std::string> read_latest(const std::string& directory);
+// Where a run goes on: `latest`, else the highest step.
+std::optional<std::string> newest_in(const std::string& directory);
+
+// The right to write into a directory, for as long as it lives (and no longer than the process).
+class DirectoryLock {
+ public:
+  // Makes the directory when it is not there. Errors: XG0711, XG0712 another process has it.
+  static Result<DirectoryLock> take(const std::string& directory);
+  DirectoryLock(DirectoryLock&& other) noexcept;
+  DirectoryLock& operator=(DirectoryLock&&) = delete;
+  ~DirectoryLock();
+
+ private:
+  explicit DirectoryLock(int file) : file_(file) {}
+  int file_;
+};
+
+// A directory under another name until it is published. Removes it when it is not.
+class PendingDirectory {
+ public:
+  static Result<PendingDirectory> make(const std::string& parent, const std::string& name);
+  PendingDirectory(PendingDirectory&& other) noexcept;
+  PendingDirectory& operator=(PendingDirectory&&) = delete;
+  ~PendingDirectory();
+
+  const std::string& path() const { return path_; }
+  // Writes and syncs a small file inside.
+  Status write(const std::string& name, const std::string& text) const;
+  // Syncs the directory, gives it its name (replacing one of the same name at once), syncs the parent, and points
+  // `latest` to it.
+  Status publish();
+
+ private:
+  PendingDirectory() = default;
+
+  std::string parent_;
+  std::string name_;
+  std::string path_;  // empty once published
+};
+
+// Removes what crashed runs left behind, and old steps but for the newest `keep` up to `step`, which stays.
+void prune(const std::string& directory, int64_t step, int64_t keep);
+
+}  // namespace xrun::runtime

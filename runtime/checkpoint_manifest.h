@@ -1,0 +1,42 @@
+// The manifest of a checkpoint: what the run was, how far it came, and the digest of every file. A directory without a
+// good manifest does not exist.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+struct ManifestFile {
+  std::string name;
+  Bytes bytes = 0;
+  std::string xxh3;  // XXH3-128, 32 hex digits
+};
+
+struct Manifest {
+  int64_t step = 0;     // steps done
+  double epoch = 0;     // 0 where the length of an epoch is not known
+  int64_t samples = 0;  // position in the concatenated permutations: where the next batch begins
+  uint64_t seed = 0;    // key of all random numbers
+  std::string math_digest;
+  std::string version;  // of xrun
+  std::string isa;
+  std::map<std::string, std::string> libraries;
+  bool deterministic = false;
+  std::vector<std::string> class_names;  // empty where the data name no classes
+  std::vector<ManifestFile> files;
+};
+
+// Stable text: one manifest has one text. Its last entry is the digest of all before it.
+std::string print_manifest(const Manifest& manifest);
+
+// The opposite; `name` is for messages. What is not, byte for byte, the text of a manifest is refused, so a changed bit
+// is always seen. Errors: XG0710, and XG0714 for the format of a later version.
+Result<Manifest> parse_manifest(std::string_view text, std::string_view name);
+
+}  // namespace xrun::runtime

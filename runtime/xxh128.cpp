@@ -1,0 +1,39 @@
+#include "runtime/xxh128.h"
+
+#include <string_view>
+#include <xxhash.h>
+
+#include "graph/base/check.h"
+
+namespace xrun::runtime {
+
+void Xxh128::Free::operator()(void* state) const { XXH3_freeState(static_cast<XXH3_state_t*>(state)); }
+
+Xxh128::Xxh128() : state_(XXH3_createState()) {
+  XRUN_CHECK(state_ != nullptr, "out of memory");
+  XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_.get()));
+}
+
+void Xxh128::add(std::span<const std::byte> bytes) {
+  XXH3_128bits_update(static_cast<XXH3_state_t*>(state_.get()), bytes.data(), bytes.size());
+}
+
+std::string Xxh128::hex() const {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(static_cast<const XXH3_state_t*>(state_.get())));
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : canonical.digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::string xxh128(std::span<const std::byte> bytes) {
+  Xxh128 hash;
+  hash.add(bytes);
+  return hash.hex();
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,466 @@
+#include "runtime/checkpoint.h"
+
+#include <fcntl.h>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "graph/base/random.h"
+#include "runtime/bound_memory.h"
+#include "runtime/checkpoint_directory.h"
+#include "runtime/xxh128.h"
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using planner::Purpose;
+using ::testing::HasSubstr;
+
+// The state of a small model: a trunk weight, running statistics, a scalar, and a head of `classes` rows over `shards`
+// shards, with the two optimizer states of adamw for each weight.
+class Model {
+ public:
+  explicit Model(int shards, int64_t classes = 300, bool training = true) {
+    module_.train.optimizer = {"adamw", {}, {}};
+    add("trunk.conv.weight", {4, 3, 2}, true, false);
+    add("trunk.bn.mean", {5}, false, false);
+    add("trunk.scale", {}, true, false);
+    add("id.weight", {classes, 8}, true, true);
+    module_.graph.heads.push_back({.name = "id"});
+    planner::HeadPlan head{.head = 0, .weight = ParamId(3), .classes = classes, .dim = 8};
+    for (int r = 0; r < shards; ++r) {
+      head.shards.push_back({.shard = r, .row_begin = classes * r / shards, .row_end = classes * (r + 1) / shards});
+    }
+    program_.heads.push_back(head);
+    for (size_t p = 0; p < module_.graph.params.size(); ++p) {
+      const Parameter& param = module_.graph.params[p];
+      const bool is_head = p == 3;
+      for (int r = 0; r < (is_head ? shards : 1); ++r) {
+        const Bytes bytes =
+            is_head ? (head.shards[static_cast<size_t>(r)].row_end - head.shards[static_cast<size_t>(r)].row_begin) * 32
+                    : module_.graph.value(param.value).type.bytes(0, 0);
+        place(is_head         ? Purpose::kHeadWeight
+              : param.trained ? Purpose::kWeight
+                              : Purpose::kState,
+              bytes, p, 0, is_head ? r : -1);
+        for (int slot = 0; training && param.trained && slot < 2; ++slot) {
+          place(is_head ? Purpose::kHeadOptimizer : Purpose::kOptimizer, bytes, p, slot, is_head ? r : -1);
+        }
+      }
+    }
+    program_.arenas = {{.device = 0, .bytes = align_up(end_ + 64)}};
+    auto memory = BoundMemory::map(program_);
+    EXPECT_TRUE(memory.ok());
+    memory_ = std::make_unique<BoundMemory>(std::move(memory).value());
+    state_ = std::make_unique<TrainState>(module_, program_, *memory_);
+  }
+
+  TrainState& state() { return *state_; }
+
+  // Numbers that depend on the seed, the tensor and the row, not on the shards.
+  void fill(uint64_t seed) {
+    for (const StateTensor& tensor : state_->tensors()) {
+      const RandomStream stream(seed, stable_hash(tensor.name));
+      std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.row_bytes() / 4));
+      for (size_t i = 0; i < values.size(); ++i) {
+        values[i] = stream.normal(i);
+      }
+      state_->write_rows(tensor, 0, tensor.rows(), reinterpret_cast<const std::byte*>(values.data()));
+    }
+  }
+
+  std::map<std::string, std::vector<std::byte>> contents() {
+    std::map<std::string, std::vector<std::byte>> out;
+    for (const StateTensor& tensor : state_->tensors()) {
+      auto& bytes = out[tensor.name];
+      bytes.resize(static_cast<size_t>(tensor.rows() * tensor.row_bytes()));
+      state_->read_rows(tensor, 0, tensor.rows(), bytes.data());
+    }
+    return out;
+  }
+
+ private:
+  void add(const char* name, std::vector<int64_t> dims, bool trained, bool head) {
+    module_.graph.add_param(name, {.dtype = DType::kF32, .dims = std::move(dims)}, {}, trained, head, {});
+  }
+  void place(Purpose purpose, Bytes bytes, size_t param, int slot, int shard) {
+    planner::Buffer buffer{
+        .id = planner::BufferId(program_.buffers.size()), .purpose = purpose, .bytes = bytes, .offset = end_};
+    buffer.param = ParamId(param);
+    buffer.slot = slot;
+    buffer.shard = shard;
+    program_.buffers.push_back(buffer);
+    end_ = align_up(end_ + bytes);
+  }
+
+  Module module_;
+  planner::Program program_;
+  Bytes end_ = 0;
+  std::unique_ptr<BoundMemory> memory_;
+  std::unique_ptr<TrainState> state_;
+};
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    root_ = (fs::temp_directory_path() / ("xrun_ckpt_" + std::string(info->name()) + "_" + std::to_string(getpid())))
+                .string();
+    fs::remove_all(root_);
+  }
+  void TearDown() override {
+    std::error_code ignored;
+    fs::permissions(root_, fs::perms::owner_all, ignored);
+    fs::remove_all(root_, ignored);
+  }
+  CheckpointOptions options(std::string digest = "math") {
+    return {.directory = root_,
+            .math_digest = std::move(digest),
+            .isa = "avx2",
+            .seed = 7,
+            .class_names = {"一", "\"two\""},
+            .version = "0.1.0",
+            .epoch_samples = 1000,
+            .range_bytes = 96 * 64};
+  }
+  std::unique_ptr<CheckpointStore> store(CheckpointOptions with) {
+    auto made = make_checkpoint_store(std::move(with));
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return made.ok() ? std::move(made).value() : nullptr;
+  }
+  std::unique_ptr<CheckpointStore> store() { return store(options()); }
+  static std::string read(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void write(const std::string& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  std::vector<std::string> names() {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(root_)) {
+      out.push_back(entry.path().filename().string());
+    }
+    std::ranges::sort(out);
+    return out;
+  }
+
+  std::string root_;
+};
+
+TEST_F(Checkpoint, LoadsOnAnyNumberOfShards) {
+  for (int saved = 1; saved <= 8; ++saved) {
+    Model from(saved);
+    from.fill(static_cast<uint64_t>(saved));
+    ASSERT_TRUE(store()->save(from.state(), 10, 640).ok());
+    for (int loaded = 1; loaded <= 8; ++loaded) {
+      Model to(loaded);
+      to.fill(99);
+      const auto resumed = store()->resume(to.state());
+      ASSERT_TRUE(resumed.ok()) << resumed.error().message;
+      ASSERT_TRUE(resumed->has_value());
+      EXPECT_EQ((*resumed)->step, 10);
+      ASSERT_EQ(to.contents(), from.contents()) << saved << " shards to " << loaded;
+    }
+  }
+}
+
+TEST_F(Checkpoint, ManifestTellsOfTheRun) {
+  Model model(2);
+  model.fill(1);
+  const auto saved = store()->save(model.state(), 10, 640);
+  ASSERT_TRUE(saved.ok()) << saved.error().message;
+  EXPECT_EQ(saved->path, root_ + "/step-000010");
+  for (const std::string& path :
+       {root_, root_ + "/", root_ + "/latest", root_ + "/step-000010", root_ + "/step-000010/"}) {
+    EXPECT_TRUE(is_checkpoint(path)) << path;
+    const auto info = open_checkpoint(path);
+    ASSERT_TRUE(info.ok()) << info.error().message;
+    EXPECT_EQ(info->manifest.step, 10);
+    EXPECT_EQ(info->manifest.samples, 640);
+    EXPECT_EQ(info->manifest.epoch, 0.64);
+    EXPECT_EQ(info->manifest.seed, 7u);
+    EXPECT_EQ(info->manifest.class_names, (std::vector<std::string>{"一", "\"two\""}));
+    EXPECT_EQ(info->bytes, saved->bytes);
+    // 300 rows of 32 · 3 bytes in ranges of 64 rows.
+    EXPECT_EQ(info->manifest.files.size(), 2u + 5u);
+    EXPECT_EQ(info->manifest.files[3].name, "head.id.r0000000064.safetensors");
+  }
+  EXPECT_FALSE(is_checkpoint(root_ + "/nothing"));
+  EXPECT_EQ(open_checkpoint(root_ + "/nothing").error().code, "XG0713");
+  EXPECT_EQ(read(root_ + "/latest"), "step-000010\n");
+  const auto text = describe_checkpoint(root_, false);
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(*text, HasSubstr("id.weight             F32  [300, 8]"));
+  EXPECT_THAT(describe_checkpoint(root_, true).value(),
+              HasSubstr(R"({"name":"trunk.scale","dtype":"F32","shape":[]})"));
+}
+
+TEST_F(Checkpoint, EvaluationNeedsNoOptimizer) {
+  Model trained(3);
+  trained.fill(1);
+  ASSERT_TRUE(store()->save(trained.state(), 1, 64).ok());
+  Model inference(1, 300, false);
+  ASSERT_TRUE(load_checkpoint(root_, inference.state()).ok());
+  const auto want = trained.contents();
+  for (const auto& [name, bytes] : inference.contents()) {
+    EXPECT_EQ(bytes, want.at(name)) << name;
+  }
+  // And the other way round: a checkpoint without optimizer states does not resume, and says so.
+  ASSERT_TRUE(store()->save(inference.state(), 2, 64).ok());
+  Model again(1);
+  const auto resumed = store()->resume(again.state());
+  ASSERT_FALSE(resumed.ok());
+  EXPECT_EQ(resumed.error().code, "XG0702");
+  EXPECT_THAT(resumed.error().message, HasSubstr("id.weight.m"));
+  EXPECT_TRUE(load_checkpoint(root_, again.state()).ok());
+}
+
+TEST_F(Checkpoint, OtherShapesAreRefusedAndChangeNothing) {
+  Model model(2);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 64).ok());
+  for (const int64_t classes : {299, 301}) {
+    Model other(2, classes);
+    other.fill(5);
+    const auto before = other.contents();
+    const Status loaded = load_checkpoint(root_, other.state());
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_EQ(loaded.error().code, "XG0702");
+    EXPECT_THAT(loaded.error().message, HasSubstr("has " + std::to_string(classes) + " rows in the model, but 300"));
+    EXPECT_EQ(other.contents(), before);
+  }
+}
+
+TEST_F(Checkpoint, AnotherMathDigestIsNeitherResumedNorOverwritten) {
+  Model model(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 64).ok());
+  const auto other = make_checkpoint_store(options("other"));
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, "XG0701");
+  CheckpointOptions elsewhere = options("other");
+  elsewhere.directory = root_ + "/below";
+  elsewhere.resume = root_;
+  const auto resumed = store(elsewhere)->resume(model.state());
+  ASSERT_FALSE(resumed.ok());
+  EXPECT_EQ(resumed.error().code, "XG0701");
+}
+
+TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
+  Model model(1);
+  CheckpointOptions with = options();
+  with.keep = 2;
+  fs::create_directories(root_ + "/step-000003.tmp-0123");
+  write(root_ + "/step-000003.tmp-0123/manifest.json", "{}");
+  auto kept = store(with);
+  for (const int64_t step : {1, 2, 3, 4, 4}) {
+    ASSERT_TRUE(kept->save(model.state(), step, step).ok());
+  }
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-000003", "step-000004"}));
+  // Going back: what lies ahead belongs to another course and stays.
+  ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-000002", "step-000003", "step-000004"}));
+  EXPECT_EQ(open_checkpoint(root_)->manifest.step, 2);
+}
+
+TEST_F(Checkpoint, ResumeWithoutOneStartsAnew) {
+  Model model(1);
+  EXPECT_FALSE(store()->resume(model.state())->has_value());
+  ASSERT_TRUE(store()->save(model.state(), 4, 4).ok());
+  CheckpointOptions with = options();
+  with.resume = "never";
+  EXPECT_FALSE(store(with)->resume(model.state())->has_value());
+  with.resume = root_ + "/step-000009";
+  EXPECT_EQ(store(with)->resume(model.state()).error().code, "XG0713");
+  // `latest` may be torn away; the directories are what counts.
+  fs::remove(root_ + "/latest");
+  EXPECT_EQ((*store()->resume(model.state()))->step, 4);
+}
+
+TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
+  const auto first = store();
+  const auto second = make_checkpoint_store(options());
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, "XG0712");
+}
+
+TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
+  Model model(2);
+  model.fill(3);
+  ASSERT_TRUE(store()->save(model.state(), 7, 70).ok());
+  const std::string step = root_ + "/step-000007/";
+  const std::string manifest = read(step + "manifest.json");
+  ASSERT_TRUE(parse_manifest(manifest, "m").ok());
+  for (size_t bit = 0; bit < manifest.size() * 8; ++bit) {
+    std::string flipped = manifest;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    ASSERT_FALSE(parse_manifest(flipped, "m").ok()) << "bit " << bit;
+  }
+  for (size_t cut = 0; cut < manifest.size(); ++cut) {
+    ASSERT_FALSE(parse_manifest(std::string_view(manifest).substr(0, cut), "m").ok()) << "cut at " << cut;
+  }
+  const auto info = open_checkpoint(root_).value();
+  Model target(1);
+  for (const ManifestFile& file : info.manifest.files) {
+    const std::string good = read(step + file.name);
+    ASSERT_EQ(static_cast<Bytes>(good.size()), file.bytes);
+    // All of the header, and some of the data.
+    uint64_t header = 0;
+    std::memcpy(&header, good.data(), 8);
+    const RandomStream stream(1, stable_hash(file.name));
+    for (size_t i = 0; i < (header + 8) * 8 + 300; ++i) {
+      const size_t bit = i < (header + 8) * 8 ? i : stream.below(i, good.size() * 8);
+      std::string flipped = good;
+      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+      ASSERT_NE(xxh128(std::as_bytes(std::span(flipped))), file.xxh3);
+      if (i % 997 == 0) {
+        write(step + file.name, flipped);
+        const auto resumed = store()->resume(target.state());
+        ASSERT_FALSE(resumed.ok());
+        EXPECT_EQ(resumed.error().code, "XG0710");
+        EXPECT_THAT(resumed.error().message, HasSubstr(file.name));
+      }
+    }
+    write(step + file.name, good.substr(0, good.size() - 1));
+    EXPECT_EQ(load_checkpoint(root_, target.state()).error().code, "XG0710");
+    fs::remove(step + file.name);
+    EXPECT_EQ(load_checkpoint(root_, target.state()).error().code, "XG0710");
+    write(step + file.name, good);
+    ASSERT_TRUE(load_checkpoint(root_, target.state()).ok());
+  }
+}
+
+TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
+  Model model(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  ASSERT_TRUE(store()->save(model.state(), 2, 2).ok());
+  const std::string file = root_ + "/step-000002/trunk.safetensors";
+  std::string bytes = read(file);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write(file, bytes);
+  const auto resumed = store()->resume(model.state());
+  ASSERT_FALSE(resumed.ok());
+  EXPECT_THAT(resumed.error().help, HasSubstr("--resume " + root_ + "/step-000001"));
+}
+
+TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
+  EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
+  EXPECT_EQ(parse_manifest("", "m").error().code, "XG0710");
+}
+
+// Runs `body` in a child process; gives its exit status.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
+  Model model(2);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  const auto want = model.contents();
+  const auto before = names();
+  // At each limit some other file is the one that does not fit.
+  for (rlim_t limit = 0; limit < 8000; limit += 500) {
+    const int status = in_child([&] {
+      signal(SIGXFSZ, SIG_IGN);
+      const rlimit full{limit, limit};
+      setrlimit(RLIMIT_FSIZE, &full);
+      auto made = make_checkpoint_store(options());
+      const auto saved = made.ok() ? made.value()->save(model.state(), 2, 2) : Result<SavedCheckpoint>(made.error());
+      if (saved.ok()) {
+        return 1;
+      }
+      return saved.error().code == "XG0711" && saved.error().kind == ErrorKind::kWorld &&
+                     saved.error().message.find("File too large") != std::string::npos
+                 ? 42
+                 : 2;
+    });
+    if (limit < 6000) {
+      EXPECT_EQ(status, 42) << "limit " << limit;
+    }
+    if (status == 42) {
+      EXPECT_EQ(names(), before) << "limit " << limit;
+    }
+    Model again(1);
+    ASSERT_TRUE(load_checkpoint(root_ + "/step-000001", again.state(), true).ok());
+    ASSERT_EQ(again.contents(), want);
+  }
+}
+
+TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {
+  if (geteuid() == 0) {
+    GTEST_SKIP() << "root may write anywhere";
+  }
+  fs::create_directories(root_);
+  fs::permissions(root_, fs::perms::owner_read | fs::perms::owner_exec);
+  const auto made = make_checkpoint_store(options());
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0711");
+  EXPECT_EQ(exit_code(made.error().kind), 4);
+}
+
+TEST_F(Checkpoint, PathThatIsAFileIsTheWorldsFault) {
+  write(root_, "a file");
+  const auto made = make_checkpoint_store(options());
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0711");
+}
+
+TEST_F(Checkpoint, KillDuringASaveLeavesAWholeOne) {
+  // A child saves step after step; whenever it dies, the newest checkpoint is whole and is the one of its step.
+  const auto contents_at = [](int64_t step) {
+    Model model(2);
+    model.fill(static_cast<uint64_t>(step));
+    return model.contents();
+  };
+  int64_t last = 0;
+  const RandomStream delays(5, 0);
+  for (uint64_t round = 0; round < 40; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Model model(2);
+      auto made = make_checkpoint_store(options());
+      for (int64_t step = last + 1; made.ok(); ++step) {
+        model.fill(static_cast<uint64_t>(step));
+        if (!made.value()->save(model.state(), step, step).ok()) {
+          _exit(1);
+        }
+      }
+      _exit(2);
+    }
+    usleep(static_cast<useconds_t>(delays.below(round, 25'000)));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << WEXITSTATUS(status);
+    Model again(3);
+    const auto resumed = store()->resume(again.state());
+    ASSERT_TRUE(resumed.ok()) << resumed.error().message;
+    if (resumed->has_value()) {
+      EXPECT_GE((*resumed)->step, last);
+      last = (*resumed)->step;
+      ASSERT_EQ(again.contents(), contents_at(last));
+    }
+  }
+  EXPECT_GT(last, 3) << "the children came to nothing";
+}
+
+}  // namespace
+}  // namespace xrun::runtime
