@@ -10,8 +10,8 @@ namespace {
 
 std::string summary(const LoadedModel& model) {
   std::string files;
-  for (int32_t i = 0; i < model.sources.size(); ++i) {
-    files += (i > 0 ? ", " : "") + model.sources.path(i);
+  for (const SourceDigest& source : model.file.module.sources) {
+    files += (files.empty() ? "" : ", ") + source.path;
   }
   const auto& tests = model.file.tests;
   std::string line = fmt::format("  ok   {}", files);
