@@ -74,7 +74,8 @@ Status Exchanges::copy(void* context, const Exchange& /*exchange*/, Published pa
       reduce.gradients[shard] =
           from.member < 0 ? nullptr : parts[static_cast<size_t>(from.member)][static_cast<size_t>(from.piece)].data();
     }
-    reduce.join->reduce_dx(reduce.gradients, reduce.features, reduce.row_begin, reduce.row_end, reduce.out);
+    reduce.join->reduce_dx(reduce.gradients, reduce.features, reduce.row_begin, reduce.row_end,
+                           reinterpret_cast<float*>(reduce.out));
   }
   return {};
 }

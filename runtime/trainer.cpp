@@ -1,0 +1,242 @@
+#include "runtime/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "runtime/inference.h"
+#include "runtime/rate.h"
+
+namespace xrun::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One run: what lives from its first step to its last.
+class Run {
+ public:
+  Run(const TrainRequest& request, std::unique_ptr<Session> session)
+      : request_(request),
+        train_(request.module.train),
+        session_(std::move(session)),
+        samples_(request.batches.samples()),
+        total_(total_steps(train_, samples_)),
+        curve_(make_curve(train_, samples_)),
+        rows_(static_cast<size_t>(train_.batch)) {}
+
+  Result<TrainOutcome> run() {
+    begin_ = Clock::now();
+    Status status = run_steps();
+    request_.batches.stop();
+    if (status.ok() && request_.checkpoints != nullptr) {
+      status = request_.checkpoints->finish();
+    }
+    TrainOutcome outcome{.step = done_, .loss = report_.loss, .interrupted = interrupted_};
+    // The weights of a run that failed are nobody's result.
+    outcome.weights = status.ok() ? session_->state().weights_digest() : "";
+    request_.events.on_end({.step = done_,
+                            .loss = report_.loss,
+                            .weights = outcome.weights,
+                            .exit = !status.ok()   ? exit_code(status.error().kind)
+                                    : interrupted_ ? exit_code(ErrorKind::kInterrupted)
+                                                   : 0,
+                            .seconds = since(begin_),
+                            .bad_samples = request_.batches.bad_samples()});
+    if (!status.ok()) {
+      return std::move(status).error();
+    }
+    return outcome;
+  }
+
+ private:
+  Status run_steps() {
+    XRUN_TRY(prepare());
+    const int64_t end = request_.steps < 0 ? total_ : std::min(total_, request_.steps);
+    request_.events.on_start({.model = request_.module.model,
+                              .plan = request_.plan_id,
+                              .devices = request_.training.devices,
+                              .first_step = done_,
+                              .steps = total_,
+                              .steps_per_epoch = (samples_ + train_.batch - 1) / train_.batch,
+                              .samples = samples_,
+                              .batch = train_.batch,
+                              .predicted_step = request_.predicted_step,
+                              .memory = session_->memory()});
+    if (done_ < end) {
+      XRUN_TRY(request_.batches.start(done_, session_->ring()));
+    }
+    while (done_ < end && !interrupted_) {
+      XRUN_TRY(run_step());
+      ++done_;
+      const bool last = done_ == end;
+      interrupted_ = !last && request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed);
+      report_.step = done_;
+      report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
+      request_.events.on_step(report_, last || interrupted_ || due(train_.log_every));
+      warn_of_slow_steps();
+      if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
+        XRUN_TRY(evaluate_now());
+      }
+      if (last || interrupted_ || due(train_.checkpoint_every)) {
+        XRUN_TRY(save());
+      }
+    }
+    return {};
+  }
+
+  Status prepare() {
+    TrainState& state = session_->state();
+    state.initialise(train_.seed);
+    if (request_.checkpoints != nullptr && request_.resume) {
+      XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
+      if (resumed) {
+        done_ = resumed->step;
+        request_.events.on_resume(done_, resumed->path);
+      }
+    }
+    return session_->weights_changed();
+  }
+
+  Status run_step() {
+    const auto start = Clock::now();
+    XRUN_TRY(request_.batches.wait(done_));
+    report_.data_wait = since(start);
+    report_.lr = curve_.at(done_);
+    const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
+    XRUN_TRY(session_->step(done_, report_.lr, slot));
+    request_.batches.release(done_);
+    XRUN_TRY(read_results());
+    const StepTimes times = session_->times();
+    report_.compute = times.compute;
+    report_.exposed_comm = times.exposed_comm;
+    report_.grad_norm = session_->grad_norm();
+    report_.memory = session_->memory();
+    report_.seconds = since(start);
+    report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
+    return {};
+  }
+
+  Status read_results() {
+    XRUN_ASSIGN(report_.loss, mean_of(train_.loss));
+    if (train_.reduce_sum) {
+      report_.loss *= static_cast<double>(train_.batch);
+    }
+    if (report_.metrics.empty()) {
+      for (const MetricSpec& metric : train_.metrics) {
+        if (session_->has_rows(metric.value)) {
+          report_.metrics.emplace_back(metric.name, 0);
+          metric_values_.push_back(metric.value);
+        }
+      }
+    }
+    for (size_t m = 0; m < metric_values_.size(); ++m) {
+      XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
+    }
+    if (!std::isfinite(report_.loss)) {
+      return Error{
+          ErrorKind::kNonFinite, "XG0810",
+          "the loss of step " + std::to_string(done_ + 1) + " is not finite though each row's is: their sum is",
+          "lower `train.lr`, or set `train.clip = norm(1)`", train_.span};
+    }
+    return {};
+  }
+
+  // In f64 and row order (DETERMINISM 15).
+  Result<double> mean_of(ValueId value) {
+    XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
+    double sum = 0;
+    for (const float row : rows_) {
+      sum += static_cast<double>(row);
+    }
+    return sum / static_cast<double>(rows_.size());
+  }
+
+  bool due(const TrainSpan& every) const { return is_due(every, done_, samples_, train_.batch); }
+
+  // `metrics` without `eval` run at the end of each epoch.
+  TrainSpan eval_span() const { return train_.eval_every.value_or(TrainSpan{1, TrainSpan::kEpochs}); }
+
+  Status evaluate_now() {
+    if (request_.inference == nullptr || request_.eval_sources.empty() ||
+        (train_.eval.empty() && train_.metrics.empty())) {
+      return {};
+    }
+    const auto start = Clock::now();
+    if (evaluator_ == nullptr) {
+      XRUN_ASSIGN(evaluator_,
+                  Session::create(*request_.inference_module, *request_.inference, request_.devices, request_.session));
+    }
+    evaluator_->state().copy_from(session_->state());
+    XRUN_TRY(evaluator_->weights_changed());
+    XRUN_ASSIGN(Evaluation evaluation, evaluate(*evaluator_, request_.eval_sources));
+    request_.events.on_eval({.step = done_,
+                             .metrics = std::move(evaluation.metrics),
+                             .samples = std::move(evaluation.samples),
+                             .seconds = since(start)});
+    return {};
+  }
+
+  Status save() {
+    if (request_.checkpoints == nullptr) {
+      return {};
+    }
+    const auto start = Clock::now();
+    XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
+    request_.events.on_checkpoint(
+        {.step = done_, .path = std::move(saved.path), .seconds = since(start), .bytes = saved.bytes});
+    return {};
+  }
+
+  // Measured against the prediction and the wait for data, once each, after the first steps have warmed everything up.
+  void warn_of_slow_steps() {
+    constexpr int64_t kWarmUp = 5;
+    constexpr int64_t kMeasured = 20;
+    ++steps_here_;
+    if (steps_here_ <= kWarmUp) {
+      return;
+    }
+    measured_ += report_.seconds - report_.data_wait;
+    waited_ += report_.data_wait;
+    if (steps_here_ != kWarmUp + kMeasured) {
+      return;
+    }
+    const double step = measured_ / kMeasured;
+    const double wait = waited_ / kMeasured;
+    if (request_.predicted_step > 0 && step > 1.15 * request_.predicted_step) {
+      request_.events.on_warn({"XG0811", "a step takes " + format_seconds(step) + ", predicted were " +
+                                             format_seconds(request_.predicted_step)});
+    }
+    if (wait > 0.15 * step) {
+      request_.events.on_warn({"XG0812", "a step of " + format_seconds(step) + " waits " + format_seconds(wait) +
+                                             " for data: reading and decoding are too slow"});
+    }
+  }
+
+  const TrainRequest& request_;
+  const TrainSpec& train_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Session> evaluator_;  // made at the first evaluation
+  int64_t samples_;
+  int64_t total_;
+  Curve curve_;
+  std::vector<float> rows_;
+  std::vector<ValueId> metric_values_;  // of report_.metrics
+  StepReport report_;
+  int64_t done_ = 0;
+  bool interrupted_ = false;
+  Clock::time_point begin_;
+  int64_t steps_here_ = 0;
+  Seconds measured_ = 0;
+  Seconds waited_ = 0;
+};
+
+}  // namespace
+
+Result<TrainOutcome> train(const TrainRequest& request) {
+  XRUN_ASSIGN(auto session, Session::create(request.module, request.training, request.devices, request.session));
+  return Run(request, std::move(session)).run();
+}
+
+}  // namespace xrun::runtime

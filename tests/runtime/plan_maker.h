@@ -1,0 +1,133 @@
+// Programs for tests of the runtime, each by a choice that is given in full: no search.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "graph/pipeline.h"
+#include "ops/facts.h"
+#include "ops/op.h"
+#include "planner/chain.h"
+#include "planner/cost_model.h"
+#include "planner/emit.h"
+#include "planner/heads.h"
+#include "planner/machine.h"
+#include "planner/schedule.h"
+#include "planner/space.h"
+
+namespace xrun::runtime::testing {
+
+struct PlanChoice {
+  int devices = 1;
+  int threads = 1;  // of all devices
+  int stages = 1;
+  int replicas = 1;
+  int micro_batches = 1;  // of the global batch
+  PipelineKind pipeline = PipelineKind::kGpipe;
+  bool recompute = false;
+  int shards = 1;
+  bool overlap = true;
+  bool deterministic = true;
+
+  std::string text() const {
+    return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
+           std::to_string(stages) + ", replicas " + std::to_string(replicas) + ", micro_batches " +
+           std::to_string(micro_batches) + (pipeline == PipelineKind::kGpipe ? ", gpipe" : ", 1f1b") +
+           (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap");
+  }
+};
+
+// A prepared module with all that its programs are made from.
+struct Prepared {
+  Module module;
+  KernelFacts training_facts;
+  KernelFacts inference_facts;
+  ops::Isa isa = ops::Isa::kAvx2;
+};
+
+inline Prepared prepare_for(Module module, ops::Isa isa = ops::detect_isa()) {
+  Prepared prepared;
+  prepared.isa = isa;
+  auto ready = prepare(std::move(module), ops::registry(), {});
+  XRUN_CHECK(ready.ok(), ready.ok() ? "" : ready.error().message);
+  prepared.module = std::move(ready).value();
+  for (const bool training : {true, false}) {
+    auto facts =
+        ops::collect_facts(prepared.module.graph, prepared.module.train.norm_rows, training, isa, true, false);
+    XRUN_CHECK(facts.ok(), facts.ok() ? "" : facts.error().message);
+    (training ? prepared.training_facts : prepared.inference_facts) = std::move(facts).value();
+  }
+  return prepared;
+}
+
+// Whether the choice is legal for the module; plans that are not are left out of products.
+inline bool is_legal(const Module& module, const PlanChoice& choice) {
+  const int64_t blocks = module.train.batch / module.train.norm_rows;
+  const int lanes = static_cast<int>(std::min<int64_t>(4, blocks));
+  return choice.stages * choice.replicas <= choice.devices && blocks % choice.micro_batches == 0 &&
+         choice.micro_batches % choice.replicas == 0 && (!choice.deterministic || lanes % choice.replicas == 0) &&
+         (choice.pipeline == PipelineKind::kGpipe || choice.micro_batches > 1);
+}
+
+inline Result<planner::Program> make_program(const Prepared& prepared, const PlanChoice& choice, bool training = true) {
+  Module module = prepared.module;
+  const KernelFacts& facts = training ? prepared.training_facts : prepared.inference_facts;
+  for (const Head& head : module.graph.heads) {
+    module.schedule.shards.push_back({.head = head.name, .shards = choice.shards});
+  }
+  const planner::Machine machine =
+      planner::make_machine({}, {.devices = choice.devices, .threads = choice.threads}, choice.threads, kGiB);
+  const planner::CostModel cost(facts, machine);
+  const planner::Chain chain = planner::make_chain(module, cost);
+  planner::Decision decision;
+  decision.training = training;
+  decision.deterministic = choice.deterministic;
+  decision.overlap = choice.overlap;
+  decision.pipeline = choice.pipeline;
+  decision.batch = module.train.batch;
+  decision.block_rows = module.train.norm_rows;
+  decision.micro_batches = choice.micro_batches;
+  decision.replicas = choice.replicas;
+  decision.lanes = planner::lanes_of({choice.stages, choice.replicas, choice.micro_batches, choice.pipeline},
+                                     choice.deterministic, decision.batch / decision.block_rows, machine);
+  for (int s = 0; s < choice.stages; ++s) {
+    planner::Stage stage;
+    stage.index = s;
+    const int begin = chain.last_cut * s / choice.stages;
+    const int end = s + 1 == choice.stages ? chain.size() : chain.last_cut * (s + 1) / choice.stages;
+    for (int r = 0; r < choice.replicas; ++r) {
+      stage.devices.push_back(r * choice.stages + s);
+    }
+    for (int i = begin; i < end; ++i) {
+      const auto at = static_cast<size_t>(i);
+      stage.forward.push_back(chain.nodes[at]);
+      if (training) {
+        stage.backward.insert(stage.backward.end(), chain.backward[at].begin(), chain.backward[at].end());
+        if (choice.recompute) {
+          stage.recomputed.push_back(chain.nodes[at]);
+        }
+      }
+    }
+    std::sort(stage.backward.begin(), stage.backward.end());
+    stage.forward_time = 1;
+    stage.backward_time = 2;
+    decision.stages.push_back(std::move(stage));
+  }
+  const int per_replica = choice.micro_batches / choice.replicas;
+  const bool heads = !module.graph.heads.empty();
+  const bool one_pass = choice.pipeline == PipelineKind::kGpipe;
+  const int64_t rows = one_pass ? decision.batch : decision.batch / choice.micro_batches * choice.replicas;
+  XRUN_ASSIGN(decision.heads, planner::plan_heads(module, chain, choice.devices, rows));
+  planner::ScheduleRequest request;
+  request.forward.assign(static_cast<size_t>(choice.stages), 1);
+  request.backward.assign(static_cast<size_t>(choice.stages), 2);
+  request.micro_batches = per_replica;
+  request.head_passes = !heads ? 0 : one_pass ? 1 : per_replica;
+  request.head = 1;
+  decision.schedule = training ? planner::make_schedule(choice.pipeline, request) : planner::schedule_inference(request);
+  XRUN_TRY(planner::check_schedule(decision.schedule));
+  return planner::emit({.module = module, .facts = facts, .machine = machine, .decision = decision});
+}
+
+}  // namespace xrun::runtime::testing

@@ -1,0 +1,177 @@
+// Small models of real operators for tests of the runtime, and data for them that is a function of the row.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/random.h"
+#include "graph/module.h"
+#include "graph/pipeline.h"
+#include "ops/op.h"
+#include "runtime/batch_source.h"
+
+namespace xrun::runtime::testing {
+
+struct ModelOptions {
+  int layers = 3;  // linear -> bn -> relu, with a skip around it where `skips`
+  int64_t input = 12;
+  int64_t width = 24;
+  int64_t classes = 10;
+  bool head = false;    // sharded; otherwise dense logits
+  bool cosine = false;  // cosine head with cosface, else classifier with softmax_ce
+  bool norm = true;
+  bool skips = false;
+  double dropout = 0;  // after each layer
+  PrecisionMode precision = PrecisionMode::kF32;
+  int64_t batch = 48;
+  int64_t norm_rows = 4;
+  std::string optimizer = "sgd";
+  Attrs arguments{{"momentum", 0.9}, {"weight_decay", 1e-3}};
+  double rate = 0.1;
+  int64_t steps = 30;
+  ClipSpec clip;
+};
+
+class ModelBuilder {
+ public:
+  Module module;
+
+  ValueId call(const char* op, std::vector<ValueId> inputs, Attrs attrs, const std::string& path) {
+    const Span span{0, static_cast<uint32_t>(10 * count_), static_cast<uint32_t>(10 * count_ + 5)};
+    ++count_;
+    auto node = call_op(module.graph, ops::find_op(op)->def, std::move(inputs), std::move(attrs), path, span);
+    XRUN_CHECK(node.ok(), node.ok() ? "" : node.error().message);
+    return module.graph.node(*node).outputs[0];
+  }
+
+ private:
+  int count_ = 0;
+};
+
+// As the language would give it: before graph/pipeline.h.
+inline Module make_module(const ModelOptions& options) {
+  ModelBuilder b;
+  Module& module = b.module;
+  module.model = "small";
+  Graph& graph = module.graph;
+  ValueId x = graph.add_input("x", {DType::kF32, {kBatch, options.input}});
+  TensorType label_type{DType::kI32, {kBatch}};
+  label_type.classes = options.classes;
+  const ValueId label = graph.add_input("label", label_type);
+  x = b.call("linear", {x}, {{"out", options.width}, {"bias", true}}, "stem");
+  for (int i = 0; i < options.layers; ++i) {
+    const std::string name = "layer" + std::to_string(i);
+    const ValueId skip = x;
+    x = b.call("linear", {x}, {{"out", options.width}, {"bias", !options.norm}}, name + ".linear");
+    if (options.norm) {
+      x = b.call("bn", {x}, {{"momentum", 0.1}, {"eps", 1e-5}}, name + ".bn");
+    }
+    x = b.call("relu", {x}, {}, name + ".relu");
+    if (options.dropout > 0) {
+      x = b.call("dropout", {x}, {{"p", options.dropout}}, name + ".dropout");
+    }
+    if (options.skips) {
+      x = b.call("add", {x, skip}, {}, name + ".add");
+    }
+  }
+  graph.outputs.push_back({"feature", x});
+  if (!options.head) {
+    x = b.call("linear", {x}, {{"out", options.classes}, {"bias", true}}, "out");
+  } else if (options.cosine) {
+    x = b.call("cosine_classifier", {x}, {{"classes", options.classes}}, "id");
+  } else {
+    x = b.call("classifier", {x}, {{"classes", options.classes}, {"bias", true}}, "id");
+  }
+  if (options.head) {
+    graph.heads.push_back({"id", graph.value(x).producer, {}});
+  }
+  graph.outputs.push_back({"logits", x});
+  const ValueId loss = options.cosine
+                           ? b.call("cosface", {x, label}, {{"margin", 0.1}, {"scale", 16.0}}, "loss")
+                           : b.call("softmax_ce", {x, label}, {{"scale", 1.0}, {"smoothing", 0.0}}, "loss");
+  const ValueId accuracy = b.call("accuracy", {x, label}, {{"k", int64_t{1}}}, "accuracy");
+  module.train.batch = options.batch;
+  module.train.norm_rows = options.norm_rows;
+  module.train.loss = loss;
+  module.train.duration = {static_cast<double>(options.steps), TrainSpan::kSteps};
+  module.train.metrics.push_back({"accuracy", accuracy, "", {}});
+  module.train.optimizer = {options.optimizer, options.arguments, {}};
+  CurveSpec curve;
+  curve.kind = "constant";
+  curve.from = options.rate;
+  module.train.lr.push_back(curve);
+  module.train.precision = options.precision;
+  module.train.clip = options.clip;
+  module.train.seed = 7;
+  module.train.log_every = {1, TrainSpan::kSteps};
+  module.has_train = true;
+  return std::move(module);
+}
+
+// Rows whose class is the largest of a few random projections: learnable, and a function of the row number alone.
+class SyntheticRows final : public BatchSource, public RowSource {
+ public:
+  SyntheticRows(const Graph& graph, const ModelOptions& options, int64_t count, uint64_t seed = 3)
+      : options_(options), count_(count), seed_(seed) {
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      x_ = graph.inputs[i].name == "x" ? i : x_;
+      label_ = graph.inputs[i].name == "label" ? i : label_;
+    }
+  }
+
+  std::string_view name() const override { return "val"; }
+  int64_t samples() const override { return count_; }
+
+  Status start(int64_t first_step, std::span<const BatchView> ring) override {
+    ring_ = ring;
+    filled_ = first_step;
+    return {};
+  }
+  Status wait(int64_t step) override {
+    const BatchView& batch = ring_[static_cast<size_t>(step) % ring_.size()];
+    return fill(step * options_.batch, options_.batch, batch);
+  }
+  void release(int64_t) override {}
+  void stop() override {}
+
+  Status read(int64_t first, int64_t rows, const BatchView& batch) override { return fill(first, rows, batch); }
+
+  // Poisons a value of one sample, once.
+  void poison(int64_t sample) { poisoned_ = sample; }
+
+ private:
+  Status fill(int64_t first, int64_t rows, const BatchView& batch) {
+    const RandomStream prototypes(seed_, 1);
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto sample = static_cast<uint64_t>((first + row) % count_);
+      const RandomStream random(seed_, 2, sample);
+      const auto label = static_cast<int32_t>(random.below(1000, static_cast<uint64_t>(options_.classes)));
+      auto* x = reinterpret_cast<float*>(batch.inputs[x_]) + row * options_.input;
+      for (int64_t i = 0; i < options_.input; ++i) {
+        const auto at = static_cast<uint64_t>(label * options_.input + i);
+        x[i] = prototypes.normal(at) + 0.5F * random.normal(static_cast<uint64_t>(i));
+      }
+      if (static_cast<int64_t>(sample) == poisoned_) {
+        x[0] = std::nanf("");
+      }
+      if (batch.inputs[label_] != nullptr) {
+        std::memcpy(batch.inputs[label_] + row * 4, &label, 4);
+      }
+    }
+    return {};
+  }
+
+  ModelOptions options_;
+  int64_t count_;
+  uint64_t seed_;
+  size_t x_ = 0;
+  size_t label_ = 0;
+  std::span<const BatchView> ring_;
+  int64_t filled_ = 0;
+  int64_t poisoned_ = -1;
+};
+
+}  // namespace xrun::runtime::testing
