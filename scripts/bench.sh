@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Measures: kernels and head (Google Benchmark), then training of the glyph model against PyTorch on the CPU. PyTorch is
+# a rival and no dependency: it is installed into build/torch-venv once (about 5 GB), or skipped with XRUN_BENCH_TORCH=no.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for bench in build/release/xrun_*_bench; do
+  [ -x "$bench" ] && "$bench" --benchmark_min_time=0.2
+done
+
+torch=()
+if [ "${XRUN_BENCH_TORCH:-yes}" != no ]; then
+  python=${XRUN_TORCH_PYTHON:-build/torch-venv/bin/python}
+  if [ ! -x "$python" ]; then
+    python3 -m venv build/torch-venv
+    build/torch-venv/bin/pip install -q torch==2.13.0 numpy pillow
+  fi
+  torch=(--torch "$python")
+fi
+python3 tests/bench/compare_glyphs.py "${torch[@]}" --rounds "${XRUN_BENCH_ROUNDS:-5}"
