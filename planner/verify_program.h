@@ -1,0 +1,34 @@
+// The independent verifier of programs: shares no code with emit, and trusts nothing but the graph. What it accepts,
+// the executor may run without further questions.
+#pragma once
+
+#include "graph/base/result.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// All of the below. `memory`: what all arenas together may take; 0: no bound.
+// Errors: kContent XG0622, what is wrong and which instruction or buffer; the first one found.
+Status verify_program(const Program& program, const Graph& graph, Bytes memory = 0);
+
+// Every number and index inside its range, so that the others may look things up; ids of the graph are checked against
+// `graph` where given. Linear in the size of the program.
+Status verify_structure(const Program& program, const Graph* graph);
+
+// Every pass is run once, sums in ascending order; groups are complete, stand together and have one order on all of
+// their devices, so that nobody waits for ever; class rows are owned once, in whole class blocks.
+Status verify_passes(const Program& program);
+
+// Dependencies point backward; two accesses to one buffer, one of them a write, are ordered; nothing is read before it
+// was written. After verify_structure.
+Status verify_order(const Program& program);
+
+// Buffers lie inside their arenas; those that share bytes are never alive together, whatever the streams do; live
+// ranges and sums are as the program says; no more than `memory`. After verify_structure.
+Status verify_memory(const Program& program, Bytes memory);
+
+// Every operand of every node has a place that is large enough; slices of workers hold what is alive together; every
+// forward node is in one stage, in order. After verify_structure.
+Status verify_operands(const Program& program, const Graph& graph);
+
+}  // namespace xrun::planner
