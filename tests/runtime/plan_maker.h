@@ -53,8 +53,7 @@ inline Prepared prepare_for(Module module, ops::Isa isa = ops::detect_isa()) {
   XRUN_CHECK(ready.ok(), ready.ok() ? "" : ready.error().message);
   prepared.module = std::move(ready).value();
   for (const bool training : {true, false}) {
-    auto facts =
-        ops::collect_facts(prepared.module.graph, prepared.module.train.norm_rows, training, isa, true, false);
+    auto facts = ops::collect_facts(prepared.module.graph, prepared.module.train.norm_rows, training, isa, true, false);
     XRUN_CHECK(facts.ok(), facts.ok() ? "" : facts.error().message);
     (training ? prepared.training_facts : prepared.inference_facts) = std::move(facts).value();
   }
@@ -125,7 +124,8 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   request.micro_batches = per_replica;
   request.head_passes = !heads ? 0 : one_pass ? 1 : per_replica;
   request.head = 1;
-  decision.schedule = training ? planner::make_schedule(choice.pipeline, request) : planner::schedule_inference(request);
+  decision.schedule =
+      training ? planner::make_schedule(choice.pipeline, request) : planner::schedule_inference(request);
   XRUN_TRY(planner::check_schedule(decision.schedule));
   return planner::emit({.module = module, .facts = facts, .machine = machine, .decision = decision});
 }
