@@ -8,6 +8,7 @@
 
 #include "graph/base/random.h"
 #include "ops/convert.h"
+#include "ops/head.h"
 
 namespace xrun::ops {
 namespace {
@@ -32,6 +33,8 @@ Rates rates_of(Isa isa) {
   }
   return {6e10, 6e10};
 }
+
+constexpr int kCalls = 3;  // timed, after one to warm up
 
 struct Aligned {
   explicit Aligned(Bytes size)
@@ -80,7 +83,6 @@ Result<Seconds> time_kernel(const Kernel& kernel, const KernelSpec& spec) {
     outputs.push_back(allocate(type));
   }
   const KernelCall call{.inputs = inputs, .outputs = outputs, .scratch = scratch.bytes, .seed = 1};
-  constexpr int kCalls = 3;
   Seconds best = 0;
   for (int i = 0; i <= kCalls; ++i) {
     const auto start = std::chrono::steady_clock::now();
@@ -106,6 +108,51 @@ Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOpt
   return fact;
 }
 
+// Seconds of one multiply-add of a head pass on one core: the forward pass of a few class blocks.
+Seconds time_head(const Graph& graph, const Node& node, Isa isa) {
+  const TensorType& feature = graph.value(node.inputs[0]).type;
+  constexpr int64_t kRows = 256;
+  constexpr int64_t kClasses = 2048;
+  const int64_t classes = std::min(kClasses, graph.value(node.outputs[0]).type.dims[1]);
+  const bool bf16 = feature.dtype == DType::kBF16;
+  const HeadShape shape{.classes = classes,
+                        .dim = feature.dims[1],
+                        .shard = {0, classes},
+                        .rows = kRows,
+                        .block_rows = kRows,
+                        .bf16 = bf16,
+                        .bf16_features = bf16,
+                        .form = node.op->head(node.attrs)};
+  const HeadPasses passes(shape, isa);
+  const TensorType weight{.dims = {classes, shape.dim}};
+  const TensorType bias{.dims = {classes}};
+  const Aligned features(feature.bytes(kRows, kRows));
+  const Aligned weights(weight.bytes(1, 1));
+  const Aligned biases(bias.bytes(1, 1));
+  const Aligned prepared(head_prepared_bytes(shape));
+  const Aligned stats(head_stats_bytes(shape));
+  const Aligned scratch(head_scratch_bytes(shape, HeadPass::kForward));
+  fill_random(features.bytes, feature, feature.elements(kRows, kRows), 1);
+  fill_random(weights.bytes, weight, weight.row_elements(), 2);
+  fill_random(biases.bytes, bias, classes, 3);
+  const std::vector<int32_t> labels(kRows, 0);
+  const HeadRows rows{.features = features.bytes, .labels = labels.data()};
+  const HeadWeights held{
+      .weight = reinterpret_cast<float*>(weights.bytes),
+      .bias = shape.form.bias ? reinterpret_cast<float*>(biases.bytes) : nullptr,
+      .prepared = head_prepared_bytes(shape) > 0 ? reinterpret_cast<float*>(prepared.bytes) : nullptr};
+  InlineWorkers workers;
+  passes.prepare(held, workers);
+  Seconds best = 0;
+  for (int i = 0; i <= kCalls; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    passes.forward(rows, held, stats.bytes, scratch.bytes, workers);
+    const Seconds time = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    best = i == 0 ? time : std::min(best, time);
+  }
+  return best / (static_cast<double>(kRows) * static_cast<double>(classes) * static_cast<double>(shape.dim));
+}
+
 }  // namespace
 
 Result<KernelFacts> collect_facts(const Graph& graph, int64_t block_rows, bool training, Isa isa, bool deterministic,
@@ -125,6 +172,9 @@ Result<KernelFacts> collect_facts(const Graph& graph, int64_t block_rows, bool t
   std::vector<Known> known;
   std::string text = fmt::format("{};{};{};{}", facts.isa, options.block_rows, options.training, options.deterministic);
   for (const Node& node : graph.nodes) {
+    if (measure && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
+      facts.head_seconds_per_mac = time_head(graph, node, isa);
+    }
     if (!has_kernel(node)) {
       facts.nodes.push_back({.prepared = std::vector<Bytes>(node.inputs.size(), 0)});
       continue;

@@ -49,6 +49,19 @@ TEST(Facts, DigestFollowsSizesAndNotTimes) {
   EXPECT_GT(b->nodes[0].time, 0);
 }
 
+TEST(Facts, TheRateOfAHeadIsMeasuredAndPlausible) {
+  Graph graph;
+  TensorType x;
+  x.dims = {kBatch, 64};
+  const ValueId id = graph.add_input("x", x);
+  ASSERT_TRUE(
+      call_op(graph, find_op("cosine_classifier")->def, {id}, {{"classes", int64_t{700}}}, "head", Span{}).ok());
+  const auto facts = collect_facts(graph, 8, true, detect_isa(), true, true);
+  ASSERT_TRUE(facts.ok()) << facts.error().message;
+  EXPECT_GT(facts->head_seconds_per_mac, 1e-13);
+  EXPECT_LT(facts->head_seconds_per_mac, 1e-8);
+}
+
 TEST(Facts, AnOperatorWithoutKernelIsAnErrorThatNamesIt) {
   Graph graph;
   TensorType x;
