@@ -129,7 +129,7 @@ Module ModuleBuilder::build(const Choice& choice) {
     for (const auto& [target, span] : targets_) {
       const auto& inputs = ev_.graph().inputs;
       const bool used =
-          std::any_of(inputs.begin(), inputs.end(), [&](const NamedValue& input) { return input.name == target; });
+          std::any_of(inputs.begin(), inputs.end(), [&name = target](const NamedValue& input) { return input.name == name; });
       if (!used && has_train) {
         ev_.warn("XG0423", span, fmt::format("`{}` is bound in `data`, but nothing uses it", target),
                  "neither an input of the model nor a part of the loss");
