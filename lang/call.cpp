@@ -148,7 +148,7 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   const Signature& signature = signature_of(op);
   Scope env;
   env.file = nullptr;
-  const auto bound = bind(signature, call, scope, env);
+  const auto bound = bind(signature, call, scope, env, call.flowing ? Span{} : call.span);
   if (!bound) {
     return {};
   }

@@ -351,7 +351,7 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
   }
   if (value.kind == DatumKind::kTensor) {
     const OpDef* op = options_.ops->find("neg");
-    if (op == nullptr || refuse_sharded(value, "`-`", expr.span)) {
+    if (op == nullptr || refuse_sharded(value, expr.span)) {
       return {};
     }
     return apply(*op, {value}, {}, {}, expr.span);

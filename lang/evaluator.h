@@ -63,7 +63,9 @@ class Evaluator {
   // ---- arguments (signature.cpp)
   // The parameters of a call, matched, evaluated and checked: names in `env` are parameters and dimension variables.
   // Nothing when a fault was reported.
-  std::optional<std::vector<BoundArg>> bind(const Signature& signature, const Call& call, Scope& scope, Scope& env);
+  // `op_call`: the span of a call f(x) of an operator, for XG0305.
+  std::optional<std::vector<BoundArg>> bind(const Signature& signature, const Call& call, Scope& scope, Scope& env,
+                                            Span op_call = {});
   // Constant arguments as attributes; tensor parameters are left out.
   std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
 
@@ -71,8 +73,10 @@ class Evaluator {
   // Whether a tensor fits a declared type; binds new dimension variables in `env`. `what` names the tensor in messages.
   bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, const std::string& what);
   std::optional<TensorType> tensor_type(const Ast& ast, const Type& type, Scope& scope);
-  std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope);
-  bool refuse_sharded(const Datum& value, const std::string& what, Span at);
+  // `siblings`: the other dimensions of the type, which are mended together.
+  std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
+  // Reports XG0305 where `value` is sharded; `is_call`: `at` is a call that could be `topk`.
+  bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
 
   // ---- blocks and models (expand.cpp)
   Datum call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call);
@@ -96,6 +100,7 @@ class Evaluator {
   void not_yet(Span at, std::string what);  // kept for Module::not_yet
   std::vector<Diagnostic> take_not_yet() { return std::move(not_yet_); }
   bool exhausted() const { return exhausted_; }
+  void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
   void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
   void warn_unused(const Scope& scope);
 
@@ -160,6 +165,8 @@ class Evaluator {
   std::map<std::string, Signature, std::less<>> signatures_;
   std::vector<Diagnostic> not_yet_;
   SkippedIf last_skipped_;
+  Span call_span_;  // of the operator whose arguments are being bound
+  std::map<int32_t, Span> input_spans_;
   int64_t steps_ = 0;
   int depth_ = 0;
   bool exhausted_ = false;

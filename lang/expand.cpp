@@ -124,7 +124,7 @@ Datum Evaluator::eval_residual(const Datum& value, const Ast& ast, const Stage& 
   if (inner.kind != DatumKind::kTensor || add == nullptr) {
     return refuse("XG0303", stage.span, fmt::format("`residual` adds a tensor, not {}", kind_text(inner)));
   }
-  if (refuse_sharded(inner, "`residual`", stage.span)) {
+  if (refuse_sharded(inner, stage.span)) {
     return {};
   }
   if (type_of(value).dims != type_of(inner).dims) {
@@ -239,7 +239,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
     }
     last_skipped_ = {};
     if (returned) {
-      refuse("XG0221", stmt.span, "nothing follows `return`", "never reached");
+      refuse("XG0224", stmt.span, "nothing follows `return`", "never reached");
       break;
     }
     switch (stmt.kind) {
@@ -261,11 +261,11 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
         refuse("XG0199", stmt.span, "own parameters of a block are not available yet", "of a later edition of xrun");
         break;
       default:
-        refuse("XG0221", stmt.span, "a block has no inputs, outputs or heads", "these belong to a model");
+        refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "these belong to a model");
     }
   }
   if (!returned) {
-    refuse("XG0221", decl.name.span, fmt::format("block `{}` returns nothing", decl.name.text),
+    refuse("XG0224", decl.name.span, fmt::format("block `{}` returns nothing", decl.name.text),
            "a block ends with `return`");
     result = {};
   }
@@ -346,13 +346,13 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
       value = eval_stage_call(value, ast, stages.back(), scope, name);
     }
   } else if (expr.kind != ExprKind::kHole) {
-    value = refuse("XG0221", expr.span, "a head is a call of a classifier",
+    value = refuse("XG0224", expr.span, "a head is a call of a classifier",
                    "classifier(x, classes), cosine_classifier(x, classes)");
   }
   if (!value.hole()) {
     const NodeId node = value.kind == DatumKind::kTensor ? graph_.value(value.tensor).producer : NodeId();
     if (!node.valid() || graph_.node(node).op->head == nullptr) {
-      value = refuse("XG0221", expr.span, "a head is a call of a classifier",
+      value = refuse("XG0224", expr.span, "a head is a call of a classifier",
                      "classifier(x, classes), cosine_classifier(x, classes)");
     } else {
       graph_.heads.push_back({std::string(name.text), node, name.span});
@@ -403,7 +403,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
         refuse("XG0199", stmt.span, "own parameters of a model are not available yet", "of a later edition of xrun");
         break;
       default:
-        refuse("XG0221", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model");
+        refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model");
     }
   }
   for (const auto& [name, local] : scope.locals) {

@@ -320,6 +320,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   Datum value = make_tensor(ev_.graph().add_input(std::string(name), std::move(type)));
   const auto target = targets_.find(name);
   value.span = target != targets_.end() ? target->second : train->spec.span;
+  ev_.note_input(value.tensor, target != targets_.end() ? target->second : train->spec.reader.span);
   data_inputs_.emplace(std::string(name), value);
   return value;
 }

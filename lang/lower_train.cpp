@@ -201,14 +201,14 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
       names.emplace_back(known->name);
       list += (list.empty() ? "" : ", ") + std::string(known->name);
     }
+    Span named = at;
+    named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
     Diagnostic d = Evaluator::fault(
-        "XG0201", at,
+        "XG0201", named,
         name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
         "known are " + list);
     if (const std::string near = nearest(name, names); !near.empty()) {
-      Span edit = at;
-      edit.end = edit.begin + static_cast<uint32_t>(name.size());
-      d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{edit, near}}});
+      d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{named, near}}});
     }
     ev_.report(std::move(d));
     return;
@@ -261,7 +261,7 @@ void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
   for (const SettingNode& child : node.children) {
     if (child.key == "every") {
       module_.train.eval_every = train_span(child, scope);
-    } else if (!child.has_value()) {
+    } else if (!child.has_value() || nearest(child.key, {"every"}) == "every") {
       unknown_setting(child, DeclKind::kHole, "eval", {"every"});
     } else if (auto spec = metric(*child.ast, child.value, child.key, scope)) {
       spec->span = child.span;

@@ -43,7 +43,7 @@ const Signature& Evaluator::signature_of(std::string_view name, std::string_view
 const Signature& Evaluator::signature_of(const OpDef& op) { return signature_of(op.name, op.signature, op.variadic); }
 
 std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature, const Call& call, Scope& scope,
-                                                     Scope& env) {
+                                                     Scope& env, Span op_call) {
   const auto params = signature.params;
   std::vector<Given> given;
   bool good = true;
@@ -155,6 +155,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
       slot.values.push_back(std::move(*value));
     }
     for (Datum& value : slot.values) {
+      call_span_ = op_call;
       if (!accept(signature, param, value, slot.given && value.span.valid() ? value.span : slot.span, env)) {
         return std::nullopt;
       }

@@ -67,7 +67,7 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
                   fmt::format("{} does not go with {} and {}", sign, kind_text(a), kind_text(b)),
                   tensor_op == nullptr ? "tensors know `+ - * /`" : "");
   }
-  if ((a_tensor && refuse_sharded(a, sign, expr.span)) || (b_tensor && refuse_sharded(b, sign, expr.span))) {
+  if ((a_tensor && refuse_sharded(a, expr.span)) || (b_tensor && refuse_sharded(b, expr.span))) {
     return {};
   }
   if (a_tensor && b_tensor) {

@@ -39,7 +39,7 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
         report(std::move(d));
       }
     } else if (stmt.kind != StmtKind::kHole) {
-      refuse("XG0221", stmt.span, "a test has `expect`, `assert` and bindings", "not a statement of a test");
+      refuse("XG0224", stmt.span, "a test has `expect`, `assert` and bindings", "not a statement of a test");
     }
   }
   result.passed = diagnostics_.error_count() == before;

@@ -35,7 +35,8 @@ void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& nam
 }  // namespace
 
 // A dimension as a number, kBatch for N; reports and gives nothing where it is neither.
-std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope) {
+std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope,
+                                            std::span<const ExprId> siblings) {
   const Datum value = eval(ast, id, scope);
   if (value.hole()) {
     return std::nullopt;
@@ -69,9 +70,15 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
     }
     Diagnostic d = fault("XG0312", at, std::move(message), std::move(label));
     d.notes.push_back("`/` on dimensions is exact; a strided convolution rounds up");
-    if (expr.kind == ExprKind::kBinary && expr.op == lang::Op::kDiv) {
-      d.fixes.push_back(
-          {.title = "write what the layer does", .edits = {{at, fmt::format("ceil({})", sources_.text(at))}}});
+    // All divisions of the type are mended at once: the next one would fail for another picture.
+    Fix fix{.title = "write what the layer does", .edits = {}};
+    for (const ExprId sibling : siblings.empty() ? std::span<const ExprId>(&id, 1) : siblings) {
+      if (ast[sibling].kind == ExprKind::kBinary && ast[sibling].op == lang::Op::kDiv) {
+        fix.edits.push_back({ast[sibling].span, fmt::format("ceil({})", sources_.text(ast[sibling].span))});
+      }
+    }
+    if (!fix.edits.empty()) {
+      d.fixes.push_back(std::move(fix));
     }
     report(std::move(d));
     return std::nullopt;
@@ -133,7 +140,7 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
 }
 
 // Sharded values are taken only by what declares it; `what` would need all columns in one place.
-bool Evaluator::refuse_sharded(const Datum& value, const std::string& what, Span at) {
+bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   const TensorType& type = type_of(value);
   if (!type.sharded) {
     return false;
@@ -146,20 +153,21 @@ bool Evaluator::refuse_sharded(const Datum& value, const std::string& what, Span
     const double bytes =
         static_cast<double>(gather_batch_) * static_cast<double>(classes) * static_cast<double>(gather_bytes_);
     message = fmt::format("this would gather {} of logits on every device",
-                          format_bytes(static_cast<Bytes>(std::min(bytes, 0x1.0p62))));
+                          bytes >= 0x1.0p40 ? fmt::format("{:.1f} TiB", bytes * 0x1.0p-40)
+                                            : format_bytes(static_cast<Bytes>(bytes)));
     label += fmt::format(": {} x {} x {} bytes", format_count(gather_batch_), format_count(classes), gather_bytes_);
   }
   Diagnostic d = fault("XG0305", at, std::move(message), std::move(label));
   for (const Head& head : graph_.heads) {
-    if (graph_.node(head.node).outputs[0] == value.tensor) {
+    if (graph_.node(head.node).outputs[0] == value.tensor && head.span.valid()) {
       d.secondary.push_back({head.span, fmt::format("sharded[N, {}]: every device holds a slice of the classes",
                                                     format_with_underscores(classes))});
     }
   }
   d.notes.push_back("losses and `topk` reduce inside each shard and exchange a few numbers per row");
-  const bool call_like = what == "`softmax`";
-  if (call_like && !graph_.heads.empty()) {
-    d.fixes.push_back({.title = "for the best classes, stay sharded: `topk`"});
+  if (is_call) {
+    d.fixes.push_back({.title = "for the best classes, stay sharded",
+                       .edits = {{at, fmt::format("topk({}, 10)", sources_.text(value.span))}}});
   }
   report(std::move(d));
   return true;
@@ -177,7 +185,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   TensorType actual = type_of(value);
   const bool wants_sharded = type.name.text == "sharded";
   if (actual.sharded && !wants_sharded) {
-    return !refuse_sharded(value, what, at);
+    return !refuse_sharded(value, call_span_.valid() ? call_span_ : at, call_span_.valid());
   }
   const auto wrong = [&](const std::string& why) {
     Diagnostic d =
@@ -217,9 +225,8 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
               : fault("XG0302", at,
                       fmt::format("labels of {} classes do not go with a head of {}", actual.classes, classes),
                       "both are to be the same");
-      const Span source = graph_.value(value.tensor).is_input ? value.span : Span{};
-      if (source.valid() && source != at) {
-        d.secondary.push_back({source, fmt::format("labels 0..{}", actual.classes - 1)});
+      if (const auto source = input_spans_.find(value.tensor.index); source != input_spans_.end()) {
+        d.secondary.push_back({source->second, fmt::format("labels 0..{}", actual.classes - 1)});
       }
       report(std::move(d));
       return false;
@@ -256,7 +263,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       }
       env.locals[expr.name.text] = {.value = make_whole(dim)};
     } else {
-      const auto expected = dimension(ast, dims[i], env);
+      const auto expected = dimension(ast, dims[i], env, dims);
       if (!expected) {
         return false;
       }

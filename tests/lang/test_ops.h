@@ -3,7 +3,7 @@
 
 #include "graph/op_def.h"
 
-namespace xrun::lang::test_ops {
+namespace xrun::test_ops {
 
 using Types = std::span<const TensorType>;
 
@@ -143,4 +143,4 @@ inline OpRegistry registry() {
   return OpRegistry(std::move(ops));
 }
 
-}  // namespace xrun::lang::test_ops
+}  // namespace xrun::test_ops

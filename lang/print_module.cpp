@@ -1,0 +1,203 @@
+#include "lang/print_module.h"
+
+#include <fmt/format.h>
+
+#include "graph/base/units.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr std::string_view kUnits[] = {"steps", "epochs", "samples"};
+
+std::string span_text(const TrainSpan& span) { return fmt::format("{:g} {}", span.amount, kUnits[span.unit]); }
+
+std::string call_text(const CallSpec& call) {
+  return call.args.all().empty() ? call.name : fmt::format("{}({})", call.name, to_text(call.args));
+}
+
+// One setting a line: "  batch = 512".
+class Lines {
+ public:
+  void open(std::string_view kind, std::string_view name) {
+    out_ += fmt::format("{}{}{} {{\n", kind, name.empty() ? "" : " ", name);
+  }
+  void close() { out_ += "}\n"; }
+  void set(std::string_view key, std::string_view value) { out_ += fmt::format("  {} = {}\n", key, value); }
+  void line(const std::string& text) { out_ += "  " + text + "\n"; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+void print_model(const Module& module, Lines& lines) {
+  const Graph& graph = module.graph;
+  lines.open("model", module.model);
+  for (const NamedValue& input : graph.inputs) {
+    lines.line(fmt::format("input {}: {}", input.name, to_text(graph.value(input.value).type)));
+  }
+  for (const NamedValue& output : graph.outputs) {
+    lines.line(fmt::format("output {}: {}", output.name, to_text(graph.value(output.value).type)));
+  }
+  for (const Head& head : graph.heads) {
+    const Node& node = graph.node(head.node);
+    lines.line(
+        fmt::format("head {} = {}: {}", head.name, node.op->name, to_text(graph.value(node.outputs[0]).type)));
+  }
+  lines.set("nodes", std::to_string(graph.nodes.size()));
+  lines.set("tensors", std::to_string(graph.params.size()));
+  lines.set("parameters", format_with_underscores(graph.parameter_count()));
+  lines.close();
+}
+
+void print_data(const DataSpec& data, Lines& lines) {
+  lines.open("data", data.name);
+  for (const SourceSpec& source : data.sources) {
+    lines.line(fmt::format("source {} = {}", source.name, call_text(source.reader)));
+  }
+  for (const DataBinding& binding : data.bindings) {
+    std::string text = binding.field;
+    for (const CallSpec& stage : binding.stages) {
+      text += " -> " + call_text(stage);
+    }
+    lines.set(binding.target, text);
+  }
+  lines.set("max_bad", fmt::format("{:g}", data.max_bad));
+  lines.close();
+}
+
+std::string curve_text(const CurveSpec& curve) {
+  std::string text = fmt::format("{}({:g} .. {:g}", curve.kind, curve.from, curve.to);
+  if (curve.span) {
+    text += ", " + span_text(*curve.span);
+  }
+  if (curve.kind == "poly") {
+    text += fmt::format(", power={:g}", curve.power);
+  }
+  if (curve.kind == "steps") {
+    text += fmt::format(", by={:g}, at=[", curve.by);
+    for (size_t i = 0; i < curve.at.size(); ++i) {
+      text += (i > 0 ? ", " : "") + span_text(curve.at[i]);
+    }
+    text += "]";
+  }
+  return text + ")";
+}
+
+std::string metric_text(const MetricSpec& metric) {
+  return fmt::format("metric {} on {}", metric.name, metric.source.empty() ? "every other source" : metric.source);
+}
+
+void print_train(const TrainSpec& train, Lines& lines) {
+  lines.open("train", train.name);
+  lines.set("batch", std::to_string(train.batch));
+  lines.set("duration", span_text(train.duration));
+  lines.set("optimizer", call_text(train.optimizer));
+  std::string curves;
+  for (const CurveSpec& curve : train.lr) {
+    curves += (curves.empty() ? "" : ", ") + curve_text(curve);
+  }
+  lines.set("lr", "[" + curves + "]");
+  lines.set("precision", train.precision == PrecisionMode::kF32 ? "f32" : "mixed(bf16)");
+  lines.set("norm_rows", std::to_string(train.norm_rows));
+  lines.set("reduce", train.reduce_sum ? "sum" : "mean");
+  lines.set("seed", std::to_string(train.seed));
+  lines.set("order", train.shuffled ? "shuffled" : "sequential");
+  lines.set("deterministic", train.deterministic ? "true" : "false");
+  lines.set("grad_accumulation", std::to_string(train.grad_accumulation));
+  constexpr std::string_view kClips[] = {"none", "norm", "value"};
+  lines.set("clip", train.clip.kind == ClipSpec::kNone
+                        ? "none"
+                        : fmt::format("{}({:g}{})", kClips[train.clip.kind], train.clip.limit,
+                                      train.clip.heads ? ", heads=true" : ""));
+  lines.set("init", train.init_checkpoint.empty() ? "seed" : fmt::format("checkpoint(\"{}\")", train.init_checkpoint));
+  for (const GroupSpec& group : train.groups) {
+    std::string text = fmt::format("group {}:", group.path);
+    text += group.lr ? fmt::format(" lr={:g}", *group.lr) : "";
+    text += group.weight_decay ? fmt::format(" weight_decay={:g}", *group.weight_decay) : "";
+    lines.line(text);
+  }
+  for (const std::string& path : train.freeze) {
+    lines.line("freeze " + path);
+  }
+  for (const MetricSpec& metric : train.metrics) {
+    lines.line(metric_text(metric));
+  }
+  for (const MetricSpec& metric : train.eval) {
+    lines.line("eval " + metric_text(metric));
+  }
+  if (train.eval_every) {
+    lines.set("eval.every", span_text(*train.eval_every));
+  }
+  lines.set("log.every", span_text(train.log_every));
+  lines.set("checkpoint", fmt::format("every {}, keep {}", span_text(train.checkpoint_every), train.checkpoint_keep));
+  lines.close();
+}
+
+void print_cluster(const ClusterSpec& cluster, Lines& lines) {
+  lines.open("cluster", cluster.name);
+  const auto known = [](int64_t value) { return value > 0 ? std::to_string(value) : std::string("detect"); };
+  lines.set("nodes", std::to_string(cluster.nodes));
+  lines.set("cores", known(cluster.cores));
+  lines.set("memory", cluster.memory > 0 ? format_bytes(cluster.memory) : "detect");
+  lines.set("reserve", cluster.reserve >= 0 ? format_bytes(cluster.reserve) : "auto");
+  lines.close();
+}
+
+template <typename T>
+std::string hint_text(const std::optional<Hint<T>>& hint) {
+  return hint ? std::to_string(hint->value) : "auto";
+}
+
+void print_schedule(const ScheduleSpec& schedule, Lines& lines) {
+  lines.open("schedule", schedule.name);
+  lines.set("stages", hint_text(schedule.stages));
+  lines.set("micro_batches", hint_text(schedule.micro_batches));
+  lines.set("replicas", hint_text(schedule.replicas));
+  lines.set("pipeline", !schedule.pipeline                                       ? "auto"
+                        : schedule.pipeline->value == PipelineKind::kGpipe ? "gpipe"
+                                                                                 : "one_f_one_b");
+  std::string recompute = "auto";
+  if (schedule.recompute) {
+    const RecomputeHint& hint = schedule.recompute->value;
+    recompute = hint.mode == RecomputeHint::kNone  ? "none"
+                : hint.mode == RecomputeHint::kAll ? "all"
+                                                   : fmt::format("[{}]", fmt::join(hint.paths, ", "));
+  }
+  lines.set("recompute", recompute);
+  lines.set("overlap", schedule.overlap ? (schedule.overlap->value ? "true" : "false") : "auto");
+  lines.set("memory_limit", schedule.memory_limit ? format_bytes(schedule.memory_limit->value) : "auto");
+  for (const ShardHint& shard : schedule.shards) {
+    lines.line(fmt::format("shard {}: over={}, chunks={}, granularity={}", shard.head,
+                           shard.shards > 0 ? std::to_string(shard.shards) : "all",
+                           shard.chunks > 0 ? std::to_string(shard.chunks) : "auto", shard.granularity));
+  }
+  for (const PinHint& pin : schedule.pins) {
+    lines.line(fmt::format("pin {} = stage({})", pin.path, pin.stage));
+  }
+  lines.close();
+}
+
+}  // namespace
+
+std::string print_module(const Module& module) {
+  Lines lines;
+  if (!module.model.empty()) {
+    print_model(module, lines);
+  }
+  if (module.has_data) {
+    print_data(module.data, lines);
+  }
+  if (module.has_train) {
+    print_train(module.train, lines);
+  }
+  print_cluster(module.cluster, lines);
+  print_schedule(module.schedule, lines);
+  std::string out = lines.take();
+  for (const Diagnostic& later : module.not_yet) {
+    out += "not yet: " + later.message + "\n";
+  }
+  return out + "math " + module.math_digest + "\n";
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,14 @@
+// The stable text of a checked module, `--emit checked`: what each declaration says with every default written out.
+#pragma once
+
+#include <string>
+
+#include "graph/module.h"
+
+namespace xrun::lang {
+
+// Settings and specs in the order of the language's tables; of the graph its inputs, outputs, heads and sizes (the whole
+// graph is `--emit module`, graph/print.h). Paths are as written.
+std::string print_module(const Module& module);
+
+}  // namespace xrun::lang
