@@ -152,71 +152,139 @@ inline void insert_best(const HeadTileStats& stats, int64_t row, float value, in
   stats.best_class[at * stats.plane + row] = which;
 }
 
-template <typename V>
-typename V::F strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row) {
-  auto max = V::broadcast(-__builtin_inff());
-  for (int64_t c = begin; c < end; ++c) {
-    max = V::max(V::load(tile.z + c * tile.stride + row), max);  // a NaN leaves the second operand
+// Largest logits of a strip for G vectors of rows.
+template <typename V, int G>
+void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, typename V::F* max) {
+  for (int g = 0; g < G; ++g) {
+    max[g] = V::broadcast(-__builtin_inff());
   }
-  return max;
+  for (int64_t c = begin; c < end; ++c) {
+    const float* z = tile.z + c * tile.stride + row;
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      max[g] = V::max(V::load(z + g * V::kWidth), max[g]);  // a NaN leaves the second operand
+    }
+  }
+}
+
+// The best classes of the rows whose largest logit of the strip beats their last place.
+template <typename V>
+void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row,
+                typename V::F largest) {
+  uint32_t better = V::greater_mask(largest, V::load(stats.best + (stats.top_k - 1) * stats.plane + row));
+  if (better == 0) {
+    return;
+  }
+  if (stats.top_k == 1) {
+    // From the end, so that the lowest class of equal ones stays.
+    auto first = V::broadcast(0.0F);
+    for (int64_t c = end - 1; c >= begin; --c) {
+      const auto place = V::broadcast(static_cast<float>(c - begin));
+      first = V::where_equal(V::load(tile.z + c * tile.stride + row), largest, place, first);
+    }
+    float value[V::kWidth];
+    float place[V::kWidth];
+    V::store(value, largest);
+    V::store(place, first);
+    for (; better != 0; better &= better - 1) {
+      const int lane = __builtin_ctz(better);
+      stats.best[row + lane] = value[lane];
+      stats.best_class[row + lane] = static_cast<int32_t>(tile.first_class + begin) + static_cast<int32_t>(place[lane]);
+    }
+    return;
+  }
+  for (; better != 0; better &= better - 1) {
+    const int64_t lane = row + __builtin_ctz(better);
+    for (int64_t c = begin; c < end; ++c) {
+      insert_best(stats, lane, tile.z[c * tile.stride + lane], static_cast<int32_t>(tile.first_class + c));
+    }
+  }
+}
+
+// Puts the margin's value in place of each target's logit; whether there was any.
+template <typename V>
+bool strip_targets(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
+  uint32_t targets = V::inside_mask(stats.label + row, static_cast<int32_t>(tile.first_class + begin),
+                                    static_cast<int32_t>(tile.first_class + end));
+  const bool any = targets != 0;
+  for (; targets != 0; targets &= targets - 1) {
+    const int64_t lane = row + __builtin_ctz(targets);
+    tile.z[(stats.label[lane] - tile.first_class) * tile.stride + lane] = stats.target[lane];
+  }
+  return any;
+}
+
+// A strip of classes for G vectors of rows, which stay in the first-level cache from the maximum to the sum.
+template <typename V, int G>
+void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
+  const auto scale = V::broadcast(tile.scale);
+  if (tile.bias != nullptr || tile.clamp) {
+    for (int64_t c = begin; c < end; ++c) {
+      float* z = tile.z + c * tile.stride + row;
+#pragma GCC unroll 8
+      for (int g = 0; g < G; ++g) {
+        V::store(z + g * V::kWidth, logit<V>(tile, c, V::load(z + g * V::kWidth)));
+      }
+    }
+  }
+  typename V::F largest[G];
+  strip_max<V, G>(tile, begin, end, row, largest);
+  bool targets = false;
+  for (int g = 0; g < G; ++g) {
+    if (stats.top_k > 0) {
+      strip_best<V>(tile, stats, begin, end, row + g * V::kWidth, largest[g]);
+    }
+    targets = strip_targets<V>(tile, stats, begin, end, row + g * V::kWidth) || targets;
+  }
+  if (targets) {
+    strip_max<V, G>(tile, begin, end, row, largest);
+  }
+  typename V::F minus[G];
+  typename V::F strip[G];
+  for (int g = 0; g < G; ++g) {
+    float* at = stats.max + row + g * V::kWidth;
+    const auto max = V::load(at);
+    const auto higher = V::max(V::mul(scale, largest[g]), max);
+    if (V::greater_mask(higher, max) != 0) {
+      float* sum = stats.sum + row + g * V::kWidth;
+      V::store(sum, V::mul(V::load(sum), exp_of<V>(V::sub(max, higher))));  // exactly 1 for lanes that stay
+      V::store(at, higher);
+    }
+    minus[g] = V::sub(V::broadcast(0.0F), higher);
+    strip[g] = V::broadcast(0.0F);
+  }
+  for (int64_t c = begin; c < end; ++c) {
+    const float* z = tile.z + c * tile.stride + row;
+    // The next rows of this class: too far apart for the processor to foresee.
+    for (int g = 0; g < G * V::kWidth; g += 16) {
+      __builtin_prefetch(z + G * V::kWidth + g);
+    }
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      strip[g] = V::add(strip[g], exp_of<V>(V::fma(scale, V::load(z + g * V::kWidth), minus[g])));
+    }
+  }
+  for (int g = 0; g < G; ++g) {
+    float* sum = stats.sum + row + g * V::kWidth;
+    V::store(sum, V::add(V::load(sum), strip[g]));
+  }
+  for (int g = 0; g < G && stats.total != nullptr; ++g) {
+    auto total = V::broadcast(0.0F);
+    for (int64_t c = begin; c < end; ++c) {
+      total = V::add(total, V::load(tile.z + c * tile.stride + row + g * V::kWidth));
+    }
+    float* at = stats.total + row + g * V::kWidth;
+    V::store(at, V::add(V::load(at), total));
+  }
 }
 
 template <typename V>
 void add_stats(const HeadTile& tile, const HeadTileStats& stats) {
-  const auto scale = V::broadcast(tile.scale);
-  const bool changes = tile.bias != nullptr || tile.clamp;
-  for (int64_t row = 0; row < tile.rows; row += V::kWidth) {
-    auto max = V::load(stats.max + row);
-    auto sum = V::load(stats.sum + row);
-    for (int64_t begin = 0; begin < tile.classes; begin += kStrip) {
-      const int64_t end = begin + kStrip < tile.classes ? begin + kStrip : tile.classes;
-      if (changes) {
-        for (int64_t c = begin; c < end; ++c) {
-          float* z = tile.z + c * tile.stride + row;
-          V::store(z, logit<V>(tile, c, V::load(z)));
-        }
-      }
-      auto largest = strip_max<V>(tile, begin, end, row);
-      if (stats.top_k > 0) {
-        uint32_t better = V::greater_mask(largest, V::load(stats.best + (stats.top_k - 1) * stats.plane + row));
-        for (; better != 0; better &= better - 1) {
-          const int64_t lane = row + __builtin_ctz(better);
-          for (int64_t c = begin; c < end; ++c) {
-            insert_best(stats, lane, tile.z[c * tile.stride + lane], static_cast<int32_t>(tile.first_class + c));
-          }
-        }
-      }
-      const int64_t first = tile.first_class + begin;
-      uint32_t targets =
-          V::inside_mask(stats.label + row, static_cast<int32_t>(first), static_cast<int32_t>(tile.first_class + end));
-      if (targets != 0) {
-        for (; targets != 0; targets &= targets - 1) {
-          const int64_t lane = row + __builtin_ctz(targets);
-          tile.z[(stats.label[lane] - tile.first_class) * tile.stride + lane] = stats.target[lane];
-        }
-        largest = strip_max<V>(tile, begin, end, row);
-      }
-      const auto higher = V::max(V::mul(scale, largest), max);
-      if (V::greater_mask(higher, max) != 0) {
-        sum = V::mul(sum, exp_of<V>(V::sub(max, higher)));  // exactly 1 for the lanes that stay
-        max = higher;
-      }
-      const auto minus = V::sub(V::broadcast(0.0F), max);
-      auto strip = V::broadcast(0.0F);
-      for (int64_t c = begin; c < end; ++c) {
-        strip = V::add(strip, exp_of<V>(V::fma(scale, V::load(tile.z + c * tile.stride + row), minus)));
-      }
-      sum = V::add(sum, strip);
-      if (stats.total != nullptr) {
-        auto total = V::broadcast(0.0F);
-        for (int64_t c = begin; c < end; ++c) {
-          total = V::add(total, V::load(tile.z + c * tile.stride + row));
-        }
-        V::store(stats.total + row, V::add(V::load(stats.total + row), total));
-      }
+  for (int64_t begin = 0; begin < tile.classes; begin += kStrip) {
+    const int64_t end = begin + kStrip < tile.classes ? begin + kStrip : tile.classes;
+    for (int64_t row = 0; row < tile.rows; row += kPanel) {
+      add_strip<V, static_cast<int>(kPanel) / V::kWidth>(tile, stats, begin, end, row);
     }
-    V::store(stats.max + row, max);
-    V::store(stats.sum + row, sum);
   }
 }
 
@@ -253,18 +321,34 @@ void add(float* to, const float* from, int64_t n) {
   }
 }
 
-// Sixteen running sums, then a fixed tree over them.
+// Sixty-four running sums, then a fixed tree over them.
 template <typename V>
 float dot(const float* a, const float* b, int64_t n) {
-  alignas(64) float lanes[16] = {};
-  for (int64_t lane = 0; lane < 16; lane += V::kWidth) {
-    auto sum = V::broadcast(0.0F);
-    for (int64_t i = lane; i < n; i += 16) {
-      sum = V::fma(V::load_upto(a + i, n - i), V::load_upto(b + i, n - i), sum);
-    }
-    V::store(lanes + lane, sum);
+  constexpr int kParts = 64 / V::kWidth;
+  typename V::F sums[kParts];
+  for (int i = 0; i < kParts; ++i) {
+    sums[i] = V::broadcast(0.0F);
   }
-  for (int width = 8; width > 0; width /= 2) {
+  int64_t at = 0;
+  for (; at + 64 <= n; at += 64) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kParts; ++i) {
+      const int64_t place = at + i * V::kWidth;
+      sums[i] = V::fma(V::load(a + place), V::load(b + place), sums[i]);
+    }
+  }
+  for (int i = 0; i < kParts && at + i * V::kWidth < n; ++i) {
+    const int64_t place = at + i * V::kWidth;
+    sums[i] = V::fma(V::load_upto(a + place, n - place), V::load_upto(b + place, n - place), sums[i]);
+  }
+  for (int width = kParts / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) {
+      sums[i] = V::add(sums[i], sums[i + width]);
+    }
+  }
+  float lanes[V::kWidth];
+  V::store(lanes, sums[0]);
+  for (int width = V::kWidth / 2; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) {
       lanes[i] += lanes[i + width];
     }

@@ -19,6 +19,9 @@ struct Avx512 {
   static F zero_where_less(F x, F limit, F v) {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), v);
   }
+  static F where_equal(F a, F b, F yes, F no) {
+    return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), yes);
+  }
   static uint32_t greater_mask(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
   static uint32_t inside_mask(const int32_t* p, int32_t begin, int32_t end) {
     const __m512i v = _mm512_loadu_si512(p);

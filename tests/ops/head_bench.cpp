@@ -18,6 +18,7 @@ namespace {
   }
   const __m512 factor = _mm512_set1_ps(0.999F);
   for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
     for (__m512& sum : sums) {
       sum = _mm512_fmadd_ps(sum, factor, factor);
     }
@@ -35,6 +36,7 @@ namespace {
   }
   const __m512bh factor = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.999F), _mm512_set1_ps(0.999F));
   for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
     for (__m512& sum : sums) {
       sum = _mm512_dpbf16_ps(sum, factor, factor);
     }
@@ -52,6 +54,7 @@ double peak_avx2(int64_t rounds) {
   }
   const __m256 factor = _mm256_set1_ps(0.999F);
   for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
     for (__m256& sum : sums) {
       sum = _mm256_fmadd_ps(sum, factor, factor);
     }
