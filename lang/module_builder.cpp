@@ -126,10 +126,11 @@ Module ModuleBuilder::build(const Choice& choice) {
   }
   if (has_data && choice.model) {
     bind_inputs();
+    check_metric_sources();
     for (const auto& [target, span] : targets_) {
       const auto& inputs = ev_.graph().inputs;
-      const bool used =
-          std::any_of(inputs.begin(), inputs.end(), [&name = target](const NamedValue& input) { return input.name == name; });
+      const bool used = std::any_of(inputs.begin(), inputs.end(),
+                                    [&name = target](const NamedValue& input) { return input.name == name; });
       if (!used && has_train) {
         ev_.warn("XG0423", span, fmt::format("`{}` is bound in `data`, but nothing uses it", target),
                  "neither an input of the model nor a part of the loss");
