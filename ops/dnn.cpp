@@ -236,6 +236,23 @@ std::unique_ptr<Primitive::Impl> finish_reorder(const Primitive::Impl& user, con
   return finish<dnnl::reorder>(user.engine, desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
+// dnnl::memory without its shared pointer: calls allocate nothing but what the library does inside.
+struct Handle {
+  Handle() = default;
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() {
+    if (memory != nullptr) {
+      dnnl_memory_destroy(memory);
+    }
+  }
+  dnnl_memory_t wrap(const Desc& desc, const dnnl::engine& engine, void* data) {
+    dnnl::error::wrap_c_api(dnnl_memory_create(&memory, &desc.data, engine.get(), data), "no memory object");
+    return memory;
+  }
+  dnnl_memory_t memory = nullptr;
+};
+
 }  // namespace
 
 Primitive::Primitive() = default;
@@ -248,16 +265,14 @@ Status Primitive::run(std::span<void* const> arguments, std::byte* scratch) cons
   XRUN_DCHECK(arguments.size() == impl_->slots.size(), "a primitive takes the arguments that its maker names");
   hold_one_thread();
   try {
-    std::array<dnnl::memory, kMostArguments + 1> memories;
+    std::array<Handle, kMostArguments + 1> memories;
     std::array<dnnl_exec_arg_t, kMostArguments + 1> list{};
     size_t count = 0;
     for (; count < arguments.size(); ++count) {
-      memories[count] = dnnl::memory(impl_->forms[count], impl_->engine, arguments[count]);
-      list[count] = {impl_->slots[count], memories[count].get()};
+      list[count] = {impl_->slots[count], memories[count].wrap(impl_->forms[count], impl_->engine, arguments[count])};
     }
     if (impl_->scratch.get_size() > 0) {
-      memories[count] = dnnl::memory(impl_->scratch, impl_->engine, scratch);
-      list[count] = {DNNL_ARG_SCRATCHPAD, memories[count].get()};
+      list[count] = {DNNL_ARG_SCRATCHPAD, memories[count].wrap(impl_->scratch, impl_->engine, scratch)};
       ++count;
     }
     dnnl::error::wrap_c_api(
