@@ -7,26 +7,28 @@
 #include "ops/fibers.h"
 #include "ops/head_ops.h"
 #include "ops/later_ops.h"
+#include "ops/layer_norm.h"
 #include "ops/layout.h"
 #include "ops/linear.h"
 #include "ops/op.h"
 #include "ops/pointwise.h"
 #include "ops/pool.h"
 #include "ops/prelu.h"
+#include "ops/sequence.h"
 
 namespace xrun::ops {
 namespace {
 
 std::vector<const Op*> list_all() {
   std::vector<const Op*> all{
-      &kLinear,    &kLinearDx,      &kLinearDw, &kBiasGrad,  // dense
-      &kConv,      &kDwconv,        &kConvDx,   &kConvDw,    // convolution
-      &kBatchNorm, &kBatchNormGrad,                          // norm
-      &kDropout,                                             // regularise
+      &kLinear,    &kLinearDx,      &kLinearDw, &kBiasGrad,                                   // dense
+      &kConv,      &kDwconv,        &kConvDx,   &kConvDw,                                     // convolution
+      &kLayerNorm, &kLayerNormGrad, &kRmsNorm,  &kRmsNormGrad, &kBatchNorm, &kBatchNormGrad,  // norm
+      &kDropout,   &kDropPath,                                                                // regularise
       &kPrelu,     &kPreluGrad,
   };
-  for (const auto family :
-       {pool_ops(), fiber_ops(), pointwise_ops(), arithmetic_ops(), layout_ops(), head_ops(), later_ops()}) {
+  for (const auto family : {pool_ops(), sequence_ops(), fiber_ops(), pointwise_ops(), arithmetic_ops(), layout_ops(),
+                            head_ops(), later_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

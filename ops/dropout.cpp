@@ -13,19 +13,30 @@
 namespace xrun::ops {
 namespace {
 
-Result<OpShape> infer_dropout(std::span<const TensorType> inputs, const Attrs& attrs) {
-  XRUN_TRY(expect_activation("dropout", inputs[0]));
+Result<OpShape> infer_drop(std::string_view op, std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_TRY(expect_activation(op, inputs[0]));
   const double p = attrs.real("p");
   if (!(p >= 0) || p >= 1) {
-    return argument_error("`dropout` has p = " + to_text(p), "the share of dropped elements lies in 0 .. 1, without 1");
+    return argument_error("`" + std::string(op) + "` has p = " + to_text(p),
+                          "the share of what is dropped lies in 0 .. 1, without 1");
   }
   return same_as_input(inputs, attrs);
 }
 
+Result<OpShape> infer_dropout(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return infer_drop("dropout", inputs, attrs);
+}
+
+Result<OpShape> infer_drop_path(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return infer_drop("drop_path", inputs, attrs);
+}
+
 bool drops_nothing(std::span<const TensorType>, const Attrs& attrs) { return attrs.real("p") == 0; }
 
-Status grad_dropout(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("dropout", {builder.output_grad(0)}, builder.node().attrs));
+// Linear in x with the same draws: the gradient is the operator itself on dy.
+Status grad_same(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx,
+              builder.emit(builder.node().op->name, {builder.output_grad(0)}, builder.node().attrs));
   builder.set_grad(0, dx[0]);
   return {};
 }
@@ -38,6 +49,15 @@ struct DropBody {
       std::memcpy(&bits, draws + i, static_cast<size_t>(n - i < kLanes ? n - i : kLanes) * sizeof(uint32_t));
       const F16 kept = load_upto(x + i, n - i) * scale;
       store_upto(y + i, (bits >= keep_from) ? kept : F16{}, n - i);
+    }
+  }
+};
+
+template <typename T>
+struct ScaleBody {
+  XRUN_INLINE static void run(const T* x, float scale, T* y, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store_upto(y + i, load_upto(x + i, n - i) * scale, n - i);
     }
   }
 };
@@ -86,7 +106,52 @@ class Dropout final : public Kernel {
   float scale_;
 };
 
+template <typename T>
+class DropPath final : public Kernel {
+ public:
+  explicit DropPath(const KernelSpec& spec)
+      : isa_(spec.isa),
+        training_(spec.training),
+        rows_(spec.rows),
+        n_(spec.inputs[0].row_elements()),
+        path_(stable_hash(spec.path)),
+        p_(static_cast<float>(spec.attrs.real("p"))) {}
+
+  Status run(const KernelCall& call) const override {
+    const T* x = call.inputs[0].as<T>();
+    T* y = call.outputs[0].as<T>();
+    for (int64_t r = 0; r < rows_; ++r, x += n_, y += n_) {
+      const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
+                                path_);
+      const float scale = !training_ ? 1.0F : (stream.uniform(0) >= p_ ? 1.0F / (1.0F - p_) : 0.0F);
+      run_for<ScaleBody<T>>(isa_, x, scale, y, n_);
+    }
+    return {};
+  }
+
+ private:
+  Isa isa_;
+  bool training_;
+  int64_t rows_;
+  int64_t n_;
+  uint64_t path_;
+  float p_;
+};
+
 }  // namespace
+
+constinit const Op kDropPath{.def = {.name = "drop_path",
+                                     .signature = "(x: [N, ...], p: float)",
+                                     .group = "regularise",
+                                     .doc = "drops the branch of a whole sample with probability p in training",
+                                     .example = "drop_path(0.1)",
+                                     .random = true,
+                                     .differs_in_eval = true,
+                                     .infer = infer_drop_path,
+                                     .is_identity = drops_nothing,
+                                     .grad = grad_same,
+                                     .shard = "n*->n*"},
+                             .cpu = make_by_dtype<DropPath>};
 
 constinit const Op kDropout{.def = {.name = "dropout",
                                     .signature = "(x: [N, ...], p: float)",
@@ -97,7 +162,7 @@ constinit const Op kDropout{.def = {.name = "dropout",
                                     .differs_in_eval = true,
                                     .infer = infer_dropout,
                                     .is_identity = drops_nothing,
-                                    .grad = grad_dropout,
+                                    .grad = grad_same,
                                     .shard = "n*->n*"},
                             .cpu = make_by_dtype<Dropout>};
 

@@ -7,35 +7,13 @@
 
 #include "graph/autodiff.h"
 #include "ops/lane_math.h"
+#include "ops/lane_sums.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
 #include "ops/strides.h"
 
 namespace xrun::ops {
 namespace {
-
-// Fibers are padded to whole lanes with a value that changes nothing.
-XRUN_INLINE void pad(float* v, int64_t n, float with) {
-  for (int64_t i = n; i % kLanes != 0; ++i) {
-    v[i] = with;
-  }
-}
-
-XRUN_INLINE float sum_of(const float* v, int64_t n) {
-  F16 sum{};
-  for (int64_t i = 0; i < n; i += kLanes) {
-    sum += load(v + i);
-  }
-  return sum_lanes(sum);
-}
-
-XRUN_INLINE float dot_of(const float* a, const float* b, int64_t n) {
-  F16 sum{};
-  for (int64_t i = 0; i < n; i += kLanes) {
-    sum += load(a + i) * load(b + i);
-  }
-  return sum_lanes(sum);
-}
 
 XRUN_INLINE float max_of(const float* v, int64_t n) {
   float best = v[0];
@@ -52,7 +30,7 @@ struct Softmax {
   static constexpr PrecisionRule kPrecision = PrecisionRule::kWide;
   XRUN_INLINE static void run(float* v, int64_t n) {
     const float top = max_of(v, n);
-    pad(v, n, -INFINITY);
+    pad_run(v, n, -INFINITY);
     for (int64_t i = 0; i < n; i += kLanes) {
       store(v + i, exp_lanes(load(v + i) - top));
     }
@@ -63,8 +41,8 @@ struct Softmax {
   }
   // dx = y (dy - <y, dy>).
   XRUN_INLINE static void grad(float* y, float* dy, int64_t n) {
-    pad(y, n, 0);
-    pad(dy, n, 0);
+    pad_run(y, n, 0);
+    pad_run(dy, n, 0);
     const float along = dot_of(y, dy, n);
     for (int64_t i = 0; i < n; i += kLanes) {
       store(dy + i, load(y + i) * (load(dy + i) - along));
@@ -78,7 +56,7 @@ struct L2Norm {
   static constexpr bool kUsesOutput = false;
   static constexpr PrecisionRule kPrecision = PrecisionRule::kFollows;
   XRUN_INLINE static float size(float* v, int64_t n) {
-    pad(v, n, 0);
+    pad_run(v, n, 0);
     const float norm = std::sqrt(dot_of(v, v, n));
     return norm > 1e-12F ? norm : 1e-12F;
   }
@@ -91,7 +69,7 @@ struct L2Norm {
   // With y = x / |x|: dx = (dy - y <y, dy>) / |x|.
   XRUN_INLINE static void grad(float* x, float* dy, int64_t n) {
     const float norm = size(x, n);
-    pad(dy, n, 0);
+    pad_run(dy, n, 0);
     const F16 inverse = 1.0F / broadcast(norm);
     const F16 along = dot_of(x, dy, n) * inverse * inverse;
     for (int64_t i = 0; i < n; i += kLanes) {
@@ -105,7 +83,7 @@ struct Mean {
                                     kExample = "mean(1)";
   static constexpr bool kNeedsInput = false;
   XRUN_INLINE static float reduce(float* v, int64_t n) {
-    pad(v, n, 0);
+    pad_run(v, n, 0);
     return sum_of(v, n) / static_cast<float>(n);
   }
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
@@ -120,7 +98,7 @@ struct Sum {
                                     kExample = "sum(1)";
   static constexpr bool kNeedsInput = false;
   XRUN_INLINE static float reduce(float* v, int64_t n) {
-    pad(v, n, 0);
+    pad_run(v, n, 0);
     return sum_of(v, n);
   }
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {

@@ -118,17 +118,6 @@ Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
   return one_output(with_dims(x, {kBatch, out, grown(x.dims[2]), grown(x.dims[3])}), std::move(params));
 }
 
-Result<OpShape> infer_layer_norm(Types in, const Attrs&) {
-  XRUN_TRY(expect_activation("layer_norm", in[0]));
-  const int64_t d = in[0].dims.back();
-  return one_output(with_dims(in[0], in[0].dims), {weight("weight", {d}, kOnes), weight("bias", {d}, kZeros)});
-}
-
-Result<OpShape> infer_rms_norm(Types in, const Attrs&) {
-  XRUN_TRY(expect_activation("rms_norm", in[0]));
-  return one_output(with_dims(in[0], in[0].dims), {weight("weight", {in[0].dims.back()}, kOnes)});
-}
-
 Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_image("group_norm", in[0]));
   const int64_t channels = in[0].dims[1];
@@ -163,39 +152,6 @@ OpCost attention_cost(Types in, Types out, const Attrs&) {
   const auto t = static_cast<double>(in[0].dims[1]);
   const auto d = static_cast<double>(in[0].dims[2]);
   return {.flops = 8 * t * d * d + 4 * t * t * d, .bytes = traffic(in, out)};
-}
-
-Result<OpShape> infer_class_token(Types in, const Attrs&) {
-  XRUN_TRY(expect_sequence("class_token", in[0]));
-  TensorType y = with_dims(in[0], in[0].dims);
-  ++y.dims[1];
-  return one_output(std::move(y), {weight("token", {in[0].dims[2]}, {.kind = Init::kNormal, .value = 0.02})});
-}
-
-Result<OpShape> infer_position(Types in, const Attrs&) {
-  XRUN_TRY(expect_sequence("position_embedding", in[0]));
-  return one_output(with_dims(in[0], in[0].dims),
-                    {weight("embedding", {in[0].dims[1], in[0].dims[2]}, {.kind = Init::kNormal, .value = 0.02})});
-}
-
-Result<OpShape> infer_take(Types in, const Attrs& attrs) {
-  XRUN_TRY(expect_activation("take", in[0]));
-  if (in[0].rank() < 3) {
-    return rank_error("take", "a sequence [N, T, ...]", in[0]);
-  }
-  XRUN_TRY(expect_range("take", "i", attrs.integer("i"), 0, in[0].dims[1] - 1));
-  std::vector<int64_t> dims = in[0].dims;
-  dims.erase(dims.begin() + 1);
-  return one_output(with_dims(in[0], std::move(dims)));
-}
-
-Result<OpShape> infer_drop_path(Types in, const Attrs& attrs) {
-  XRUN_TRY(expect_activation("drop_path", in[0]));
-  const double p = attrs.real("p");
-  if (!(p >= 0) || p >= 1) {
-    return argument_error("`drop_path` has p = " + to_text(p), "the share of dropped branches lies in 0 .. 1");
-  }
-  return same_as_input(in, attrs);
 }
 
 Result<OpShape> infer_split(Types in, const Attrs& attrs) {
@@ -266,21 +222,10 @@ constexpr std::array kLater{
     later("deconv", "(x: [N, C, H, W], width: int, k: int, stride: int = 1, pad: int = 0, bias: bool = false)",
           "convolution", "transposed convolution; H becomes (H - 1) stride - 2 pad + k", "deconv(64, 2, stride=2)",
           infer_deconv),
-    later("layer_norm", "(x: [N, ..., D], eps: float = 1e-6)", "norm", "zero mean and unit variance of each position",
-          "layer_norm", infer_layer_norm),
-    later("rms_norm", "(x: [N, ..., D], eps: float = 1e-6)", "norm", "unit mean square of each position", "rms_norm",
-          infer_rms_norm),
     later("group_norm", "(x: [N, C, H, W], groups: int, eps: float = 1e-5)", "norm",
           "zero mean and unit variance of each group of channels of a sample", "group_norm(32)", infer_group_norm),
     later("attention", "(x: [N, T, D], heads: int, qkv_bias: bool = true)", "attention",
           "self-attention over T positions", "attention(12)", infer_attention, attention_cost),
-    later("class_token", "(x: [N, T, D])", "attention", "puts a trained position before the others", "class_token",
-          infer_class_token),
-    later("position_embedding", "(x: [N, T, D])", "attention", "adds a trained vector to each position",
-          "position_embedding", infer_position),
-    later("take", "(x: [N, T, ...], i: int)", "attention", "one position of a sequence", "take(0)", infer_take),
-    later("drop_path", "(x: [N, ...], p: float)", "regularise",
-          "drops the branch of a whole sample with probability p in training", "drop_path(0.1)", infer_drop_path),
     later("split", "(x: [N, ...], n: int, axis: int)", "shape", "n equal parts of a dimension", "split(3, -1)",
           infer_split),
     later("pad", "(x: [N, C, H, W], size: int)", "shape", "zeros around an image", "pad(2)", infer_pad),

@@ -1,0 +1,32 @@
+// Sums over one contiguous run of f32 in a fixed order: sixteen lanes, then their tree.
+#pragma once
+
+#include "ops/simd.h"
+
+namespace xrun::ops {
+
+// Fills up to whole lanes with a value that changes nothing; runs have room for it.
+XRUN_INLINE void pad_run(float* v, int64_t n, float with) {
+  for (int64_t i = n; i % kLanes != 0; ++i) {
+    v[i] = with;
+  }
+}
+
+// Of padded runs.
+XRUN_INLINE float sum_of(const float* v, int64_t n) {
+  F16 sum{};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    sum += load(v + i);
+  }
+  return sum_lanes(sum);
+}
+
+XRUN_INLINE float dot_of(const float* a, const float* b, int64_t n) {
+  F16 sum{};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    sum += load(a + i) * load(b + i);
+  }
+  return sum_lanes(sum);
+}
+
+}  // namespace xrun::ops
