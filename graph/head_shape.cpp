@@ -98,7 +98,10 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
 Bytes head_softmax_bytes(const HeadShape& shape) { return align_up(shape.rows * 8); }
 
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass) {
-  const HeadLayout layout = head_layout(shape);
+  return head_scratch(shape, head_layout(shape), pass);
+}
+
+HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadPass pass) {
   HeadScratch scratch;
   if (layout.tasks.empty()) {
     return scratch;

@@ -104,7 +104,9 @@ struct HeadScratch {
   Bytes partials = 0;          // stack of task_level + 1 partial results
   Bytes total = 0;
 };
-inline constexpr int64_t kHeadRowPlanes = 6;
+inline constexpr int64_t kHeadRowPlanes = 7;
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass);
+// The same for `layout` = head_layout(shape), which is at hand in passes: they allocate nothing.
+HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadPass pass);
 
 }  // namespace xrun
