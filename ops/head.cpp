@@ -12,12 +12,14 @@
 #include "ops/head/margin.h"
 #include "ops/head/rows.h"
 #include "ops/head/stats.h"
+#include "ops/simd.h"
 
 namespace xrun::ops {
 
 namespace {
 
-enum RowPlane { kLabel, kTarget, kMax, kFactor, kSmooth };
+// kSteep and kCosine: see add_steep.
+enum RowPlane { kLabel, kTarget, kMax, kFactor, kSmooth, kSteep, kCosine };
 
 // One worker's working memory.
 struct Slice {
@@ -40,7 +42,7 @@ struct TileClasses {
 struct Pass {
   Pass(const HeadShape& of, const HeadLayout& l, const HeadKernels& k, HeadPass kind, const HeadRows& r,
        const HeadWeights& w, std::byte* scratch)
-      : shape(of), layout(l), kernels(k), at(head_scratch(of, kind)), rows(r), weights(w), base(scratch) {}
+      : shape(of), layout(l), kernels(k), at(head_scratch(of, l, kind)), rows(r), weights(w), base(scratch) {}
 
   const HeadShape& shape;
   const HeadLayout& layout;
@@ -317,8 +319,10 @@ void tile_gradient(const Pass& pass, const Slice& slice, const HeadTile& tile, i
     const Margin margin = margin_of(form, x);
     const RowSoftmax& softmax = pass.rows.softmax[row_at(pass.shape, pass.layout, row + i)];
     const double p = std::exp(form.scale * margin.psi - static_cast<double>(softmax.max)) * softmax.inverse_sum;
-    target[i] = static_cast<float>(target_gradient(form, static_cast<double>(pass.shape.classes), p, margin.slope) *
-                                   pass.shape.row_weight);
+    const double g = target_gradient(form, static_cast<double>(pass.shape.classes), p) * pass.shape.row_weight;
+    target[i] = static_cast<float>(g);
+    pass.plane(kSteep)[row + i] = static_cast<float>(g * (margin.slope - 1));
+    pass.plane(kCosine)[row + i] = x;
   });
   pass.kernels.gradient(
       tile, {.max = pass.plane(kMax) + row, .factor = pass.plane(kFactor) + row, .smooth = pass.plane(kSmooth) + row});
@@ -362,6 +366,49 @@ void add_dw(const Pass& pass, const Slice& slice, const HeadTile& tile, int64_t 
                      .c = slice.weight_gradient,
                      .c_m = dims,
                      .add = row > 0});
+}
+
+// A margin multiplies the target's gradient by its slope, which is large where x and w are almost parallel; what is
+// left of such a product behind the normalisation is the small part across. The sums take the gradient with slope 1,
+// and the rest, g · (slope - 1), comes here with the part along already taken out, in f64: the rounding of a large
+// product that cancels later would be larger than all other errors. `dx`, `dw`: null or where the sums are.
+void add_steep(const Pass& pass, const HeadTile& tile, int64_t row, float* dx, float* dw) {
+  const HeadShape& shape = pass.shape;
+  if (!shape.form.cosine || !shape.margin.angular()) {
+    return;
+  }
+  const auto operand = [&](float x, float inverse, double exact) {
+    return shape.bf16 ? static_cast<double>(to_float(to_bf16(x * inverse))) : x * exact;
+  };
+  const int32_t* label = pass.labels() + row;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    const int64_t inside = label[i] - tile.first_class;
+    if (inside < 0 || inside >= tile.classes || pass.plane(kSteep)[row + i] == 0) {
+      continue;
+    }
+    const double g = pass.plane(kSteep)[row + i];
+    const double cosine = pass.plane(kCosine)[row + i];
+    const int64_t source = row_at(shape, pass.layout, row + i);
+    const int64_t local = label[i] - shape.shard.begin;
+    const float* w = pass.weights.weight + local * shape.dim;
+    double squares = 0;
+    for (int64_t d = 0; d < shape.dim; ++d) {
+      squares += static_cast<double>(w[d]) * w[d];
+    }
+    const double w_inverse = 1 / std::max(std::sqrt(squares), static_cast<double>(kHeadEpsilon));
+    const double x_inverse = exact_inverse_norm_of_row(shape, pass.rows.features, source);
+    for (int64_t d = 0; d < shape.dim; ++d) {
+      const float x = feature_at(shape, pass.rows.features, source, d);
+      if (dx != nullptr) {
+        const double across = operand(w[d], pass.weights.prepared[local], w_inverse) - cosine * x * x_inverse;
+        dx[(row + i) * pass.layout.dim_padded + d] += static_cast<float>(g * across);
+      }
+      if (dw != nullptr) {
+        const double across = operand(x, static_cast<float>(x_inverse), x_inverse) - cosine * w[d] * w_inverse;
+        dw[inside * pass.layout.dim_padded + d] += static_cast<float>(g * across);
+      }
+    }
+  }
 }
 
 // Bias gradients of a tile from their sixteen running sums, by a fixed tree.
@@ -468,6 +515,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         if (what.wants_weights()) {
           add_dw(pass, slice, tile, row);
         }
+        add_steep(pass, tile, row, dx, what.wants_weights() ? slice.weight_gradient : nullptr);
       });
       first = false;
       if (what.wants_weights()) {

@@ -36,8 +36,8 @@ Margin margin_of(const MarginForm& form, double x) {
   return form.angular() ? angular_margin(form, x) : Margin{x - form.m3, 1};
 }
 
-double target_gradient(const MarginForm& form, double classes, double probability, double slope) {
-  return (probability - (1 - form.smoothing) - form.smoothing / classes) * form.scale * slope;
+double target_gradient(const MarginForm& form, double classes, double probability) {
+  return (probability - (1 - form.smoothing) - form.smoothing / classes) * form.scale;
 }
 
 }  // namespace xrun::ops

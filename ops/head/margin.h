@@ -19,7 +19,7 @@ struct Margin {
 Margin margin_of(const MarginForm& form, double x);
 
 // Loss of a row is log-sum-exp - (1 - smoothing)·scale·psi - smoothing·(mean of scale·logits); this is its derivative
-// by the target's logit x, given the target's probability.
-double target_gradient(const MarginForm& form, double classes, double probability, double slope);
+// by psi, given the target's probability.
+double target_gradient(const MarginForm& form, double classes, double probability);
 
 }  // namespace xrun::ops

@@ -15,13 +15,17 @@ float feature_at(const HeadShape& shape, const std::byte* features, int64_t row,
                              : reinterpret_cast<const float*>(features)[at];
 }
 
-float inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row) {
+double exact_inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row) {
   double squares = 0;
   for (int64_t d = 0; d < shape.dim; ++d) {
     const double x = feature_at(shape, features, row, d);
     squares += x * x;
   }
-  return static_cast<float>(1 / std::max(std::sqrt(squares), static_cast<double>(kHeadEpsilon)));
+  return 1 / std::max(std::sqrt(squares), static_cast<double>(kHeadEpsilon));
+}
+
+float inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row) {
+  return static_cast<float>(exact_inverse_norm_of_row(shape, features, row));
 }
 
 void pack_rows(const HeadShape& shape, const HeadLayout& layout, bool pairs, const std::byte* features, int64_t begin,

@@ -21,7 +21,8 @@ inline int64_t row_at(const HeadShape& shape, const HeadLayout& layout, int64_t 
 
 // Element of a feature row, f32 or bf16.
 float feature_at(const HeadShape& shape, const std::byte* features, int64_t row, int64_t d);
-// 1 / max(norm, eps), from f64.
+// 1 / max(norm, eps), in f64 and rounded once.
+double exact_inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
 float inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
 
 // Packs the padded rows [begin, end) (whole panels of 32): `pairs` as the kernels want operands.
