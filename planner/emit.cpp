@@ -238,8 +238,14 @@ Result<Program> Emitter::run() {
   program_.stages = decision_.stages;
   program_.heads = decision_.heads;
   complete_heads();
+  for (Stage& stage : program_.stages) {
+    if (stage.backward.empty()) {
+      stage.recomputed.clear();
+    }
+  }
   Decision completed = decision_;
   completed.heads = program_.heads;
+  completed.stages = program_.stages;
   XRUN_ASSIGN(flow_, trace_values(graph_, completed, result_values(request_.module, decision_)));
   fill_stages();
   add_inputs();

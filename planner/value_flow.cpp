@@ -70,6 +70,16 @@ class Tracer {
         }
       }
     }
+    // The gradient of a feature is delivered to the stage that made the feature, as if its backward pass had made it:
+    // skips may carry it on unchanged to earlier stages.
+    for (const HeadPlan& head : decision_.heads) {
+      const int maker = flow_.maker[static_cast<size_t>(head.feature.index)];
+      if (head.feature_grad.valid() && maker >= 0) {
+        flow_.maker[static_cast<size_t>(head.feature_grad.index)] = maker;
+        made_in_backward_[static_cast<size_t>(head.feature_grad.index)] = true;
+        flow_.stages[static_cast<size_t>(maker)].head_gradients.push_back(head.feature_grad);
+      }
+    }
     for (const Stage& stage : decision_.stages) {
       XRUN_TRY(find_reads(stage));
     }
@@ -89,7 +99,6 @@ class Tracer {
     Values remade(graph_.values.size());
     Values inputs_forward(graph_.values.size());
     Values inputs_backward(graph_.values.size());
-    Values head_gradients(graph_.values.size());
     Values saved(graph_.values.size());
     for (const NodeId id : stage.recomputed) {
       for (const ValueId output : graph_.node(id).outputs) {
@@ -100,9 +109,7 @@ class Tracer {
       const Value& what = graph_.value(value);
       if (what.param.valid()) {
         params.add(what.param);
-      } else if (head_gradients_.has(value)) {
-        head_gradients.add(value);
-      } else if (what.is_input) {
+      } else if (what.is_input && !head_gradients_.has(value)) {
         (forward ? inputs_forward : inputs_backward).add(value);
       } else if (!forward && remade.has(value)) {
         // Made again in the same pass.
@@ -148,7 +155,6 @@ class Tracer {
     flow.params = params.list();
     flow.inputs_forward = inputs_forward.list();
     flow.inputs_backward = inputs_backward.list();
-    flow.head_gradients = head_gradients.list();
     flow.saved = saved.list();
     return {};
   }

@@ -20,7 +20,7 @@ class Operands {
   Operands(const Program& program, const Graph& graph) : program_(program), graph_(graph) {
     for (const Buffer& buffer : program.buffers) {
       if (buffer.purpose == Purpose::kPrepared) {
-        prepared_.insert({buffer.node.index, buffer.slot, buffer.device});
+        prepared_[{buffer.node.index, buffer.slot, buffer.device}] = buffer.id;
       } else if (buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kState) {
         params_[{buffer.param.index, buffer.device}] = &buffer;
       }
@@ -215,11 +215,10 @@ class Operands {
         const ValueId value = node.inputs[i];
         const Value& what = graph_.value(value);
         if (what.param.valid()) {
-          if (prepared_.contains({id.index, static_cast<int32_t>(i), one.device})) {
-            continue;
-          }
+          const auto prepared = prepared_.find({id.index, static_cast<int32_t>(i), one.device});
           const auto param = params_.find({what.param.index, one.device});
-          if (param == params_.end() || !read.contains(param->second->id)) {
+          if (prepared != prepared_.end() ? !read.contains(prepared->second)
+                                          : param == params_.end() || !read.contains(param->second->id)) {
             return wrong("instruction {} does not read parameter `{}` of node {}", one.id.index,
                          graph_.param(what.param).name, id.index);
           }
@@ -250,7 +249,7 @@ class Operands {
 
   const Program& program_;
   const Graph& graph_;
-  std::set<std::tuple<int32_t, int32_t, int>> prepared_;  // (node, input, device)
+  std::map<std::tuple<int32_t, int32_t, int>, BufferId> prepared_;  // (node, input, device)
   std::map<std::pair<int32_t, int>, const Buffer*> params_;
 };
 

@@ -1,0 +1,203 @@
+// Decisions for tests: by hand or drawn from a seed, so that emission is tested without the search.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "graph/head_shape.h"
+#include "planner/decision.h"
+#include "planner/emit.h"
+#include "tests/planner/test_graphs.h"
+
+namespace xrun::planner::testing {
+
+struct Layout {
+  int stages = 1;
+  int replicas = 1;
+  int micro_batches = 1;
+  int shards = 1;
+  int devices = 1;
+  PipelineKind pipeline = PipelineKind::kGpipe;
+  bool deterministic = false;
+  bool overlap = true;
+  uint64_t recompute_seed = 0;  // 0: nothing is run again
+  bool head_rows_all = true;    // h = batch; GPipe only
+};
+
+inline std::string to_text(const Layout& layout) {
+  return "stages " + std::to_string(layout.stages) + " replicas " + std::to_string(layout.replicas) +
+         " micro-batches " + std::to_string(layout.micro_batches) + " shards " + std::to_string(layout.shards) +
+         " devices " + std::to_string(layout.devices) + (layout.pipeline == PipelineKind::kGpipe ? " gpipe" : " 1f1b") +
+         (layout.deterministic ? " deterministic" : "") + (layout.overlap ? "" : " without overlap") +
+         (layout.recompute_seed != 0 ? " recompute" : "");
+}
+
+// Nodes of a gang pass: a classifier and what reads its logits.
+inline std::vector<HeadPlan> head_plans(const Module& module, const Layout& layout, int64_t rows) {
+  std::vector<HeadPlan> plans;
+  const Graph& graph = module.graph;
+  const auto consumers = consumers_of(graph);
+  for (size_t h = 0; h < graph.heads.size(); ++h) {
+    const Node& node = graph.node(graph.heads[h].node);
+    HeadPlan plan;
+    plan.head = static_cast<int>(h);
+    plan.node = graph.heads[h].node;
+    plan.feature = node.inputs[0];
+    plan.weight = graph.value(node.inputs[1]).param;
+    plan.bias = node.inputs.size() > 2 ? graph.value(node.inputs[2]).param : ParamId();
+    const TensorType& weight = graph.value(node.inputs[1]).type;
+    plan.classes = weight.dims[0];
+    plan.dim = weight.dims[1];
+    plan.class_block = class_block(plan.classes);
+    plan.rows = rows;
+    for (const NodeId reader : consumers[static_cast<size_t>(node.outputs[0].index)]) {
+      const Node& what = graph.node(reader);
+      plan.label = what.inputs[1];
+      if (what.op->margin != nullptr) {
+        plan.loss = reader;
+      } else {
+        plan.metrics.push_back(reader);
+      }
+    }
+    for (int shard = 0; shard < layout.shards; ++shard) {
+      const ClassRange range = shard_classes(plan.classes, shard, layout.shards);
+      plan.shards.push_back({plan.head, shard, shard % layout.devices, range.begin, range.end});
+    }
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+inline Machine make_test_machine(int devices, int threads = 0) {
+  Machine machine;
+  machine.cores = std::max(devices, threads);
+  machine.devices = devices;
+  machine.threads = std::max(devices, threads);
+  machine.memory = 64 * kGiB;
+  return machine;
+}
+
+// Stages of nearly equal numbers of forward nodes, on devices in order, replica by replica.
+inline Decision make_decision(const Module& module, const Layout& layout, bool training = true) {
+  const Graph& graph = module.graph;
+  Decision decision;
+  decision.training = training;
+  decision.deterministic = layout.deterministic;
+  decision.overlap = layout.overlap;
+  decision.pipeline = layout.pipeline;
+  decision.batch = module.train.batch;
+  decision.block_rows = module.train.norm_rows;
+  decision.micro_batches = layout.micro_batches;
+  decision.replicas = layout.replicas;
+  const int64_t blocks = decision.batch / decision.block_rows;
+  decision.lanes = layout.deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : layout.replicas;
+
+  std::set<ValueId> sharded;
+  std::vector<NodeId> forward;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    bool gang = node.op->head != nullptr;
+    for (const ValueId input : node.inputs) {
+      gang = gang || sharded.contains(input);
+    }
+    if (gang) {
+      sharded.insert(node.outputs.begin(), node.outputs.end());
+    } else if (node.phase == Phase::kForward) {
+      forward.push_back(NodeId(i));
+    }
+  }
+  std::vector<int> stage_of(graph.nodes.size(), -1);
+  std::mt19937_64 random(layout.recompute_seed);
+  for (int s = 0; s < layout.stages; ++s) {
+    Stage stage;
+    stage.index = s;
+    const size_t n = forward.size();
+    const auto k = static_cast<size_t>(layout.stages);
+    for (size_t i = n * static_cast<size_t>(s) / k; i < n * (static_cast<size_t>(s) + 1) / k; ++i) {
+      stage.forward.push_back(forward[i]);
+      stage_of[static_cast<size_t>(forward[i].index)] = s;
+      if (training && layout.recompute_seed != 0 && random() % 2 == 0) {
+        stage.recomputed.push_back(forward[i]);
+      }
+    }
+    for (int r = 0; r < layout.replicas; ++r) {
+      stage.devices.push_back(r * layout.stages + s);
+    }
+    stage.forward_time = 1e-3;
+    stage.backward_time = 2e-3;
+    decision.stages.push_back(std::move(stage));
+  }
+  for (size_t i = 0; training && i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.phase == Phase::kBackward) {
+      const int s = stage_of[static_cast<size_t>(node.forward.index)];
+      decision.stages[static_cast<size_t>(s)].backward.push_back(NodeId(i));
+    }
+  }
+  const int per_replica = layout.micro_batches / layout.replicas;
+  const bool one_pass = layout.head_rows_all && layout.pipeline == PipelineKind::kGpipe;
+  decision.heads =
+      head_plans(module, layout, one_pass ? decision.batch : decision.batch / layout.micro_batches * layout.replicas);
+  ScheduleRequest request;
+  request.forward.assign(static_cast<size_t>(layout.stages), 1e-3);
+  request.backward.assign(static_cast<size_t>(layout.stages), 2e-3);
+  request.micro_batches = per_replica;
+  request.head_passes = decision.heads.empty() ? 0 : one_pass ? 1 : per_replica;
+  request.head = 1e-3;
+  decision.schedule = training ? make_schedule(layout.pipeline, request) : schedule_inference(request);
+  return decision;
+}
+
+inline Result<Program> emit_layout(const Module& module, const Layout& layout, bool training = true, int threads = 0) {
+  const KernelFacts facts = make_facts(module);
+  const Machine machine = make_test_machine(layout.devices, threads);
+  const Decision decision = make_decision(module, layout, training);
+  return emit({module, facts, machine, decision});
+}
+
+// A legal layout for a batch of `blocks` row blocks.
+inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
+  const auto pick = [&](const std::vector<int>& from) { return from[random() % from.size()]; };
+  Layout layout;
+  layout.deterministic = random() % 2 == 0;
+  layout.overlap = random() % 4 != 0;
+  layout.pipeline = random() % 2 == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB;
+  std::vector<int> counts;
+  for (int m = 1; m <= blocks; ++m) {
+    if (blocks % m == 0) {
+      counts.push_back(m);
+    }
+  }
+  layout.micro_batches = pick(counts);
+  std::vector<int> replicas;
+  const int lanes = static_cast<int>(std::min<int64_t>(4, blocks));
+  for (int r = 1; r <= std::min(4, layout.micro_batches); ++r) {
+    if (layout.micro_batches % r == 0 && (!layout.deterministic || lanes % r == 0)) {
+      replicas.push_back(r);
+    }
+  }
+  layout.replicas = pick(replicas);
+  layout.stages = pick({1, 1, 2, 3, 4});
+  layout.devices = layout.stages * layout.replicas + pick({0, 0, 1});
+  layout.shards = pick({1, 2, 3, layout.devices, 2 * layout.devices});
+  layout.recompute_seed = random() % 2 == 0 ? 0 : random() | 1;
+  return layout;
+}
+
+inline ModelOptions random_model(std::mt19937_64& random) {
+  ModelOptions options;
+  options.layers = 1 + static_cast<int>(random() % 4);
+  options.head = random() % 3 != 0;
+  options.head_bias = random() % 2 == 0;
+  options.norm = random() % 2 == 0;
+  options.skips = random() % 2 == 0;
+  options.random = random() % 2 == 0;
+  options.precision = random() % 2 == 0 ? PrecisionMode::kF32 : PrecisionMode::kMixedBf16;
+  options.norm_rows = 8;
+  options.batch = 8 * static_cast<int64_t>(std::vector<int>{1, 2, 3, 4, 6, 8, 12}[random() % 7]);
+  options.classes = 10 + static_cast<int64_t>(random() % 1000);
+  return options;
+}
+
+}  // namespace xrun::planner::testing
