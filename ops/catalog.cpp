@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "ops/arithmetic.h"
+#include "ops/attention.h"
 #include "ops/batch_norm.h"
 #include "ops/conv.h"
 #include "ops/dropout.h"
@@ -25,7 +26,7 @@ std::vector<const Op*> list_all() {
       &kConv,      &kDwconv,        &kConvDx,   &kConvDw,                                     // convolution
       &kLayerNorm, &kLayerNormGrad, &kRmsNorm,  &kRmsNormGrad, &kBatchNorm, &kBatchNormGrad,  // norm
       &kDropout,   &kDropPath,                                                                // regularise
-      &kPrelu,     &kPreluGrad,
+      &kAttention, &kAttentionGrad, &kPrelu,    &kPreluGrad,
   };
   for (const auto family : {pool_ops(), sequence_ops(), fiber_ops(), pointwise_ops(), arithmetic_ops(), layout_ops(),
                             head_ops(), later_ops()}) {

@@ -344,6 +344,23 @@ Result<Primitive> linear_backward_weights(const LinearShape& shape) {
   });
 }
 
+Result<Primitive> matmul(const MatmulShape& s) {
+  return guard("a matrix product", [&](const dnnl::engine& engine) -> std::unique_ptr<Primitive::Impl> {
+    const auto desc_of = [&](int64_t rows, int64_t columns, const std::array<int64_t, 3>& strides) {
+      return Desc({s.batch, rows, columns}, Type::f32, dnnl::memory::dims(strides.begin(), strides.end()));
+    };
+    dnnl::matmul::primitive_desc desc(
+        {desc_of(s.rows, s.inner, s.a), desc_of(s.inner, s.columns, s.b), desc_of(s.rows, s.columns, s.c)},
+        user_scratch(), engine);
+    if (!settle(desc)) {
+      return nullptr;
+    }
+    return finish<dnnl::matmul>(
+        engine, desc,
+        {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}, {DNNL_ARG_DST, desc.dst_desc()}});
+  });
+}
+
 Result<Primitive> pack_weight(const Primitive& user, int argument) {
   const Primitive::Impl& impl = user.impl();
   const auto i = static_cast<size_t>(argument);

@@ -1,6 +1,7 @@
 // The one wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread (DETERMINISM 14).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -75,6 +76,20 @@ Result<Primitive> linear_forward(const LinearShape& shape);
 Result<Primitive> linear_backward_data(const LinearShape& shape);
 // x, dy, dweight (own form, f32).
 Result<Primitive> linear_backward_weights(const LinearShape& shape);
+
+// A batch of f32 matrix products c = a b with any strides (batch, row, column), in elements.
+struct MatmulShape {
+  int64_t batch = 1;
+  int64_t rows = 0;
+  int64_t inner = 0;
+  int64_t columns = 0;
+  std::array<int64_t, 3> a{};
+  std::array<int64_t, 3> b{};
+  std::array<int64_t, 3> c{};
+};
+
+// a, b, c. For strided operands oneDNN 2.6 has only gemm:jit, whose inner buffers are its own.
+Result<Primitive> matmul(const MatmulShape& shape);
 
 // plain f32 weight as declared -> the own form of `argument` of `user`.
 Result<Primitive> pack_weight(const Primitive& user, int argument);

@@ -24,14 +24,6 @@ Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan_in = fan_
 constexpr Init kOnes{.value = 1};
 constexpr Init kZeros{};
 
-Status expect_sequence(std::string_view op, const TensorType& x) {
-  XRUN_TRY(expect_activation(op, x));
-  if (x.rank() != 3) {
-    return rank_error(op, "a sequence [N, T, D]", x);
-  }
-  return {};
-}
-
 TensorType rows_of(const TensorType& x) { return weight_type({x.dims[0]}); }
 
 Result<OpShape> infer_embed(Types in, const Attrs& attrs) {
@@ -130,30 +122,6 @@ Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
                     {weight("weight", {channels}, kOnes), weight("bias", {channels}, kZeros)});
 }
 
-Result<OpShape> infer_attention(Types in, const Attrs& attrs) {
-  XRUN_TRY(expect_sequence("attention", in[0]));
-  const int64_t d = in[0].dims[2];
-  const int64_t heads = attrs.integer("heads");
-  XRUN_TRY(expect_range("attention", "heads", heads, 1, d));
-  if (d % heads != 0) {
-    return shape_error("`attention` cannot split " + to_text(in[0]) + " into " + std::to_string(heads) + " heads",
-                       "`heads` divides the last dimension");
-  }
-  std::vector<ParamDecl> params{weight("qkv.weight", {3 * d, d}, he_normal(d))};
-  if (attrs.flag("qkv_bias")) {
-    params.push_back(weight("qkv.bias", {3 * d}, kZeros));
-  }
-  params.push_back(weight("proj.weight", {d, d}, he_normal(d)));
-  params.push_back(weight("proj.bias", {d}, kZeros));
-  return one_output(with_dims(in[0], in[0].dims), std::move(params));
-}
-
-OpCost attention_cost(Types in, Types out, const Attrs&) {
-  const auto t = static_cast<double>(in[0].dims[1]);
-  const auto d = static_cast<double>(in[0].dims[2]);
-  return {.flops = 8 * t * d * d + 4 * t * t * d, .bytes = traffic(in, out)};
-}
-
 Result<OpShape> infer_split(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_activation("split", in[0]));
   XRUN_ASSIGN(const int axis, axis_of("split", in[0], attrs.integer("axis")));
@@ -224,8 +192,6 @@ constexpr std::array kLater{
           infer_deconv),
     later("group_norm", "(x: [N, C, H, W], groups: int, eps: float = 1e-5)", "norm",
           "zero mean and unit variance of each group of channels of a sample", "group_norm(32)", infer_group_norm),
-    later("attention", "(x: [N, T, D], heads: int, qkv_bias: bool = true)", "attention",
-          "self-attention over T positions", "attention(12)", infer_attention, attention_cost),
     later("split", "(x: [N, ...], n: int, axis: int)", "shape", "n equal parts of a dimension", "split(3, -1)",
           infer_split),
     later("pad", "(x: [N, C, H, W], size: int)", "shape", "zeros around an image", "pad(2)", infer_pad),
