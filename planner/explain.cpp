@@ -85,7 +85,8 @@ Reason explain_replicas(const Candidate& chosen, const std::vector<Candidate>& c
   if (input.module.schedule.replicas) {
     reason.text = "asked for";
   } else if (other == nullptr) {
-    reason.text = "no other number divides row blocks and devices";
+    reason.text = setting.stages * 2 > input.machine.devices ? "stages take the devices"
+                                                             : "no other number divides row blocks and devices";
   } else {
     reason.text = std::to_string(other->setting.replicas) + (other->setting.replicas == 1 ? " is " : " are ") +
                   slower(*other, chosen);
@@ -155,8 +156,7 @@ std::string describe(const Fitted& fitted) {
 
 }  // namespace
 
-std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Fitted>& /*fitted*/,
-                            const std::vector<Candidate>& candidates) {
+std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Candidate>& candidates) {
   std::vector<Reason> reasons;
   reasons.push_back(explain_stages(chosen.candidate, candidates, input));
   reasons.push_back(explain_replicas(chosen.candidate, candidates, input));
@@ -168,45 +168,53 @@ std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, cons
   return reasons;
 }
 
-std::vector<Alternative> list_alternatives(const Fitted& chosen, const std::vector<Fitted>& fitted,
-                                           const std::vector<Candidate>& candidates) {
+std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
   std::vector<Alternative> alternatives;
-  std::vector<std::pair<int, int>> shown{{chosen.candidate.setting.stages, chosen.candidate.setting.replicas}};
-  const auto note = [](const Prediction& predicted, Seconds best) {
-    return percent(predicted.step / best - 1) + " slower" +
-           (predicted.bubble + predicted.imbalance > 0.005
-                ? ", idles " + percent(predicted.bubble + predicted.imbalance)
-                : "");
-  };
-  for (const Fitted& other : fitted) {
-    if (other.candidate.setting == chosen.candidate.setting) {
-      continue;
+  for (size_t i = 1; i < fitted.size(); ++i) {
+    const Prediction& predicted = fitted[i].predicted;
+    const double ratio = predicted.step / fitted[0].predicted.step - 1;
+    std::string note =
+        std::abs(ratio) < 1e-3 ? "as fast" : percent(std::abs(ratio)) + (ratio > 0 ? " slower" : " faster");
+    if (predicted.bubble + predicted.imbalance > 0.005) {
+      note += ", idles " + percent(predicted.bubble + predicted.imbalance);
     }
-    shown.emplace_back(other.candidate.setting.stages, other.candidate.setting.replicas);
-    alternatives.push_back(
-        {describe(other), other.predicted.step, other.largest_device, note(other.predicted, chosen.predicted.step)});
-  }
-  for (const Candidate& other : candidates) {
-    const std::pair kind{other.setting.stages, other.setting.replicas};
-    if (std::find(shown.begin(), shown.end(), kind) != shown.end()) {
-      continue;
-    }
-    shown.push_back(kind);
-    // Only estimated: brought to the scale of what was simulated.
-    Prediction scaled = other.predicted;
-    scaled.step *= chosen.predicted.step / chosen.candidate.predicted.step;
-    alternatives.push_back({to_text(other.setting), scaled.step, other.largest_stage,
-                            note(scaled, chosen.predicted.step) + ", estimated"});
+    alternatives.push_back({describe(fitted[i]), predicted.step, fitted[i].largest_device, std::move(note)});
   }
   return alternatives;
 }
 
+std::vector<BufferId> live_at_peak(const Program& program, int device) {
+  std::map<int32_t, Bytes> change;  // by place in the time line
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.device == device && !buffer.persistent && buffer.first_use >= 0) {
+      change[buffer.first_use] += align_up(buffer.bytes);
+      change[buffer.last_use + 1] -= align_up(buffer.bytes);
+    }
+  }
+  Bytes now = 0;
+  Bytes most = 0;
+  int32_t peak = -1;
+  for (const auto& [place, delta] : change) {
+    now += delta;
+    if (now > most) {
+      most = now;
+      peak = place;
+    }
+  }
+  std::vector<BufferId> live;
+  for (const Buffer& buffer : program.buffers) {
+    const bool now_alive = buffer.first_use >= 0 && buffer.first_use <= peak && peak <= buffer.last_use;
+    if (buffer.device == device && (buffer.persistent || now_alive)) {
+      live.push_back(buffer.id);
+    }
+  }
+  return live;
+}
+
 std::vector<MemoryPart> memory_parts(const Program& program, int device) {
   std::map<std::string, Bytes> sums;
-  for (const Buffer& buffer : program.buffers) {
-    if (buffer.device == device) {
-      sums[name_of(buffer.purpose)] += align_up(buffer.bytes);
-    }
+  for (const BufferId id : live_at_peak(program, device)) {
+    sums[name_of(program.buffer(id).purpose)] += align_up(program.buffer(id).bytes);
   }
   std::vector<MemoryPart> parts;
   for (const auto& [name, bytes] : sums) {

@@ -10,14 +10,15 @@
 namespace xrun::planner {
 
 // One line each for stages, replicas, micro-batches, shards and recompute.
-std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Fitted>& fitted,
-                            const std::vector<Candidate>& candidates);
+std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Candidate>& candidates);
 
-// The other programs that were compared, then the best candidate of each number of stages and replicas.
-std::vector<Alternative> list_alternatives(const Fitted& chosen, const std::vector<Fitted>& fitted,
-                                           const std::vector<Candidate>& candidates);
+// The other programs that were compared; the first of `fitted` is the chosen one.
+std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
-// Memory of a program by what it is for, largest first: "weights", "activations", ...
+// Buffers of a device that are alive when it needs most: their sizes add up to its Arena::live_max.
+std::vector<BufferId> live_at_peak(const Program& program, int device);
+
+// Memory of a device at that moment by what it is for, largest first: "weights", "activations", ...
 struct MemoryPart {
   std::string name;
   Bytes bytes = 0;

@@ -1,36 +1,51 @@
 #include "planner/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <map>
+#include <tuple>
 
 #include "graph/base/random.h"
 #include "planner/explain.h"
 #include "planner/fit.h"
 #include "planner/search.h"
+#include "planner/verify_program.h"
 
 namespace xrun::planner {
 namespace {
 
-// The fastest programs that fit, fastest first. `smallest` is the least of those that do not.
+// Programs of candidates that fit, fastest first: the best few of each kind (stages and replicas), so that unlike plans
+// are compared exactly. `smallest` is the least of those that do not fit.
 Result<std::vector<Fitted>> fit_best(const FitInput& input, const std::vector<Candidate>& candidates,
                                      const MemoryLimits& limits, int wanted, Fitted& smallest) {
+  constexpr int kOfEachKind = 2;
   std::vector<Fitted> fitted;
+  std::map<std::pair<int, int>, int> tried;
   for (const Candidate& candidate : candidates) {
-    // What is slower by the estimate than the best that fits cannot win by the exact figure.
-    if (static_cast<int>(fitted.size()) >= wanted ||
-        (!fitted.empty() && candidate.predicted.step > 1.5 * fitted[0].candidate.predicted.step)) {
+    if (static_cast<int>(fitted.size()) >= wanted) {
       break;
+    }
+    int& kind = tried[{candidate.setting.stages, candidate.setting.replicas}];
+    if (kind >= kOfEachKind) {
+      continue;
     }
     Fitted least;
     XRUN_ASSIGN(std::optional<Fitted> made, fit(input, candidate, limits, least));
     if (made) {
+      ++kind;
       fitted.push_back(std::move(*made));
     } else if (smallest.memory == 0 || least.memory < smallest.memory) {
       smallest = std::move(least);
     }
   }
-  std::stable_sort(fitted.begin(), fitted.end(),
-                   [](const Fitted& a, const Fitted& b) { return a.predicted.step < b.predicted.step; });
+  // Of plans that a prediction cannot tell apart the simplest is best.
+  const auto key = [](const Fitted& f) {
+    const Setting& setting = f.candidate.setting;
+    return std::tuple(std::llround(std::log(f.predicted.step) * 1e3), setting.stages, setting.micro_batches,
+                      setting.replicas);
+  };
+  std::stable_sort(fitted.begin(), fitted.end(), [&](const Fitted& a, const Fitted& b) { return key(a) < key(b); });
   return fitted;
 }
 
@@ -118,10 +133,13 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
     return explain_misfit(space, smallest, limits, mends);
   }
 
+  XRUN_TRY(verify_program(fitted[0].training, training.graph, limits.total));
+  XRUN_TRY(verify_program(fitted[0].inference, inference.graph, limits.total));
+
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = fitted[0].predicted;
-  plan.why = explain(space, fitted[0], fitted, candidates);
-  plan.alternatives = list_alternatives(fitted[0], fitted, candidates);
+  plan.why = explain(space, fitted[0], candidates);
+  plan.alternatives = list_alternatives(fitted);
   plan.training = std::move(fitted[0].training);
   plan.inference = std::move(fitted[0].inference);
   plan.sources = training.sources;

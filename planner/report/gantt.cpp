@@ -1,0 +1,136 @@
+// The Gantt view: a column is a slice of time, a line a device's compute stream.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "planner/report/summary.h"
+#include "planner/report/text.h"
+#include "planner/schedule.h"
+
+namespace xrun::planner {
+namespace {
+
+std::string label_of(const Program& program, const Instruction& instruction) {
+  const int local = program.micro_batches / program.replicas;
+  const std::string index = std::to_string(instruction.micro_batch < 0 ? 0 : instruction.micro_batch % local);
+  switch (instruction.pass) {
+    case Pass::kForward:
+      return "F" + index;
+    case Pass::kBackward:
+      return "B" + index;
+    case Pass::kHeadForward:
+    case Pass::kHeadBackward:
+    case Pass::kHeadUpdate:
+    case Pass::kHeadNorms:
+    case Pass::kReduceStats:
+      return "H";
+    default:
+      return instruction.kind == Kind::kUpdate || instruction.kind == Kind::kRun ? "U" : "";
+  }
+}
+
+std::string line_of(const Program& program, const ProgramTimes& times, int device, size_t width) {
+  std::string line(width, '.');
+  const double scale = static_cast<double>(width) / times.makespan;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const std::string label = label_of(program, instruction);
+    if (instruction.device != device || instruction.stream != Stream::kCompute || label.empty()) {
+      continue;
+    }
+    const auto begin = std::min(width - 1, static_cast<size_t>(times.instructions[i].start * scale + 1e-9));
+    const auto end = std::clamp(static_cast<size_t>(std::llround(times.instructions[i].end * scale)), begin, width);
+    // What is shorter than half a column is not drawn over its neighbour.
+    for (size_t c = begin; c < end; ++c) {
+      line[c] = c - begin < label.size() ? label[c - begin] : '=';
+    }
+  }
+  return line;
+}
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+// The same stages under other settings, by the simulation of action lists.
+ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int micro_batches, int& held) {
+  ScheduleRequest request{.micro_batches = micro_batches};
+  const double part = static_cast<double>(program.micro_batches / program.replicas) / micro_batches;
+  for (const Stage& stage : program.stages) {
+    request.forward.push_back(stage.forward_time * part);
+    request.backward.push_back(stage.backward_time * part);
+  }
+  const Schedule schedule = make_schedule(kind, request);
+  held = in_flight(schedule, 0);
+  return simulate(schedule, request);
+}
+
+// What a larger number of micro-batches or the other schedule would change.
+std::string hint_of(const Program& program) {
+  if (program.stages.size() < 2) {
+    return "";
+  }
+  const int local = program.micro_batches / program.replicas;
+  const auto blocks = static_cast<int>(program.batch / program.block_rows / program.replicas);
+  int held = 0;
+  const ScheduleTimes now = simulate_stages(program, program.schedule, local, held);
+  std::string text;
+  if (blocks % (2 * local) == 0) {
+    const int count = blocks % (4 * local) == 0 ? 4 * local : 2 * local;
+    int unused = 0;
+    const ScheduleTimes more = simulate_stages(program, program.schedule, count, unused);
+    text += "micro_batches = " + std::to_string(count * program.replicas) + " idles " +
+            percent(more.bubble + more.imbalance);
+  }
+  if (program.schedule == PipelineKind::kGpipe && local > 1) {
+    int fewer = 0;
+    const ScheduleTimes other = simulate_stages(program, PipelineKind::kOneFOneB, local, fewer);
+    const bool same = std::abs(other.makespan - now.makespan) < 1e-3 * now.makespan;
+    text += (text.empty() ? "" : "; ") + std::string("pipeline = one_f_one_b ") + (same ? "keeps " : "idles ") +
+            percent(other.bubble + other.imbalance) + (same ? " but holds " : " and holds ") + std::to_string(fewer) +
+            " instead of " + std::to_string(held) + " micro-batches on stage 0";
+  }
+  return text.empty() ? "" : "\nhint: " + text + "\n";
+}
+
+}  // namespace
+
+std::string report_gantt(const Plan& plan, int columns) {
+  const Program& program = plan.training;
+  const ProgramTimes times = times_of(program);
+  std::vector<std::pair<int, std::string>> lines;  // device and its name
+  for (int device = 0; device < program.devices; ++device) {
+    std::string name = "device " + std::to_string(device);
+    for (const Stage& stage : program.stages) {
+      for (size_t r = 0; r < stage.devices.size(); ++r) {
+        if (stage.devices[r] == device) {
+          name = "stage " + std::to_string(stage.index) + (program.replicas > 1 ? "." + std::to_string(r) : "");
+        }
+      }
+    }
+    lines.emplace_back(device, std::move(name));
+  }
+  size_t name_width = 0;
+  for (const auto& [device, name] : lines) {
+    name_width = std::max(name_width, name.size());
+  }
+  const size_t width = static_cast<size_t>(std::max(40, columns)) - std::min<size_t>(24, name_width) - 3;
+  const auto stages = program.stages.size();
+  std::string text = std::to_string(stages) + (stages == 1 ? " stage, " : " stages, ") +
+                     (program.replicas > 1 ? std::to_string(program.replicas) + " replicas, " : "") +
+                     std::to_string(program.micro_batches) +
+                     (program.micro_batches == 1 ? " micro-batch, " : " micro-batches, ") +
+                     "1 column = " + format_seconds(times.makespan / static_cast<double>(width)) + "\n";
+  for (auto& [device, name] : lines) {
+    name.resize(name_width, ' ');
+    text += name + " |" + line_of(program, times, device, width) + "|\n";
+  }
+  const Prediction& predicted = plan.predicted;
+  text += "idle " + percent(predicted.bubble + predicted.imbalance) + ": fill and drain " + percent(predicted.bubble) +
+          ", imbalance " + percent(predicted.imbalance) + "\n";
+  return text + hint_of(program);
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,155 @@
+#include "planner/report/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "graph/cost.h"
+#include "planner/explain.h"
+#include "planner/report/summary.h"
+
+namespace xrun::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json digests_of(const Plan& plan) {
+  Json sources = Json::object();
+  for (const SourceDigest& source : plan.sources) {
+    sources[source.path] = source.sha256;
+  }
+  return {{"math", plan.math_digest}, {"facts", plan.facts_digest}, {"sources", std::move(sources)}};
+}
+
+Json cluster_of(const Plan& plan) {
+  const Machine& machine = plan.machine;
+  return {{"name", machine.name},       {"cores", machine.cores},   {"devices", machine.devices},
+          {"threads", machine.threads}, {"memory", machine.memory}, {"isa", plan.isa}};
+}
+
+Json parts_of(const Plan& plan, const Module& module) {
+  Json list = Json::array();
+  for (const PlanPart& part : list_parts(plan, module)) {
+    list.push_back({{"name", part.name},
+                    {"how", part.how},
+                    {"parameters", part.parameters},
+                    {"memory", part.memory},
+                    {"seconds", part.time}});
+  }
+  return list;
+}
+
+Json stages_of(const Plan& plan, const Graph& graph) {
+  Json list = Json::array();
+  for (const Stage& stage : plan.training.stages) {
+    const auto path = [&](size_t at) { return graph.node(stage.forward[at]).path; };
+    list.push_back({{"index", stage.index},
+                    {"devices", stage.devices},
+                    {"layers", stage.forward.size()},
+                    {"first", stage.forward.empty() ? "" : path(0)},
+                    {"last", stage.forward.empty() ? "" : path(stage.forward.size() - 1)},
+                    {"recomputed", stage.recomputed.size()},
+                    {"forward_seconds", stage.forward_time},
+                    {"backward_seconds", stage.backward_time},
+                    {"parameter_bytes", stage.parameter_bytes},
+                    {"activation_bytes", stage.activation_bytes}});
+  }
+  return list;
+}
+
+Json shards_of(const Plan& plan, const Graph& graph) {
+  Json list = Json::array();
+  for (const HeadPlan& head : plan.training.heads) {
+    for (const HeadShard& shard : head.shards) {
+      list.push_back({{"head", graph.heads[static_cast<size_t>(head.head)].name},
+                      {"shard", shard.shard},
+                      {"device", shard.device},
+                      {"classes", {shard.row_begin, shard.row_end}}});
+    }
+  }
+  return list;
+}
+
+Json ops_of(const Plan& plan, const Graph& graph) {
+  Json list = Json::array();
+  for (const Stage& stage : plan.training.stages) {
+    for (const NodeId id : stage.forward) {
+      const Node& node = graph.node(id);
+      list.push_back({{"path", node.path},
+                      {"op", node.op->name},
+                      {"stage", stage.index},
+                      {"output", to_text(graph.value(node.outputs[0]).type)},
+                      {"flops", cost_of(graph, node).flops}});
+    }
+  }
+  return list;
+}
+
+Json memory_of(const Plan& plan, const Module& module) {
+  Json list = Json::array();
+  for (const DeviceSummary& device : list_devices(plan, module)) {
+    Json parts = Json::object();
+    for (const MemoryPart& part : memory_parts(plan.training, device.device)) {
+      parts[part.name] = part.bytes;
+    }
+    list.push_back({{"device", device.device == kHost ? Json("host") : Json(device.device)},
+                    {"what", device.what},
+                    {"arena", device.arena},
+                    {"live_max", device.live_max},
+                    {"parts", std::move(parts)}});
+  }
+  return list;
+}
+
+Json communication_of(const Plan& plan) {
+  Json list = Json::array();
+  for (const CommSummary& one : list_communication(plan)) {
+    list.push_back({{"what", one.what}, {"count", one.count}, {"bytes", one.bytes}, {"seconds", one.time}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string report_json(const Plan& plan, const Module& module) {
+  const Program& program = plan.training;
+  const Prediction& predicted = plan.predicted;
+  Json why = Json::array();
+  for (const Reason& reason : plan.why) {
+    why.push_back({{"choice", reason.choice}, {"reason", reason.text}});
+  }
+  Json alternatives = Json::array();
+  for (const Alternative& other : plan.alternatives) {
+    alternatives.push_back(
+        {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}});
+  }
+  const Json document = {{"format_version", "1.0"},
+                         {"plan", plan.id},
+                         {"model", plan.model},
+                         {"digests", digests_of(plan)},
+                         {"cluster", cluster_of(plan)},
+                         {"settings",
+                          {{"batch", program.batch},
+                           {"norm_rows", program.block_rows},
+                           {"stages", program.stages.size()},
+                           {"replicas", program.replicas},
+                           {"micro_batches", program.micro_batches},
+                           {"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"},
+                           {"deterministic", program.deterministic},
+                           {"lanes", program.lanes}}},
+                         {"parts", parts_of(plan, module)},
+                         {"stages", stages_of(plan, module.graph)},
+                         {"shards", shards_of(plan, module.graph)},
+                         {"ops", ops_of(plan, module.graph)},
+                         {"memory", memory_of(plan, module)},
+                         {"comm", communication_of(plan)},
+                         {"predicted",
+                          {{"step_seconds", predicted.step},
+                           {"images_per_second", predicted.images_per_second},
+                           {"bubble", predicted.bubble},
+                           {"imbalance", predicted.imbalance},
+                           {"exposed_comm_seconds", predicted.exposed_comm}}},
+                         {"why", std::move(why)},
+                         {"alternatives", std::move(alternatives)}};
+  return document.dump(2) + "\n";
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,15 @@
+// Plans as one JSON document for programs (CLI 5): minor versions only add keys.
+#pragma once
+
+#include <string>
+
+#include "graph/module.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+// {format_version, plan, model, digests, cluster, parts, stages, shards, ops, memory, comm, predicted, why,
+// alternatives}, indented, ending in a newline. Bytes and seconds are plain numbers.
+std::string report_json(const Plan& plan, const Module& module);
+
+}  // namespace xrun::planner

@@ -1,0 +1,296 @@
+#include "planner/report/summary.h"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/base/check.h"
+#include "graph/cost.h"
+#include "planner/explain.h"
+
+namespace xrun::planner {
+namespace {
+
+bool is_head_pass(const Instruction& instruction) {
+  return instruction.pass == Pass::kHeadForward || instruction.pass == Pass::kHeadBackward ||
+         instruction.pass == Pass::kHeadUpdate || instruction.pass == Pass::kHeadNorms ||
+         instruction.pass == Pass::kReduceStats;
+}
+
+bool is_head_buffer(Purpose purpose) {
+  return purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadPrepared ||
+         purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax || purpose == Purpose::kHeadGradient ||
+         purpose == Purpose::kHeadScratch || purpose == Purpose::kGathered;
+}
+
+// The busiest device's seconds of instructions of some kind.
+template <typename Pred>
+Seconds busiest(const Program& program, const Pred& wanted) {
+  std::map<int, Seconds> sums;
+  Seconds most = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (wanted(instruction)) {
+      most = std::max(most, sums[instruction.device] += instruction.predicted);
+    }
+  }
+  return most;
+}
+
+// Of the device with the largest arena, at its peak.
+template <typename Pred>
+Bytes at_peak(const Program& program, const Pred& wanted) {
+  const Arena* largest = nullptr;
+  for (const Arena& arena : program.arenas) {
+    if (arena.device != kHost && (largest == nullptr || arena.bytes > largest->bytes)) {
+      largest = &arena;
+    }
+  }
+  Bytes sum = 0;
+  for (const BufferId id : largest != nullptr ? live_at_peak(program, largest->device) : std::vector<BufferId>()) {
+    sum += wanted(program.buffer(id)) ? align_up(program.buffer(id).bytes) : 0;
+  }
+  return sum;
+}
+
+std::string plural(int64_t n, const std::string& one) { return format_count(n) + " " + one + (n == 1 ? "" : "s"); }
+
+PlanPart backbone_part(const Plan& plan, const Module& module) {
+  const Program& program = plan.training;
+  PlanPart part{.name = "backbone"};
+  const auto stages = static_cast<int64_t>(program.stages.size());
+  const int64_t rows = program.batch / program.replicas;
+  part.how = program.replicas > 1 ? plural(program.replicas, "replica") + ", " + plural(rows, "sample") + " each"
+                                  : plural(rows, "sample");
+  if (stages > 1) {
+    part.how =
+        plural(stages, "stage") + (program.schedule == PipelineKind::kGpipe ? " (gpipe), " : " (1f1b), ") + part.how;
+  }
+  if (program.micro_batches > program.replicas) {
+    part.how += ", " + format_count(program.micro_batches / program.replicas) + " micro-batches";
+  }
+  for (const Parameter& parameter : module.graph.params) {
+    part.parameters +=
+        parameter.trained && !parameter.head ? module.graph.value(parameter.value).type.row_elements() : 0;
+  }
+  part.time =
+      busiest(program, [](const Instruction& i) { return i.pass == Pass::kForward || i.pass == Pass::kBackward; });
+  part.memory = at_peak(program, [](const Buffer& b) {
+    return b.purpose == Purpose::kWeight || b.purpose == Purpose::kState || b.purpose == Purpose::kOptimizer ||
+           b.purpose == Purpose::kPrepared || b.purpose == Purpose::kGradient || b.purpose == Purpose::kActivation;
+  });
+  return part;
+}
+
+PlanPart head_part(const Plan& plan, const Module& module, const HeadPlan& head) {
+  const Graph& graph = module.graph;
+  PlanPart part{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name};
+  int64_t classes = 0;
+  for (const HeadShard& shard : head.shards) {
+    classes = std::max(classes, shard.row_end - shard.row_begin);
+  }
+  part.how = plural(static_cast<int64_t>(head.shards.size()), "shard") + ", " +
+             (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes";
+  part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
+                    (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
+  part.time = busiest(plan.training, [&](const Instruction& i) { return is_head_pass(i) && i.head == head.head; });
+  // Buffers do not name their head: several heads are shown with equal parts.
+  part.memory = at_peak(plan.training, [](const Buffer& b) { return is_head_buffer(b.purpose); }) /
+                static_cast<Bytes>(plan.training.heads.size());
+  return part;
+}
+
+std::string dims_text(const TensorType& type) {
+  std::string text;
+  for (size_t i = type.has_batch() ? 1 : 0; i < type.dims.size(); ++i) {
+    text += (text.empty() ? "" : " x ") + format_count(type.dims[i]);
+  }
+  return text.empty() ? "1" : text;
+}
+
+// Relative weight of a node in its stage's time: what is slower, arithmetic or memory, at 20 operations a byte.
+double weight_of(const Graph& graph, NodeId id) {
+  const OpCost cost = cost_of(graph, graph.node(id));
+  return 1 + std::max(cost.flops, 20.0 * static_cast<double>(cost.bytes));
+}
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kSend:
+      return "send";
+    case Kind::kAllGather:
+      return "all_gather";
+    case Kind::kReduceScatter:
+      return "reduce_scatter";
+    case Kind::kAllReduce:
+      return "all_reduce";
+    case Kind::kCopy:
+      return "copy";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
+  const Program& program = plan.training;
+  std::vector<PlanPart> parts{backbone_part(plan, module)};
+  for (const HeadPlan& head : program.heads) {
+    parts.push_back(head_part(plan, module, head));
+  }
+  PlanPart other{.name = "other",
+                 .how = program.devices > 1 ? "update, copies, scratch, results" : "update, scratch, results"};
+  other.time = plan.predicted.step;
+  other.memory = at_peak(program, [](const Buffer&) { return true; });
+  for (const PlanPart& part : parts) {
+    other.memory -= part.memory;
+    other.time -= part.time;
+  }
+  other.time = std::max(0.0, other.time);
+  parts.push_back(std::move(other));
+  return parts;
+}
+
+std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module) {
+  const Program& program = plan.training;
+  std::vector<DeviceSummary> devices;
+  for (const Arena& arena : program.arenas) {
+    DeviceSummary summary{.device = arena.device, .arena = arena.bytes, .live_max = arena.live_max};
+    if (arena.device == kHost) {
+      summary.what = "batches of the loader";
+      devices.push_back(std::move(summary));
+      continue;
+    }
+    summary.threads = program.threads.empty() ? plan.machine.threads_of(arena.device)
+                                              : program.threads[static_cast<size_t>(arena.device)];
+    const auto add = [&](const std::string& text) { summary.what += (summary.what.empty() ? "" : ", ") + text; };
+    for (const Stage& stage : program.stages) {
+      for (size_t r = 0; r < stage.devices.size(); ++r) {
+        if (stage.devices[r] == arena.device) {
+          add("stage " + std::to_string(stage.index) +
+              (program.replicas > 1 ? " of replica " + std::to_string(r) : ""));
+        }
+      }
+    }
+    for (const HeadPlan& head : program.heads) {
+      for (const HeadShard& shard : head.shards) {
+        if (shard.device == arena.device && shard.row_end > shard.row_begin) {
+          add(module.graph.heads[static_cast<size_t>(head.head)].name + " " + format_count(shard.row_begin) + ".." +
+              format_count(shard.row_end - 1));
+        }
+      }
+    }
+    devices.push_back(std::move(summary));
+  }
+  return devices;
+}
+
+std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module) {
+  const Graph& graph = module.graph;
+  const Program& program = plan.training;
+  const int64_t rows = program.micro_batch_rows();
+  std::vector<LayerSummary> layers;
+  std::vector<bool> counted(graph.params.size(), false);
+  const auto layer_of = [&](NodeId id, int stage) -> LayerSummary& {
+    const std::string& path = graph.node(id).path;
+    const std::string name = path.substr(0, path.find('.'));
+    if (layers.empty() || layers.back().name != name || layers.back().stage != stage) {
+      layers.push_back({.name = name, .stage = stage});
+    }
+    return layers.back();
+  };
+  const auto count_params = [&](NodeId id, LayerSummary& layer) {
+    for (const ValueId input : graph.node(id).inputs) {
+      const ParamId param = graph.value(input).param;
+      if (param.valid() && graph.param(param).trained && !counted[static_cast<size_t>(param.index)]) {
+        counted[static_cast<size_t>(param.index)] = true;
+        layer.parameters += graph.value(input).type.row_elements();
+      }
+    }
+  };
+  for (const Stage& stage : program.stages) {
+    double forward = 0;
+    double backward = 0;
+    std::map<NodeId, double> back;  // by forward node
+    for (const NodeId id : stage.forward) {
+      forward += weight_of(graph, id);
+    }
+    for (const NodeId id : stage.backward) {
+      back[graph.node(id).forward] += weight_of(graph, id);
+      backward += weight_of(graph, id);
+    }
+    for (const NodeId id : stage.recomputed) {
+      back[id] += weight_of(graph, id);
+      backward += weight_of(graph, id);
+    }
+    for (const NodeId id : stage.forward) {
+      LayerSummary& layer = layer_of(id, stage.index);
+      const Node& node = graph.node(id);
+      layer.output = dims_text(graph.value(node.outputs[0]).type);
+      layer.forward_flops += cost_of(graph, node).flops;
+      layer.forward += stage.forward_time * weight_of(graph, id) / forward;
+      layer.backward += backward > 0 ? stage.backward_time * back[id] / backward : 0.0;
+      for (const ValueId output : node.outputs) {
+        const bool kept = std::find(stage.saved.begin(), stage.saved.end(), output) != stage.saved.end();
+        layer.saved += kept ? graph.value(output).type.bytes(rows, program.block_rows) : 0;
+      }
+      count_params(id, layer);
+    }
+  }
+  for (const HeadPlan& head : program.heads) {
+    LayerSummary layer{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name,
+                       .output = format_count(head.classes),
+                       .stage = -1,
+                       .forward_flops = 2.0 * static_cast<double>(head.classes) * static_cast<double>(head.dim)};
+    count_params(head.node, layer);
+    const auto of_head = [&](Pass pass) {
+      return busiest(program, [&](const Instruction& i) { return i.pass == pass && i.head == head.head; });
+    };
+    layer.forward = of_head(Pass::kHeadForward);
+    layer.backward = of_head(Pass::kHeadBackward) + of_head(Pass::kHeadUpdate);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+std::vector<CommSummary> list_communication(const Plan& plan) {
+  const Program& program = plan.training;
+  std::vector<CommSummary> list;
+  std::map<std::string, size_t> known;
+  std::map<int, bool> groups;
+  for (const Instruction& instruction : program.instructions) {
+    const std::string name = name_of(instruction.kind);
+    // Of a collective one member is counted.
+    if (name.empty() || (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
+      continue;
+    }
+    const auto place = known.emplace(name, list.size()).first;
+    if (place->second == list.size()) {
+      list.push_back({.what = name});
+    }
+    CommSummary& summary = list[place->second];
+    ++summary.count;
+    summary.time += instruction.predicted;
+    Bytes bytes = instruction.bytes;
+    for (const BufferId id : bytes == 0 ? instruction.writes : std::vector<BufferId>()) {
+      bytes += program.buffer(id).bytes;
+    }
+    summary.bytes += bytes;
+  }
+  return list;
+}
+
+ProgramTimes times_of(const Program& program) {
+  auto times = simulate(program);
+  XRUN_CHECK(times.ok(), "a plan's program cannot be simulated: " + times.error().message);
+  return std::move(times).value();
+}
+
+Bytes total_memory(const Program& program) {
+  Bytes sum = 0;
+  for (const Arena& arena : program.arenas) {
+    sum += arena.bytes;
+  }
+  return sum;
+}
+
+}  // namespace xrun::planner

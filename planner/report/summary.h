@@ -1,0 +1,58 @@
+// What the reports say of a plan, as figures: parts, devices, layers, communication.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/plan.h"
+#include "planner/simulate.h"
+
+namespace xrun::planner {
+
+// A row of the text plan: the backbone, a head, or all the rest.
+struct PlanPart {
+  std::string name;
+  std::string how;
+  int64_t parameters = 0;
+  Bytes memory = 0;  // of the largest device
+  Seconds time = 0;  // of the busiest device; of "other", what is left of the step
+};
+std::vector<PlanPart> list_parts(const Plan& plan, const Module& module);
+
+struct DeviceSummary {
+  int device = 0;    // kHost: the loader's batches
+  std::string what;  // "stage 0, classes 0..10 495"
+  int threads = 0;
+  Bytes arena = 0;
+  Bytes live_max = 0;
+};
+std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module);
+
+// Layers are the first parts of paths, in printed order; a head is a layer of its own with stage -1.
+struct LayerSummary {
+  std::string name;
+  std::string output;  // dims of one sample, "64 x 28 x 28"
+  int stage = 0;
+  int64_t parameters = 0;
+  Flops forward_flops = 0;  // of one sample
+  Seconds forward = 0;      // of one micro-batch: its share of the stage's time by arithmetic and memory traffic
+  Seconds backward = 0;
+  Bytes saved = 0;  // for the backward pass, of one micro-batch
+};
+std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module);
+
+struct CommSummary {
+  std::string what;  // "all_reduce gradients"
+  int count = 0;     // in a step
+  Bytes bytes = 0;   // in a step, as seen by one device
+  Seconds time = 0;
+};
+std::vector<CommSummary> list_communication(const Plan& plan);
+
+// Times of the plan's training program. Plans are verified before they are reported, so there is no error.
+ProgramTimes times_of(const Program& program);
+// Sum of all arenas of the training program.
+Bytes total_memory(const Program& program);
+
+}  // namespace xrun::planner

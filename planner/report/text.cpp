@@ -1,0 +1,189 @@
+#include "planner/report/text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "planner/explain.h"
+#include "planner/report/summary.h"
+#include "planner/report/table.h"
+
+namespace xrun::planner {
+namespace {
+
+std::string format(const char* pattern, double value) {
+  char text[48];
+  std::snprintf(text, sizeof text, pattern, value);
+  return text;
+}
+
+std::string bar(double share, int width) {
+  const int filled = std::clamp(static_cast<int>(std::lround(share * width)), 0, width);
+  return "[" + std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(width - filled), ' ') +
+         "]";
+}
+
+std::string headline(const Plan& plan) {
+  std::string left = plan.model + " on " + plan.machine.name;
+  const std::string right = "plan " + plan.id;
+  const size_t width = 85;
+  left.append(left.size() + right.size() + 1 < width ? width - left.size() - right.size() : 1, ' ');
+  return left + right + "\n\n";
+}
+
+std::string parts_table(const Plan& plan, const Module& module) {
+  TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
+  table.add({"part", "how", "parameters", "memory/device", "time"});
+  int64_t parameters = 0;
+  for (const PlanPart& part : list_parts(plan, module)) {
+    parameters += part.parameters;
+    table.add({part.name, part.how, part.parameters > 0 ? format_count(part.parameters) : "", format_bytes(part.memory),
+               format_seconds(part.time)});
+  }
+  Bytes largest = 0;
+  for (const Arena& arena : plan.training.arenas) {
+    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+  }
+  table.add_rule();
+  table.add({"", "", format_count(parameters), format_bytes(largest), format_seconds(plan.predicted.step)});
+  return table.text("  ");
+}
+
+std::string predicted_line(const Plan& plan, const Module& module) {
+  const Prediction& predicted = plan.predicted;
+  const auto whole = static_cast<int64_t>(std::llround(predicted.images_per_second));
+  std::string line = "  predicted  " + format_count(whole) + " images/s";
+  const TrainSpan& span = module.train.duration;
+  if (span.amount > 0 && span.unit != TrainSpan::kEpochs) {
+    const double steps = span.steps(0, module.train.batch);
+    line += "     " + format_count(static_cast<int64_t>(std::ceil(steps))) + " steps " +
+            format_seconds(steps * predicted.step);
+  }
+  if (predicted.bubble + predicted.imbalance > 5e-4) {
+    line += format("     idle %.1f %%", 100 * (predicted.bubble + predicted.imbalance));
+  }
+  return line + "\n";
+}
+
+std::string devices_lines(const Plan& plan, const Module& module) {
+  TextTable table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight});
+  bool first = true;
+  for (const DeviceSummary& device : list_devices(plan, module)) {
+    const bool host = device.device == kHost;
+    table.add({first ? "devices  " : "", host ? "host" : "cpu " + std::to_string(device.device),
+               host ? device.what
+                    : device.what + (device.what.empty() ? "" : ", ") + std::to_string(device.threads) +
+                          (device.threads == 1 ? " thread" : " threads"),
+               format_bytes(device.arena)});
+    first = false;
+  }
+  return table.text("  ");
+}
+
+std::string communication_lines(const Plan& plan) {
+  const std::vector<CommSummary> list = list_communication(plan);
+  if (list.empty()) {
+    return "";
+  }
+  std::string line;
+  for (const CommSummary& one : list) {
+    line += (line.empty() ? "" : ", ") + one.what + " " + format_bytes(one.bytes) + " " + format_seconds(one.time);
+  }
+  return "  traffic    per step: " + line + "\n";
+}
+
+std::string why_lines(const Plan& plan) {
+  TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
+  bool first = true;
+  for (const Reason& reason : plan.why) {
+    table.add({first ? "why      " : "", reason.choice, reason.text});
+    first = false;
+  }
+  return plan.why.empty() ? "" : "\n" + table.text("  ");
+}
+
+std::string alternatives_lines(const Plan& plan) {
+  TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
+  bool first = true;
+  for (const Alternative& other : plan.alternatives) {
+    table.add(
+        {first ? "also     " : "", other.text, format_seconds(other.step), format_bytes(other.memory), other.note});
+    first = false;
+  }
+  return plan.alternatives.empty() ? "" : "\n" + table.text("  ");
+}
+
+std::string layers_table(const Plan& plan, const Module& module) {
+  const bool staged = plan.training.stages.size() > 1;
+  TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
+                   Align::kRight, Align::kRight});
+  table.add({"layer", "output", "parameters", "fwd MFLOP", "fwd ms", "bwd ms", "saved MiB", staged ? "stage" : ""});
+  for (const LayerSummary& layer : list_layers(plan, module)) {
+    table.add({layer.name, layer.output, layer.parameters > 0 ? format_count(layer.parameters) : "",
+               format("%.3f", layer.forward_flops / 1e6), format("%.2f", layer.forward * 1e3),
+               format("%.2f", layer.backward * 1e3),
+               format("%.2f", static_cast<double>(layer.saved) / static_cast<double>(kMiB)),
+               !staged           ? ""
+               : layer.stage < 0 ? "all"
+                                 : std::to_string(layer.stage)});
+  }
+  return table.text("") + "MFLOP: forward, of one sample; ms and MiB: of one micro-batch of " +
+         format_count(plan.training.micro_batch_rows()) + " samples\n";
+}
+
+std::string memory_table(const Plan& plan, const Module& module) {
+  std::string text;
+  for (const DeviceSummary& device : list_devices(plan, module)) {
+    text += (device.device == kHost ? std::string("host") : "cpu " + std::to_string(device.device)) + "   " +
+            device.what + "\n";
+    TextTable table({Align::kLeft, Align::kRight});
+    for (const MemoryPart& part : memory_parts(plan.training, device.device)) {
+      table.add({part.name, format_bytes(part.bytes)});
+    }
+    table.add({"largest sum of live buffers", format_bytes(device.live_max)});
+    table.add({"arena", format_bytes(device.arena)});
+    text += table.text("  ");
+  }
+  return text + "Parts are those that are alive when the device needs most.\n";
+}
+
+std::string communication_table(const Plan& plan) {
+  TextTable table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
+  table.add({"operation", "per step", "bytes", "time"});
+  for (const CommSummary& one : list_communication(plan)) {
+    table.add({one.what, format_count(one.count), format_bytes(one.bytes), format_seconds(one.time)});
+  }
+  const Seconds exposed = plan.predicted.exposed_comm;
+  return table.text("") + "not hidden behind computing: " + format_seconds(exposed) + " of a step of " +
+         format_seconds(plan.predicted.step) + "\n";
+}
+
+}  // namespace
+
+std::string report_text(const Plan& plan, const Module& module) {
+  const Bytes total = total_memory(plan.training);
+  const double share =
+      plan.machine.memory > 0 ? static_cast<double>(total) / static_cast<double>(plan.machine.memory) : 0;
+  return headline(plan) + parts_table(plan, module) + "\n" + predicted_line(plan, module) + "  memory     " +
+         bar(share, 37) + "  " + format_bytes(total) + " of " + format_bytes(plan.machine.memory) + "\n" +
+         communication_lines(plan) + devices_lines(plan, module) + why_lines(plan) + alternatives_lines(plan);
+}
+
+std::string report_table(const Plan& plan, const Module& module, std::string_view table) {
+  if (table == "layers") {
+    return layers_table(plan, module);
+  }
+  if (table == "memory") {
+    return memory_table(plan, module);
+  }
+  if (table == "comm") {
+    return communication_table(plan);
+  }
+  if (table == "why") {
+    std::string text = why_lines(plan) + alternatives_lines(plan);
+    return text.empty() ? text : text.substr(1);
+  }
+  return "";
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,22 @@
+// Plans as text for people: the page of `xrun plan`, tables and a Gantt view (CLI 4, 5).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/module.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+// The page that `xrun plan` prints, ending in a newline. `module` is the prepared training module.
+std::string report_text(const Plan& plan, const Module& module);
+
+// "layers", "memory", "comm" or "why"; any other name gives an empty text.
+std::string report_table(const Plan& plan, const Module& module, std::string_view table);
+
+// One line a device over the time of a step, at most `columns` wide: F and B with their micro-batch, H head passes,
+// U updates, '=' while they last, '.' idle.
+std::string report_gantt(const Plan& plan, int columns);
+
+}  // namespace xrun::planner

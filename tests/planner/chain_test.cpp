@@ -1,0 +1,202 @@
+#include "planner/chain.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "planner/heads.h"
+#include "planner/mesh.h"
+#include "tests/planner/test_graphs.h"
+
+namespace xrun::planner {
+namespace {
+
+const Machine kMachine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
+
+struct Made {
+  Module module;
+  KernelFacts facts;
+  Chain chain;
+};
+
+Made make(const testing::ModelOptions& options) {
+  Made made{testing::prepare_training(testing::make_module(options)), {}, {}};
+  made.facts = testing::make_facts(made.module);
+  made.chain = make_chain(made.module, CostModel(made.facts, kMachine));
+  return made;
+}
+
+TEST(Chain, SetsTheGangOfAHeadApart) {
+  const Made made = make({.layers = 2, .head = true});
+  EXPECT_EQ(made.chain.gang.size(), 3U);  // classifier, loss, accuracy
+  EXPECT_EQ(made.chain.nodes.size(), 7U);
+  EXPECT_EQ(made.chain.last_cut, 6);
+  for (const NodeId node : made.chain.gang) {
+    EXPECT_EQ(made.chain.position[static_cast<size_t>(node.index)], -1);
+  }
+}
+
+TEST(Chain, DenseLossAndMetricsArePartOfIt) {
+  const Made made = make({.layers = 1});
+  EXPECT_TRUE(made.chain.gang.empty());
+  EXPECT_EQ(made.module.graph.node(made.chain.nodes.back()).path, "accuracy");
+}
+
+TEST(Chain, EveryBackwardNodeFollowsItsForwardNode) {
+  const Made made = make({.layers = 3, .skips = true});
+  size_t count = 0;
+  for (size_t p = 0; p < made.chain.backward.size(); ++p) {
+    count += made.chain.backward[p].size();
+    for (const NodeId node : made.chain.backward[p]) {
+      EXPECT_EQ(made.module.graph.node(node).forward, made.chain.nodes[p]);
+    }
+  }
+  EXPECT_EQ(count + made.chain.nodes.size(), made.module.graph.nodes.size());
+}
+
+// A brute-force count of what crosses each cut.
+TEST(Chain, BoundariesCountEachCrossingValueOnce) {
+  const Made made = make({.layers = 3, .skips = true, .random = true});
+  const Graph& graph = made.module.graph;
+  const int64_t g = made.module.train.norm_rows;
+  for (int cut = 0; cut <= made.chain.size(); ++cut) {
+    Bytes bytes = 0;
+    for (size_t v = 0; v < graph.values.size(); ++v) {
+      const NodeId producer = graph.values[v].producer;
+      if (!producer.valid() || graph.node(producer).phase != Phase::kForward) {
+        continue;
+      }
+      bool behind = false;
+      for (size_t n = 0; n < graph.nodes.size(); ++n) {
+        const auto& inputs = graph.nodes[n].inputs;
+        behind = behind ||
+                 (made.chain.position[n] >= cut && std::find(inputs.begin(), inputs.end(), ValueId(v)) != inputs.end());
+      }
+      const bool before = made.chain.position[static_cast<size_t>(producer.index)] < cut;
+      bytes += before && behind ? graph.values[v].type.bytes(g, g) : 0;
+    }
+    EXPECT_EQ(made.chain.boundary[static_cast<size_t>(cut)], bytes) << cut;
+  }
+}
+
+TEST(Chain, ReceivedValuesAreThoseOfEarlierNodes) {
+  const Made made = make({.layers = 2, .norm = false, .skips = true});
+  // stem | linear relu add: both the linear layer and the skip read the stem's output, once.
+  const auto values = received_values(made.module.graph, made.chain, 1, 4);
+  ASSERT_EQ(values.size(), 1U);
+  EXPECT_EQ(made.module.graph.value(values[0]).name, "stem");
+}
+
+TEST(Chain, RecomputedNodesKeepWhatTheyReadInsteadOfWhatTheyMake) {
+  const Made made = make({.layers = 1, .norm = false});
+  const Graph& graph = made.module.graph;
+  const int n = made.chain.size();
+  std::vector<bool> again(static_cast<size_t>(n), false);
+  const auto names = [&](const std::vector<ValueId>& values) {
+    std::vector<std::string> list;
+    for (const ValueId id : values) {
+      list.push_back(graph.value(id).name);
+    }
+    return list;
+  };
+  // stem -> linear -> relu -> out -> loss
+  EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)),
+            (std::vector<std::string>{"stem", "layer0.relu", "out", "loss"}));
+  again[2] = true;  // relu: reads the linear layer's result
+  EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)),
+            (std::vector<std::string>{"stem", "layer0.linear", "out", "loss"}));
+  again[1] = true;
+  EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)), (std::vector<std::string>{"stem", "out", "loss"}));
+}
+
+TEST(Chain, ResidentBytesHoldWeightsStatesAndOptimizer) {
+  const Made made = make({.layers = 0, .input = 32, .width = 64, .classes = 16, .momentum = 0.9});
+  // stem [64, 32]: weight and one momentum; its gradient is counted apart.
+  EXPECT_EQ(made.chain.parameters[0], 64 * 32 * 4);
+  EXPECT_EQ(made.chain.resident[0], 2 * 64 * 32 * 4);
+  EXPECT_EQ(made.chain.gradients[0], 64 * 32 * 4);
+}
+
+TEST(CostModel, TakesMeasuredTimesFirst) {
+  Made made = make({.layers = 1});
+  const CostModel analytic(made.facts, kMachine);
+  const Seconds before = analytic.node(made.module.graph, NodeId(0), 8);
+  EXPECT_GT(before, 0);
+  made.facts.nodes[0].time = 0.25;
+  EXPECT_EQ(CostModel(made.facts, kMachine).node(made.module.graph, NodeId(0), 8), 0.25);
+}
+
+TEST(CostModel, BlocksAreSharedOutAndLanesAreNot) {
+  const KernelFacts facts;
+  const CostModel cost(facts, kMachine);
+  EXPECT_EQ(cost.forward_pass(1, 5, 2), 3);
+  EXPECT_EQ(cost.backward_pass(1, 4, 1, 2), 4);  // one lane: one worker
+  EXPECT_EQ(cost.backward_pass(1, 4, 2, 2), 2);
+  EXPECT_EQ(cost.backward_pass(1, 1, 4, 2), 1);
+}
+
+TEST(CostModel, ThreadsBeyondTheCoresShareThem) {
+  const KernelFacts facts;
+  Machine crowded = kMachine;
+  crowded.devices = 4;
+  crowded.threads = 4;
+  EXPECT_DOUBLE_EQ(CostModel(facts, crowded).head(1e9, 1), 2 * CostModel(facts, kMachine).head(1e9, 1));
+}
+
+TEST(Machine, SharesThreadsAndKeepsAReserve) {
+  const Machine machine = make_machine({}, {.devices = 3, .threads = 8}, 4, 16 * kGiB);
+  EXPECT_EQ(machine.threads_of(0) + machine.threads_of(1) + machine.threads_of(2), 8);
+  EXPECT_EQ(machine.memory, 15 * kGiB);
+  EXPECT_EQ(machine.name, "3 x cpu");
+  ClusterSpec cluster;
+  cluster.cores = 6;
+  cluster.memory = 8 * kGiB;
+  cluster.reserve = kGiB;
+  const Machine given = make_machine(cluster, {}, 4, 16 * kGiB);
+  EXPECT_EQ(given.devices, 6);
+  EXPECT_EQ(given.threads, 6);
+  EXPECT_EQ(given.memory, 7 * kGiB);
+  // Fewer threads than devices count as one for each device.
+  EXPECT_EQ(make_machine({}, {.devices = 4, .threads = 2}, 2, kGiB).threads, 4);
+}
+
+TEST(Mesh, ReplicasDivideMicroBatchesAndLanes) {
+  EXPECT_EQ(default_replicas(8, 2, 8, 0), 4);
+  EXPECT_EQ(default_replicas(8, 2, 6, 0), 3);
+  EXPECT_EQ(default_replicas(6, 1, 12, 4), 4);
+  EXPECT_EQ(default_replicas(2, 2, 8, 4), 1);
+}
+
+TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {
+  for (const int64_t classes : {int64_t{10}, int64_t{64}, int64_t{20902}, int64_t{1000000}}) {
+    for (const int shards : {1, 2, 3, 7}) {
+      int64_t row = 0;
+      for (const HeadShard& shard : place_shards(0, classes, shards, 2)) {
+        EXPECT_EQ(shard.row_begin, row);
+        EXPECT_EQ(shard.device, shard.shard % 2);
+        row = shard.row_end;
+      }
+      EXPECT_EQ(row, classes);
+    }
+  }
+}
+
+TEST(Heads, AreFoundWithLossMetricsAndTensors) {
+  const Made made = make({.layers = 1, .classes = 1000, .head = true, .head_bias = true});
+  const auto heads = plan_heads(made.module, made.chain, 2, 64);
+  ASSERT_TRUE(heads.ok()) << heads.error().message;
+  const HeadPlan& head = (*heads)[0];
+  const Graph& graph = made.module.graph;
+  EXPECT_EQ(graph.param(head.weight).name, "id.weight");
+  EXPECT_EQ(graph.param(head.bias).name, "id.bias");
+  EXPECT_EQ(graph.value(head.label).name, "label");
+  EXPECT_EQ(graph.value(head.feature_grad).name, "id.dx");
+  EXPECT_EQ(graph.node(head.loss).path, "loss");
+  ASSERT_EQ(head.metrics.size(), 1U);
+  EXPECT_EQ(head.classes, 1000);
+  EXPECT_FALSE(head.update_sweep);
+  const auto parts = plan_heads(made.module, made.chain, 2, 32);
+  EXPECT_TRUE((*parts)[0].update_sweep);
+}
+
+}  // namespace
+}  // namespace xrun::planner

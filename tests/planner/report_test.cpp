@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include "planner/explain.h"
+#include "planner/planner.h"
+#include "planner/report/json.h"
+#include "planner/report/summary.h"
+#include "planner/report/table.h"
+#include "planner/report/text.h"
+#include "tests/planner/test_graphs.h"
+#include "tests/support/golden.h"
+
+namespace xrun::planner {
+namespace {
+
+struct Planned {
+  Module module;
+  Plan plan;
+};
+
+Planned make(int stages, bool head) {
+  Module module = testing::make_module(
+      {.layers = 4, .input = 256, .width = 256, .classes = 20902, .head = head, .batch = 512, .norm_rows = 32});
+  if (stages > 0) {
+    module.schedule.stages = Hint<int64_t>{stages, {}};
+    module.schedule.micro_batches = Hint<int64_t>{8, {}};
+  }
+  Planned planned{testing::prepare_training(module), {}};
+  const Module inference = testing::prepare_inference(module);
+  const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
+  planned.plan = make_plan(planned.module, inference, testing::make_facts(planned.module),
+                           testing::make_facts(inference), machine, {})
+                     .value();
+  return planned;
+}
+
+TEST(Report, PageOfAPlanWithHead) {
+  const Planned planned = make(0, true);
+  EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
+}
+
+TEST(Report, PageOfAPipeline) {
+  const Planned planned = make(2, false);
+  EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/pipeline.txt"));
+}
+
+TEST(Report, Tables) {
+  const Planned planned = make(2, true);
+  std::string all;
+  for (const char* table : {"layers", "memory", "comm", "why"}) {
+    const std::string text = report_table(planned.plan, planned.module, table);
+    EXPECT_FALSE(text.empty()) << table;
+    all += text + "\n";
+  }
+  EXPECT_TRUE(test::matches_golden(all, "report/tables.txt"));
+  EXPECT_EQ(report_table(planned.plan, planned.module, "nothing"), "");
+}
+
+TEST(Report, GanttDrawsEveryPassOfEveryStage) {
+  const Planned planned = make(2, false);
+  const std::string text = report_gantt(planned.plan, 100);
+  EXPECT_TRUE(test::matches_golden(text, "report/gantt.txt"));
+  for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    if (text.compare(at, 6, "stage ") == 0) {
+      EXPECT_LE(end - at, 100U);
+    }
+  }
+}
+
+TEST(Report, JsonHasTheKeysOfTheFormat) {
+  const Planned planned = make(2, true);
+  const std::string text = report_json(planned.plan, planned.module);
+  for (const char* key : {"format_version", "plan", "digests", "cluster", "parts", "stages", "shards", "ops", "memory",
+                          "comm", "predicted", "alternatives"}) {
+    EXPECT_NE(text.find("\n  \"" + std::string(key) + "\": "), std::string::npos) << key;
+  }
+  EXPECT_NE(text.find("\"" + planned.plan.id + "\""), std::string::npos);
+}
+
+TEST(Report, LayersSumUpToTheModel) {
+  const Planned planned = make(2, true);
+  int64_t parameters = 0;
+  for (const PlanPart& part : list_parts(planned.plan, planned.module)) {
+    parameters += part.parameters;
+  }
+  EXPECT_EQ(parameters, planned.module.graph.parameter_count());
+  parameters = 0;
+  Seconds forward = 0;
+  for (const LayerSummary& layer : list_layers(planned.plan, planned.module)) {
+    parameters += layer.parameters;
+    forward += layer.stage >= 0 ? layer.forward : 0;
+  }
+  EXPECT_EQ(parameters, planned.module.graph.parameter_count());
+  EXPECT_NEAR(forward, planned.plan.training.stages[0].forward_time + planned.plan.training.stages[1].forward_time,
+              1e-12);
+}
+
+TEST(Report, MemoryPartsAddUpToThePeak) {
+  for (const bool head : {false, true}) {
+    const Planned planned = make(2, head);
+    for (const Arena& arena : planned.plan.training.arenas) {
+      Bytes sum = 0;
+      for (const MemoryPart& part : memory_parts(planned.plan.training, arena.device)) {
+        sum += part.bytes;
+      }
+      EXPECT_EQ(sum, arena.live_max) << arena.device;
+    }
+  }
+}
+
+TEST(TextTable, AlignsByCodePointsAndEndsNoLineInSpaces) {
+  TextTable table({Align::kLeft, Align::kRight, Align::kLeft});
+  table.add({"ä", "1", "x"});
+  table.add({"bcd", "22", ""});
+  table.add_rule();
+  EXPECT_EQ(table.text(" "), " ä     1  x\n bcd  22\n      --\n");
+}
+
+}  // namespace
+}  // namespace xrun::planner
