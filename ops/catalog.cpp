@@ -15,6 +15,7 @@
 #include "ops/pointwise.h"
 #include "ops/pool.h"
 #include "ops/prelu.h"
+#include "ops/row_losses.h"
 #include "ops/sequence.h"
 
 namespace xrun::ops {
@@ -29,7 +30,7 @@ std::vector<const Op*> list_all() {
       &kAttention, &kAttentionGrad, &kPrelu,    &kPreluGrad,
   };
   for (const auto family : {pool_ops(), sequence_ops(), fiber_ops(), pointwise_ops(), arithmetic_ops(), layout_ops(),
-                            head_ops(), later_ops()}) {
+                            head_ops(), row_loss_ops(), later_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -149,13 +149,6 @@ Result<OpShape> infer_pad(Types in, const Attrs& attrs) {
   return one_output(std::move(y));
 }
 
-Result<OpShape> infer_row_loss(Types in, const Attrs&) {
-  if (in[0].sharded || !in[0].has_batch() || in[0].dims != in[1].dims) {
-    return shape_error("a loss cannot compare " + to_text(in[0]) + " and " + to_text(in[1]));
-  }
-  return one_output(rows_of(in[0]));
-}
-
 Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return one_output(rows_of(in[0])); }
 
 Result<OpShape> infer_gather(Types in, const Attrs&) {
@@ -195,10 +188,6 @@ constexpr std::array kLater{
     later("split", "(x: [N, ...], n: int, axis: int)", "shape", "n equal parts of a dimension", "split(3, -1)",
           infer_split),
     later("pad", "(x: [N, C, H, W], size: int)", "shape", "zeros around an image", "pad(2)", infer_pad),
-    later("mse", "(x: [N, ...], target: [N, ...])", "losses", "mean squared difference, one value a sample",
-          "mse(y, target)", infer_row_loss),
-    later("bce", "(logits: [N, ...], target: [N, ...])", "losses",
-          "binary cross entropy of sigmoid(logits), one value a sample", "bce(y, target)", infer_row_loss),
     later("margin_softmax", "(logits: sharded[N, C], label: index(C)[N], f: symbol, scale: float)", "losses",
           "softmax with a margin of one's own on the target's cosine", "margin_softmax(id, label, f, 64)",
           infer_margin_softmax),

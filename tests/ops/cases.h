@@ -93,6 +93,8 @@ inline std::vector<Case> conformance_cases() {
       {"drop_path", {{6}}, {{"p", 0.4}}, -1, 1, 16},
       {"attention", {{7, 16}}, {{"heads", int64_t{4}}, {"qkv_bias", true}}},
       {"attention", {{18, 24}}, {{"heads", int64_t{2}}, {"qkv_bias", false}}, -1, 1, 2},
+      {"mse", {{5, 7}, {5, 7}}, {}},
+      {"bce", {{20}, {20}}, {}, 0, 1},
       {"class_token", {{3, 10}}, {}},
       {"position_embedding", {{4, 10}}, {}},
       {"take", {{4, 10}}, {{"i", int64_t{2}}}},

@@ -1,0 +1,162 @@
+#include "ops/row_losses.h"
+
+#include <array>
+
+#include "graph/autodiff.h"
+#include "ops/lane_math.h"
+#include "ops/make_kernel.h"
+#include "ops/shape.h"
+
+namespace xrun::ops {
+namespace {
+
+using Types = std::span<const TensorType>;
+
+struct Mse {
+  static constexpr std::string_view kName = "mse", kGrad = "mse.grad", kSignature = "(x: [N, ...], target: [N, ...])",
+                                    kDoc = "mean squared difference, one value a sample", kExample = "mse(y, target)";
+  static constexpr bool kSymmetric = true;  // the target's gradient is the other's negative
+  XRUN_INLINE static F16 loss(F16 x, F16 t) { return (x - t) * (x - t); }
+  XRUN_INLINE static F16 slope(F16 x, F16 t) { return (x - t) * 2.0F; }
+};
+
+struct Bce {
+  static constexpr std::string_view kName = "bce", kGrad = "bce.grad",
+                                    kSignature = "(logits: [N, ...], target: [N, ...])",
+                                    kDoc = "binary cross entropy of sigmoid(logits), one value a sample",
+                                    kExample = "bce(y, target)";
+  static constexpr bool kSymmetric = false;
+  XRUN_INLINE static F16 loss(F16 z, F16 t) {
+    const F16 size = (z < F16{}) ? -z : z;
+    return rectify(z) - z * t + log_lanes(exp_lanes(-size) + 1.0F);
+  }
+  XRUN_INLINE static F16 slope(F16 z, F16 t) { return sigmoid_lanes(z) - t; }
+};
+
+template <class F>
+struct LossBody {
+  XRUN_INLINE static void run(const float* x, const float* t, float* loss, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; ++r, x += n, t += n) {
+      F16 sum{};
+      int64_t i = 0;
+      for (; i + kLanes <= n; i += kLanes) {
+        sum += F::loss(load(x + i), load(t + i));
+      }
+      if (i < n) {
+        float lanes[kLanes];
+        store(lanes, F::loss(load_some(x + i, n - i), load_some(t + i, n - i)));
+        sum += load_some(lanes, n - i);
+      }
+      loss[r] = sum_lanes(sum) / static_cast<float>(n);
+    }
+  }
+};
+
+template <class F>
+struct SlopeBody {
+  XRUN_INLINE static void run(const float* x, const float* t, const float* dloss, float* dx, int64_t rows, int64_t n) {
+    for (int64_t r = 0; r < rows; ++r, x += n, t += n, dx += n) {
+      const float weight = dloss[r] / static_cast<float>(n);
+      for (int64_t i = 0; i < n; i += kLanes) {
+        store_upto(dx + i, F::slope(load_upto(x + i, n - i), load_upto(t + i, n - i)) * weight, n - i);
+      }
+    }
+  }
+};
+
+template <class F>
+struct RowLoss {
+  static Result<OpShape> infer(Types in, const Attrs&) {
+    XRUN_TRY(expect_activation(F::kName, in[0]));
+    XRUN_TRY(expect_activation(F::kName, in[1]));
+    if (in[0].dims != in[1].dims) {
+      return shape_error("`" + std::string(F::kName) + "` cannot compare " + to_text(in[0]) + " and " + to_text(in[1]),
+                         "both have one shape");
+    }
+    OpShape shape;
+    shape.outputs.push_back(weight_type({kBatch}));
+    return shape;
+  }
+
+  static Status grad(GradBuilder& builder) {
+    XRUN_ASSIGN(const std::vector<ValueId> dx,
+                builder.emit(F::kGrad, {builder.input(0), builder.input(1), builder.output_grad(0)}));
+    if (builder.wanted(0)) {
+      builder.set_grad(0, dx[0]);
+    }
+    if (F::kSymmetric && builder.wanted(1)) {
+      XRUN_ASSIGN(const std::vector<ValueId> minus, builder.emit("neg", dx));
+      builder.set_grad(1, minus[0]);
+    }
+    return {};
+  }
+
+  class Forward final : public Kernel {
+   public:
+    explicit Forward(const KernelSpec& spec) : isa_(spec.isa), rows_(spec.rows), n_(spec.inputs[0].row_elements()) {}
+    Status run(const KernelCall& call) const override {
+      run_for<LossBody<F>>(isa_, static_cast<const float*>(call.inputs[0].as<float>()),
+                           static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<float>(), rows_,
+                           n_);
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    int64_t rows_;
+    int64_t n_;
+  };
+
+  // inputs: x, target, dloss [N].
+  class Backward final : public Kernel {
+   public:
+    explicit Backward(const KernelSpec& spec) : isa_(spec.isa), rows_(spec.rows), n_(spec.inputs[0].row_elements()) {}
+    Status run(const KernelCall& call) const override {
+      run_for<SlopeBody<F>>(isa_, static_cast<const float*>(call.inputs[0].as<float>()),
+                            static_cast<const float*>(call.inputs[1].as<float>()),
+                            static_cast<const float*>(call.inputs[2].as<float>()), call.outputs[0].as<float>(), rows_,
+                            n_);
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    int64_t rows_;
+    int64_t n_;
+  };
+
+  // The inputs are f32 once mixed precision has seen that losses are wide.
+  template <class K>
+  static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
+    if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[1].dtype != DType::kF32) {
+      return dtype_error(F::kName, spec.inputs[0], "losses are computed in f32");
+    }
+    return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
+  }
+
+  static constexpr Op kForward{.def = {.name = F::kName,
+                                       .signature = F::kSignature,
+                                       .group = "losses",
+                                       .doc = F::kDoc,
+                                       .example = F::kExample,
+                                       .precision = PrecisionRule::kWide,
+                                       .infer = infer,
+                                       .grad = grad},
+                               .cpu = make<Forward>};
+  static constexpr Op kBackward{.def = {.name = F::kGrad,
+                                        .signature = "(x: [N, ...], target: [N, ...], dloss: [N])",
+                                        .group = "losses",
+                                        .doc = "gradient of a loss by its first operand",
+                                        .precision = PrecisionRule::kWide,
+                                        .infer = same_as_input},
+                                .cpu = make<Backward>};
+};
+
+constexpr std::array<const Op*, 4> kOps{&RowLoss<Mse>::kForward, &RowLoss<Mse>::kBackward, &RowLoss<Bce>::kForward,
+                                        &RowLoss<Bce>::kBackward};
+
+}  // namespace
+
+std::span<const Op* const> row_loss_ops() { return kOps; }
+
+}  // namespace xrun::ops
