@@ -67,7 +67,9 @@ Stmt Parser::statement() {
       break;
     case StmtKind::kOutput:
       do {
-        names.push(expect_name("a name of a value"));
+        if (const Name name = expect_name("a name of a value")) {
+          names.push(name);
+        }
       } while (take(TokenKind::kComma));
       stmt.names = names.into(ast_.names);
       break;
@@ -90,6 +92,11 @@ Stmt Parser::statement() {
       break;
     case StmtKind::kBind:
       break;
+  }
+  for (const Name& name : ast_[stmt.names]) {
+    if (!name) {
+      stmt.kind = StmtKind::kHole;  // what it would have declared is not known
+    }
   }
   stmt.span = from(start);
   return stmt;

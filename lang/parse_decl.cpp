@@ -31,6 +31,28 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+// Without these a declaration cannot be known to others.
+bool lacks_identity(const Decl& decl) {
+  switch (decl.kind) {
+    case DeclKind::kImport:
+    case DeclKind::kFrom:
+    case DeclKind::kTest:
+      return !decl.text.valid();
+    case DeclKind::kMoved:
+      return !decl.text.valid() || !decl.to.valid();
+    case DeclKind::kOption:
+    case DeclKind::kLet:
+    case DeclKind::kFn:
+    case DeclKind::kPointwise:
+    case DeclKind::kOptimizer:
+    case DeclKind::kBlock:
+    case DeclKind::kModel:
+      return !decl.name;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Ast Parser::parse_file() {
@@ -90,6 +112,9 @@ void Parser::declarations() {
       advance();  // a word that starts a declaration where none can stand
     }
     decl.span = from(decl.keyword);
+    if (decl.has_fault && lacks_identity(decl)) {
+      decl.kind = DeclKind::kHole;
+    }
     ast_.decls.push_back(std::move(decl));
   }
 }
@@ -160,7 +185,9 @@ void Parser::declaration_header(Decl& decl) {
       }
       Gather<Name> names(name_stack_);
       do {
-        names.push(expect_name("a name of that file"));
+        if (const Name name = expect_name("a name of that file")) {
+          names.push(name);
+        }
       } while (take(TokenKind::kComma));
       decl.names = names.into(ast_.names);
       break;
@@ -314,7 +341,10 @@ Run<Param> Parser::params() {
   }
   Gather<Param> list(param_stack_);
   while (!lost_ && !at(TokenKind::kRightParen)) {
-    list.push(param());
+    const Param next = param();
+    if (next.name) {
+      list.push(next);
+    }
     if (!take(TokenKind::kComma)) {
       break;
     }

@@ -27,7 +27,7 @@ struct Run {
 };
 
 // A name where it stands. The text lies in the SourceMap that the file was parsed from, which outlives the Ast.
-// Empty text: absent.
+// Empty text: absent, which only optional names are; a node that lacks a name it needs is a hole.
 struct Name {
   std::string_view text;
   Span span;

@@ -207,7 +207,9 @@ class Renderer {
   void edited_lines(const Fix& fix) {
     std::set<std::pair<int32_t, int>> lines;
     for (const Edit& edit : fix.edits) {
-      lines.insert({edit.span.file, sources_.position(edit.span.file, edit.span.begin).line});
+      if (edit.span.valid() && edit.span.file < sources_.size()) {
+        lines.insert({edit.span.file, sources_.position(edit.span.file, edit.span.begin).line});
+      }
     }
     for (const auto& [file, number] : lines) {
       std::string text(sources_.line(file, number));

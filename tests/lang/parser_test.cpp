@@ -201,6 +201,27 @@ let q = 5 foo
   EXPECT_TRUE(parsed.ast.decls[1].has_fault);
 }
 
+TEST(ParseFile, NothingIsDeclaredWithoutAName) {
+  const Parsed parsed(
+      "xgraph 1\nlet = 3\nblock (x: [N]) {\n}\nimport\nmodel m {\n  input : f32[N]\n  output 1\n  (a, 2) = x\n  head "
+      "3\n"
+      "}\nfn f(1, x) = x\nmoved \"a\"\n");
+  EXPECT_THAT(parsed.faults(), ElementsAre("XG0110 2:5", "XG0110 3:7", "XG0110 5:7", "XG0110 7:9", "XG0110 8:10",
+                                           "XG0110 9:7", "XG0110 10:8", "XG0110 12:6", "XG0110 13:10"));
+  std::vector<DeclKind> kinds;
+  for (const Decl& decl : parsed.ast.decls) {
+    kinds.push_back(decl.kind);
+    for (const Stmt& stmt : parsed.ast[decl.body]) {
+      EXPECT_TRUE(stmt.kind == StmtKind::kHole || stmt.kind == StmtKind::kOutput);
+    }
+    for (const Param& param : parsed.ast[decl.params]) {
+      EXPECT_TRUE(param.name);
+    }
+  }
+  EXPECT_THAT(kinds, ElementsAre(DeclKind::kHole, DeclKind::kHole, DeclKind::kHole, DeclKind::kModel, DeclKind::kFn,
+                                 DeclKind::kHole));
+}
+
 TEST(ParseFile, AMissingBraceSpoilsNoOtherDeclaration) {
   EXPECT_THAT(Parsed("xgraph 1\nmodel m {\n  x = f(1)\n\nmodel n {\n  y = \n}\n").faults(),
               ElementsAre("XG0111 2:9", "XG0110 7:1"));
