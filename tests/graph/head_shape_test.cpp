@@ -1,0 +1,120 @@
+#include "graph/head_shape.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun {
+namespace {
+
+TEST(HeadShape, ClassBlocksAreTheDocumentedOnes) {
+  EXPECT_EQ(class_block(10), 64);
+  EXPECT_EQ(class_block(8191), 64);
+  EXPECT_EQ(class_block(8192), 128);
+  EXPECT_EQ(class_block(20902), 256);
+  EXPECT_EQ(class_block_count(20902), 82);
+  EXPECT_EQ(class_block(1'000'000), 8192);
+  EXPECT_EQ(class_block_count(1'000'000), 123);
+  EXPECT_EQ(class_block(100'000'000), 16384);
+}
+
+TEST(HeadShape, ShardsCoverAllClassesOnceInWholeBlocks) {
+  for (const int64_t classes : {2, 64, 65, 1000, 20902, 1'000'000}) {
+    for (int64_t shards = 1; shards <= 9; ++shards) {
+      int64_t next = 0;
+      for (int64_t shard = 0; shard < shards; ++shard) {
+        const ClassRange range = shard_classes(classes, shard, shards);
+        EXPECT_EQ(range.begin, next);
+        EXPECT_TRUE(range.end % class_block(classes) == 0 || range.end == classes);
+        next = range.end;
+      }
+      EXPECT_EQ(next, classes);
+    }
+  }
+}
+
+// Nodes of the one binary tree over all blocks.
+bool is_node(BlockRange range, int64_t blocks) {
+  for (int64_t size = 1;; size *= 2) {
+    if (range.begin % size == 0 && range.end == std::min(range.begin + size, blocks)) {
+      return true;
+    }
+    if (size > blocks) {
+      return false;
+    }
+  }
+}
+
+TEST(HeadShape, SubtreesAreNodesOfTheOneTreeAndAsFewAsPossible) {
+  for (const int64_t blocks : {1, 2, 3, 7, 16, 82, 123}) {
+    const int64_t classes = blocks * 64;
+    ASSERT_EQ(class_block_count(classes), blocks) << "blocks of 64 are used up to 8191 classes";
+    for (int64_t begin = 0; begin < blocks; ++begin) {
+      for (int64_t end = begin + 1; end <= blocks; ++end) {
+        for (const int level : {0, 1, 2, 62}) {
+          int64_t next = begin;
+          const auto subtrees = aligned_subtrees(classes, {begin, end}, level);
+          for (const BlockRange& subtree : subtrees) {
+            EXPECT_EQ(subtree.begin, next);
+            EXPECT_TRUE(is_node(subtree, blocks)) << subtree.begin << ".." << subtree.end << " of " << blocks;
+            EXPECT_LE(subtree.size(), int64_t{1} << std::min(level, 20));
+            next = subtree.end;
+          }
+          EXPECT_EQ(next, end);
+          if (level == 62) {
+            EXPECT_LE(subtrees.size(), 14U);  // 2 · log2(128)
+            if (begin == 0 && end == blocks) {
+              EXPECT_EQ(subtrees.size(), 1U);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(HeadShape, EveryTaskLiesInsideASubtreeAndThereAreEnoughForAllWorkers) {
+  for (const int workers : {1, 2, 4}) {
+    const HeadLayout layout = head_layout({.classes = 1'000'000,
+                                           .dim = 128,
+                                           .shard = shard_classes(1'000'000, 1, 3),
+                                           .rows = 128,
+                                           .block_rows = 64,
+                                           .workers = workers});
+    EXPECT_GE(layout.tasks.size(), static_cast<size_t>(4 * workers));
+    size_t inside = 0;
+    for (const BlockRange& task : layout.tasks) {
+      for (const BlockRange& subtree : layout.subtrees) {
+        inside += task.begin >= subtree.begin && task.end <= subtree.end ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(inside, layout.tasks.size());
+  }
+}
+
+// GOALS S2.
+TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
+  for (const int workers : {1, 2, 4}) {
+    const HeadShape shape{.classes = 1'000'000,
+                          .dim = 512,
+                          .shard = {0, 1'000'000},
+                          .rows = 256,
+                          .block_rows = 64,
+                          .bf16 = true,
+                          .form = {.cosine = true},
+                          .workers = workers};
+    const Bytes all =
+        head_prepared_bytes(shape) + head_stats_bytes(shape) + head_gradient_bytes(shape) + head_softmax_bytes(shape) +
+        std::max(head_scratch_bytes(shape, HeadPass::kForward), head_scratch_bytes(shape, HeadPass::kBackward));
+    EXPECT_LE(all, 64 * kMiB) << workers << " workers: " << format_bytes(all);
+  }
+}
+
+TEST(HeadShape, AnEmptyShardNeedsNothing) {
+  const HeadShape shape{.classes = 64, .dim = 8, .shard = shard_classes(64, 0, 4), .rows = 4, .block_rows = 4};
+  EXPECT_EQ(shape.shard.size(), 0);
+  EXPECT_EQ(head_stats_bytes(shape), 0);
+  EXPECT_EQ(head_gradient_bytes(shape), 0);
+  EXPECT_EQ(head_scratch_bytes(shape, HeadPass::kBackward), 0);
+}
+
+}  // namespace
+}  // namespace xrun

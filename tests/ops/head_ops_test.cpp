@@ -1,0 +1,159 @@
+#include "ops/head_ops.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "graph/autodiff.h"
+#include "graph/base/random.h"
+#include "ops/simd.h"
+#include "tests/support/head_oracle.h"
+
+namespace xrun::ops {
+namespace {
+
+TensorType logits_type(int64_t classes, bool sharded) {
+  return {.dtype = DType::kF32, .dims = {kBatch, classes}, .sharded = sharded};
+}
+TensorType label_type(int64_t classes) { return {.dtype = DType::kI32, .dims = {kBatch}, .classes = classes}; }
+TensorType per_row() { return {.dtype = DType::kF32, .dims = {kBatch}}; }
+
+// The oracle's head with unit vectors as class weights: its logits are the features.
+test::HeadProblem dense_problem(int64_t rows, int64_t classes, double scale, double smoothing) {
+  test::HeadProblem problem{
+      .classes = classes, .dim = classes, .rows = rows, .margin = {.scale = scale, .smoothing = smoothing}};
+  const RandomStream stream(8, 8);
+  for (int64_t i = 0; i < rows * classes; ++i) {
+    problem.features.push_back(3 * stream.normal(static_cast<uint64_t>(i)));
+  }
+  problem.weight.resize(static_cast<size_t>(classes * classes));
+  for (int64_t c = 0; c < classes; ++c) {
+    problem.weight[static_cast<size_t>(c * classes + c)] = 1;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    problem.labels.push_back(static_cast<int32_t>(r * 5 % classes));
+  }
+  return problem;
+}
+
+Status run(const KernelSpec& spec, const Op& op, std::vector<TensorView> inputs, std::vector<TensorView> outputs) {
+  XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, op.cpu(spec));
+  return kernel->run({.inputs = inputs, .outputs = outputs});
+}
+
+template <typename T>
+TensorView view(std::vector<T>& values) {
+  return {reinterpret_cast<std::byte*>(values.data())};
+}
+
+const Op& op_named(std::string_view name) {
+  const Op* op = find_op(name);
+  XRUN_CHECK(op != nullptr, name);
+  return *op;
+}
+
+TEST(DenseLoss, CrossEntropyAndItsGradientMatchTheOracle) {
+  for (const Isa isa : {Isa::kAvx2, detect_isa()}) {
+    for (const int64_t classes : {10, 16, 37}) {
+      for (const double smoothing : {0.0, 0.2}) {
+        constexpr int64_t kRows = 6;
+        test::HeadProblem problem = dense_problem(kRows, classes, 2.5, smoothing);
+        const Attrs attrs{{"scale", 2.5}, {"smoothing", smoothing}};
+        std::vector<float> loss(kRows);
+        ASSERT_TRUE(run({.inputs = {logits_type(classes, false), label_type(classes)},
+                         .outputs = {per_row()},
+                         .attrs = attrs,
+                         .rows = kRows,
+                         .isa = isa},
+                        op_named("softmax_ce"), {view(problem.features), view(problem.labels)}, {view(loss)}));
+        std::vector<float> dloss(kRows, 0.25F);
+        std::vector<float> dx(problem.features.size());
+        ASSERT_TRUE(run({.inputs = {logits_type(classes, false), label_type(classes), per_row()},
+                         .outputs = {logits_type(classes, false)},
+                         .attrs = attrs,
+                         .rows = kRows,
+                         .isa = isa},
+                        op_named("softmax_ce.dx"), {view(problem.features), view(problem.labels), view(dloss)},
+                        {view(dx)}));
+        problem.row_weight = 0.25;
+        const test::HeadAnswer want = solve(problem);
+        EXPECT_LE(test::relative_error(loss, want.loss), 1e-6);
+        EXPECT_LE(test::relative_error(dx, want.dx), 2e-6);
+      }
+    }
+  }
+}
+
+TEST(DenseLoss, AccuracyCountsTheLabelAmongTheKBestWithTiesToTheLowerClass) {
+  std::vector<float> logits{1, 3,   3, 0,  //
+                            1, 3,   3, 0,  //
+                            5, 4,   3, 2,  //
+                            5, NAN, 3, 2};
+  std::vector<int32_t> labels{2, 1, 2, 0};
+  for (const auto& [k, want] :
+       {std::pair{int64_t{1}, std::vector<float>{0, 1, 0, 0}}, std::pair{int64_t{2}, std::vector<float>{1, 1, 0, 0}},
+        std::pair{int64_t{3}, std::vector<float>{1, 1, 1, 0}}}) {
+    std::vector<float> hits(4);
+    ASSERT_TRUE(
+        run({.inputs = {logits_type(4, false), label_type(4)}, .outputs = {per_row()}, .attrs = {{"k", k}}, .rows = 4},
+            op_named("accuracy"), {view(logits), view(labels)}, {view(hits)}));
+    EXPECT_EQ(hits, want) << "k " << k;
+  }
+}
+
+TEST(DenseLoss, TopkGivesTheBestFirst) {
+  std::vector<float> logits{1, 3, 3, 0, 7, -1};
+  std::vector<int32_t> classes(3);
+  std::vector<float> scores(3);
+  ASSERT_TRUE(run({.inputs = {logits_type(6, false)}, .outputs = {}, .attrs = {{"k", int64_t{3}}}, .rows = 1},
+                  op_named("topk"), {view(logits)}, {view(classes), view(scores)}));
+  EXPECT_EQ(classes, (std::vector<int32_t>{4, 1, 2}));
+  EXPECT_EQ(scores, (std::vector<float>{7, 3, 3}));
+}
+
+TEST(HeadOps, HeadsOwnTheirClassWeightsAndGiveShardedLogits) {
+  const TensorType x{.dtype = DType::kBF16, .dims = {kBatch, 256}};
+  const Op& cosine = op_named("cosine_classifier");
+  const auto shape = cosine.def.infer(std::vector{x}, {{"classes", int64_t{20902}}});
+  ASSERT_TRUE(shape.ok());
+  EXPECT_EQ(to_text(shape->outputs[0]), "sharded[N, 20902]");
+  ASSERT_EQ(shape->params.size(), 1U);
+  EXPECT_EQ(to_text(shape->params[0].type), "f32[20902, 256]");
+  EXPECT_EQ(shape->params[0].init.value, 0.05);
+  const auto plain = op_named("classifier").def.infer(std::vector{x}, {{"classes", int64_t{10}}, {"bias", true}});
+  ASSERT_TRUE(plain.ok());
+  ASSERT_EQ(plain->params.size(), 2U);
+  EXPECT_EQ(plain->params[0].init.fan_in, 256);
+  EXPECT_TRUE(op_named("classifier").def.head({{"bias", true}}).bias);
+  EXPECT_TRUE(cosine.def.head({}).cosine);
+}
+
+TEST(HeadOps, LossesSayTheirMargin) {
+  const Attrs attrs{{"margin", 0.3}, {"scale", int64_t{32}}, {"easy", true}, {"margin_grad", std::string("threshold")}};
+  const auto arc = op_named("arcface").def.margin(attrs);
+  ASSERT_TRUE(arc.ok());
+  EXPECT_EQ(*arc, (MarginForm{.scale = 32, .m2 = 0.3, .easy = true, .grad = MarginGrad::kThreshold}));
+  const auto cos = op_named("cosface").def.margin({{"margin", 0.1}, {"scale", int64_t{24}}});
+  ASSERT_TRUE(cos.ok());
+  EXPECT_EQ(*cos, (MarginForm{.scale = 24, .m3 = 0.1}));
+  EXPECT_FALSE(cos->angular());
+}
+
+TEST(HeadOps, WrongCallsAreRefusedInWords) {
+  const auto message = [](const auto& result) { return result.ok() ? "accepted" : result.error().message; };
+  const std::vector<TensorType> dense{logits_type(10, false), label_type(10)};
+  EXPECT_EQ(message(op_named("arcface").def.infer(dense, {{"margin", 0.5}, {"scale", 64.0}})),
+            "`arcface` takes the cosines of a head, not f32[N, 10]");
+  const std::vector<TensorType> odd{logits_type(10, true), label_type(12)};
+  EXPECT_EQ(message(op_named("softmax_ce").def.infer(odd, {})),
+            "`softmax_ce` gets labels of 12 classes and logits of 10");
+  EXPECT_EQ(message(op_named("softmax_ce").def.infer(dense, {{"smoothing", 1.5}})), "`softmax_ce` has smoothing = 1.5");
+  EXPECT_EQ(message(op_named("arcface").def.margin({{"margin_grad", std::string("bent")}})),
+            "`arcface` has margin_grad = bent");
+  EXPECT_NE(message(op_named("accuracy").def.infer(dense, {{"k", int64_t{11}}})), "accepted");
+  EXPECT_NE(message(op_named("classifier")
+                        .def.infer(std::vector<TensorType>{{.dims = {kBatch, 3, 8, 8}}}, {{"classes", int64_t{10}}})),
+            "accepted");
+}
+
+}  // namespace
+}  // namespace xrun::ops
