@@ -54,14 +54,42 @@ int64_t Graph::parameter_count() const {
   return count;
 }
 
+namespace {
+
+// Sizes are products in 64 bits everywhere, so a tensor that no machine holds is refused where it would arise.
+constexpr int64_t kMostElementsOfSample = int64_t{1} << 36;
+constexpr int64_t kMostElementsOfWeight = int64_t{1} << 50;
+
+Status check_size(const OpDef& op, const TensorType& type, Span span) {
+  const int64_t most = type.has_batch() ? kMostElementsOfSample : kMostElementsOfWeight;
+  int64_t product = 1;
+  for (const int64_t dim : type.dims) {
+    if (dim >= 0 && (__builtin_mul_overflow(product, dim, &product) || product > most)) {
+      return Error{ErrorKind::kContent, "XG0303",
+                   "`" + std::string(op.name) + "` meets a tensor of unlikely size: " + to_text(type),
+                   "no machine holds it; look for a dimension that grew by mistake", span};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
                        Span span) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (const ValueId id : inputs) {
     types.push_back(graph.value(id).type);
+    XRUN_TRY(check_size(op, types.back(), span));
   }
   XRUN_ASSIGN(OpShape shape, op.infer(types, attrs));
+  for (const TensorType& output : shape.outputs) {
+    XRUN_TRY(check_size(op, output, span));
+  }
+  for (const ParamDecl& param : shape.params) {
+    XRUN_TRY(check_size(op, param.type, span));
+  }
   Node node{.op = &op, .inputs = std::move(inputs), .attrs = std::move(attrs), .path = std::move(path), .span = span};
   for (ParamDecl& param : shape.params) {
     node.inputs.push_back(graph.add_param(node.path + "." + param.name, std::move(param.type), param.init,

@@ -56,8 +56,12 @@ Result<OpShape> infer_reshape(std::span<const TensorType> inputs, const Attrs& a
     return shape_error("`reshape` of " + to_text(x) + " to " + to_text(to) + " drops the batch dimension",
                        "the shape starts with N");
   }
+  int64_t elements = 1;
   for (size_t i = 1; i < to.dims.size(); ++i) {
-    XRUN_TRY(expect_range("reshape", "a dimension", to.dims[i], 1, int64_t{1} << 40));
+    XRUN_TRY(expect_range("reshape", "a dimension", to.dims[i], 1, x.row_elements()));
+    if (__builtin_mul_overflow(elements, to.dims[i], &elements)) {
+      return shape_error("`reshape` cannot turn " + to_text(x) + " into " + to_text(to));
+    }
   }
   if (to.row_elements() != x.row_elements()) {
     return shape_error("`reshape` cannot turn " + to_text(x) + " into " + to_text(to) + ": " +

@@ -1,6 +1,7 @@
 // What operators refuse, and that both shapes are said.
 #include <gtest/gtest.h>
 
+#include "graph/graph.h"
 #include "ops/op.h"
 
 namespace xrun::ops {
@@ -72,6 +73,21 @@ TEST(Infer, RefusesWithACodeAndBothShapes) {
     EXPECT_EQ(shape.error().code, r.code) << shape.error().message;
     EXPECT_NE(shape.error().message.find(r.says), std::string::npos) << shape.error().message;
   }
+}
+
+TEST(Infer, TensorsThatNoMachineHoldsAreRefusedBeforeTheirSizesOverflow) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", tensor({kBatch, int64_t{1} << 32}));
+  EXPECT_EQ(call_op(graph, find_op("linear")->def, {x}, {{"out", int64_t{1} << 32}, {"bias", false}}, "a", Span{})
+                .error()
+                .code,
+            "XG0303");
+  EXPECT_FALSE(call_op(graph, find_op("reshape")->def, {x},
+                       {{"shape", std::vector<int64_t>{kBatch, int64_t{1} << 32, int64_t{1} << 32, int64_t{1} << 32}}},
+                       "b", Span{})
+                   .ok());
+  const ValueId wide = graph.add_input("y", tensor({kBatch, int64_t{1} << 40, int64_t{1} << 40}));
+  EXPECT_FALSE(call_op(graph, find_op("relu")->def, {wide}, {}, "c", Span{}).ok());
 }
 
 TEST(Infer, ConvFollowsTheSizeFormula) {
