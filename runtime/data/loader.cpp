@@ -31,8 +31,8 @@ class BadSamples {
   // Notes a broken sample. Error XG0408 when there are too many.
   Status add(int64_t sample, const Error& error) {
     const std::scoped_lock lock(mutex_);
-    if (bad_.insert(sample).second && on_bad_) {
-      on_bad_(error.message);
+    if (bad_.insert(sample).second) {
+      untold_.push_back(error.message);
     }
     if (static_cast<double>(bad_.size()) > limit_) {
       return Error{.kind = ErrorKind::kContent,
@@ -42,6 +42,19 @@ class BadSamples {
                    .help = "mend or remove the files, or raise `max_bad` in `data`"};
     }
     return {};
+  }
+  // Names those that were not named yet, on the calling thread.
+  void tell() {
+    std::vector<std::string> messages;
+    {
+      const std::scoped_lock lock(mutex_);
+      messages.swap(untold_);
+    }
+    for (const std::string& message : messages) {
+      if (on_bad_) {
+        on_bad_(message);
+      }
+    }
   }
   int64_t count() const {
     const std::scoped_lock lock(mutex_);
@@ -54,6 +67,7 @@ class BadSamples {
   std::function<void(const std::string&)> on_bad_;
   mutable std::mutex mutex_;
   std::set<int64_t> bad_;
+  std::vector<std::string> untold_;
 };
 
 // Where each slot of the ring stands. Counters are set by the owner's thread before tasks of the slot exist.
@@ -71,7 +85,7 @@ class Loader final : public BatchSource {
         bad_(rows_->samples(), options_),
         arena_(std::max(1, options_.workers), 0, tbb::task_arena::priority::low) {}
 
-  ~Loader() override { stop(); }
+  ~Loader() override { halt(); }
 
   int64_t samples() const override { return rows_->samples(); }
   int64_t bad_samples() const override { return bad_.count(); }
@@ -97,10 +111,10 @@ class Loader final : public BatchSource {
     XRUN_CHECK(slot.step == step, "a step that was not begun is waited for");
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return error_.has_value() || slot.runs_left == 0; });
-    if (error_.has_value()) {
-      return *error_;
-    }
-    return {};
+    const std::optional<Error> error = error_;
+    lock.unlock();
+    bad_.tell();
+    return error.has_value() ? Status(*error) : Status();
   }
 
   void release(int64_t step) override {
@@ -109,6 +123,12 @@ class Loader final : public BatchSource {
   }
 
   void stop() override {
+    halt();
+    bad_.tell();
+  }
+
+ private:
+  void halt() {
     stopping_ = true;
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return tasks_ == 0; });
@@ -116,7 +136,6 @@ class Loader final : public BatchSource {
     slots_.clear();
   }
 
- private:
   Slot& slot_of(int64_t step) { return slots_[static_cast<size_t>(step) % slots_.size()]; }
 
   // Hands out the rows of a step as tasks.
@@ -219,6 +238,7 @@ class Rows final : public RowSource {
         }
       }
     });
+    bad_.tell();
     return error.has_value() ? Status(*std::move(error)) : Status();
   }
 

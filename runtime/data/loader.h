@@ -17,7 +17,7 @@ struct LoaderOptions {
   bool shuffled = true;
   double max_bad = 0.001;  // share of the samples that may be broken before the run ends
   int workers = 1;         // tasks that may run at once
-  // Told once about each broken sample, from any thread, one call at a time.
+  // Told once about each broken sample, on the thread that calls wait, stop or read.
   std::function<void(const std::string& message)> on_bad;
 };
 
