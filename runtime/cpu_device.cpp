@@ -53,7 +53,7 @@ class CpuDevice final : public Device {
 
   // One runner a worker; runners take items from one counter. The number of a runner is the number of the worker, since
   // slots of the arena may be more than its workers.
-  void for_each(int64_t items, const std::function<void(int64_t, int)>& body) override {
+  void for_each(int64_t items, ops::ItemBody body) override {
     if (threads_ == 1 || items <= 1) {
       for (int64_t i = 0; i < items; ++i) {
         body(i, 0);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
 #include "graph/base/check.h"
 
@@ -57,10 +56,9 @@ Status StageRunner::run(const BoundPass& pass, bool forward, const StepContext& 
       status = check_watched(pass, block, step, worker);
     }
   };
-  // std::function holds a reference without allocating.
   if (forward) {
     const auto body = [&](int64_t item, int worker) { run_one(pass.first_block + item, worker); };
-    workers.for_each(pass.blocks, std::ref(body));
+    workers.for_each(pass.blocks, body);
   } else {
     const int64_t all = program_.batch / program_.block_rows;
     const int64_t first_lane = lane_of(pass.first_block, program_.lanes, all);
@@ -72,7 +70,7 @@ Status StageRunner::run(const BoundPass& pass, bool forward, const StepContext& 
         }
       }
     };
-    workers.for_each(last_lane - first_lane + 1, std::ref(body));
+    workers.for_each(last_lane - first_lane + 1, body);
   }
   for (int w = 0; w < workers_; ++w) {
     Status& status = state_[static_cast<size_t>(pass.device * workers_ + w)].status;

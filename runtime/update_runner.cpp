@@ -1,7 +1,6 @@
 #include "runtime/update_runner.h"
 
 #include <algorithm>
-#include <functional>
 #include <mutex>
 
 #include "graph/base/check.h"
@@ -36,7 +35,7 @@ void for_chunks(const std::vector<BoundWeight>& weights, ops::Workers& workers, 
       item -= own;
     }
   };
-  workers.for_each(chunks, std::ref(one));
+  workers.for_each(chunks, one);
 }
 
 }  // namespace
@@ -195,7 +194,7 @@ Status UpdateRunner::prepare(const BoundUpdate& update, ops::Workers& workers) c
       first = std::move(status);
     }
   };
-  workers.for_each(static_cast<int64_t>(update.prepares.size()), std::ref(one));
+  workers.for_each(static_cast<int64_t>(update.prepares.size()), one);
   return first;
 }
 

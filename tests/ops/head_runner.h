@@ -23,7 +23,7 @@ class ThreadWorkers final : public Workers {
  public:
   explicit ThreadWorkers(int count) : count_(count) {}
   int count() const override { return count_; }
-  void for_each(int64_t items, const std::function<void(int64_t, int)>& body) override {
+  void for_each(int64_t items, ItemBody body) override {
     std::atomic<int64_t> next = 0;
     std::vector<std::thread> threads;
     for (int worker = 0; worker < count_; ++worker) {
