@@ -1,0 +1,384 @@
+#include "planner/plan_codec.h"
+
+#include <algorithm>
+
+#include "plan_generated.h"
+
+namespace xrun::planner {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+// Tables of a plan are flat; more depth than this is no plan of ours.
+constexpr flatbuffers::uoffset_t kMaxDepth = 16;
+constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
+
+class Writer {
+ public:
+  std::vector<std::byte> write(const Plan& plan, uint32_t schema) {
+    const auto machine = fb::CreateMachine(builder_, text(plan.machine.name), plan.machine.cores, plan.machine.devices,
+                                           plan.machine.threads, plan.machine.memory);
+    const auto training = put(plan.training);
+    const auto inference = put(plan.inference);
+    std::vector<Offset<fb::Option>> options;
+    for (const auto& [name, value] : plan.options) {
+      options.push_back(fb::CreateOption(builder_, text(name), text(value)));
+    }
+    std::vector<Offset<fb::SourceDigest>> sources;
+    for (const SourceDigest& source : plan.sources) {
+      sources.push_back(fb::CreateSourceDigest(builder_, text(source.path), text(source.sha256)));
+    }
+    std::vector<Offset<fb::Reason>> why;
+    for (const Reason& reason : plan.why) {
+      why.push_back(fb::CreateReason(builder_, text(reason.choice), text(reason.text)));
+    }
+    std::vector<Offset<fb::Alternative>> alternatives;
+    for (const Alternative& one : plan.alternatives) {
+      alternatives.push_back(fb::CreateAlternative(builder_, text(one.text), one.step, one.memory, text(one.note)));
+    }
+    const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
+                                   plan.predicted.imbalance, plan.predicted.exposed_comm);
+    const auto root = fb::CreatePlan(
+        builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine, training, inference,
+        builder_.CreateVector(options), builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
+        text(plan.isa), &predicted, builder_.CreateVector(why), builder_.CreateVector(alternatives));
+    fb::FinishPlanBuffer(builder_, root);
+    const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
+    return {data, data + builder_.GetSize()};
+  }
+
+ private:
+  Offset<flatbuffers::String> text(const std::string& value) { return builder_.CreateString(value); }
+
+  template <typename Tag>
+  Offset<flatbuffers::Vector<int32_t>> ids(const std::vector<Id<Tag>>& list) {
+    std::vector<int32_t> numbers;
+    for (const Id<Tag> id : list) {
+      numbers.push_back(id.index);
+    }
+    return builder_.CreateVector(numbers);
+  }
+
+  Offset<fb::BlockLayout> put(const BlockLayout& layout) {
+    std::vector<fb::Local> locals;
+    for (const LocalValue& local : layout.locals) {
+      locals.emplace_back(local.value.index, local.offset, local.bytes);
+    }
+    return fb::CreateBlockLayout(builder_, builder_.CreateVectorOfStructs(locals), layout.kernel_offset, layout.bytes);
+  }
+
+  Offset<fb::Stage> put(const Stage& stage) {
+    return fb::CreateStage(builder_, stage.index, builder_.CreateVector(stage.devices), ids(stage.forward),
+                           ids(stage.backward), ids(stage.recomputed), ids(stage.saved), ids(stage.received),
+                           put(stage.forward_layout), put(stage.backward_layout), stage.forward_time,
+                           stage.backward_time, stage.parameter_bytes, stage.activation_bytes);
+  }
+
+  Offset<fb::Head> put(const HeadPlan& head) {
+    std::vector<fb::Shard> shards;
+    for (const HeadShard& shard : head.shards) {
+      shards.emplace_back(shard.shard, shard.device, static_cast<uint64_t>(shard.row_begin),
+                          static_cast<uint64_t>(shard.row_end));
+    }
+    return fb::CreateHead(builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
+                          head.feature_grad.index, head.logits.index, head.label.index, head.weight.index,
+                          head.bias.index, head.classes, head.dim, head.class_block, head.rows, head.update_sweep,
+                          head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards));
+  }
+
+  Offset<fb::Buffer> put(const Buffer& buffer) {
+    return fb::CreateBuffer(builder_, buffer.device, static_cast<uint8_t>(buffer.purpose), buffer.bytes, buffer.offset,
+                            buffer.first_use, buffer.last_use, buffer.persistent, buffer.value.index,
+                            buffer.param.index, buffer.slot, buffer.node.index, buffer.micro_batch, buffer.replica,
+                            buffer.head, buffer.shard, text(buffer.name));
+  }
+
+  Offset<fb::Instruction> put(const Instruction& one) {
+    const fb::Span span(one.span.file, one.span.begin, one.span.end);
+    return fb::CreateInstruction(builder_, static_cast<uint8_t>(one.kind), static_cast<uint8_t>(one.pass), one.device,
+                                 static_cast<uint8_t>(one.stream), one.stage, one.replica, one.micro_batch, one.head,
+                                 one.shard, one.group, ids(one.nodes), ids(one.reads), ids(one.writes), ids(one.deps),
+                                 one.flops, one.bytes, one.predicted, &span);
+  }
+
+  template <typename To, typename From>
+  Offset<flatbuffers::Vector<Offset<To>>> tables(const std::vector<From>& list) {
+    std::vector<Offset<To>> offsets;
+    for (const From& one : list) {
+      offsets.push_back(put(one));
+    }
+    return builder_.CreateVector(offsets);
+  }
+
+  Offset<fb::Program> put(const Program& program) {
+    std::vector<fb::Arena> arenas;
+    for (const Arena& arena : program.arenas) {
+      arenas.emplace_back(arena.device, arena.bytes, arena.live_max);
+    }
+    return fb::CreateProgram(builder_, program.training, program.deterministic, program.devices,
+                             builder_.CreateVector(program.threads), program.batch, program.block_rows,
+                             program.micro_batches, program.replicas, program.lanes,
+                             static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
+                             tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
+                             tables<fb::Instruction>(program.instructions), builder_.CreateVectorOfStructs(arenas));
+  }
+
+  FlatBufferBuilder builder_;
+};
+
+// Copies out of a verified buffer. Several references to one vector are legal FlatBuffers, so a small file could ask
+// for huge copies: what is copied is counted, and an honest file never copies more than its own size.
+class Reader {
+ public:
+  explicit Reader(size_t bytes) : budget_(bytes) {}
+
+  bool ok() const { return ok_; }
+
+  Plan read(const fb::Plan& in) {
+    Plan plan;
+    plan.id = text(in.id());
+    plan.model = text(in.model());
+    if (const fb::Machine* machine = in.machine()) {
+      plan.machine = {text(machine->name()), machine->cores(), machine->devices(), machine->threads(),
+                      machine->memory()};
+    } else {
+      ok_ = false;
+    }
+    if (in.training() == nullptr || in.inference() == nullptr || in.predicted() == nullptr) {
+      ok_ = false;
+      return plan;
+    }
+    plan.training = get(*in.training());
+    plan.inference = get(*in.inference());
+    each(in.options(), [&](const fb::Option& one) { plan.options.emplace_back(text(one.name()), text(one.value())); });
+    each(in.sources(), [&](const fb::SourceDigest& one) {
+      plan.sources.push_back({text(one.path()), text(one.sha256())});
+    });
+    plan.math_digest = text(in.math_digest());
+    plan.facts_digest = text(in.facts_digest());
+    plan.isa = text(in.isa());
+    const fb::Prediction& predicted = *in.predicted();
+    plan.predicted = {predicted.step(), predicted.images_per_second(), predicted.bubble(), predicted.imbalance(),
+                      predicted.exposed_comm()};
+    each(in.why(), [&](const fb::Reason& one) { plan.why.push_back({text(one.choice()), text(one.text())}); });
+    each(in.alternatives(), [&](const fb::Alternative& one) {
+      plan.alternatives.push_back({text(one.text()), one.step(), one.memory(), text(one.note())});
+    });
+    return plan;
+  }
+
+ private:
+  bool take(size_t bytes) {
+    ok_ = ok_ && bytes <= budget_;
+    budget_ -= ok_ ? bytes : 0;
+    return ok_;
+  }
+
+  std::string text(const flatbuffers::String* value) {
+    return value != nullptr && take(value->size() + 4) ? value->str() : std::string();
+  }
+
+  // Calls for each table of a vector; a table counts with the least bytes that it takes in a file.
+  template <typename T, typename F>
+  void each(const flatbuffers::Vector<Offset<T>>* list, F&& body) {
+    for (flatbuffers::uoffset_t i = 0; list != nullptr && i < list->size() && take(8); ++i) {
+      body(*list->Get(i));
+    }
+  }
+
+  template <typename Out>
+  std::vector<Out> ids(const flatbuffers::Vector<int32_t>* list) {
+    std::vector<Out> out;
+    if (list != nullptr && take(size_t{list->size()} * 4)) {
+      out.reserve(list->size());
+      for (const int32_t id : *list) {
+        out.push_back(Out(id));
+      }
+    }
+    return out;
+  }
+
+  template <typename Enum>
+  Enum value_of(uint8_t number, Enum last) {
+    ok_ = ok_ && number <= static_cast<uint8_t>(last);
+    return static_cast<Enum>(ok_ ? number : 0);
+  }
+
+  BlockLayout get(const fb::BlockLayout* in) {
+    BlockLayout layout;
+    if (in == nullptr) {
+      ok_ = false;
+      return layout;
+    }
+    if (in->locals() != nullptr && take(size_t{in->locals()->size()} * sizeof(fb::Local))) {
+      for (const fb::Local* local : *in->locals()) {
+        layout.locals.push_back({ValueId(local->value()), local->offset(), local->bytes()});
+      }
+    }
+    layout.kernel_offset = in->kernel_offset();
+    layout.bytes = in->bytes();
+    return layout;
+  }
+
+  Stage get(const fb::Stage& in) {
+    Stage stage;
+    stage.index = in.index();
+    stage.devices = ids<int>(in.devices());
+    stage.forward = ids<NodeId>(in.forward());
+    stage.backward = ids<NodeId>(in.backward());
+    stage.recomputed = ids<NodeId>(in.recomputed());
+    stage.saved = ids<ValueId>(in.saved());
+    stage.received = ids<ValueId>(in.received());
+    stage.forward_layout = get(in.forward_layout());
+    stage.backward_layout = get(in.backward_layout());
+    stage.forward_time = in.forward_time();
+    stage.backward_time = in.backward_time();
+    stage.parameter_bytes = in.parameter_bytes();
+    stage.activation_bytes = in.activation_bytes();
+    return stage;
+  }
+
+  HeadPlan get(const fb::Head& in) {
+    HeadPlan head;
+    head.head = in.head();
+    head.node = NodeId(in.node());
+    head.loss = NodeId(in.loss());
+    head.metrics = ids<NodeId>(in.metrics());
+    head.feature = ValueId(in.feature());
+    head.feature_grad = ValueId(in.feature_grad());
+    head.logits = ValueId(in.logits());
+    head.label = ValueId(in.label());
+    head.weight = ParamId(in.weight());
+    head.bias = ParamId(in.bias());
+    head.classes = in.classes();
+    head.dim = in.dim();
+    head.class_block = in.class_block();
+    head.rows = in.rows();
+    head.update_sweep = in.update_sweep();
+    head.top_k = in.top_k();
+    head.bf16 = in.bf16();
+    head.row_weight = in.row_weight();
+    if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
+      for (const fb::Shard* shard : *in.shards()) {
+        head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),
+                               static_cast<int64_t>(shard->row_end())});
+      }
+    }
+    return head;
+  }
+
+  Buffer get(const fb::Buffer& in, size_t index) {
+    Buffer buffer;
+    buffer.id = BufferId(index);
+    buffer.device = in.device();
+    buffer.purpose = value_of(in.purpose(), Purpose::kResult);
+    buffer.bytes = in.bytes();
+    buffer.offset = in.offset();
+    buffer.first_use = in.first_use();
+    buffer.last_use = in.last_use();
+    buffer.persistent = in.persistent();
+    buffer.value = ValueId(in.value());
+    buffer.param = ParamId(in.param());
+    buffer.slot = in.slot();
+    buffer.node = NodeId(in.node());
+    buffer.micro_batch = in.micro_batch();
+    buffer.replica = in.replica();
+    buffer.head = in.head();
+    buffer.shard = in.shard();
+    buffer.name = text(in.name());
+    return buffer;
+  }
+
+  Instruction get(const fb::Instruction& in, size_t index) {
+    Instruction one;
+    one.id = InstructionId(index);
+    one.kind = value_of(in.kind(), Kind::kUpdate);
+    one.pass = value_of(in.pass(), Pass::kNorm);
+    one.device = in.device();
+    one.stream = value_of(in.stream(), Stream::kComm);
+    one.stage = in.stage();
+    one.replica = in.replica();
+    one.micro_batch = in.micro_batch();
+    one.head = in.head();
+    one.shard = in.shard();
+    one.group = in.group();
+    one.nodes = ids<NodeId>(in.nodes());
+    one.reads = ids<BufferId>(in.reads());
+    one.writes = ids<BufferId>(in.writes());
+    one.deps = ids<InstructionId>(in.deps());
+    one.flops = in.flops();
+    one.bytes = in.bytes();
+    one.predicted = in.predicted();
+    if (const fb::Span* span = in.span()) {
+      one.span = {span->file(), span->begin(), span->end()};
+    }
+    return one;
+  }
+
+  Program get(const fb::Program& in) {
+    Program program;
+    program.training = in.training();
+    program.deterministic = in.deterministic();
+    program.devices = in.devices();
+    program.threads = ids<int>(in.threads());
+    program.batch = in.batch();
+    program.block_rows = in.block_rows();
+    program.micro_batches = in.micro_batches();
+    program.replicas = in.replicas();
+    program.lanes = in.lanes();
+    program.schedule = value_of(in.schedule(), PipelineKind::kOneFOneB);
+    program.overlap = in.overlap();
+    each(in.stages(), [&](const fb::Stage& one) { program.stages.push_back(get(one)); });
+    each(in.heads(), [&](const fb::Head& one) {
+      program.heads.push_back(get(one));
+      for (HeadShard& shard : program.heads.back().shards) {
+        shard.head = program.heads.back().head;
+      }
+    });
+    each(in.buffers(), [&](const fb::Buffer& one) { program.buffers.push_back(get(one, program.buffers.size())); });
+    each(in.instructions(),
+         [&](const fb::Instruction& one) { program.instructions.push_back(get(one, program.instructions.size())); });
+    if (in.arenas() != nullptr && take(size_t{in.arenas()->size()} * sizeof(fb::Arena))) {
+      for (const fb::Arena* arena : *in.arenas()) {
+        program.arenas.push_back({arena->device(), arena->bytes(), arena->live_max()});
+      }
+    }
+    return program;
+  }
+
+  size_t budget_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema) { return Writer().write(plan, schema); }
+
+Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name) {
+  const auto damaged = [&](const char* what) {
+    return Error{ErrorKind::kContent, "XG0621", "`" + name + "` " + what, "make the plan again with `xrun plan`"};
+  };
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::PlanBufferHasIdentifier(data)) {
+    return damaged("is not a plan file");
+  }
+  flatbuffers::Verifier verifier(data, bytes.size(), kMaxDepth, kMaxTables);
+  if (!fb::VerifyPlanBuffer(verifier)) {
+    return damaged("has a structure that is not a plan's");
+  }
+  const fb::Plan& root = *fb::GetPlan(data);
+  DecodedPlan decoded;
+  decoded.schema = root.schema();
+  Reader reader(bytes.size());
+  decoded.xrun_version = root.xrun_version() != nullptr ? root.xrun_version()->str().substr(0, 64) : "";
+  if (decoded.schema == wanted) {
+    decoded.plan = reader.read(root);
+    if (!reader.ok()) {
+      return damaged("has a field out of range or lacks one");
+    }
+  }
+  return decoded;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,26 @@
+// Plan to FlatBuffers and back, without the trailer; the types of the format stay in plan_codec.cpp.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema);
+
+struct DecodedPlan {
+  uint32_t schema = 0;
+  std::string xrun_version;
+  Plan plan;  // empty when the schema is not `wanted`
+};
+
+// `bytes` begin at a multiple of 16. Takes no more memory than a small multiple of what `bytes` are, whatever they say.
+// Errors: kContent XG0621.
+Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name);
+
+}  // namespace xrun::planner

@@ -1,0 +1,163 @@
+#include "planner/plan_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <openssl/sha.h>
+
+#include "planner/plan_codec.h"
+#include "planner/verify_program.h"
+
+namespace xrun::planner {
+namespace {
+
+// A plan of hundreds of devices takes some tens of MiB.
+constexpr uintmax_t kLargest = 1 << 30;
+
+Error damaged(const std::string& name, const std::string& what) {
+  return {ErrorKind::kContent, "XG0621", "`" + name + "` " + what, "make the plan again with `xrun plan`"};
+}
+
+Error stale(const std::string& what) {
+  return {ErrorKind::kContent, "XG0625", what, "make the plan again with `xrun plan`"};
+}
+
+// As far as no graph is needed: what FORMATS 12 asks of loading.
+Status verify_loaded(const Program& program) {
+  XRUN_TRY(verify_structure(program, nullptr));
+  XRUN_TRY(verify_passes(program));
+  XRUN_TRY(verify_order(program));
+  return verify_memory(program, 0);
+}
+
+}  // namespace
+
+std::vector<std::byte> plan_bytes(const Plan& plan) {
+  std::vector<std::byte> bytes = encode_plan(plan, kPlanSchema);
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  for (const unsigned char byte : digest) {
+    bytes.push_back(static_cast<std::byte>(byte));
+  }
+  return bytes;
+}
+
+Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name) {
+  if (bytes.size() < 8 + SHA256_DIGEST_LENGTH || std::memcmp(bytes.data() + 4, "XPLN", 4) != 0) {
+    return damaged(name, "is not a plan file");
+  }
+  const size_t size = bytes.size() - SHA256_DIGEST_LENGTH;
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), size, digest);
+  if (std::memcmp(bytes.data() + size, digest, sizeof digest) != 0) {
+    return damaged(name, "is truncated or damaged: its SHA-256 does not match");
+  }
+  // A copy of its own lies as the format wants it.
+  const std::vector<std::byte> aligned(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
+  XRUN_ASSIGN(DecodedPlan decoded, decode_plan(aligned, kPlanSchema, name));
+  if (decoded.schema != kPlanSchema) {
+    const bool newer = decoded.schema > kPlanSchema;
+    return Error{
+        ErrorKind::kContent, "XG0624",
+        "`" + name + "` has plan schema " + std::to_string(decoded.schema) + ", " + (newer ? "newer" : "older") +
+            " than " + std::to_string(kPlanSchema) + " of this xrun",
+        newer ? "use the newer xrun, or make the plan again with this one" : "make the plan again with `xrun plan`"};
+  }
+  XRUN_TRY(verify_loaded(decoded.plan.training));
+  XRUN_TRY(verify_loaded(decoded.plan.inference));
+  return std::move(decoded.plan);
+}
+
+Status save_plan(const Plan& plan, const std::string& path) {
+  const std::vector<std::byte> bytes = plan_bytes(plan);
+  const std::string fresh = path + ".tmp";
+  errno = 0;
+  bool written = false;
+  {
+    std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    out.flush();
+    written = out.good();
+  }
+  if (!written || std::rename(fresh.c_str(), path.c_str()) != 0) {
+    const std::string reason = errno != 0 ? std::strerror(errno) : "write failed";
+    std::remove(fresh.c_str());
+    return Error{ErrorKind::kWorld, "", "cannot write `" + path + "`: " + reason,
+                 "choose another place with `-o`, or make room"};
+  }
+  return {};
+}
+
+Result<Plan> load_plan(const std::string& path) {
+  std::error_code error;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) {
+    return Error{ErrorKind::kContent, "XG0621", "cannot read the plan `" + path + "`: " + error.message(),
+                 "make one with `xrun plan MODEL.xgraph -o " + path + "`"};
+  }
+  if (size > kLargest) {
+    return damaged(path, "has " + format_bytes(static_cast<Bytes>(size)) + ", more than any plan");
+  }
+  std::vector<std::byte> bytes(size);
+  std::ifstream in(path, std::ios::binary);
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
+  if (!in || in.gcount() != static_cast<std::streamsize>(size)) {
+    return Error{ErrorKind::kWorld, "", "cannot read the plan `" + path + "`", "check its permissions"};
+  }
+  return load_plan_bytes(bytes, path);
+}
+
+Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& facts, const Machine& machine,
+                   const Module* inference) {
+  for (const SourceDigest& source : training.sources) {
+    bool known = false;
+    for (const SourceDigest& planned : plan.sources) {
+      if (planned.path == source.path) {
+        known = true;
+        if (planned.sha256 != source.sha256) {
+          return stale("`" + source.path + "` has changed since plan " + plan.id + " was made");
+        }
+      }
+    }
+    if (!known) {
+      return stale("plan " + plan.id + " was made without `" + source.path + "`");
+    }
+  }
+  if (plan.sources.size() != training.sources.size()) {
+    return stale("plan " + plan.id + " was made from " + std::to_string(plan.sources.size()) +
+                 " files, now there are " + std::to_string(training.sources.size()));
+  }
+  if (plan.math_digest != training.math_digest) {
+    return stale("the mathematics of `" + training.model + "` is not that of plan " + plan.id);
+  }
+  if (plan.isa != facts.isa) {
+    return stale("plan " + plan.id + " is for " + plan.isa + ", this processor runs " + facts.isa);
+  }
+  if (plan.facts_digest != facts.digest) {
+    return stale("the kernels of this xrun are not those that plan " + plan.id + " was made for");
+  }
+  if (plan.machine.devices != machine.devices || plan.machine.threads != machine.threads) {
+    return stale("plan " + plan.id + " is for " + std::to_string(plan.machine.devices) + " devices with " +
+                 std::to_string(plan.machine.threads) + " threads, this machine has " +
+                 std::to_string(machine.devices) + " with " + std::to_string(machine.threads));
+  }
+  Bytes bytes = 0;
+  for (const Arena& arena : plan.training.arenas) {
+    bytes += arena.bytes;
+  }
+  if (machine.memory > 0 && bytes > machine.memory) {
+    return stale("plan " + plan.id + " needs " + format_bytes(bytes) + ", this machine has " +
+                 format_bytes(machine.memory) + " to give");
+  }
+  XRUN_TRY(verify_structure(plan.training, &training.graph));
+  XRUN_TRY(verify_operands(plan.training, training.graph));
+  if (inference != nullptr) {
+    XRUN_TRY(verify_structure(plan.inference, &inference->graph));
+    XRUN_TRY(verify_operands(plan.inference, inference->graph));
+  }
+  return {};
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,35 @@
+// The plan file (.xplan): a Plan as FlatBuffers, identifier XPLN, followed by the SHA-256 of all bytes before it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+// Counted up when readers of the former schema could misread a file.
+inline constexpr uint32_t kPlanSchema = 1;
+
+std::vector<std::byte> plan_bytes(const Plan& plan);
+
+// Trusts nothing: digest, FlatBuffers verifier with limits, every index, then the verifier of programs as far as it
+// needs no graph (`check_fresh` does the rest). `name` is for messages. Errors: kContent XG0621, not a plan, truncated
+// or damaged; XG0624, made by an older or newer xrun; XG0622, a program that is not sound.
+Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name = "plan");
+
+// Replaces `path` when all of it is written. Errors: kWorld with the path.
+Status save_plan(const Plan& plan, const std::string& path);
+// Errors: those of load_plan_bytes; kContent XG0621, no such file; kWorld, a file that cannot be read.
+Result<Plan> load_plan(const std::string& path);
+
+// Whether the plan still fits what it was made from: the sources, the mathematics, the kernels, the machine; then that
+// its programs run on these graphs. `training` and `inference` are prepared from the sources as they are now.
+// Errors: kContent XG0625 naming what has changed; XG0622.
+Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& facts, const Machine& machine,
+                   const Module* inference = nullptr);
+
+}  // namespace xrun::planner
