@@ -155,7 +155,12 @@ class Loader final : public BatchSource {
 
   void fill_run(Slot& slot, int64_t step, int64_t run) {
     Status done;
-    const int64_t end = std::min(options_.batch, (run + 1) * kRunRows);
+    bool skip = stopping_;
+    {
+      const std::scoped_lock lock(mutex_);
+      skip = skip || error_.has_value();
+    }
+    const int64_t end = skip ? 0 : std::min(options_.batch, (run + 1) * kRunRows);
     AugmentScratch& scratch = scratch_.local();
     for (int64_t row = run * kRunRows; row < end && done.ok() && !stopping_; ++row) {
       done = fill_row(step * options_.batch + row, row, scratch, slot.view);
