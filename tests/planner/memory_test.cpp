@@ -1,0 +1,114 @@
+#include "planner/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/verify_program.h"
+#include "tests/planner/decisions.h"
+
+namespace xrun::planner::testing {
+namespace {
+
+// Whether no two ranges share bytes while both are alive.
+bool is_legal(const std::vector<LiveRange>& ranges) {
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    for (size_t j = i + 1; j < ranges.size(); ++j) {
+      const LiveRange& a = ranges[i];
+      const LiveRange& b = ranges[j];
+      if (a.first <= b.last && b.first <= a.last && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+TEST(Memory, RangesThatFollowOneAnotherShareBytes) {
+  std::vector<LiveRange> ranges{{1000, 0, 1}, {1000, 2, 3}, {1000, 1, 2}};
+  const Packing packing = pack(ranges);
+  EXPECT_EQ(packing.bytes, 2 * 1024);
+  EXPECT_EQ(packing.live_max, 2 * 1024);
+  EXPECT_EQ(ranges[0].offset, ranges[1].offset);
+}
+
+TEST(Memory, NothingTakesNothing) {
+  std::vector<LiveRange> none;
+  EXPECT_EQ(pack(none).bytes, 0);
+  std::vector<LiveRange> empty{{0, 0, 5}, {0, 0, 5}};
+  EXPECT_EQ(pack(empty).bytes, 0);
+}
+
+TEST(Memory, RandomRangesNeverOverlapAndComeNearTheBound) {
+  double worst = 1;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<LiveRange> ranges(1 + random() % 120);
+    for (LiveRange& range : ranges) {
+      range.bytes = static_cast<Bytes>(random() % 10'000);
+      range.first = static_cast<int32_t>(random() % 100);
+      range.last = range.first + static_cast<int32_t>(random() % (random() % 4 == 0 ? 60 : 6));
+    }
+    const Packing packing = pack(ranges);
+    ASSERT_TRUE(is_legal(ranges)) << "seed " << seed;
+    ASSERT_EQ(packing.live_max, live_max(ranges)) << "seed " << seed;
+    ASSERT_GE(packing.bytes, packing.live_max) << "seed " << seed;
+    for (const LiveRange& range : ranges) {
+      ASSERT_EQ(range.offset % kAlignment, 0);
+      ASSERT_LE(range.offset + range.bytes, packing.bytes);
+    }
+    worst =
+        std::max(worst, static_cast<double>(packing.bytes) / static_cast<double>(std::max<Bytes>(packing.live_max, 1)));
+  }
+  EXPECT_LT(worst, 1.12) << "random ranges are harder than those of programs";
+}
+
+TEST(Memory, ArenasOfProgramsAreWithinTwoPercentOfWhatIsAlive) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    ModelOptions options = random_model(random);
+    options.width = 256;
+    const Module module = prepare_training(make_module(options));
+    const Layout layout = random_layout(random, module.train.batch / module.train.norm_rows);
+    const auto program = emit_layout(module, layout);
+    ASSERT_TRUE(program.ok()) << "seed " << seed;
+    for (const Arena& arena : program->arenas) {
+      ASSERT_LE(static_cast<double>(arena.bytes), 1.02 * static_cast<double>(arena.live_max))
+          << "seed " << seed << ": " << to_text(layout) << ", device " << arena.device;
+    }
+  }
+}
+
+TEST(Memory, SlicesHoldLocalsAndTheLargestScratch) {
+  const Module module = prepare_training(make_module({.layers = 2, .norm = false}));
+  KernelFacts facts = make_facts(module);
+  facts.nodes[1].scratch = 5000;
+  const Graph& graph = module.graph;
+  std::vector<NodeId> nodes;
+  std::vector<ValueId> locals;
+  for (int i = 0; i < 4; ++i) {
+    nodes.push_back(NodeId(i));
+    locals.push_back(graph.nodes[static_cast<size_t>(i)].outputs[0]);
+  }
+  const BlockLayout layout = layout_block(graph, facts, nodes, locals, 8);
+  // A chain: only two neighbours are alive at a time, each 8 rows of 64 f32.
+  EXPECT_EQ(layout.kernel_offset, 2 * 8 * 64 * 4);
+  EXPECT_EQ(layout.bytes, layout.kernel_offset + 5056);
+}
+
+TEST(Memory, LanesOfADeterministicRunAreCounted) {
+  const Module module = prepare_training(make_module({.layers = 1, .norm = false}));
+  const auto plain = emit_layout(module, {});
+  const auto lanes = emit_layout(module, {.deterministic = true});
+  ASSERT_TRUE(plain.ok() && lanes.ok());
+  Bytes one = 0;
+  for (const Buffer& buffer : plain->buffers) {
+    one += buffer.purpose == Purpose::kGradient ? buffer.bytes : 0;
+  }
+  Bytes four = 0;
+  for (const Buffer& buffer : lanes->buffers) {
+    four += buffer.purpose == Purpose::kGradient ? buffer.bytes : 0;
+  }
+  EXPECT_EQ(four, 4 * one);
+}
+
+}  // namespace
+}  // namespace xrun::planner::testing

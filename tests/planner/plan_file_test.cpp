@@ -1,0 +1,197 @@
+#include "planner/plan_file.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <openssl/sha.h>
+
+#include "planner/plan_codec.h"
+#include "planner/verify_program.h"
+#include "tests/planner/decisions.h"
+
+namespace xrun::planner::testing {
+namespace {
+
+struct Made {
+  Module training;
+  Module inference;
+  KernelFacts facts;
+  Plan plan;
+};
+
+Made make_plan_to_store() {
+  Made made;
+  const Module module = make_module({.layers = 2, .classes = 700, .head = true, .head_bias = true});
+  made.training = prepare_training(module);
+  made.inference = prepare_inference(module);
+  made.training.sources = {{"small.xgraph", "aa11"}, {"parts.xgraph", "bb22"}};
+  made.facts = make_facts(made.training);
+  const Layout layout{.stages = 2, .micro_batches = 4, .shards = 3, .devices = 3, .recompute_seed = 7};
+  Plan& plan = made.plan;
+  plan.id = "12345678";
+  plan.model = "small";
+  plan.machine = make_test_machine(3);
+  plan.training = emit_layout(made.training, layout).value();
+  plan.inference = emit_layout(made.inference, layout, false).value();
+  plan.options = {{"devices", "3"}, {"set train.batch", "64"}};
+  plan.sources = made.training.sources;
+  plan.math_digest = made.training.math_digest;
+  plan.facts_digest = made.facts.digest;
+  plan.isa = made.facts.isa;
+  plan.predicted = {0.25, 256, 0.1, 0.05, 0.001};
+  plan.why = {{"stages = 2", "because"}};
+  plan.alternatives = {{"stages = 1", 0.5, 1000, "slower"}};
+  return made;
+}
+
+std::string code_of(const std::vector<std::byte>& bytes) {
+  const auto plan = load_plan_bytes(bytes);
+  return plan.ok() ? "" : plan.error().code;
+}
+
+// With a trailer that fits, so that what is behind the digest is tested.
+std::vector<std::byte> sign(std::vector<std::byte> bytes) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  for (const unsigned char byte : digest) {
+    bytes.push_back(static_cast<std::byte>(byte));
+  }
+  return bytes;
+}
+
+TEST(PlanFile, KeepsEverything) {
+  const Made made = make_plan_to_store();
+  const auto loaded = load_plan_bytes(plan_bytes(made.plan));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(print(loaded->training, made.training.graph), print(made.plan.training, made.training.graph));
+  EXPECT_EQ(print(loaded->inference, made.inference.graph), print(made.plan.inference, made.inference.graph));
+  // What the text leaves out: a second writing has the same bytes.
+  EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
+  EXPECT_EQ(loaded->id, "12345678");
+  EXPECT_EQ(loaded->options, made.plan.options);
+  EXPECT_EQ(loaded->machine.memory, made.plan.machine.memory);
+  EXPECT_EQ(loaded->alternatives[0].note, "slower");
+  EXPECT_EQ(loaded->training.heads[0].shards[2].row_end, 700);
+  EXPECT_TRUE(verify_program(loaded->training, made.training.graph).ok());
+  EXPECT_TRUE(verify_program(loaded->inference, made.inference.graph).ok());
+}
+
+TEST(PlanFile, EveryTruncationIsRefused) {
+  const std::vector<std::byte> bytes = plan_bytes(make_plan_to_store().plan);
+  for (size_t size = 0; size < bytes.size(); size += size < 200 ? 1 : 97) {
+    const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
+    ASSERT_EQ(code_of(cut), "XG0621") << size;
+  }
+}
+
+TEST(PlanFile, EveryFlippedBitIsRefused) {
+  std::vector<std::byte> bytes = plan_bytes(make_plan_to_store().plan);
+  for (size_t at = 0; at < bytes.size(); at += 41) {
+    bytes[at] ^= std::byte{0x10};
+    ASSERT_EQ(code_of(bytes), "XG0621") << at;
+    bytes[at] ^= std::byte{0x10};
+  }
+  EXPECT_EQ(code_of(bytes), "");
+}
+
+TEST(PlanFile, SignedGarbageIsRefusedOrSound) {
+  const Made made = make_plan_to_store();
+  const std::vector<std::byte> good = encode_plan(made.plan, kPlanSchema);
+  std::mt19937_64 random(20260101);
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<std::byte> bytes = good;
+    const int changes = 1 + static_cast<int>(random() % 4);
+    for (int c = 0; c < changes; ++c) {
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    }
+    const auto plan = load_plan_bytes(sign(std::move(bytes)));
+    if (!plan.ok()) {
+      ++refused;
+      ASSERT_TRUE(plan.error().code == "XG0621" || plan.error().code == "XG0622" || plan.error().code == "XG0624")
+          << plan.error().message;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(PlanFile, OtherSchemasAreNamed) {
+  const Plan plan = make_plan_to_store().plan;
+  const auto newer = load_plan_bytes(sign(encode_plan(plan, kPlanSchema + 1)), "big.xplan");
+  ASSERT_FALSE(newer.ok());
+  EXPECT_EQ(newer.error().code, "XG0624");
+  EXPECT_NE(newer.error().message.find("newer than"), std::string::npos) << newer.error().message;
+  const auto older = load_plan_bytes(sign(encode_plan(plan, kPlanSchema - 1)), "big.xplan");
+  ASSERT_FALSE(older.ok());
+  EXPECT_NE(older.error().message.find("older than"), std::string::npos) << older.error().message;
+}
+
+TEST(PlanFile, AnUnsoundProgramIsNotLoaded) {
+  Plan plan = make_plan_to_store().plan;
+  plan.training.instructions[5].writes.push_back(BufferId(1'000'000));
+  EXPECT_EQ(code_of(plan_bytes(plan)), "XG0622");
+  plan = make_plan_to_store().plan;
+  plan.inference.heads[0].shards[1].row_begin += 64;
+  EXPECT_EQ(code_of(plan_bytes(plan)), "XG0622");
+}
+
+TEST(PlanFile, IsWrittenAsAWholeOrNotAtAll) {
+  const Plan plan = make_plan_to_store().plan;
+  const std::string path = ::testing::TempDir() + "xrun_plan_file_test.xplan";
+  ASSERT_TRUE(save_plan(plan, path).ok());
+  ASSERT_TRUE(save_plan(plan, path).ok()) << "replaces what was there";
+  const auto loaded = load_plan(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_FALSE(std::ifstream(path + ".tmp").good());
+  std::remove(path.c_str());
+  const Status nowhere = save_plan(plan, "/no/such/folder/x.xplan");
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_EQ(nowhere.error().kind, ErrorKind::kWorld);
+  const auto missing = load_plan("/no/such/folder/x.xplan");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().kind, ErrorKind::kContent);
+}
+
+TEST(PlanFile, AStalePlanIsRefusedWithTheCause) {
+  const Made made = make_plan_to_store();
+  const auto why = [&](const Module& module, const KernelFacts& facts, const Machine& machine) {
+    const Status fresh = check_fresh(made.plan, module, facts, machine, &made.inference);
+    return fresh.ok() ? std::string() : fresh.error().code + " " + fresh.error().message;
+  };
+  const Machine machine = made.plan.machine;
+  EXPECT_EQ(why(made.training, made.facts, machine), "");
+  Module module = made.training;
+  module.sources[1].sha256 = "cc33";
+  EXPECT_EQ(why(module, made.facts, machine), "XG0625 `parts.xgraph` has changed since plan 12345678 was made");
+  module = made.training;
+  module.sources.push_back({"new.xgraph", "dd"});
+  EXPECT_EQ(why(module, made.facts, machine), "XG0625 plan 12345678 was made without `new.xgraph`");
+  module = made.training;
+  module.math_digest = "other";
+  EXPECT_NE(why(module, made.facts, machine).find("mathematics"), std::string::npos);
+  KernelFacts facts = made.facts;
+  facts.isa = "amx";
+  EXPECT_NE(why(made.training, facts, machine).find("runs amx"), std::string::npos);
+  facts = made.facts;
+  facts.digest = "other";
+  EXPECT_NE(why(made.training, facts, machine).find("kernels"), std::string::npos);
+  Machine other = machine;
+  other.devices = 2;
+  EXPECT_NE(why(made.training, made.facts, other).find("this machine has 2"), std::string::npos);
+  other = machine;
+  other.memory = 1000;
+  EXPECT_NE(why(made.training, made.facts, other).find("1000 B to give"), std::string::npos);
+}
+
+TEST(PlanFile, AForgedPlanDoesNotFitTheGraph) {
+  Made made = make_plan_to_store();
+  made.plan.training.stages[0].saved.push_back(ValueId(100'000));
+  ASSERT_EQ(code_of(plan_bytes(made.plan)), "") << "the file alone cannot know";
+  const Status fresh = check_fresh(made.plan, made.training, made.facts, made.plan.machine, &made.inference);
+  ASSERT_FALSE(fresh.ok());
+  EXPECT_EQ(fresh.error().code, "XG0622");
+}
+
+}  // namespace
+}  // namespace xrun::planner::testing
