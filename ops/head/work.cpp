@@ -1,0 +1,66 @@
+#include "ops/head/work.h"
+
+#include "ops/head/rows.h"
+
+namespace xrun::ops {
+
+void HeadWork::prepare_rows(Workers& workers) const {
+  share_out(workers, layout.rows_padded / kHeadStep, [&](int64_t panel, int) {
+    const int64_t begin = panel * kHeadStep;
+    pack_rows(shape, layout, kernels.pairs, rows.features, begin, begin + kHeadStep, part<uint32_t>(at.logit_rows),
+              at.gradient_rows < at.row_values ? part<uint32_t>(at.gradient_rows) : nullptr);
+    for (int64_t place = begin; place < begin + kHeadStep; ++place) {
+      const int64_t row = row_at(shape, layout, place);
+      const bool real = row >= 0;
+      labels()[place] = real && rows.labels != nullptr ? rows.labels[row] : -1;
+      plane(kTarget)[place] = 0;
+      if (rows.softmax == nullptr) {
+        continue;
+      }
+      const double scale = shape.margin.scale * shape.row_weight;
+      plane(kMax)[place] = real ? rows.softmax[row].max : 0;
+      plane(kFactor)[place] = real ? static_cast<float>(rows.softmax[row].inverse_sum * scale) : 0;
+      plane(kSmooth)[place] =
+          real ? static_cast<float>(-shape.margin.smoothing / static_cast<double>(shape.classes) * scale) : 0;
+    }
+  });
+}
+
+void HeadWork::pack_tile(const HeadSlice& slice, TileClasses tile, bool for_dx) const {
+  const int64_t local = tile.begin - shape.shard.begin;
+  kernels.pack_classes({.weight = weights.weight + local * shape.dim,
+                        .inverse = shape.form.cosine ? weights.prepared + local : nullptr,
+                        .classes = tile.count,
+                        .dim = shape.dim,
+                        .dim_padded = layout.dim_padded,
+                        .round = shape.bf16,
+                        .rows = slice.logit_weights,
+                        .rows_stride = steps(layout.dim_padded) + kHeadSkew,
+                        .panels = for_dx ? slice.gradient_weights : nullptr,
+                        .panel_steps = steps(layout.tile_classes)});
+}
+
+HeadTile HeadWork::logits(const HeadSlice& slice, TileClasses tile, int64_t row, int64_t count) const {
+  const int64_t k = steps(layout.dim_padded);
+  kernels.gemm({.m = tile.count,
+                .panels = count / kHeadStep,
+                .k = k,
+                .a = slice.logit_weights,
+                .a_m = k + kHeadSkew,
+                .a_k = 1,
+                .b = part<uint32_t>(at.logit_rows) + row * k,
+                .b_panel = k * kHeadStep,
+                .c = slice.logits,
+                .c_m = logits_stride(),
+                .add = false});
+  return {.z = slice.logits,
+          .stride = logits_stride(),
+          .classes = tile.count,
+          .rows = count,
+          .first_class = tile.begin,
+          .bias = weights.bias == nullptr ? nullptr : weights.bias + (tile.begin - shape.shard.begin),
+          .clamp = shape.form.cosine,
+          .scale = static_cast<float>(shape.margin.scale)};
+}
+
+}  // namespace xrun::ops
