@@ -145,7 +145,7 @@ Status grad_dwconv(GradBuilder& builder) {
 }
 
 dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out, const ConvArguments& a) {
-  return {.rows = spec.rows,
+  return {.rows = rows_of_call(spec),
           .channels = x.dims[1],
           .height = x.dims[2],
           .width = x.dims[3],

@@ -87,7 +87,7 @@ Status grad_linear(GradBuilder& builder) {
 }
 
 dnn::LinearShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out, bool bias) {
-  return {.rows = spec.rows * (x.row_elements() / x.dims.back()),
+  return {.rows = rows_of_call(spec) * (x.row_elements() / x.dims.back()),
           .in = x.dims.back(),
           .out = out,
           .dtype = compute_dtype(spec),

@@ -8,14 +8,22 @@
 namespace xrun::ops {
 namespace {
 
-int64_t elements_of(const KernelSpec& spec, const TensorType& type) { return type.elements(spec.rows, spec.rows); }
+// Half of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core; the rest is for weights and narrow activations.
+constexpr Bytes kWidened = 768 * kKiB;
+
+int64_t elements_of(const KernelSpec& spec, const TensorType& type) { return type.row_elements() * rows_of_call(spec); }
+
+bool widens(const KernelSpec& spec) {
+  return spec.inputs[0].dtype == DType::kBF16 && compute_dtype(spec) == DType::kF32;
+}
 
 class ApplyWeight final : public Kernel {
  public:
   ApplyWeight(const KernelSpec& spec, dnn::Primitive use, dnn::Primitive pack)
       : isa_(spec.isa),
-        bf16_(spec.inputs[0].dtype == DType::kBF16),
-        widen_(bf16_ && compute_dtype(spec) == DType::kF32),
+        widen_(widens(spec)),
+        calls_(spec.rows / rows_of_call(spec)),
+        bytes_(size_of(spec.inputs[0].dtype)),
         bias_(spec.inputs.size() > 2),
         in_(elements_of(spec, spec.inputs[0])),
         out_(elements_of(spec, spec.outputs[0])),
@@ -24,25 +32,8 @@ class ApplyWeight final : public Kernel {
         pack_(std::move(pack)) {}
 
   Status run(const KernelCall& call) const override {
-    std::byte* const x = call.inputs[0].data;
-    std::byte* const weight = call.inputs[1].data;
-    std::byte* const y = call.outputs[0].data;
-    std::byte* const wide_x = call.scratch + align_up(use_.scratch_bytes());
-    std::byte* const wide_y = wide_x + wide_bytes(in_);
-    if (widen_) {
-      widen(isa_, reinterpret_cast<const Bf16*>(x), reinterpret_cast<float*>(wide_x), in_);
-    }
-    std::byte* const from = widen_ ? wide_x : x;
-    std::byte* const to = widen_ ? wide_y : y;
-    if (bias_) {
-      const std::array<void*, 4> arguments{from, weight, call.inputs[2].data, to};
-      XRUN_TRY(use_.run(arguments, call.scratch));
-    } else {
-      const std::array<void*, 3> arguments{from, weight, to};
-      XRUN_TRY(use_.run(arguments, call.scratch));
-    }
-    if (widen_) {
-      narrow(isa_, reinterpret_cast<const float*>(wide_y), reinterpret_cast<Bf16*>(y), out_);
+    for (int64_t i = 0; i < calls_; ++i) {
+      XRUN_TRY(run_rows(call, call.inputs[0].data + i * in_ * bytes_, call.outputs[0].data + i * out_ * bytes_));
     }
     return {};
   }
@@ -66,11 +57,34 @@ class ApplyWeight final : public Kernel {
   }
 
  private:
+  Status run_rows(const KernelCall& call, std::byte* x, std::byte* y) const {
+    std::byte* const weight = call.inputs[1].data;
+    std::byte* const wide_x = call.scratch + align_up(use_.scratch_bytes());
+    std::byte* const wide_y = wide_x + wide_bytes(in_);
+    if (widen_) {
+      widen(isa_, reinterpret_cast<const Bf16*>(x), reinterpret_cast<float*>(wide_x), in_);
+    }
+    std::byte* const from = widen_ ? wide_x : x;
+    std::byte* const to = widen_ ? wide_y : y;
+    if (bias_) {
+      const std::array<void*, 4> arguments{from, weight, call.inputs[2].data, to};
+      XRUN_TRY(use_.run(arguments, call.scratch));
+    } else {
+      const std::array<void*, 3> arguments{from, weight, to};
+      XRUN_TRY(use_.run(arguments, call.scratch));
+    }
+    if (widen_) {
+      narrow(isa_, reinterpret_cast<const float*>(wide_y), reinterpret_cast<Bf16*>(y), out_);
+    }
+    return {};
+  }
+
   static Bytes wide_bytes(int64_t elements) { return align_up(elements * static_cast<Bytes>(sizeof(float))); }
 
   Isa isa_;
-  bool bf16_;
   bool widen_;
+  int64_t calls_;
+  Bytes bytes_;  // of an activation element
   bool bias_;
   int64_t in_;
   int64_t out_;
@@ -83,17 +97,30 @@ class WeightGradient final : public Kernel {
  public:
   WeightGradient(const KernelSpec& spec, dnn::Primitive use, dnn::Primitive unpack)
       : isa_(spec.isa),
-        widen_(spec.inputs[0].dtype == DType::kBF16 && compute_dtype(spec) == DType::kF32),
+        widen_(widens(spec)),
+        calls_(spec.rows / rows_of_call(spec)),
+        bytes_(size_of(spec.inputs[0].dtype)),
         x_(elements_of(spec, spec.inputs[0])),
         dy_(elements_of(spec, spec.inputs[1])),
         use_(std::move(use)),
         unpack_(std::move(unpack)) {}
 
   Status run(const KernelCall& call) const override {
+    for (int64_t i = 0; i < calls_; ++i) {
+      XRUN_TRY(run_rows(call, call.inputs[0].data + i * x_ * bytes_, call.inputs[1].data + i * dy_ * bytes_));
+    }
+    return {};
+  }
+
+  Bytes scratch_bytes() const override {
+    const Bytes wide = widen_ ? (align_up(x_, kLanes) + align_up(dy_, kLanes)) * static_cast<Bytes>(sizeof(float)) : 0;
+    return own_scratch() + align_up(use_.bytes(2)) + wide;
+  }
+
+ private:
+  Status run_rows(const KernelCall& call, void* x, void* dy) const {
     // scratch: oneDNN's own | gradient in oneDNN's layout | x, dy widened
     std::byte* const dweight = call.scratch + own_scratch();
-    void* x = call.inputs[0].data;
-    void* dy = call.inputs[1].data;
     if (widen_) {
       auto* const wide_x = reinterpret_cast<float*>(dweight + align_up(use_.bytes(2)));
       auto* const wide_dy = wide_x + align_up(x_, kLanes);
@@ -108,16 +135,12 @@ class WeightGradient final : public Kernel {
     return unpack_.run(add, call.scratch);
   }
 
-  Bytes scratch_bytes() const override {
-    const Bytes wide = widen_ ? (align_up(x_, kLanes) + align_up(dy_, kLanes)) * static_cast<Bytes>(sizeof(float)) : 0;
-    return own_scratch() + align_up(use_.bytes(2)) + wide;
-  }
-
- private:
   Bytes own_scratch() const { return align_up(std::max(use_.scratch_bytes(), unpack_.scratch_bytes())); }
 
   Isa isa_;
   bool widen_;
+  int64_t calls_;
+  Bytes bytes_;
   int64_t x_;
   int64_t dy_;
   dnn::Primitive use_;
@@ -128,6 +151,23 @@ class WeightGradient final : public Kernel {
 
 DType compute_dtype(const KernelSpec& spec) {
   return spec.inputs[0].dtype == DType::kBF16 && has_native_bf16(spec.isa) ? DType::kBF16 : DType::kF32;
+}
+
+int64_t rows_of_call(const KernelSpec& spec) {
+  if (!widens(spec)) {
+    return spec.rows;
+  }
+  Bytes row = 0;  // widened activations of one row
+  for (const auto* list : {&spec.inputs, &spec.outputs}) {
+    for (const TensorType& type : *list) {
+      row += type.has_batch() ? type.row_elements() * static_cast<Bytes>(sizeof(float)) : 0;
+    }
+  }
+  int64_t rows = spec.rows;
+  while (rows > 1 && (rows * row > kWidened || spec.rows % rows != 0)) {
+    --rows;
+  }
+  return rows;
 }
 
 Result<std::unique_ptr<Kernel>> make_apply_weight(const KernelSpec& spec, Result<dnn::Primitive> use) {

@@ -1,6 +1,8 @@
 // Kernels against the formulas in f64, and what is special to single operators.
+#include <array>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <thread>
 
 #include "tests/ops/op_runner.h"
 #include "tests/support/naive_ops.h"
@@ -60,6 +62,48 @@ TEST(Conv, AgreesWithTheFormulaForStridesPadsDilationsAndGroups) {
       EXPECT_LT(relative_distance(c.output(0), wanted), 1e-5)
           << "k=" << w.k << " stride=" << w.stride << " groups=" << w.groups;
     }
+  }
+}
+
+TEST(Kernel, OneObjectRunsInSeveralThreadsAtOnceWithTheSameBits) {
+  Graph graph;
+  TensorType x;
+  x.dims = {kBatch, 16, 8, 8};
+  const ValueId id = graph.add_input("x", x);
+  const NodeId node = *call_op(graph, find_op("conv")->def, {id},
+                               {{"width", int64_t{32}}, {"k", int64_t{3}}, {"bias", false}}, "conv", Span{});
+  const auto kernel = make_kernel(graph, graph.node(node), rows(8));
+  ASSERT_TRUE(kernel.ok());
+  const auto bytes_of = [&](ValueId value) { return graph.value(value).type.bytes(8, 8); };
+  const ValueId weight = graph.node(node).inputs[1];
+  const ValueId y = graph.node(node).outputs[0];
+  const Memory input(bytes_of(id));
+  const Memory plain(bytes_of(weight));
+  const Memory prepared((*kernel)->prepared_bytes(1));
+  const Memory scratch((*kernel)->scratch_bytes());
+  write_values(graph.value(id).type, 8, random_values(8 * 16 * 64, -1, 1, 1), input.data());
+  write_values(graph.value(weight).type, 8, random_values(32 * 16 * 9, -1, 1, 2), plain.data());
+  ASSERT_TRUE((*kernel)->prepare(1, {plain.data()}, prepared.data(), scratch.data()).ok());
+  const std::array<TensorView, 2> inputs{TensorView{input.data()}, TensorView{prepared.data()}};
+  std::vector<Values> results(4);
+  std::vector<std::thread> threads;
+  for (Values& result : results) {
+    threads.emplace_back([&] {
+      const Memory own((*kernel)->scratch_bytes());
+      const Memory output(bytes_of(y));
+      const std::array<TensorView, 1> outputs{TensorView{output.data()}};
+      for (int i = 0; i < 50; ++i) {
+        XRUN_CHECK((*kernel)->run({.inputs = inputs, .outputs = outputs, .scratch = own.data()}).ok(),
+                   "the kernel runs");
+      }
+      result = read_values(graph.value(y).type, 8, output.data());
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const Values& result : results) {
+    EXPECT_EQ(result, results[0]);
   }
 }
 
