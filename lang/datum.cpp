@@ -1,6 +1,7 @@
 #include "lang/datum.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/attr.h"
 
@@ -116,6 +117,14 @@ std::optional<int64_t> to_int64(const Datum& value) {
     return std::nullopt;
   }
   return static_cast<int64_t>(value.exact.num);
+}
+
+std::optional<int64_t> to_int64(double real) {
+  // -2^63 and 2^63 are doubles; NaN fails each comparison.
+  if (!(real >= -0x1p63 && real < 0x1p63) || real != std::trunc(real)) {
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(real);
 }
 
 std::string to_text(Int128 value) {

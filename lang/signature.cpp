@@ -223,8 +223,8 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
   if (type == "int") {
     if (value.plain_number() && !value.whole()) {
       const double real = value.as_double();
-      if (value.kind == DatumKind::kReal && real == static_cast<double>(static_cast<int64_t>(real))) {
-        value = make_whole(static_cast<int64_t>(real));
+      if (const std::optional<int64_t> whole = to_int64(real); whole && value.kind == DatumKind::kReal) {
+        value = make_whole(*whole);
         return true;
       }
       Diagnostic d = fault("XG0312", at, fmt::format("{} is not a whole number: {}", what, to_text(value)),

@@ -50,8 +50,7 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
     return std::nullopt;
   }
   const double shown = value.as_double();
-  if (!value.whole() &&
-      !(value.kind == DatumKind::kReal && shown == static_cast<double>(static_cast<int64_t>(shown)))) {
+  if (!value.whole() && !(value.kind == DatumKind::kReal && to_int64(shown))) {
     std::string message = "dimension is not a whole number: ";
     const Expr& expr = ast[id];
     if (expr.kind == ExprKind::kBinary && expr.op == lang::Op::kDiv) {
@@ -83,7 +82,7 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
     report(std::move(d));
     return std::nullopt;
   }
-  const auto whole = value.whole() ? to_int64(value) : std::optional<int64_t>(static_cast<int64_t>(shown));
+  const std::optional<int64_t> whole = value.whole() ? to_int64(value) : to_int64(shown);
   if (!whole || *whole < 1 || *whole > kLargestDim) {
     refuse("XG0302", at, fmt::format("a dimension of {} cannot be", to_text(value)), "dimensions are 1 and more");
     return std::nullopt;
