@@ -8,9 +8,6 @@
 #include "graph/base/check.h"
 
 namespace xrun::runtime {
-namespace {
-
-// Fills ring slot 0 with rows [first, first + rows) and zeros up to the batch, and runs the program.
 Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows) {
   const Graph& graph = session.module().graph;
   const planner::Program& program = session.program();
@@ -53,8 +50,6 @@ Result<BestClasses> best_of_output(Session& session, RowSource& source, int64_t 
   }
   return best;
 }
-
-}  // namespace
 
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources) {
   const std::vector<MetricSpec>& specs = train.eval.empty() ? train.metrics : train.eval;

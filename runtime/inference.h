@@ -32,6 +32,10 @@ Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, R
 // All sources.
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources);
 
+// Runs one batch: samples first .. first + rows - 1 in ring slot 0, zero rows up to the batch. For callers that read
+// results themselves (Session::read_rows, read_best).
+Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows);
+
 // Rows of one value for samples [first, first + rows), copied into `out` (row_elements · size of the value's dtype a
 // row): outputs such as features or dense logits.
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,

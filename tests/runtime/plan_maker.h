@@ -41,20 +41,21 @@ struct PlanChoice {
 // A prepared module with all that its programs are made from.
 struct Prepared {
   Module module;
+  Module inference;  // prepared without its backward part: other ids, the same names
   KernelFacts training_facts;
   KernelFacts inference_facts;
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
-inline Prepared prepare_for(Module module, ops::Isa isa = ops::detect_isa()) {
+inline Prepared prepare_for(const Module& module, ops::Isa isa = ops::detect_isa()) {
   Prepared prepared;
   prepared.isa = isa;
-  auto ready = prepare(std::move(module), ops::registry(), {});
-  XRUN_CHECK(ready.ok(), ready.ok() ? "" : ready.error().message);
-  prepared.module = std::move(ready).value();
   for (const bool training : {true, false}) {
-    auto facts = ops::collect_facts(prepared.module.graph, prepared.module.train.norm_rows, training, isa, true, false);
+    auto ready = prepare(module, ops::registry(), {.training = training});
+    XRUN_CHECK(ready.ok(), ready.ok() ? "" : ready.error().message);
+    auto facts = ops::collect_facts(ready->graph, ready->train.norm_rows, training, isa, true, false);
     XRUN_CHECK(facts.ok(), facts.ok() ? "" : facts.error().message);
+    (training ? prepared.module : prepared.inference) = std::move(ready).value();
     (training ? prepared.training_facts : prepared.inference_facts) = std::move(facts).value();
   }
   return prepared;
@@ -70,7 +71,7 @@ inline bool is_legal(const Module& module, const PlanChoice& choice) {
 }
 
 inline Result<planner::Program> make_program(const Prepared& prepared, const PlanChoice& choice, bool training = true) {
-  Module module = prepared.module;
+  Module module = training ? prepared.module : prepared.inference;
   const KernelFacts& facts = training ? prepared.training_facts : prepared.inference_facts;
   for (const Head& head : module.graph.heads) {
     module.schedule.shards.push_back({.head = head.name, .shards = choice.shards});

@@ -2,8 +2,10 @@
 #include "runtime/trainer.h"
 
 #include <gtest/gtest.h>
+#include <map>
 
 #include "runtime/cpu_device.h"
+#include "runtime/inference.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 
@@ -41,9 +43,10 @@ Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate
   EXPECT_TRUE(inference.ok()) << inference.error().message;
   const auto devices = make_cpu_devices(program->threads);
   SyntheticRows rows(prepared.module.graph, options, 1000);
-  SyntheticRows val(prepared.module.graph, options, 101);
+  SyntheticRows val(prepared.inference.graph, options, 101);
   TrainRequest request{.module = prepared.module,
                        .training = *program,
+                       .inference_module = &prepared.inference,
                        .inference = evaluate ? &*inference : nullptr,
                        .devices = *devices,
                        .batches = rows,
@@ -75,6 +78,149 @@ TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
     EXPECT_EQ(trained.events.evals.back().metrics[0].first, "val");
     EXPECT_GT(trained.events.evals.back().metrics[0].second, 0.05);
     EXPECT_EQ(trained.events.evals.back().samples[0].second, 101);
+  }
+}
+
+// A store in memory, to resume from.
+struct MemoryStore final : CheckpointStore {
+  std::map<std::string, std::vector<std::byte>> tensors;
+  std::optional<Resumed> latest;
+  int saves = 0;
+
+  Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t) override {
+    for (const StateTensor& tensor : state.tensors()) {
+      auto& bytes = tensors[tensor.name];
+      bytes.resize(static_cast<size_t>(tensor.rows() * tensor.row_bytes()));
+      state.read_rows(tensor, 0, tensor.rows(), bytes.data());
+    }
+    latest = Resumed{step, "memory"};
+    ++saves;
+    return SavedCheckpoint{"memory", 0};
+  }
+  Result<std::optional<Resumed>> resume(TrainState& state) override {
+    for (const StateTensor& tensor : state.tensors()) {
+      if (const auto at = tensors.find(tensor.name); at != tensors.end()) {
+        state.write_rows(tensor, 0, tensor.rows(), at->second.data());
+      }
+    }
+    return latest;
+  }
+};
+
+class RunsTest : public ::testing::Test {
+ protected:
+  Result<TrainOutcome> train_with(CheckpointStore* store, int64_t steps, const std::atomic<bool>* stop = nullptr,
+                                  int64_t poisoned = -1) {
+    const auto program = make_program(prepared_, {}).value();
+    const auto devices = make_cpu_devices(program.threads);
+    SyntheticRows rows(prepared_.module.graph, options_, 1000);
+    rows.poison(poisoned);
+    TrainRequest request{.module = prepared_.module,
+                         .training = program,
+                         .devices = *devices,
+                         .batches = rows,
+                         .checkpoints = store,
+                         .events = events_,
+                         .session = {.isa = prepared_.isa},
+                         .steps = steps,
+                         .stop = stop};
+    return train(request);
+  }
+
+  ModelOptions options_{.classes = 70, .head = true, .dropout = 0.1, .steps = 12};
+  Prepared prepared_ = prepare_for(make_module(options_));
+  Recorder events_;
+};
+
+TEST_F(RunsTest, AStoppedAndResumedRunEndsWithTheSameBits) {
+  const auto whole = train_with(nullptr, -1);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  MemoryStore store;
+  const auto first = train_with(&store, 5);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->step, 5);
+  EXPECT_FALSE(first->interrupted);
+  EXPECT_NE(first->weights, whole->weights);
+  const auto rest = train_with(&store, -1);
+  ASSERT_TRUE(rest.ok()) << rest.error().message;
+  EXPECT_EQ(rest->step, 12);
+  EXPECT_EQ(rest->weights, whole->weights);
+  EXPECT_EQ(rest->loss, whole->loss);
+}
+
+TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {
+  MemoryStore store;
+  const std::atomic<bool> stop{true};
+  const auto outcome = train_with(&store, -1, &stop);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(outcome->interrupted);
+  EXPECT_EQ(outcome->step, 1);
+  EXPECT_EQ(store.saves, 1);
+  EXPECT_EQ(events_.ends.at(0).exit, 75);
+}
+
+TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
+  const auto outcome = train_with(nullptr, -1, nullptr, 2 * options_.batch + 9);  // of the third step
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
+  EXPECT_EQ(outcome.error().code, "XG0810");
+  EXPECT_NE(outcome.error().message.find("`stem` (linear)"), std::string::npos) << outcome.error().message;
+  EXPECT_NE(outcome.error().message.find("rows 8 to 11 of the batch of step 3"), std::string::npos)
+      << outcome.error().message;
+  EXPECT_TRUE(outcome.error().span.valid());
+  EXPECT_EQ(events_.ends.at(0).exit, 5);
+  EXPECT_EQ(events_.steps.size(), 2u);
+}
+
+TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
+  options_.rate = 1e12;
+  prepared_ = prepare_for(make_module(options_));
+  const auto outcome = train_with(nullptr, -1);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite) << outcome.error().message;
+}
+
+TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
+  const ModelOptions options{.classes = 70, .head = true, .steps = 12};
+  const Prepared prepared = prepare_for(make_module(options));
+  std::vector<float> features;
+  for (const PlanChoice& choice : std::vector<PlanChoice>{
+           {}, {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .shards = 3}}) {
+    const auto program = make_program(prepared, choice, false);
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    const auto devices = make_cpu_devices(program->threads);
+    auto session = Session::create(prepared.inference, *program, *devices, {.isa = prepared.isa}).value();
+    session->state().initialise(3);
+    ASSERT_TRUE(session->weights_changed().ok());
+    SyntheticRows rows(prepared.inference.graph, options, 101);
+    const auto evaluation = evaluate(*session, {&rows});
+    ASSERT_TRUE(evaluation.ok()) << evaluation.error().message;
+
+    ValueId logits;
+    ValueId feature;
+    for (const NamedValue& output : prepared.inference.graph.outputs) {
+      (output.name == "logits" ? logits : feature) = output.value;
+    }
+    std::vector<float> got(static_cast<size_t>(101 * options.width));
+    const Status status = predict(*session, rows, feature, 0, 101, std::as_writable_bytes(std::span(got)));
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    EXPECT_TRUE(features.empty() || features == got) << "the same features from every plan";
+    features = got;
+
+    const int64_t k = program->heads[0].top_k;
+    std::vector<int32_t> classes(static_cast<size_t>(options.batch * k));
+    std::vector<float> scores(classes.size());
+    int hits = 0;
+    for (int64_t first = 0; first < 101; first += options.batch) {
+      const int64_t count = std::min<int64_t>(options.batch, 101 - first);
+      ASSERT_TRUE(run_rows(*session, rows, first, count).ok());
+      ASSERT_TRUE(session->read_best(logits, classes, scores).ok());
+      for (int64_t row = 0; row < count; ++row) {
+        const auto* labels = reinterpret_cast<const int32_t*>(session->ring()[0].inputs[1]);
+        hits += classes[static_cast<size_t>(row * k)] == labels[row] ? 1 : 0;
+      }
+    }
+    EXPECT_NEAR(evaluation->metrics[0].second, hits / 101.0, 1e-12);
   }
 }
 

@@ -1,0 +1,56 @@
+// Spans of training in steps.
+#include "runtime/rate.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun::runtime {
+namespace {
+
+TrainSpec spec(int64_t batch, TrainSpan duration) {
+  TrainSpec train;
+  train.batch = batch;
+  train.duration = duration;
+  return train;
+}
+
+TEST(Rate, ARunIsAsManyStepsAsItsEpochsTake) {
+  EXPECT_EQ(total_steps(spec(4096, {20, TrainSpan::kEpochs}), 5179510), 25291);
+  EXPECT_EQ(total_steps(spec(10, {3, TrainSpan::kEpochs}), 1000), 300) << "a whole number is not rounded up";
+  EXPECT_EQ(total_steps(spec(10, {7, TrainSpan::kSteps}), 1000), 7);
+}
+
+TEST(Rate, TheOpenPieceTakesTheRest) {
+  TrainSpec train = spec(10, {2, TrainSpan::kEpochs});
+  CurveSpec warmup;
+  warmup.kind = "warmup";
+  warmup.to = 1;
+  warmup.span = TrainSpan{50, TrainSpan::kSteps};
+  CurveSpec cosine;
+  cosine.kind = "cosine";
+  cosine.from = 1;
+  train.lr = {warmup, cosine};
+  const Curve curve = make_curve(train, 1000);
+  EXPECT_DOUBLE_EQ(curve.at(0), 0);
+  EXPECT_DOUBLE_EQ(curve.at(25), 0.5);
+  EXPECT_DOUBLE_EQ(curve.at(50), 1);
+  EXPECT_NEAR(curve.at(125), 0.5, 1e-12) << "half of the 150 steps that are left";
+  EXPECT_NEAR(curve.at(200), 0, 1e-12);
+}
+
+TEST(Rate, SomethingIsDueAtTheFirstStepAfterEachMultiple) {
+  const auto due = [](TrainSpan every, int64_t samples, int64_t batch) {
+    std::vector<int64_t> steps;
+    for (int64_t done = 1; done <= 20; ++done) {
+      if (is_due(every, done, samples, batch)) {
+        steps.push_back(done);
+      }
+    }
+    return steps;
+  };
+  EXPECT_EQ(due({1, TrainSpan::kEpochs}, 65, 10), (std::vector<int64_t>{7, 13, 20}));
+  EXPECT_EQ(due({5, TrainSpan::kSteps}, 65, 10), (std::vector<int64_t>{5, 10, 15, 20}));
+  EXPECT_EQ(due({0, TrainSpan::kSteps}, 65, 10), std::vector<int64_t>{});
+}
+
+}  // namespace
+}  // namespace xrun::runtime

@@ -1,0 +1,113 @@
+// Names, rows, first values and the digest of a state, over shards and replicas.
+#include "runtime/train_state.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/plan_maker.h"
+#include "tests/runtime/small_models.h"
+
+namespace xrun::runtime {
+namespace {
+
+using testing::make_module;
+using testing::make_program;
+using testing::ModelOptions;
+using testing::PlanChoice;
+using testing::prepare_for;
+using testing::Prepared;
+
+struct Made {
+  planner::Program program;
+  BoundMemory memory;
+  std::unique_ptr<TrainState> state;
+};
+
+std::unique_ptr<Made> make_state(const Prepared& prepared, const PlanChoice& choice) {
+  auto made = std::make_unique<Made>();
+  made->program = make_program(prepared, choice).value();
+  made->memory = BoundMemory::map(made->program).value();
+  made->state = std::make_unique<TrainState>(prepared.module, made->program, made->memory);
+  return made;
+}
+
+class TrainStateTest : public ::testing::Test {
+ protected:
+  ModelOptions options_{.classes = 333, .head = true, .cosine = true};
+  Prepared prepared_ = prepare_for(make_module(options_));
+};
+
+TEST_F(TrainStateTest, TensorsAreNamedByParameterAndOptimizerState) {
+  const auto made = make_state(prepared_, {.devices = 2, .threads = 2, .shards = 3});
+  std::vector<std::string> names;
+  for (const StateTensor& tensor : made->state->tensors()) {
+    names.push_back(tensor.name);
+  }
+  EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
+  for (const char* name : {"id.weight", "id.weight.velocity", "layer0.bn.running_mean", "layer0.bn.weight.velocity",
+                           "layer2.linear.weight", "stem.bias"}) {
+    EXPECT_NE(made->state->find(name), nullptr) << name;
+  }
+  EXPECT_EQ(made->state->find("layer0.bn.running_mean.velocity"), nullptr);
+  EXPECT_EQ(made->state->find("id.weight")->pieces.size(), 3u);
+  EXPECT_EQ(made->state->find("id.weight")->head, "id");
+  EXPECT_EQ(made->state->find("stem.weight")->head, "");
+}
+
+TEST_F(TrainStateTest, FirstValuesAreThoseOfTheSeedWhateverThePlan) {
+  const auto one = make_state(prepared_, {});
+  const auto other =
+      make_state(prepared_, {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .shards = 4});
+  one->state->initialise(5);
+  other->state->initialise(5);
+  EXPECT_EQ(one->state->weights_digest(), other->state->weights_digest());
+  other->state->initialise(6);
+  EXPECT_NE(one->state->weights_digest(), other->state->weights_digest());
+
+  const StateTensor& weight = *one->state->find("layer0.linear.weight");
+  std::vector<float> values(static_cast<size_t>(weight.rows() * weight.row_bytes() / 4));
+  one->state->read_rows(weight, 0, weight.rows(), reinterpret_cast<std::byte*>(values.data()));
+  double square = 0;
+  for (const float value : values) {
+    square += static_cast<double>(value) * static_cast<double>(value);
+  }
+  const double deviation = std::sqrt(2.0 / static_cast<double>(options_.width));
+  EXPECT_NEAR(std::sqrt(square / static_cast<double>(values.size())), deviation, 0.1 * deviation);
+}
+
+TEST_F(TrainStateTest, RowsAreReadAndWrittenAcrossShards) {
+  const auto made = make_state(prepared_, {.devices = 2, .threads = 2, .shards = 3});
+  const StateTensor& weight = *made->state->find("id.weight");
+  const int64_t width = weight.row_bytes() / 4;
+  std::vector<float> written(static_cast<size_t>(300 * width));
+  for (size_t i = 0; i < written.size(); ++i) {
+    written[i] = static_cast<float>(i);
+  }
+  made->state->write_rows(weight, 20, 320, reinterpret_cast<const std::byte*>(written.data()));
+  std::vector<float> read(written.size());
+  made->state->read_rows(weight, 20, 320, reinterpret_cast<std::byte*>(read.data()));
+  EXPECT_EQ(read, written);
+  std::vector<float> row(static_cast<size_t>(width));
+  made->state->read_rows(weight, 200, 201, reinterpret_cast<std::byte*>(row.data()));
+  EXPECT_EQ(row[0], static_cast<float>(180 * width));
+}
+
+TEST_F(TrainStateTest, ACopyBetweenLayoutsKeepsTheDigest) {
+  const auto one = make_state(prepared_, {.devices = 2, .threads = 2, .stages = 2, .shards = 2});
+  const auto other = make_state(prepared_, {.devices = 3, .threads = 3, .shards = 7});
+  one->state->initialise(5);
+  const std::string digest = one->state->weights_digest();
+  other->state->initialise(9);
+  other->state->copy_from(*one->state);
+  EXPECT_EQ(other->state->weights_digest(), digest);
+  // One bit of the last class row is seen.
+  const StateTensor& weight = *other->state->find("id.weight");
+  std::vector<std::byte> row(static_cast<size_t>(weight.row_bytes()));
+  other->state->read_rows(weight, 332, 333, row.data());
+  row[0] ^= std::byte{1};
+  other->state->write_rows(weight, 332, 333, row.data());
+  EXPECT_NE(other->state->weights_digest(), digest);
+}
+
+}  // namespace
+}  // namespace xrun::runtime
