@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
+#include "graph/base/random.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
@@ -276,6 +277,67 @@ TEST(Planner, DeterministicPlansHaveFourLanes) {
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_EQ(made->training.lanes, 4);
   EXPECT_TRUE(made->training.deterministic);
+}
+
+// Any model on any machine under any hints: a verified plan (make_plan verifies), or a refusal that says why.
+TEST(Planner, EveryRandomCaseIsPlannedOrRefusedInWords) {
+  int planned = 0;
+  int refused = 0;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    const RandomStream stream(seed, 4);
+    uint64_t at = 0;
+    const auto below = [&](uint64_t n) { return static_cast<int>(stream.below(at++, n)); };
+    ModelOptions options{.layers = 1 + below(5), .input = 16, .width = 32};
+    options.head = below(2) == 0;
+    options.classes = options.head ? 200 : 10;
+    options.head_bias = below(2) == 0;
+    options.norm = below(2) == 0;
+    options.skips = below(2) == 0;
+    options.random = below(2) == 0;
+    options.precision = below(2) == 0 ? PrecisionMode::kMixedBf16 : PrecisionMode::kF32;
+    options.norm_rows = 4;
+    options.batch = 4 * (1 + below(12));
+    Module module = make_module(options);
+    module.train.deterministic = below(2) == 0;
+    ScheduleSpec& schedule = module.schedule;
+    if (below(2) == 0) {
+      schedule.stages = Hint<int64_t>{1 + below(4), {}};
+    }
+    if (below(3) == 0) {
+      schedule.micro_batches = Hint<int64_t>{1 + below(4), {}};
+    }
+    if (below(3) == 0) {
+      schedule.replicas = Hint<int64_t>{1 + below(3), {}};
+    }
+    if (below(3) == 0) {
+      schedule.pipeline = Hint<PipelineKind>{below(2) == 0 ? PipelineKind::kGpipe : PipelineKind::kOneFOneB, {}};
+    }
+    if (below(3) == 0) {
+      schedule.recompute = Hint<RecomputeHint>{{below(2) == 0 ? RecomputeHint::kAll : RecomputeHint::kNone, {}}, {}};
+    }
+    if (options.head && below(3) == 0) {
+      schedule.shards.push_back({"id", 1 + below(5), below(2) == 0 ? "micro_batch" : "", 0, {}});
+    }
+    if (below(8) == 0) {
+      module.train.clip = {ClipSpec::kNorm, 1.0, below(2) == 0};
+    }
+    const Machine machine = machine_of(1 + below(4), kGiB, below(2) == 0 ? 6 : 0);
+    const auto made = plan(module, machine);
+    if (!made.ok()) {
+      ++refused;
+      EXPECT_EQ(made.error().code.substr(0, 5), "XG060") << "seed " << seed << ": " << made.error().message;
+      EXPECT_NE(made.error().help, "") << "seed " << seed;
+      continue;
+    }
+    ++planned;
+    EXPECT_TRUE(!schedule.stages || schedule.stages->value == static_cast<int64_t>(made->training.stages.size()));
+    EXPECT_TRUE(!schedule.micro_batches || schedule.micro_batches->value == made->training.micro_batches);
+    EXPECT_TRUE(!schedule.replicas || schedule.replicas->value == made->training.replicas);
+    EXPECT_TRUE(!schedule.pipeline || schedule.pipeline->value == made->training.schedule);
+    EXPECT_GT(made->predicted.step, 0) << "seed " << seed;
+  }
+  EXPECT_GT(planned, 40);
+  EXPECT_GT(refused, 10);
 }
 
 TEST(Planner, HeadRightOnTheInputHasAStageWithoutLayers) {

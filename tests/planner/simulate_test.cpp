@@ -1,0 +1,71 @@
+#include "planner/simulate.h"
+
+#include <gtest/gtest.h>
+
+namespace xrun::planner {
+namespace {
+
+Instruction instruction(int id, int device, Stream stream, Seconds time, std::vector<int> deps, int group = -1) {
+  Instruction made{.id = InstructionId(id), .device = device, .stream = stream, .group = group, .predicted = time};
+  for (const int dep : deps) {
+    made.deps.push_back(InstructionId(dep));
+  }
+  return made;
+}
+
+Program program_of(int devices, std::vector<Instruction> instructions) {
+  Program program;
+  program.devices = devices;
+  program.instructions = std::move(instructions);
+  Stage stage;
+  for (int d = 0; d < devices; ++d) {
+    stage.devices.push_back(d);
+  }
+  program.stages.push_back(stage);
+  return program;
+}
+
+TEST(SimulateProgram, StreamsRunInOrderAndDependenciesWait) {
+  const Program program =
+      program_of(2, {instruction(0, 0, Stream::kCompute, 2, {}), instruction(1, 0, Stream::kCompute, 1, {}),
+                     instruction(2, 1, Stream::kCompute, 3, {0}), instruction(3, 1, Stream::kCompute, 1, {})});
+  const auto times = simulate(program);
+  ASSERT_TRUE(times.ok());
+  EXPECT_EQ(times->instructions[1].start, 2);
+  EXPECT_EQ(times->instructions[2].start, 2);
+  EXPECT_EQ(times->instructions[3].start, 5);
+  EXPECT_EQ(times->makespan, 6);
+  EXPECT_DOUBLE_EQ(times->bubble, 1 - 7.0 / 12.0);
+}
+
+TEST(SimulateProgram, MembersOfACollectiveStartAndEndTogether) {
+  const Program program =
+      program_of(2, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 0, Stream::kComm, 1, {0}, 7),
+                     instruction(2, 1, Stream::kComm, 2, {}, 7), instruction(3, 1, Stream::kCompute, 1, {2})});
+  const auto times = simulate(program);
+  ASSERT_TRUE(times.ok());
+  EXPECT_EQ(times->instructions[2].start, 4);
+  EXPECT_EQ(times->instructions[1].end, 6);
+  EXPECT_EQ(times->instructions[3].start, 6);
+}
+
+TEST(SimulateProgram, CommunicationBehindComputingIsNotExposed) {
+  const Program hidden =
+      program_of(1, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 0, Stream::kComm, 3, {})});
+  EXPECT_EQ(simulate(hidden)->exposed_comm, 0);
+  const Program open =
+      program_of(1, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 0, Stream::kComm, 3, {0})});
+  EXPECT_EQ(simulate(open)->exposed_comm, 3);
+}
+
+TEST(SimulateProgram, ACircleIsAnErrorThatNamesInstructions) {
+  const Program program =
+      program_of(2, {instruction(0, 0, Stream::kComm, 1, {}, 1), instruction(1, 0, Stream::kComm, 1, {}, 2),
+                     instruction(2, 1, Stream::kComm, 1, {}, 2), instruction(3, 1, Stream::kComm, 1, {}, 1)});
+  const auto times = simulate(program);
+  ASSERT_FALSE(times.ok());
+  EXPECT_NE(times.error().message.find("wait for one another"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace xrun::planner
