@@ -148,18 +148,20 @@ void Emitter::emit_statistics_gather() {
 }
 
 void Emitter::add_norm_buffers() {
+  const bool with_heads = request_.module.train.clip.heads;
   int64_t slots = 0;
+  for (const Parameter& param : graph_.params) {
+    const TensorType& what = type(param.value);
+    if (param.trained && (!param.head || with_heads)) {
+      slots += param.head ? class_block_count(what.dims[0]) : (what.row_elements() + kNormChunk - 1) / kNormChunk;
+    }
+  }
   std::set<int> devices;
   for (const Stage& one : program_.stages) {
-    for (const ParamId param : flow_.stages[static_cast<size_t>(one.index)].gradients) {
-      slots += (type(graph_.param(param).value).row_elements() + kNormChunk - 1) / kNormChunk;
-    }
     devices.insert(one.devices.begin(), one.devices.end());
   }
-  for (size_t h = 0; h < program_.heads.size() && request_.module.train.clip.heads; ++h) {
-    const HeadPlan& head = program_.heads[h];
+  for (size_t h = 0; h < program_.heads.size() && with_heads; ++h) {
     if (trains(h)) {
-      slots += class_block_count(head.classes) * (head.bias.valid() ? 2 : 1);
       const auto holders = shard_devices(h);
       devices.insert(holders.begin(), holders.end());
     }

@@ -191,6 +191,59 @@ BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span
   return layout;
 }
 
+namespace {
+
+std::vector<LiveRange> live_ranges(const std::vector<Buffer*>& buffers) {
+  std::vector<LiveRange> ranges;
+  for (const Buffer* buffer : buffers) {
+    ranges.push_back({.bytes = buffer->bytes, .first = buffer->first_use, .last = buffer->last_use});
+  }
+  return ranges;
+}
+
+// Keeps what the communication stream touches from the computation before it to the one behind it: then no computation
+// waits for memory that a message still has, and no message for memory that a computation still has. Only where bytes
+// are left over: the largest sum of live ranges stays what it is.
+void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std::vector<LiveRange>& ranges) {
+  const auto count = static_cast<int32_t>(program.instructions.size());
+  std::vector<Bytes> live(static_cast<size_t>(count), 0);
+  for (const LiveRange& range : ranges) {
+    for (int32_t t = range.first; t <= range.last; ++t) {
+      live[static_cast<size_t>(t)] += align_up(range.bytes);
+    }
+  }
+  const Bytes most = live_max(ranges);
+  const auto stream_is = [&](int32_t i, Stream stream) {
+    return program.instructions[static_cast<size_t>(i)].stream == stream;
+  };
+  // From `from` on in steps of `step` up to the next computation of the device, if there is room all the way.
+  const auto reach = [&](int32_t from, int32_t step, const LiveRange& range) {
+    int32_t to = from;
+    do {
+      to += step;
+      if (to < 0 || to >= count || live[static_cast<size_t>(to)] + align_up(range.bytes) > most) {
+        return from;
+      }
+    } while (program.instructions[static_cast<size_t>(to)].device != buffers.front()->device ||
+             !stream_is(to, Stream::kCompute));
+    for (int32_t t = from + step; t != to + step; t += step) {
+      live[static_cast<size_t>(t)] += align_up(range.bytes);
+    }
+    return to;
+  };
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    LiveRange& range = ranges[i];
+    if (stream_is(buffers[i]->first_use, Stream::kComm)) {
+      range.first = reach(range.first, -1, range);
+    }
+    if (stream_is(buffers[i]->last_use, Stream::kComm)) {
+      range.last = reach(range.last, 1, range);
+    }
+  }
+}
+
+}  // namespace
+
 void place_buffers(Program& program) {
   for (const Instruction& instruction : program.instructions) {
     for (const auto* list : {&instruction.reads, &instruction.writes}) {
@@ -215,7 +268,6 @@ void place_buffers(Program& program) {
   program.arenas.clear();
   for (int device = kHost; device < program.devices; ++device) {
     Bytes persistent = 0;
-    std::vector<LiveRange> ranges;
     std::vector<Buffer*> owners;
     for (Buffer& buffer : program.buffers) {
       if (buffer.device != device) {
@@ -225,11 +277,24 @@ void place_buffers(Program& program) {
         buffer.offset = persistent;
         persistent += align_up(buffer.bytes);
       } else {
-        ranges.push_back({.bytes = buffer.bytes, .first = buffer.first_use, .last = buffer.last_use});
         owners.push_back(&buffer);
       }
     }
-    const Packing packing = pack(ranges);
+    std::vector<LiveRange> ranges = live_ranges(owners);
+    const Bytes live = live_max(ranges);
+    Packing packing;
+    bool placed = false;
+    if (program.overlap && device != kHost) {
+      add_slack(program, owners, ranges);
+      packing = pack(ranges);
+      placed = static_cast<double>(persistent + packing.bytes) <=
+               kGoodEnough * static_cast<double>(persistent + packing.live_max);
+    }
+    if (!placed) {
+      ranges = live_ranges(owners);
+      packing = pack(ranges);
+    }
+    packing.live_max = live;
     for (size_t i = 0; i < ranges.size(); ++i) {
       owners[i]->offset = persistent + ranges[i].offset;
     }
