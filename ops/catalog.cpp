@@ -5,6 +5,7 @@
 #include "ops/batch_norm.h"
 #include "ops/conv.h"
 #include "ops/dropout.h"
+#include "ops/embed.h"
 #include "ops/fibers.h"
 #include "ops/head_ops.h"
 #include "ops/later_ops.h"
@@ -23,11 +24,11 @@ namespace {
 
 std::vector<const Op*> list_all() {
   std::vector<const Op*> all{
-      &kLinear,    &kLinearDx,      &kLinearDw, &kBiasGrad,                                   // dense
-      &kConv,      &kDwconv,        &kConvDx,   &kConvDw,                                     // convolution
-      &kLayerNorm, &kLayerNormGrad, &kRmsNorm,  &kRmsNormGrad, &kBatchNorm, &kBatchNormGrad,  // norm
-      &kDropout,   &kDropPath,                                                                // regularise
-      &kAttention, &kAttentionGrad, &kPrelu,    &kPreluGrad,
+      &kEmbed,     &kEmbedGrad,     &kLinear,  &kLinearDx,    &kLinearDw,  &kBiasGrad,       // dense
+      &kConv,      &kDwconv,        &kConvDx,  &kConvDw,                                     // convolution
+      &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kBatchNorm, &kBatchNormGrad,  // norm
+      &kDropout,   &kDropPath,                                                               // regularise
+      &kAttention, &kAttentionGrad, &kPrelu,   &kPreluGrad,
   };
   for (const auto family : {pool_ops(), sequence_ops(), fiber_ops(), pointwise_ops(), arithmetic_ops(), layout_ops(),
                             head_ops(), row_loss_ops(), later_ops()}) {

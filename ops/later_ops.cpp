@@ -26,17 +26,6 @@ constexpr Init kZeros{};
 
 TensorType rows_of(const TensorType& x) { return weight_type({x.dims[0]}); }
 
-Result<OpShape> infer_embed(Types in, const Attrs& attrs) {
-  if (!in[0].has_batch() || in[0].classes == 0) {
-    return rank_error("embed", "whole numbers, index(rows)[N, ...]", in[0]);
-  }
-  const int64_t rows = attrs.integer("rows");
-  const int64_t dim = attrs.integer("dim");
-  TensorType y = weight_type(in[0].dims);
-  y.dims.push_back(dim);
-  return one_output(std::move(y), {weight("weight", {rows, dim}, {.kind = Init::kNormal, .value = 0.02})});
-}
-
 Result<OpShape> infer_matmul(Types in, const Attrs&) {
   XRUN_TRY(expect_activation("matmul", in[0]));
   XRUN_TRY(expect_activation("matmul", in[1]));
@@ -139,16 +128,6 @@ Result<OpShape> infer_split(Types in, const Attrs& attrs) {
   return shape;
 }
 
-Result<OpShape> infer_pad(Types in, const Attrs& attrs) {
-  XRUN_TRY(expect_image("pad", in[0]));
-  const int64_t size = attrs.integer("size");
-  XRUN_TRY(expect_range("pad", "size", size, 0, 4096));
-  TensorType y = with_dims(in[0], in[0].dims);
-  y.dims[2] += 2 * size;
-  y.dims[3] += 2 * size;
-  return one_output(std::move(y));
-}
-
 Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return one_output(rows_of(in[0])); }
 
 Result<OpShape> infer_gather(Types in, const Attrs&) {
@@ -174,8 +153,6 @@ constexpr Op later(std::string_view name, std::string_view signature, std::strin
 }
 
 constexpr std::array kLater{
-    later("embed", "(x: index(R)[N, ...], rows: int, dim: int)", "dense", "a trained row for each whole number",
-          "embed(50_000, 256)", infer_embed),
     later("matmul", "(a: [N, ...], b: [N, ...])", "dense", "matrix product of the last two dimensions", "matmul(b)",
           infer_matmul),
     later("einsum", "(a: [N, ...], b: [N, ...], rule: str)", "dense", "sum of products named by letters",
@@ -187,7 +164,6 @@ constexpr std::array kLater{
           "zero mean and unit variance of each group of channels of a sample", "group_norm(32)", infer_group_norm),
     later("split", "(x: [N, ...], n: int, axis: int)", "shape", "n equal parts of a dimension", "split(3, -1)",
           infer_split),
-    later("pad", "(x: [N, C, H, W], size: int)", "shape", "zeros around an image", "pad(2)", infer_pad),
     later("margin_softmax", "(logits: sharded[N, C], label: index(C)[N], f: symbol, scale: float)", "losses",
           "softmax with a margin of one's own on the target's cosine", "margin_softmax(id, label, f, 64)",
           infer_margin_softmax),

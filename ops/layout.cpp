@@ -255,6 +255,50 @@ class SliceGrad final : public Copies<T> {
   }
 };
 
+// pad(size): zeros around an image; its gradient is the middle of dy.
+Result<OpShape> infer_pad(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_image("pad", x));
+  const int64_t size = attrs.integer("size");
+  XRUN_TRY(expect_range("pad", "size", size, 0, 4096));
+  return shape_as(x, {kBatch, x.dims[1], x.dims[2] + 2 * size, x.dims[3] + 2 * size});
+}
+
+Result<OpShape> infer_pad_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const std::vector<int64_t>& dims = inputs[0].dims;
+  const int64_t size = attrs.integer("size");
+  return shape_as(inputs[0], {kBatch, dims[1], dims[2] - 2 * size, dims[3] - 2 * size});
+}
+
+Status grad_pad(GradBuilder& builder) {
+  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("pad.grad", {builder.output_grad(0)}, builder.node().attrs));
+  builder.set_grad(0, dx[0]);
+  return {};
+}
+
+template <typename T>
+class Pad final : public Copies<T> {
+ public:
+  explicit Pad(const KernelSpec& spec) {
+    const std::vector<int64_t> target = block_strides(spec.outputs[0], spec.rows);
+    this->zeroes_ = block_elements(spec.outputs[0], spec.rows);
+    this->copies_.push_back({.to = spec.attrs.integer("size") * (target[2] + target[3]),
+                             .loop = StridedLoop<2>(block_dims(spec.inputs[0], spec.rows),
+                                                    {target, block_strides(spec.inputs[0], spec.rows)})});
+  }
+};
+
+template <typename T>
+class PadGrad final : public Copies<T> {
+ public:
+  explicit PadGrad(const KernelSpec& spec) {
+    const std::vector<int64_t> source = block_strides(spec.inputs[0], spec.rows);
+    this->copies_.push_back({.from = spec.attrs.integer("size") * (source[2] + source[3]),
+                             .loop = StridedLoop<2>(block_dims(spec.outputs[0], spec.rows),
+                                                    {block_strides(spec.outputs[0], spec.rows), source})});
+  }
+};
+
 Result<OpShape> infer_stop(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("stop_gradient", inputs[0]));
   return same_as_input(inputs, attrs);
@@ -404,6 +448,22 @@ constexpr Op kSliceGrad{.def = {.name = "slice.grad",
                                 .infer = infer_slice_grad},
                         .cpu = make_by_dtype<SliceGrad>};
 
+constexpr Op kPad{.def = {.name = "pad",
+                          .signature = "(x: [N, C, H, W], size: int)",
+                          .group = "shape",
+                          .doc = "zeros around an image",
+                          .example = "pad(2)",
+                          .infer = infer_pad,
+                          .grad = grad_pad},
+                  .cpu = make_by_dtype<Pad>};
+
+constexpr Op kPadGrad{.def = {.name = "pad.grad",
+                              .signature = "(dy: [N, C, H, W])",
+                              .group = "shape",
+                              .doc = "gradient of pad: the middle of the image",
+                              .infer = infer_pad_grad},
+                      .cpu = make_by_dtype<PadGrad>};
+
 constexpr Op kStopGradient{.def = {.name = "stop_gradient",
                                    .signature = "(x: [N, ...])",
                                    .group = "shape",
@@ -430,8 +490,8 @@ constexpr Op kFill{.def = {.name = "fill",
                            .infer = infer_fill},
                    .cpu = make_fill};
 
-constexpr std::array<const Op*, 9> kOps{&kFlatten,   &kReshape,      &kTranspose, &kConcat, &kSlice,
-                                        &kSliceGrad, &kStopGradient, &kCast,      &kFill};
+constexpr std::array<const Op*, 11> kOps{&kFlatten, &kReshape, &kTranspose,    &kConcat, &kSlice, &kSliceGrad,
+                                         &kPad,     &kPadGrad, &kStopGradient, &kCast,   &kFill};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// Operators that move elements and compute nothing: flatten reshape transpose concat slice stop_gradient cast fill. The
-// logical order of an image is (C, H, W), whatever its memory.
+// Operators that move elements and compute nothing: flatten reshape transpose concat slice pad stop_gradient cast fill.
+// The logical order of an image is (C, H, W), whatever its memory.
 #pragma once
 
 #include <span>

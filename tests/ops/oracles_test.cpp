@@ -209,6 +209,42 @@ TEST(Relu, CarriesNan) {
   EXPECT_EQ(c.output(0)[2], 2);
 }
 
+TEST(Embed, PicksRowsAndSumsTheirGradientsAndRefusesNumbersWithoutARow) {
+  Graph graph;
+  TensorType x;
+  x.dtype = DType::kI32;
+  x.dims = {kBatch, 3};
+  x.classes = 5;
+  const ValueId id = graph.add_input("x", x);
+  const NodeId node =
+      *call_op(graph, find_op("embed")->def, {id}, {{"rows", int64_t{5}}, {"dim", int64_t{2}}}, "e", Span{});
+  const ValueId dy = graph.add_input("dy", graph.value(graph.node(node).outputs[0]).type);
+  GradBuilder builder(graph, registry(), node, {dy}, {false, true});
+  ASSERT_TRUE(find_op("embed")->def.grad(builder).ok());
+  std::vector<int32_t> numbers{4, 0, 4, 1, 4, 0};
+  std::vector<float> table(10);
+  std::vector<float> slopes(12);
+  for (size_t i = 0; i < 12; ++i) {
+    slopes[i] = static_cast<float>(i + 1);
+    table[i % 10] = static_cast<float>(10 * (i % 10));
+  }
+  std::vector<float> y(12);
+  std::vector<float> sums(10);
+  const auto view = [](auto& v) { return TensorView{reinterpret_cast<std::byte*>(v.data())}; };
+  const auto forward = make_kernel(graph, graph.node(node), rows(2));
+  const auto backward = make_kernel(graph, graph.nodes.back(), rows(2));
+  const std::array<TensorView, 2> in{view(numbers), view(table)};
+  const std::array<TensorView, 1> out{view(y)};
+  ASSERT_TRUE((*forward)->run({.inputs = in, .outputs = out}).ok());
+  EXPECT_EQ(y, (std::vector<float>{80, 90, 0, 10, 80, 90, 20, 30, 80, 90, 0, 10}));
+  const std::array<TensorView, 2> grad_in{view(numbers), view(slopes)};
+  const std::array<TensorView, 1> grad_out{view(sums)};
+  ASSERT_TRUE((*backward)->run({.inputs = grad_in, .outputs = grad_out}).ok());
+  EXPECT_EQ(sums, (std::vector<float>{3 + 11, 4 + 12, 7, 8, 0, 0, 0, 0, 1 + 5 + 9, 2 + 6 + 10}));
+  numbers[2] = 5;
+  EXPECT_EQ((*forward)->run({.inputs = in, .outputs = out}).error().code, "XG0402");
+}
+
 TEST(Flatten, FollowsTheLogicalOrderOfChannels) {
   const Called c("flatten", {{3, 2, 2}}, {{"from", int64_t{1}}}, rows(2));
   EXPECT_EQ(c.output(0), c.input(0));  // both are read in logical order
