@@ -3,6 +3,7 @@
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
 #include "ops/batch_norm.h"
+#include "ops/cast.h"
 #include "ops/conv.h"
 #include "ops/dropout.h"
 #include "ops/embed.h"
@@ -31,7 +32,7 @@ std::vector<const Op*> list_all() {
       &kAttention, &kAttentionGrad, &kPrelu,   &kPreluGrad,
   };
   for (const auto family : {pool_ops(), sequence_ops(), fiber_ops(), pointwise_ops(), arithmetic_ops(), layout_ops(),
-                            head_ops(), row_loss_ops(), later_ops()}) {
+                            cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "graph/autodiff.h"
-#include "ops/convert.h"
 #include "ops/copies.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -299,101 +298,6 @@ class PadGrad final : public Copies<T> {
   }
 };
 
-Result<OpShape> infer_stop(std::span<const TensorType> inputs, const Attrs& attrs) {
-  XRUN_TRY(expect_activation("stop_gradient", inputs[0]));
-  return same_as_input(inputs, attrs);
-}
-
-template <typename T>
-class StopGradient final : public Kernel {
- public:
-  explicit StopGradient(const KernelSpec& spec) : bytes_(spec.inputs[0].bytes(spec.rows, spec.rows)) {}
-  Status run(const KernelCall& call) const override {
-    std::memcpy(call.outputs[0].data, call.inputs[0].data, static_cast<size_t>(bytes_));
-    return {};
-  }
-
- private:
-  Bytes bytes_;
-};
-
-DType target_of(const Attrs& attrs) { return attrs.text("to") == "bf16" ? DType::kBF16 : DType::kF32; }
-
-Result<OpShape> infer_cast(std::span<const TensorType> inputs, const Attrs& attrs) {
-  XRUN_TRY(expect_activation("cast", inputs[0]));
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
-  shape.outputs[0].dtype = target_of(attrs);
-  return shape;
-}
-
-bool casts_nothing(std::span<const TensorType> inputs, const Attrs& attrs) {
-  return inputs[0].dtype == target_of(attrs);
-}
-
-Status grad_cast(GradBuilder& builder) {
-  const DType back = builder.type(builder.input(0)).dtype;
-  if (builder.type(builder.output_grad(0)).dtype == back) {
-    builder.set_grad(0, builder.output_grad(0));
-    return {};
-  }
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("cast", {builder.output_grad(0)}, Attrs{{"to", std::string(name_of(back))}}));
-  builder.set_grad(0, dx[0]);
-  return {};
-}
-
-template <typename T>
-class Cast final : public Kernel {
- public:
-  explicit Cast(const KernelSpec& spec)
-      : isa_(spec.isa), to_(spec.outputs[0].dtype), n_(block_elements(spec.inputs[0], spec.rows)) {}
-  Status run(const KernelCall& call) const override {
-    const T* const x = call.inputs[0].as<T>();
-    std::byte* const y = call.outputs[0].data;
-    if constexpr (std::is_same_v<T, float>) {
-      if (to_ == DType::kBF16) {
-        narrow(isa_, x, reinterpret_cast<Bf16*>(y), n_);
-        return {};
-      }
-    } else if (to_ == DType::kF32) {
-      widen(isa_, x, reinterpret_cast<float*>(y), n_);
-      return {};
-    }
-    std::memcpy(y, x, static_cast<size_t>(n_) * sizeof(T));
-    return {};
-  }
-
- private:
-  Isa isa_;
-  DType to_;
-  int64_t n_;
-};
-
-Result<OpShape> infer_fill(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(weight_type(inputs[0].dims));
-  return shape;
-}
-
-class Fill final : public Kernel {
- public:
-  explicit Fill(const KernelSpec& spec)
-      : value_(static_cast<float>(spec.attrs.real("value"))), n_(block_elements(spec.outputs[0], spec.rows)) {}
-  Status run(const KernelCall& call) const override {
-    std::fill_n(call.outputs[0].as<float>(), n_, value_);
-    return {};
-  }
-
- private:
-  float value_;
-  int64_t n_;
-};
-
-Result<std::unique_ptr<Kernel>> make_fill(const KernelSpec& spec) {
-  return std::unique_ptr<Kernel>(std::make_unique<Fill>(spec));
-}
-
 constexpr Op kFlatten{.def = {.name = "flatten",
                               .signature = "(x: [N, ...], from: int = 1)",
                               .group = "shape",
@@ -464,34 +368,8 @@ constexpr Op kPadGrad{.def = {.name = "pad.grad",
                               .infer = infer_pad_grad},
                       .cpu = make_by_dtype<PadGrad>};
 
-constexpr Op kStopGradient{.def = {.name = "stop_gradient",
-                                   .signature = "(x: [N, ...])",
-                                   .group = "shape",
-                                   .doc = "x, through which no gradient flows back",
-                                   .example = "stop_gradient",
-                                   .infer = infer_stop,
-                                   .shard = "n*->n*"},
-                           .cpu = make_by_dtype<StopGradient>};
-
-constexpr Op kCast{.def = {.name = "cast",
-                           .signature = "(x: [N, ...], to: str)",
-                           .group = "shape",
-                           .doc = "another element type, to the nearest; mixed precision puts it in",
-                           .infer = infer_cast,
-                           .is_identity = casts_nothing,
-                           .grad = grad_cast,
-                           .shard = "n*->n*"},
-                   .cpu = make_by_dtype<Cast>};
-
-constexpr Op kFill{.def = {.name = "fill",
-                           .signature = "(x: [N, ...], value: float)",
-                           .group = "shape",
-                           .doc = "a constant in the shape of x: where differentiation starts",
-                           .infer = infer_fill},
-                   .cpu = make_fill};
-
-constexpr std::array<const Op*, 11> kOps{&kFlatten, &kReshape, &kTranspose,    &kConcat, &kSlice, &kSliceGrad,
-                                         &kPad,     &kPadGrad, &kStopGradient, &kCast,   &kFill};
+constexpr std::array<const Op*, 8> kOps{&kFlatten, &kReshape,   &kTranspose, &kConcat,
+                                        &kSlice,   &kSliceGrad, &kPad,       &kPadGrad};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Operators that move elements and compute nothing: flatten reshape transpose concat slice pad stop_gradient cast fill.
+// Operators that move elements and compute nothing: flatten reshape transpose concat slice pad.
 // The logical order of an image is (C, H, W), whatever its memory.
 #pragma once
 
