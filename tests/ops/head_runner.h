@@ -46,8 +46,8 @@ class ThreadWorkers final : public Workers {
 class Block {
  public:
   explicit Block(Bytes bytes)
-      : data_(static_cast<std::byte*>(::operator new (static_cast<size_t>(bytes) + 64, std::align_val_t{64}))) {
-    std::memset(data_.get(), 0xFF, static_cast<size_t>(bytes) + 64);
+      : data_(static_cast<std::byte*>(::operator new (static_cast<size_t>(bytes), std::align_val_t{64}))) {
+    std::memset(data_.get(), 0xFF, static_cast<size_t>(bytes));
   }
   std::byte* data() const { return data_.get(); }
 
