@@ -31,7 +31,8 @@ typename V::F exp_of(typename V::F x) {
 // R rows of C by two vectors; the left side lies [k][a_k].
 template <typename V, int R>
 void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add) {
-  typename V::F acc[R][2];
+  typename V::F acc[R][2];  // every loop over it is unrolled, or it would live in memory
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     acc[r][0] = add ? V::load(c + r * c_m) : V::broadcast(0.0F);
     acc[r][1] = add ? V::load(c + r * c_m + V::kWidth) : V::broadcast(0.0F);
@@ -48,6 +49,7 @@ void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, flo
     a += a_k;
     b += kPanel;
   }
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     V::store(c + r * c_m, acc[r][0]);
     V::store(c + r * c_m + V::kWidth, acc[r][1]);
@@ -155,6 +157,7 @@ inline void insert_best(const HeadTileStats& stats, int64_t row, float value, in
 // Largest logits of a strip for G vectors of rows.
 template <typename V, int G>
 void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, typename V::F* max) {
+#pragma GCC unroll 8
   for (int g = 0; g < G; ++g) {
     max[g] = V::broadcast(-__builtin_inff());
   }
@@ -230,6 +233,7 @@ void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, 
   typename V::F largest[G];
   strip_max<V, G>(tile, begin, end, row, largest);
   bool targets = false;
+#pragma GCC unroll 8
   for (int g = 0; g < G; ++g) {
     if (stats.top_k > 0) {
       strip_best<V>(tile, stats, begin, end, row + g * V::kWidth, largest[g]);
@@ -241,6 +245,7 @@ void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, 
   }
   typename V::F minus[G];
   typename V::F strip[G];
+#pragma GCC unroll 8
   for (int g = 0; g < G; ++g) {
     float* at = stats.max + row + g * V::kWidth;
     const auto max = V::load(at);
@@ -264,6 +269,7 @@ void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, 
       strip[g] = V::add(strip[g], exp_of<V>(V::fma(scale, V::load(z + g * V::kWidth), minus[g])));
     }
   }
+#pragma GCC unroll 8
   for (int g = 0; g < G; ++g) {
     float* sum = stats.sum + row + g * V::kWidth;
     V::store(sum, V::add(V::load(sum), strip[g]));
