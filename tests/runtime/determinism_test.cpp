@@ -205,5 +205,22 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   }
 }
 
+TEST(Determinism, WithoutTheFlagResultsStayClose) {
+  ModelOptions options = hard_model();
+  options.rate = 0.02;
+  const Prepared prepared = prepare_for(make_module(options));
+  const Result<Digest> expected = run(prepared, options, {}, true);
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  for (const PlanChoice& choice : std::vector<PlanChoice>{
+           {.deterministic = false},
+           {.threads = 4, .deterministic = false},
+           {.devices = 3, .threads = 6, .replicas = 3, .micro_batches = 6, .shards = 2, .deterministic = false},
+           {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .deterministic = false}}) {
+    const Result<Digest> got = run(prepared, options, choice);
+    ASSERT_TRUE(got.ok()) << choice.text() << ": " << got.error().message;
+    EXPECT_NEAR(got->loss, expected->loss, 1e-4 * std::abs(expected->loss)) << choice.text();
+  }
+}
+
 }  // namespace
 }  // namespace xrun::runtime
