@@ -201,6 +201,12 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   }
   Node& node = graph_.node(*made);
   node.expansion = expansion_;
+  const bool owns =
+      std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return graph_.value(id).param.valid(); });
+  if (options_.strict && owns && label.empty() && names_.count(op.name) > 1) {
+    warn("XG0225", at, fmt::format("`{}` has no label, and it is not the only `{}` here", op.name, op.name),
+         fmt::format("its tensors are called `{}`: one more before it would rename them", node.path));
+  }
   const size_t visible = std::min(node.outputs.size(), static_cast<size_t>(std::max(op.visible_outputs, 1)));
   Datum result = make_tensor(node.outputs[0]);
   result.span = at;

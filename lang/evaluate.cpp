@@ -384,9 +384,10 @@ Datum Evaluator::eval_binary(const Ast& ast, const Expr& expr, Scope& scope) {
   std::string problem;
   Datum value = constant_binary(expr.op, a, b, problem);
   if (value.hole()) {
-    const char* code = problem == "division by zero"                    ? "XG0307"
-                       : problem.find("too large") != std::string::npos ? "XG0109"
-                                                                        : "XG0304";
+    const char* code = problem == "division by zero"                      ? "XG0307"
+                       : problem.find("too large") != std::string::npos   ? "XG0109"
+                       : problem.find("longer than") != std::string::npos ? "XG0216"
+                                                                          : "XG0304";
     return refuse(code, expr.name.span, std::move(problem),
                   fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)));
   }

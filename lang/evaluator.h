@@ -98,7 +98,7 @@ class Evaluator {
   Datum refuse(const char* code, Span at, std::string message, std::string label = {});  // reports; a hole
   void warn(const char* code, Span at, std::string message, std::string label = {});
   void not_yet(Span at, std::string what);  // kept for Module::not_yet
-  std::vector<Diagnostic> take_not_yet() { return std::move(not_yet_); }
+  std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
   bool exhausted() const { return exhausted_; }
   void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
   void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }

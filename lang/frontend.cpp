@@ -33,6 +33,9 @@ class Frontend {
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
     checked.module = builder.build(choice);
     check_declarations(*main);
+    for (Diagnostic& later : evaluator_.take_not_yet()) {
+      checked.module.not_yet.push_back(std::move(later));
+    }
     if (parsed && !diagnostics_.has_errors()) {
       for (const Decl& decl : main->ast.decls) {
         if (decl.kind == DeclKind::kTest) {
@@ -170,10 +173,10 @@ class Frontend {
     bool inside = false;
     std::string problem;
     if (range.kind == DatumKind::kRange && value.plain_number()) {
-      // Half-open for whole numbers, as everywhere; closed where either end is a float.
+      // Bounds of an option are values that it may have, so both ends count.
       const Datum& last = (*range.items)[1];
       const Datum low = constant_binary(Op::kGe, value, (*range.items)[0], problem);
-      const Datum high = constant_binary(last.whole() && type == "int" ? Op::kLe : Op::kLe, value, last, problem);
+      const Datum high = constant_binary(Op::kLe, value, last, problem);
       inside = low.flag && high.flag;
     } else if (range.kind == DatumKind::kList) {
       inside = std::any_of(range.items->begin(), range.items->end(), [&](const Datum& d) { return equal(d, value); });

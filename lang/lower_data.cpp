@@ -293,6 +293,34 @@ void ModuleBuilder::bind_inputs() {
   }
 }
 
+// A source that a metric is measured on gives every field that the metric asks for.
+void ModuleBuilder::check_metric_sources() {
+  const Graph& graph = ev_.graph();
+  const auto check = [&](const MetricSpec& metric, const Source& source) {
+    for (const ValueId input : graph.node(graph.value(metric.value).producer).inputs) {
+      for (const auto& [name, datum] : data_inputs_) {
+        if (datum.tensor != input || source.bound.contains(name) || find_field(source.fields, name) != nullptr) {
+          continue;
+        }
+        Diagnostic d = Evaluator::fault(
+            "XG0420", metric.span, fmt::format("source `{}` gives no `{}` to measure with", source.spec.name, name),
+            "its fields are " + field_list(source.fields));
+        d.secondary.push_back({source.spec.reader.span, "this source"});
+        ev_.report(std::move(d));
+      }
+    }
+  };
+  for (const std::vector<MetricSpec>* metrics : {&module_.train.metrics, &module_.train.eval}) {
+    for (const MetricSpec& metric : *metrics) {
+      for (const Source& source : sources_) {
+        if (metric.source.empty() ? source.spec.name != "train" : source.spec.name == metric.source) {
+          check(metric, source);
+        }
+      }
+    }
+  }
+}
+
 // A name that the loss asks for: a binding or a field of the data becomes an input of the graph.
 std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   if (const auto known = data_inputs_.find(name); known != data_inputs_.end()) {

@@ -78,6 +78,7 @@ class ModuleBuilder {
   std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
                                      Scope& scope, const AugmentDef** def);
   void bind_inputs();
+  void check_metric_sources();
   bool fits(const TensorType& input, const Field& field) const;
   std::optional<Datum> data_value(std::string_view name, Span at);
 

@@ -41,8 +41,7 @@ void print_model(const Module& module, Lines& lines) {
   }
   for (const Head& head : graph.heads) {
     const Node& node = graph.node(head.node);
-    lines.line(
-        fmt::format("head {} = {}: {}", head.name, node.op->name, to_text(graph.value(node.outputs[0]).type)));
+    lines.line(fmt::format("head {} = {}: {}", head.name, node.op->name, to_text(graph.value(node.outputs[0]).type)));
   }
   lines.set("nodes", std::to_string(graph.nodes.size()));
   lines.set("tensors", std::to_string(graph.params.size()));
@@ -154,9 +153,9 @@ void print_schedule(const ScheduleSpec& schedule, Lines& lines) {
   lines.set("stages", hint_text(schedule.stages));
   lines.set("micro_batches", hint_text(schedule.micro_batches));
   lines.set("replicas", hint_text(schedule.replicas));
-  lines.set("pipeline", !schedule.pipeline                                       ? "auto"
+  lines.set("pipeline", !schedule.pipeline                                 ? "auto"
                         : schedule.pipeline->value == PipelineKind::kGpipe ? "gpipe"
-                                                                                 : "one_f_one_b");
+                                                                           : "one_f_one_b");
   std::string recompute = "auto";
   if (schedule.recompute) {
     const RecomputeHint& hint = schedule.recompute->value;

@@ -7,8 +7,8 @@
 
 namespace xrun::lang {
 
-// Settings and specs in the order of the language's tables; of the graph its inputs, outputs, heads and sizes (the whole
-// graph is `--emit module`, graph/print.h). Paths are as written.
+// Settings and specs in the order of the language's tables; of the graph its inputs, outputs, heads and sizes (the
+// whole graph is `--emit module`, graph/print.h). Paths are as written.
 std::string print_module(const Module& module);
 
 }  // namespace xrun::lang

@@ -18,4 +18,9 @@ std::optional<std::string> TensorNames::leaf(std::string_view name, std::string_
   return level.path.empty() ? leaf : level.path + "." + leaf;
 }
 
+int TensorNames::count(std::string_view name) const {
+  const auto at = scopes_.back().counts.find(name);
+  return at == scopes_.back().counts.end() ? 0 : at->second;
+}
+
 }  // namespace xrun::lang

@@ -58,6 +58,8 @@ class TensorNames {
   std::optional<std::string> leaf(std::string_view name, std::string_view label);
   void enter(std::string path) { scopes_.push_back({std::move(path), {}, {}}); }
   void leave() { scopes_.pop_back(); }
+  // How many unlabelled leaves of this name the scope has.
+  int count(std::string_view name) const;
   const std::string& path() const { return scopes_.back().path; }
 
  private:

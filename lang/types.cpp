@@ -35,8 +35,7 @@ void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& nam
 }  // namespace
 
 // A dimension as a number, kBatch for N; reports and gives nothing where it is neither.
-std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope,
-                                            std::span<const ExprId> siblings) {
+std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings) {
   const Datum value = eval(ast, id, scope);
   if (value.hole()) {
     return std::nullopt;
@@ -151,9 +150,9 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   if (gather_batch_ > 0) {
     const double bytes =
         static_cast<double>(gather_batch_) * static_cast<double>(classes) * static_cast<double>(gather_bytes_);
-    message = fmt::format("this would gather {} of logits on every device",
-                          bytes >= 0x1.0p40 ? fmt::format("{:.1f} TiB", bytes * 0x1.0p-40)
-                                            : format_bytes(static_cast<Bytes>(bytes)));
+    message = fmt::format(
+        "this would gather {} of logits on every device",
+        bytes >= 0x1.0p40 ? fmt::format("{:.1f} TiB", bytes * 0x1.0p-40) : format_bytes(static_cast<Bytes>(bytes)));
     label += fmt::format(": {} x {} x {} bytes", format_count(gather_batch_), format_count(classes), gather_bytes_);
   }
   Diagnostic d = fault("XG0305", at, std::move(message), std::move(label));

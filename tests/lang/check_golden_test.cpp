@@ -21,8 +21,8 @@ TEST(CheckGolden, FaultsAreShownAsTheLanguageDescribesThem) {
     SourceMap sources;
     Diagnostics diagnostics;
     const std::string file = name.substr(name.rfind('/') + 1);
-    const auto checked = check_text(file, test::read_source_file("tests/golden/" + name), sources, diagnostics,
-                                    {.ops = &ops});
+    const auto checked =
+        check_text(file, test::read_source_file("tests/golden/" + name), sources, diagnostics, {.ops = &ops});
     EXPECT_FALSE(checked.has_value()) << name;
     EXPECT_TRUE(diagnostics.has_errors()) << name;
     std::string text;

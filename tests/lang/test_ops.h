@@ -66,9 +66,7 @@ inline Result<OpShape> linear(Types in, const Attrs& attrs) {
   return shape;
 }
 
-inline Result<OpShape> flatten(Types in, const Attrs&) {
-  return one({.dims = {kBatch, in[0].row_elements()}});
-}
+inline Result<OpShape> flatten(Types in, const Attrs&) { return one({.dims = {kBatch, in[0].row_elements()}}); }
 inline Result<OpShape> pool_all(Types in, const Attrs&) { return one({.dims = {kBatch, in[0].dims[1]}}); }
 inline Result<OpShape> per_row(Types, const Attrs&) { return one({.dims = {kBatch}}); }
 

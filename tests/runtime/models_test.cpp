@@ -1,0 +1,77 @@
+// Every file of models/ and the standard library check against the real operators, and their tests hold.
+#include <filesystem>
+#include <gtest/gtest.h>
+
+#include "lang/frontend.h"
+#include "ops/op.h"
+
+namespace xrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string rendered(const Diagnostics& diagnostics, const SourceMap& sources) {
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics.all()) {
+    text += render(diagnostic, sources);
+  }
+  return text;
+}
+
+TEST(Models, CheckWithoutAWordAndTheirTestsHold) {
+  int files = 0;
+  int expectations = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(XRUN_SOURCE_DIR) / "models")) {
+    if (entry.path().extension() != ".xgraph") {
+      continue;
+    }
+    SourceMap sources;
+    Diagnostics diagnostics;
+    const auto file = lang::load(entry.path().string(), sources, diagnostics, {.ops = &ops::registry()});
+    EXPECT_EQ(rendered(diagnostics, sources), "") << entry.path();
+    ASSERT_TRUE(file.has_value()) << entry.path();
+    for (const lang::TestResult& test : file->tests) {
+      EXPECT_TRUE(test.passed) << entry.path() << ": " << test.name;
+      expectations += test.expectations;
+    }
+    ++files;
+  }
+  EXPECT_GE(files, 10);
+  EXPECT_GE(expectations, 8);
+}
+
+TEST(Models, ThoseThatTrainHereUseNothingOfLaterEditions) {
+  for (const std::string name : {"glyphs", "mnist", "omniglot", "digits", "synthetic"}) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    const auto file = lang::load(fs::path(XRUN_SOURCE_DIR) / "models" / (name + ".xgraph"), sources, diagnostics,
+                                 {.ops = &ops::registry()});
+    ASSERT_TRUE(file.has_value()) << rendered(diagnostics, sources);
+    EXPECT_TRUE(file->module.not_yet.empty()) << name << ": " << file->module.not_yet.front().message;
+    EXPECT_TRUE(file->module.has_data && file->module.has_train) << name;
+    EXPECT_TRUE(file->module.graph.loss.valid()) << name;
+  }
+}
+
+TEST(StandardLibrary, NetworksHaveTheirPublishedSizes) {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  const auto file = lang::check_text("sizes.xgraph", R"(xgraph 1
+
+from "std/nets" use basic_resnet, iresnet, resnet, vit
+
+test "published sizes" {
+  expect params(resnet(f32[N, 3, 224, 224], [3, 4, 6, 3])) == 23_508_032
+  expect params(resnet(f32[N, 3, 224, 224], [3, 4, 23, 3])) == 42_500_160
+  expect params(basic_resnet(f32[N, 3, 224, 224], [2, 2, 2, 2])) == 11_176_512
+  expect round(params(iresnet(f32[N, 3, 112, 112], [3, 4, 14, 3])) / 10_000) == 4_359
+  expect params(vit(f32[N, 3, 224, 224], 768, 12, 12, 16)) == 86_567_656 - 769_000
+}
+)",
+                                     sources, diagnostics, {.ops = &ops::registry()});
+  ASSERT_TRUE(file.has_value()) << rendered(diagnostics, sources);
+  EXPECT_TRUE(file->tests.at(0).passed);
+}
+
+}  // namespace
+}  // namespace xrun
