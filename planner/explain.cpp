@@ -85,8 +85,9 @@ Reason explain_replicas(const Candidate& chosen, const std::vector<Candidate>& c
   if (input.module.schedule.replicas) {
     reason.text = "asked for";
   } else if (other == nullptr) {
-    reason.text = setting.stages * 2 > input.machine.devices ? "stages take the devices"
-                                                             : "no other number divides row blocks and devices";
+    reason.text = input.machine.devices == 1                   ? "there is one device"
+                  : setting.stages * 2 > input.machine.devices ? "stages take the devices"
+                                                               : "no other number divides row blocks and devices";
   } else {
     reason.text = std::to_string(other->setting.replicas) + (other->setting.replicas == 1 ? " is " : " are ") +
                   slower(*other, chosen);
@@ -99,7 +100,7 @@ Reason explain_micro_batches(const Candidate& chosen, const std::vector<Candidat
   const Setting& setting = chosen.setting;
   const int64_t rows = chosen.decision.batch / setting.micro_batches;
   Reason reason{"micro_batches = " + std::to_string(setting.micro_batches),
-                std::to_string(rows) + (rows == 1 ? " row each" : " rows each")};
+                format_count(rows) + (rows == 1 ? " row each" : " rows each")};
   const Candidate* other = fastest(candidates, [&](const Candidate& c) {
     return c.setting.stages == setting.stages && c.setting.replicas == setting.replicas &&
            c.setting.micro_batches > setting.micro_batches;
@@ -240,7 +241,8 @@ Error explain_misfit(const SearchInput& input, const Fitted& smallest, const Mem
   for (const Arena& arena : smallest.training.arenas) {
     device = arena.device != kHost && arena.bytes == smallest.largest_device ? arena.device : device;
   }
-  error.help = "on the largest device";
+  error.help = input.machine.devices == 1 ? "on the device"
+                                          : "on the largest of " + std::to_string(input.machine.devices) + " devices";
   bool first = true;
   for (const MemoryPart& part : memory_parts(smallest.training, device)) {
     char line[128];

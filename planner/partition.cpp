@@ -16,6 +16,9 @@
 namespace xrun::planner {
 namespace {
 
+// Up to so many layers every bound is tried.
+constexpr int kExactLayers = 48;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> prefix_sums(const std::vector<double>& weights) {
@@ -123,45 +126,51 @@ class Cheapest {
 // Every stage that could be, by the number of micro-batches that it holds.
 class StageTable {
  public:
-  explicit StageTable(const PartitionRequest& request) : request_(request) {}
-
-  // Time of layers begin..end-1 as stage `s`; infinite when it does not fit.
-  Seconds time(int s, int begin, int end) {
-    const int held = micro_batches_held(request_.pipeline, s, request_.stages, request_.micro_batches);
-    auto& table = by_held_[held];
-    const auto n = request_.layers.size();
-    if (table.empty()) {
-      table.resize(n + 1);
+  explicit StageTable(const PartitionRequest& request) : request_(request), size_(request.layers.size() + 1) {
+    for (int s = 0; s < request.stages; ++s) {
+      const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+      auto& table = by_held_[held];
+      if (table.empty()) {
+        fill(held, table);
+      }
+      by_stage_.push_back(&table);
     }
-    auto& row = table[static_cast<size_t>(begin)];
-    while (static_cast<int>(row.size()) <= end - begin - 1) {
-      PartitionStage stage{.begin = begin, .end = begin + static_cast<int>(row.size()) + 1};
-      row.push_back(choose_recompute(request_, held, stage) ? stage.time() : kInfinity);
-    }
-    return row[static_cast<size_t>(end - begin - 1)];
   }
 
-  std::vector<Seconds> distinct_times() {
+  // Time of layers begin..end-1 as stage `s`; infinite when it does not fit.
+  Seconds time(int s, int begin, int end) const { return (*by_stage_[static_cast<size_t>(s)])[place(begin, end)]; }
+
+  std::vector<Seconds> distinct_times() const {
     std::vector<Seconds> times;
-    const int n = static_cast<int>(request_.layers.size());
-    for (int s = 0; s < request_.stages; ++s) {
-      for (int i = s; i <= n - (request_.stages - s); ++i) {
-        for (int j = i + 1; j <= n - (request_.stages - s - 1); ++j) {
-          times.push_back(time(s, i, j));
-        }
-      }
+    for (const auto& [held, table] : by_held_) {
+      std::copy_if(table.begin(), table.end(), std::back_inserter(times), [](Seconds t) { return t < kInfinity; });
     }
     std::sort(times.begin(), times.end());
     times.erase(std::unique(times.begin(), times.end()), times.end());
-    if (!times.empty() && times.back() == kInfinity) {
-      times.pop_back();
-    }
     return times;
   }
 
  private:
   const PartitionRequest& request_;
-  std::map<int, std::vector<std::vector<Seconds>>> by_held_;
+  size_t place(int begin, int end) const { return static_cast<size_t>(begin) * size_ + static_cast<size_t>(end); }
+
+  void fill(int held, std::vector<Seconds>& table) const {
+    table.assign(size_ * size_, kInfinity);
+    const int n = static_cast<int>(request_.layers.size());
+    for (int begin = 0; begin < n; ++begin) {
+      for (int end = begin + 1; end <= n; ++end) {
+        PartitionStage stage{.begin = begin, .end = end};
+        if (!choose_recompute(request_, held, stage)) {
+          break;  // nor do more layers
+        }
+        table[place(begin, end)] = stage.time();
+      }
+    }
+  }
+
+  size_t size_;
+  std::map<int, std::vector<Seconds>> by_held_;
+  std::vector<const std::vector<Seconds>*> by_stage_;
 };
 
 class Partitioner {
@@ -198,8 +207,10 @@ class Partitioner {
       if (floor >= best && (enough || floor > worth)) {
         break;
       }
-      if (floor >= best && bounds[at] < seen * 1.01) {
-        continue;  // an alternative so near to the last one is the same plan
+      // An alternative near the last one is the same plan; and no prediction of many layers is exact to 1 / 1000.
+      const double apart = floor >= best ? 1.01 : n_ > kExactLayers ? 1.001 : 1.0;
+      if (bounds[at] < seen * apart) {
+        continue;
       }
       seen = bounds[at];
       const double sum = cheapest(bounds[at]);
@@ -240,11 +251,11 @@ class Partitioner {
           if (pinned >= 0 && pinned != s) {
             break;
           }
-          if (s + 1 == stages && j < n_) {
-            continue;
-          }
           const Seconds time = table_.time(s, i, j);
           if (time > limit) {
+            break;  // more layers never take less time
+          }
+          if (s + 1 == stages && j < n_) {
             continue;
           }
           double& place = best_[static_cast<size_t>(s) + 1][static_cast<size_t>(j)];

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/mesh.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -194,7 +196,11 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
       for (const int64_t count : divisors(blocks)) {
         const bool wanted = schedule.micro_batches ? count == schedule.micro_batches->value
                                                    : count <= std::max<int64_t>(kMostMicroBatches, replicas);
-        if (!wanted || count % replicas != 0) {
+        // Unless asked for, the largest number of replicas (DETERMINISM 18), or one, where sums over replicas cost more
+        // than they save.
+        const int lanes = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
+        const int most = default_replicas(machine.devices, stages, static_cast<int>(count), lanes);
+        if (!wanted || count % replicas != 0 || (!schedule.replicas && replicas != 1 && replicas != most)) {
           continue;
         }
         for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
