@@ -8,7 +8,8 @@ namespace xrun::lang {
 namespace {
 
 // Frames of `eval` on the stack: an expression may be 512 nodes high and blocks nest, both at once.
-constexpr int kDeepest = 1200;
+constexpr int kDeepest = 800;
+constexpr int kMostErrors = 200;  // a text with more of them is not read on
 constexpr int64_t kHeaviest = 1 << 20;
 constexpr int kDeepestList = 64;
 
@@ -51,6 +52,7 @@ void Evaluator::not_yet(Span at, std::string what) {
 }
 
 bool Evaluator::spend(Span at) {
+  exhausted_ = exhausted_ || diagnostics_.error_count() >= kMostErrors;
   if (exhausted_) {
     return false;
   }
@@ -76,15 +78,18 @@ Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {
     return {};
   }
   if (depth_ >= kDeepest) {
-    exhausted_ = true;
-    return refuse("XG0106", expr.span, "blocks, constants and expressions nest too deeply",
-                  "the bound is reached here");
+    return too_deep(expr.span);
   }
   ++depth_;
   Datum value = eval_node(ast, expr, scope);
   --depth_;
   value.span = expr.span;
   return value;
+}
+
+Datum Evaluator::too_deep(Span at) {
+  exhausted_ = true;
+  return refuse("XG0106", at, "blocks, constants and expressions nest too deeply", "the bound is reached here");
 }
 
 Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {

@@ -124,6 +124,7 @@ class Evaluator {
   Datum unknown_name(const Name& name, Scope& scope);
   // Counts a step of evaluation; false when the bound is reached (reported once).
   bool spend(Span at);
+  Datum too_deep(Span at);  // reports and ends the elaboration
 
   // expand.cpp
   Datum eval_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope);

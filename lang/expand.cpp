@@ -7,6 +7,8 @@ namespace xrun::lang {
 namespace {
 
 constexpr int64_t kMostCopies = 4'000'000;
+// Blocks within blocks: a frame of the stack each, and no model comes near.
+constexpr size_t kMostBlocks = 128;
 
 }  // namespace
 
@@ -212,6 +214,9 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   if (std::find(active_.begin(), active_.end(), &decl) != active_.end()) {
     return refuse("XG0208", call.span, fmt::format("`{}` contains itself", decl.name.text),
                   "functions and blocks do not recur; `repeat` repeats");
+  }
+  if (active_.size() >= kMostBlocks) {
+    return too_deep(call.span);
   }
   if (!spend(call.span) || !enter_scope(decl.name.text, call.label, call.span)) {
     return {};

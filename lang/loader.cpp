@@ -241,6 +241,9 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile& from) {
                                  DeclKind::kSchedule, DeclKind::kRun}) {
       found = found ? found : from.find(space, name.text);
     }
+    if (!found && diagnostics_.error_count() >= 100) {
+      return;  // suggestions for every one of many would take long
+    }
     if (!found) {
       std::vector<std::string> candidates;
       for (const auto& [known, unused] : from.names) {
@@ -270,8 +273,16 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
   const size_t allowed = std::max<size_t>(1, name.size() / 3);
   std::string best;
   size_t best_distance = allowed + 1;
+  // Among very many names one is always near by chance, and a file full of slips would take minutes.
+  constexpr size_t kMostCandidates = 1000;
+  if (candidates.size() > kMostCandidates) {
+    return best;
+  }
   for (const std::string& candidate : candidates) {
-    if (candidate.empty() || candidate.size() > 64 || name.size() > 64) {
+    const size_t difference = std::max(candidate.size(), name.size()) - std::min(candidate.size(), name.size());
+    const bool attached =
+        candidate.size() >= 4 && name.size() >= 4 && (name.starts_with(candidate) || candidate.starts_with(name));
+    if (candidate.empty() || candidate.size() > 64 || name.size() > 64 || (difference > allowed && !attached)) {
       continue;
     }
     // Optimal string alignment: insertions, deletions, replacements and swaps of neighbours.
@@ -291,7 +302,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
     }
     // `batchsize` for `batch`: a word with something attached is near, too.
     size_t distance = d[name.size()][candidate.size()];
-    if (candidate.size() >= 4 && (name.starts_with(candidate) || candidate.starts_with(name)) && name.size() >= 4) {
+    if (attached) {
       distance = std::min<size_t>(distance, 2);
     }
     if (distance < best_distance) {

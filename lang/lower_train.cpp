@@ -283,6 +283,11 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
     ev_.refuse("XG0505", expr.span, "a metric is called: accuracy(logits, label)", "not a call");
     return std::nullopt;
   }
+  constexpr size_t kMostMetrics = 256;
+  if (ev_.graph().metrics.size() >= kMostMetrics) {
+    ev_.refuse("XG0216", expr.span, fmt::format("a run has at most {} metrics", kMostMetrics), "one too many");
+    return std::nullopt;
+  }
   const Name& op_name = ast[expr.lhs].name;
   const Callee callee = ev_.find_callee(ast, std::span(&op_name, 1), scope);
   if (callee.kind == Callee::kUnknown) {

@@ -224,6 +224,11 @@ std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   if (expr.kind == ExprKind::kList || expr.kind == ExprKind::kTuple) {
     items.assign(ast[expr.items].begin(), ast[expr.items].end());
   }
+  constexpr size_t kMostPaths = 1024;
+  if (items.size() > kMostPaths) {
+    ev_.refuse("XG0216", expr.span, fmt::format("`{}` takes at most {} paths", node.key, kMostPaths));
+    return {};
+  }
   std::vector<std::string> found;
   for (const ExprId item : items) {
     const std::string path = path_text(ast, item);

@@ -87,9 +87,16 @@ void report_twice(const SettingNode& before, const SettingNode& again, Diagnosti
 
 void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector<SettingNode>* sources,
                 Diagnostics& diagnostics) {
+  constexpr size_t kMostSettings = 1024;
   for (const Setting& setting : ast[run]) {
     if (setting.kind == SettingKind::kHole) {
       continue;
+    }
+    if (into.children.size() >= kMostSettings || (sources != nullptr && sources->size() >= kMostSettings)) {
+      diagnostics.add({.code = "XG0216",
+                       .message = "a group holds at most " + std::to_string(kMostSettings) + " settings",
+                       .primary = {setting.span, "one too many"}});
+      return;
     }
     if (setting.kind == SettingKind::kSource) {
       SettingNode node{.key = std::string(setting.name.text),

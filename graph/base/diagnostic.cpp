@@ -237,6 +237,12 @@ class Renderer {
 }  // namespace
 
 void Diagnostics::add(Diagnostic diagnostic) {
+  // Nobody reads more; the rest is only counted, so that a hostile text costs neither memory nor time.
+  constexpr size_t kMostKept = 500;
+  if (all_.size() >= kMostKept) {
+    errors_ += diagnostic.severity == Severity::kError ? 1 : 0;
+    return;
+  }
   // One cause, one error: a second diagnostic of the same code at the same place says nothing new.
   const bool known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& d) {
     return d.code == diagnostic.code && d.primary.span == diagnostic.primary.span && d.message == diagnostic.message;

@@ -571,6 +571,21 @@ TEST(Limits, DeepChainsOfDefinitionsEnd) {
               ElementsAre("XG0106"));
 }
 
+TEST(Limits, ManyFaultsDoNotTakeLong) {
+  std::string bindings = "model m {\n  input x: f32[N, 8]\n";
+  std::string settings = "train t {\n";
+  std::string lets;
+  for (int i = 0; i < 50'000; ++i) {
+    const std::string n = std::to_string(i);
+    bindings += "  a" + n + " = x -> nothing" + n + "(b" + n + ")\n";
+    settings += "  s" + n + " = " + n + "\n";
+    lets += "let c" + n + " = d" + n + "\n";
+  }
+  const Checked checked(lets + bindings + "}\n" + settings + "}\n");
+  EXPECT_FALSE(checked.file.has_value());
+  EXPECT_LE(checked.diagnostics.all().size(), 500U);
+}
+
 TEST(Limits, DimensionsDoNotOverflow) {
   EXPECT_THAT(Checked("model m {\n  input x: f32[N, 1T, 1T]\n  output x\n}\n").codes(), ElementsAre("XG0302"));
   EXPECT_THAT(Checked("model m {\n  input x: f32[N, 0]\n  output x\n}\n").codes(), ElementsAre("XG0302"));
