@@ -41,6 +41,8 @@ class Operands {
     for (const Instruction& one : program_.instructions) {
       if (one.kind == Kind::kRun && (one.pass == Pass::kForward || one.pass == Pass::kBackward)) {
         XRUN_TRY(check_pass(one));
+      } else if (one.kind == Kind::kRun && one.head >= 0) {
+        XRUN_TRY(check_head_pass(one));
       }
     }
     return {};
@@ -176,6 +178,53 @@ class Operands {
     }
     if (buffer.bytes < least) {
       return wrong("buffer {} ({}) has {} bytes for {}", buffer.id.index, buffer.name, buffer.bytes, least);
+    }
+    return {};
+  }
+
+  // Buffers of a head pass have what the kernels want (graph/head_shape.h).
+  Status check_head_pass(const Instruction& one) const {
+    const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
+    const bool sweep = one.pass == Pass::kHeadUpdate || one.pass == Pass::kHeadNorms;
+    const int64_t rows = sweep ? program_.batch : head.rows;
+    Bytes stats = 0;
+    Bytes gradient = 0;
+    for (const HeadShard& shard : head.shards) {
+      const HeadShape shape = head_shape(program_, graph_, head, shard, head.rows);
+      stats += head_stats_bytes(shape);
+      gradient += shard.device == one.device ? head_gradient_bytes(shape) : 0;
+    }
+    Bytes scratch = 0;
+    if (one.pass != Pass::kReduceStats) {
+      const HeadShape shape = head_shape(program_, graph_, head, head.shards[static_cast<size_t>(one.shard)], rows);
+      scratch = head_scratch_bytes(shape, one.pass == Pass::kHeadForward    ? HeadPass::kForward
+                                          : one.pass == Pass::kHeadBackward ? HeadPass::kBackward
+                                                                            : HeadPass::kUpdate);
+    }
+    const bool makes_stats = one.pass == Pass::kHeadForward || one.pass == Pass::kReduceStats;
+    const std::map<Purpose, Bytes> wanted{
+        {Purpose::kHeadStats, makes_stats ? stats : 0},
+        {Purpose::kHeadGradient, one.pass == Pass::kHeadBackward ? gradient : 0},
+        {Purpose::kHeadSoftmax, one.pass == Pass::kHeadForward ? 0 : rows * 8},
+        {Purpose::kHeadScratch, scratch},
+    };
+    for (const auto& [purpose, bytes] : wanted) {
+      Bytes has = 0;
+      for (const auto* list : {&one.reads, &one.writes}) {
+        for (const BufferId id : *list) {
+          has = std::max(has, program_.buffer(id).purpose == purpose ? program_.buffer(id).bytes : 0);
+        }
+      }
+      if (has < bytes) {
+        return wrong("instruction {} has {} of {} bytes for a head pass", one.id.index, has, bytes);
+      }
+    }
+    const auto reads = [&](ValueId value) {
+      return std::any_of(one.reads.begin(), one.reads.end(),
+                         [&](BufferId id) { return program_.buffer(id).value == value; });
+    };
+    if ((one.pass != Pass::kReduceStats && !reads(head.feature)) || (head.label.valid() && !reads(head.label))) {
+      return wrong("instruction {} does not read the features and labels of its head", one.id.index);
     }
     return {};
   }

@@ -8,7 +8,10 @@ namespace xrun::planner {
 namespace {
 
 constexpr int kMostDevices = 4096;
-constexpr int64_t kMost = int64_t{1} << 40;  // rows, classes: products with sizes stay inside 64 bits
+// Products of these with sizes stay inside 64 bits.
+constexpr int64_t kMost = int64_t{1} << 40;
+constexpr int64_t kMostRows = int64_t{1} << 31;
+constexpr int64_t kMostClasses = int64_t{1} << 36;
 
 template <typename... Args>
 Error wrong(fmt::format_string<Args...> what, Args&&... args) {
@@ -56,7 +59,7 @@ class Structure {
         return wrong("a device with {} threads", threads);
       }
     }
-    if (!inside(p.batch, 1, kMost) || !inside(p.block_rows, 1, p.batch + 1) || p.batch % p.block_rows != 0) {
+    if (!inside(p.batch, 1, kMostRows) || !inside(p.block_rows, 1, p.batch + 1) || p.batch % p.block_rows != 0) {
       return wrong("batch {} in row blocks of {}", p.batch, p.block_rows);
     }
     const int64_t blocks = p.batch / p.block_rows;
@@ -142,7 +145,26 @@ class Structure {
     if (head.head < 0 || (graph_ && !inside(head.head, 0, count(graph_->heads)))) {
       return wrong("head {} is not in the graph", head.head);
     }
-    if (!inside(head.classes, 1, kMost) || !inside(head.dim, 1, int64_t{1} << 20) ||
+    if (graph_) {
+      const Node& node = graph_->node(head.node);
+      const TensorType& weight = graph_->value(graph_->param(head.weight).value).type;
+      if (node.op->head == nullptr || node.outputs.empty() || node.outputs[0] != head.logits || node.inputs.empty() ||
+          node.inputs[0] != head.feature || weight.dims != std::vector<int64_t>{head.classes, head.dim}) {
+        return wrong("node {} is not the classifier of a head of {} classes", head.node.index, head.classes);
+      }
+      if (head.loss.valid()) {
+        const Node& loss = graph_->node(head.loss);
+        if (loss.op->margin == nullptr || !loss.op->margin(loss.attrs).ok()) {
+          return wrong("node {} is not a loss on a head", head.loss.index);
+        }
+      }
+      for (const NodeId metric : head.metrics) {
+        if (graph_->node(metric).op->metric_k == nullptr) {
+          return wrong("node {} is not a metric on a head", metric.index);
+        }
+      }
+    }
+    if (!inside(head.classes, 1, kMostClasses) || !inside(head.dim, 1, int64_t{1} << 20) ||
         head.class_block != class_block(head.classes) ||
         !inside(head.top_k, 0, std::min<int64_t>(head.classes, 65536) + 1)) {
       return wrong("a head of {} classes in blocks of {}, {} wide", head.classes, head.class_block, head.dim);

@@ -253,6 +253,20 @@ TEST(VerifyProgram, OperandsWithoutAPlaceAreFound) {
                        [](Program& p) { p.stages[0].recomputed.push_back(p.stages[1].forward[0]); });
 }
 
+TEST(VerifyProgram, HeadPassesWithoutTheirBuffersAreFound) {
+  for (const Purpose purpose : {Purpose::kHeadStats, Purpose::kHeadGradient, Purpose::kHeadScratch}) {
+    expect_operand_found("bytes for a head pass", [=](Program& p) { find(p, purpose).bytes -= 64; });
+  }
+  expect_operand_found("bytes for a head pass", [](Program& p) { find(p, Purpose::kHeadSoftmax).bytes = 8; });
+  expect_operand_found("features and labels", [](Program& p) {
+    Instruction& one = find(p, [](const auto& i) { return is_pass(i, Pass::kHeadBackward); });
+    std::erase_if(one.reads, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kGathered; });
+  });
+  expect_found("is not the classifier", [](Program& p) { p.heads[0].node = NodeId(0); });
+  expect_found("is not a loss", [](Program& p) { p.heads[0].loss = NodeId(0); });
+  expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
+}
+
 TEST(VerifyProgram, NumbersOutOfRangeAreFound) {
   const std::vector<std::function<void(Program&)>> damages{
       [](Program& p) { p.devices = 0; },
