@@ -39,9 +39,9 @@ XRUN_INLINE F16 log_lanes(F16 x) {
   const I16 bits = reinterpret_cast<I16>(x);
   const I16 exponent = ((bits >> 23) & 0xFF) - 126;
   F16 m = reinterpret_cast<F16>((bits & 0x007FFFFF) | 0x3F000000);
-  const I16 small = m < broadcast(0.707106781186547524F);
-  const F16 e = __builtin_convertvector(exponent + small, F16);
-  m = (small != 0) ? m + m - 1.0F : m - 1.0F;
+  const F16 split = broadcast(0.707106781186547524F);
+  const F16 e = __builtin_convertvector(exponent, F16) - choose<_CMP_LT_OQ>(m, split, broadcast(1.0F), F16{});
+  m = choose<_CMP_LT_OQ>(m, split, m + m, m) - 1.0F;
   F16 p = m * 7.0376836292e-2F - 1.1514610310e-1F;
   p = p * m + 1.1676998740e-1F;
   p = p * m - 1.2420140846e-1F;

@@ -157,7 +157,9 @@ struct Clamp {
     const F16 b = broadcast(high);
     return (x < a) ? a : ((x > b) ? b : x);
   }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return (x < broadcast(low)) ? F16{} : ((x > broadcast(high)) ? F16{} : dy); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const {
+    return choose<_CMP_LT_OQ>(x, broadcast(low), F16{}, choose<_CMP_GT_OQ>(x, broadcast(high), F16{}, dy));
+  }
   float low, high;
 };
 

@@ -48,6 +48,7 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
     return shape_error("`" + std::string(op) + "` with a window of " + std::to_string(w.k) + " does not fit " +
                        to_text(x) + " with pad=" + std::to_string(w.pad));
   }
+  XRUN_TRY(expect_range(op, "positions of an image", w.height * w.width, 1, 1 << 24));
   OpShape shape;
   shape.outputs.push_back(with_dims(x, {kBatch, w.channels, w.out_height, w.out_width}));
   return shape;
@@ -121,8 +122,10 @@ struct Cells {
   XRUN_INLINE float count() const { return static_cast<float>((bottom - top) * (right - left)); }
 };
 
-// Whether x takes the place of the best so far; NaN wins and stays.
-XRUN_INLINE I16 beats(F16 x, F16 best) { return ~(x <= best) & (best == best); }
+// `kept`, unless x takes the place of the best so far; NaN wins and stays.
+XRUN_INLINE F16 unless_beaten(F16 x, F16 best, F16 kept, F16 taken) {
+  return choose<_CMP_UNORD_Q>(best, best, kept, choose<_CMP_LE_OQ>(x, best, kept, taken));
+}
 
 // One sample at a time, channels in lanes.
 template <typename T, bool kMax>
@@ -139,7 +142,7 @@ struct PoolBody {
             for (int64_t v = cells.left; v < cells.right; ++v) {
               const F16 cell = load_upto(x + (u * w.width + v) * w.channels + c, n);
               if constexpr (kMax) {
-                value = beats(cell, value) ? cell : value;
+                value = unless_beaten(cell, value, value, cell);
               } else {
                 value += cell;
               }
@@ -163,15 +166,14 @@ struct PoolGradBody {
         for (int64_t c = 0; c < w.channels; c += kLanes) {
           const int64_t n = w.channels - c;
           F16 share = load_upto(dy + c, n);
-          I16 winner{};
+          F16 winner{};  // position of the largest cell: whole numbers below 2^24 are exact
           if constexpr (kMax) {
             F16 value = broadcast(-INFINITY);
             for (int64_t u = cells.top; u < cells.bottom; ++u) {
               for (int64_t v = cells.left; v < cells.right; ++v) {
                 const F16 cell = load_upto(x + (u * w.width + v) * w.channels + c, n);
-                const I16 better = beats(cell, value);
-                value = better ? cell : value;
-                winner = better ? I16{} + static_cast<int32_t>(u * w.width + v) : winner;
+                winner = unless_beaten(cell, value, winner, broadcast(static_cast<float>(u * w.width + v)));
+                value = unless_beaten(cell, value, value, cell);
               }
             }
           } else {
@@ -180,8 +182,9 @@ struct PoolGradBody {
           for (int64_t u = cells.top; u < cells.bottom; ++u) {
             for (int64_t v = cells.left; v < cells.right; ++v) {
               float* const to = dx + (u * w.width + v) * w.channels + c;
-              const I16 takes = winner == I16{} + static_cast<int32_t>(u * w.width + v);
-              store_upto(to, load_upto(to, n) + (!kMax ? share : (takes ? share : F16{})), n);
+              const F16 here = broadcast(static_cast<float>(u * w.width + v));
+              const F16 taken = choose<_CMP_EQ_OQ>(winner, here, share, F16{});
+              store_upto(to, load_upto(to, n) + (kMax ? taken : share), n);
             }
           }
         }

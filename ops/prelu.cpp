@@ -61,8 +61,8 @@ struct GradBody {
         [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
           const F16 v = load_upto(x + r * channels + c, n);
           const F16 g = load_upto(dy + r * channels + c, n);
-          store_upto(dx + r * channels + c, (v > F16{}) ? g : g * load_upto(slope + c, n), n);
-          acc[0] += (v > F16{}) ? F16{} : g * v;
+          store_upto(dx + r * channels + c, choose<_CMP_GT_OQ>(v, F16{}, g, g * load_upto(slope + c, n)), n);
+          acc[0] += choose<_CMP_GT_OQ>(v, F16{}, F16{}, g * v);
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
           for (int64_t i = 0; i < n; ++i) {

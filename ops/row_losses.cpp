@@ -27,7 +27,7 @@ struct Bce {
                                     kExample = "bce(y, target)";
   static constexpr bool kSymmetric = false;
   XRUN_INLINE static F16 loss(F16 z, F16 t) {
-    const F16 size = (z < F16{}) ? -z : z;
+    const F16 size = choose<_CMP_LT_OQ>(z, F16{}, -z, z);
     return rectify(z) - z * t + log_lanes(exp_lanes(-size) + 1.0F);
   }
   XRUN_INLINE static F16 slope(F16 z, F16 t) { return sigmoid_lanes(z) - t; }

@@ -82,6 +82,25 @@ XRUN_INLINE void store_upto(T* p, F16 v, int64_t n) {
   }
 }
 
+// yes where the comparison of a and b holds, else no: `kWhat` is a predicate of _mm256_cmp_ps. For comparisons whose
+// result is used more than once: GCC 12 takes the plain form `(a < b) ? yes : no` apart, lane by lane, where it meets
+// the same comparison twice. By halves, as square_root.
+template <int kWhat>
+XRUN_INLINE F16 choose(F16 a, F16 b, F16 yes, F16 no) {
+  __m256 x[2];
+  __m256 y[2];
+  __m256 t[2];
+  __m256 f[2];
+  std::memcpy(x, &a, sizeof a);
+  std::memcpy(y, &b, sizeof b);
+  std::memcpy(t, &yes, sizeof yes);
+  std::memcpy(f, &no, sizeof no);
+  f[0] = _mm256_blendv_ps(f[0], t[0], _mm256_cmp_ps(x[0], y[0], kWhat));
+  f[1] = _mm256_blendv_ps(f[1], t[1], _mm256_cmp_ps(x[1], y[1], kWhat));
+  std::memcpy(&no, f, sizeof f);
+  return no;
+}
+
 // max(v, 0), and NaN where v is NaN.
 XRUN_INLINE F16 rectify(F16 v) { return (v < F16{}) ? F16{} : v; }
 XRUN_INLINE F16 max(F16 a, F16 b) { return (a > b) ? a : b; }

@@ -158,13 +158,18 @@ int64_t rows_of_call(const KernelSpec& spec) {
     return spec.rows;
   }
   Bytes row = 0;  // widened activations of one row
+  Bytes weight = 0;
   for (const auto* list : {&spec.inputs, &spec.outputs}) {
     for (const TensorType& type : *list) {
-      row += type.has_batch() ? type.row_elements() * static_cast<Bytes>(sizeof(float)) : 0;
+      (type.has_batch() ? row : weight) += type.row_elements() * static_cast<Bytes>(sizeof(float));
     }
   }
+  // Every call walks the weight once, and a weight gradient is moved three times after each: many short calls with a
+  // large weight would lose more than the cache gives.
+  const bool gradient = !spec.outputs[0].has_batch();
+  const Bytes most = std::max(kWidened, gradient ? 8 * weight : weight);
   int64_t rows = spec.rows;
-  while (rows > 1 && (rows * row > kWidened || spec.rows % rows != 0)) {
+  while (rows > 1 && (rows * row > most || spec.rows % rows != 0)) {
     --rows;
   }
   return rows;
