@@ -201,8 +201,8 @@ TEST(HeadKernels, TilesGiveTheProductsOfPairs) {
 TEST(HeadKernels, ExponentialsAreWithinOneAndAHalfUlp) {
   // z - max is never above 0 but for rounding.
   double worst = 0;
-  for (int i = 0; i <= 3'000'000; ++i) {
-    const float x = -87.3F + 88.3F * static_cast<float>(i) / 3e6F;
+  for (int i = 0; i <= 1'000'000; ++i) {
+    const float x = -87.3F + 88.3F * static_cast<float>(i) / 1e6F;
     const double want = std::exp(static_cast<double>(x));
     const double ulp = std::ldexp(1.0, std::ilogb(want) - 23);
     worst = std::max(worst, std::abs(static_cast<double>(exp_f32(x)) - want) / ulp);
