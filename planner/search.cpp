@@ -8,13 +8,14 @@
 #include "graph/optimizer_def.h"
 #include "planner/heads.h"
 #include "planner/mesh.h"
+#include "planner/remat.h"
 #include "planner/simulate.h"
 
 namespace xrun::planner {
 namespace {
 
 // Cuts of one setting that are simulated; ALGORITHMS II.3 has the reason.
-constexpr int kSimulatedCuts = 8;
+constexpr int kSimulatedCuts = 6;
 
 int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
   return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
@@ -49,36 +50,6 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
          .pinned = input.hints.pinned[i]});
   }
   return request;
-}
-
-// What runs again: of the chosen layers those whose results somebody needs in the backward pass, and with them layers
-// that keep nothing for it and feed only what runs again.
-std::vector<bool> close_recompute(const Graph& graph, const Chain& chain, const PartitionStage& stage) {
-  std::vector<bool> again(chain.nodes.size(), false);
-  for (const int l : stage.recomputed) {
-    again[static_cast<size_t>(l)] = true;
-  }
-  std::vector<bool> read(graph.values.size(), false);  // by backward nodes of the stage, or by what runs again
-  const auto read_by = [&](NodeId node) {
-    for (const ValueId id : graph.node(node).inputs) {
-      read[static_cast<size_t>(id.index)] = true;
-    }
-  };
-  for (int l = stage.begin; l < stage.end; ++l) {
-    const auto& backward = chain.backward[static_cast<size_t>(l)];
-    std::for_each(backward.begin(), backward.end(), read_by);
-  }
-  for (int l = stage.end - 1; l >= stage.begin; --l) {
-    const auto p = static_cast<size_t>(l);
-    const Node& node = graph.node(chain.nodes[p]);
-    const bool needed = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                    [&](ValueId id) { return read[static_cast<size_t>(id.index)]; });
-    again[p] = needed && (again[p] || chain.saved[p] == 0);
-    if (again[p]) {
-      read_by(chain.nodes[p]);
-    }
-  }
-  return again;
 }
 
 // Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
@@ -126,7 +97,7 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
   const Mesh mesh{input.machine.devices, setting.stages, setting.replicas};
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     const PartitionStage& part = cuts.stages[s];
-    const std::vector<bool> again = close_recompute(input.module.graph, chain, part);
+    const std::vector<bool> again = rematerialized(input.module.graph, chain, part.begin, part.end, part.recomputed);
     Stage stage{.index = static_cast<int>(s)};
     for (int r = 0; r < setting.replicas; ++r) {
       stage.devices.push_back(mesh.device_of(stage.index, r));

@@ -5,6 +5,7 @@
 
 #include "planner/heads.h"
 #include "planner/mesh.h"
+#include "planner/remat.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
@@ -106,6 +107,19 @@ TEST(Chain, RecomputedNodesKeepWhatTheyReadInsteadOfWhatTheyMake) {
             (std::vector<std::string>{"stem", "layer0.linear", "out", "loss"}));
   again[1] = true;
   EXPECT_EQ(names(kept_values(graph, made.chain, 0, n, again)), (std::vector<std::string>{"stem", "out", "loss"}));
+}
+
+TEST(Remat, RunsAgainOnlyWhatTheBackwardPassNeeds) {
+  const Made made = make({.layers = 1, .norm = false});
+  const int n = made.chain.size();
+  // stem -> linear -> relu -> out -> loss, accuracy; nothing behind reads the rows of loss as numbers but `fill`, and
+  // nothing reads accuracy. The linear layer's result is kept by nobody, but relu reads it.
+  const auto all = rematerialized(made.module.graph, made.chain, 0, n, {0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(all, (std::vector<bool>{true, true, true, true, true, false}));
+  const auto relu = rematerialized(made.module.graph, made.chain, 0, n, {2});
+  EXPECT_EQ(relu, (std::vector<bool>{false, true, true, false, false, false}));
+  EXPECT_EQ(rematerialized(made.module.graph, made.chain, 0, n, {}), std::vector<bool>(6, false));
+  EXPECT_EQ(rematerialized(made.module.graph, made.chain, 0, n, {5}), std::vector<bool>(6, false));
 }
 
 TEST(Chain, ResidentBytesHoldWeightsStatesAndOptimizer) {
