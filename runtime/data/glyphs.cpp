@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "runtime/data/fonts.h"
+#include "runtime/data/glyph_cache.h"
 
 namespace xrun::runtime {
 namespace {
@@ -18,19 +19,15 @@ namespace {
 constexpr double kEmAbove = 0.88;  // of the em box, above the baseline
 constexpr double kEmBelow = 0.12;
 // Characters a task: opening a face takes milliseconds, drawing this many about 60.
-constexpr int64_t kRunLength = 2048;
+constexpr size_t kRunLength = 2048;
+// Counts changes of how characters are drawn: older caches are then not found.
+constexpr int kDrawVersion = 1;
 
 struct GlyphSpec {
   int64_t first = 0;
   int64_t last = 0;  // one past the end
   int64_t size = 0;
   int64_t em = 0;
-};
-
-struct Sample {
-  int32_t codepoint = 0;
-  int16_t font = 0;
-  bool broken = false;  // the face has an outline that cannot be drawn
 };
 
 // A face with the library that owns it: FreeType objects belong to one thread.
@@ -126,54 +123,61 @@ class GlyphReader final : public Reader {
   GlyphReader(GlyphSpec spec, std::vector<FontFace> fonts, std::vector<Field> fields)
       : spec_(spec), fonts_(std::move(fonts)), fields_(std::move(fields)) {}
 
+  // Faces come from the cache; those that it has not are drawn, then kept there.
   Status load() {
+    faces_.resize(fonts_.size());
+    std::vector<std::string> cached(fonts_.size());
+    std::vector<Run> runs;
     for (size_t i = 0; i < fonts_.size(); ++i) {
-      XRUN_ASSIGN(const OpenFace face, OpenFace::open(fonts_[i], spec_.em));
-      for (int64_t c = spec_.first; c < spec_.last; ++c) {
-        if (face.glyph(c) != 0) {
-          samples_.push_back({static_cast<int32_t>(c), static_cast<int16_t>(i), false});
-        }
+      cached[i] = glyph_cache_path(fonts_[i].path, settings(fonts_[i].face));
+      if (auto face = load_drawn_face(cached[i], static_cast<int64_t>(picture_bytes()))) {
+        faces_[i] = *std::move(face);
+        cached[i].clear();
+      } else {
+        XRUN_TRY(list_characters(i, runs));
       }
     }
-    pixels_.resize(samples_.size() * picture_bytes());
-    return draw_all();
+    XRUN_TRY(draw(runs));
+    for (size_t i = 0; i < fonts_.size(); ++i) {
+      if (!cached[i].empty() && !faces_[i].codepoints.empty()) {
+        store_drawn_face(cached[i], faces_[i]);
+      }
+      first_.push_back(samples_);
+      samples_ += static_cast<int64_t>(faces_[i].codepoints.size());
+    }
+    return {};
   }
 
-  int64_t samples() const override { return static_cast<int64_t>(samples_.size()); }
+  int64_t samples() const override { return samples_; }
   const std::vector<Field>& fields() const override { return fields_; }
   int64_t classes() const override { return spec_.last - spec_.first; }
 
   Status read(int64_t sample, int field, FieldValue& out) const override {
-    const Sample& at = samples_[static_cast<size_t>(sample)];
+    const auto [font, index] = place_of(sample);
+    const DrawnFace& face = faces_[font];
     switch (field) {
       case 0: {
-        if (at.broken) {
-          return Error{.kind = ErrorKind::kContent,
-                       .code = "XG0412",
-                       .message = fmt::format("{} has a broken outline", sample_name(sample)),
-                       .help = "install the font again"};
-        }
         const std::array<int64_t, 3> shape{1, spec_.size, spec_.size};
-        const auto* bytes = reinterpret_cast<const std::byte*>(pixels_.data());
-        out.set_view(DType::kU8, shape, {bytes + static_cast<size_t>(sample) * picture_bytes(), picture_bytes()});
+        const auto pixels = std::as_bytes(std::span(face.pixels));
+        out.set_view(DType::kU8, shape, pixels.subspan(index * picture_bytes(), picture_bytes()));
         return {};
       }
       case 1:
-        out.set_integer(DType::kI32, at.codepoint - spec_.first);
+        out.set_integer(DType::kI32, face.codepoints[index] - spec_.first);
         return {};
       case 2:
-        out.set_integer(DType::kI32, at.font);
+        out.set_integer(DType::kI32, static_cast<int64_t>(font));
         return {};
       default:
-        out.set_integer(DType::kI32, at.codepoint);
+        out.set_integer(DType::kI32, face.codepoints[index]);
         return {};
     }
   }
 
   std::string class_name(int64_t label) const override { return utf8(spec_.first + label); }
   std::string sample_name(int64_t sample) const override {
-    const Sample& at = samples_[static_cast<size_t>(sample)];
-    return fmt::format("{} U+{:04X}", fonts_[static_cast<size_t>(at.font)].name, at.codepoint);
+    const auto [font, index] = place_of(sample);
+    return fmt::format("{} U+{:04X}", fonts_[font].name, faces_[font].codepoints[index]);
   }
   std::string describe() const override {
     return fmt::format("glyphs: {} {}, {} images of {}x{}, {} classes", fonts_.size(),
@@ -181,40 +185,71 @@ class GlyphReader final : public Reader {
                        format_count(classes()));
   }
   Bytes memory() const override {
-    return static_cast<Bytes>(pixels_.capacity() + samples_.capacity() * sizeof(Sample));
+    Bytes bytes = 0;
+    for (const DrawnFace& face : faces_) {
+      bytes += static_cast<Bytes>(face.pixels.capacity() + face.codepoints.capacity() * sizeof(int32_t));
+    }
+    return bytes;
   }
 
  private:
+  // Characters [begin, end) of a face, drawn by one task.
+  struct Run {
+    size_t font = 0;
+    size_t begin = 0;
+    size_t end = 0;
+  };
+
   size_t picture_bytes() const { return static_cast<size_t>(spec_.size * spec_.size); }
 
-  // Draws runs of samples of one face in parallel; each task has its own FreeType library, so nothing is shared.
-  Status draw_all() {
-    struct Run {
-      size_t begin = 0;
-      size_t end = 0;
-    };
-    std::vector<Run> runs;
-    for (size_t begin = 0; begin < samples_.size();) {
-      size_t end = begin;
-      while (end < samples_.size() && samples_[end].font == samples_[begin].font &&
-             end - begin < static_cast<size_t>(kRunLength)) {
-        ++end;
+  std::pair<size_t, size_t> place_of(int64_t sample) const {
+    const auto next = std::ranges::upper_bound(first_, sample);
+    const auto font = static_cast<size_t>(next - first_.begin()) - 1;
+    return {font, static_cast<size_t>(sample - first_[font])};
+  }
+
+  // All that pictures depend on beside the font file.
+  std::string settings(int face) const {
+    return fmt::format("{}|{}|{}..{}|{}|{}|{}.{}.{}", kDrawVersion, face, spec_.first, spec_.last, spec_.size, spec_.em,
+                       FREETYPE_MAJOR, FREETYPE_MINOR, FREETYPE_PATCH);
+  }
+
+  Status list_characters(size_t font, std::vector<Run>& runs) {
+    XRUN_ASSIGN(const OpenFace face, OpenFace::open(fonts_[font], spec_.em));
+    auto& codepoints = faces_[font].codepoints;
+    for (int64_t c = spec_.first; c < spec_.last; ++c) {
+      if (face.glyph(c) != 0) {
+        codepoints.push_back(static_cast<int32_t>(c));
       }
-      runs.push_back({begin, end});
-      begin = end;
     }
+    faces_[font].pixels.resize(codepoints.size() * picture_bytes());
+    for (size_t begin = 0; begin < codepoints.size(); begin += kRunLength) {
+      runs.push_back({font, begin, std::min(codepoints.size(), begin + kRunLength)});
+    }
+    return {};
+  }
+
+  // Each task has its own FreeType library, so nothing is shared.
+  Status draw(const std::vector<Run>& runs) {
     std::vector<Status> results(runs.size());
-    tbb::parallel_for(size_t{0}, runs.size(), [&](size_t i) { results[i] = draw_run(runs[i].begin, runs[i].end); });
+    tbb::parallel_for(size_t{0}, runs.size(), [&](size_t i) { results[i] = draw_run(runs[i]); });
     for (Status& result : results) {
       XRUN_TRY(std::move(result));
     }
     return {};
   }
 
-  Status draw_run(size_t begin, size_t end) {
-    XRUN_ASSIGN(OpenFace face, OpenFace::open(fonts_[static_cast<size_t>(samples_[begin].font)], spec_.em));
-    for (size_t i = begin; i < end; ++i) {
-      samples_[i].broken = !face.draw(face.glyph(samples_[i].codepoint), spec_, pixels_.data() + i * picture_bytes());
+  Status draw_run(const Run& run) {
+    XRUN_ASSIGN(OpenFace face, OpenFace::open(fonts_[run.font], spec_.em));
+    DrawnFace& drawn = faces_[run.font];
+    for (size_t i = run.begin; i < run.end; ++i) {
+      if (!face.draw(face.glyph(drawn.codepoints[i]), spec_, drawn.pixels.data() + i * picture_bytes())) {
+        return Error{
+            .kind = ErrorKind::kContent,
+            .code = "XG0412",
+            .message = fmt::format("{} has a broken outline for U+{:04X}", fonts_[run.font].path, drawn.codepoints[i]),
+            .help = "install the font again"};
+      }
     }
     return {};
   }
@@ -222,8 +257,9 @@ class GlyphReader final : public Reader {
   GlyphSpec spec_;
   std::vector<FontFace> fonts_;
   std::vector<Field> fields_;
-  std::vector<Sample> samples_;
-  std::vector<uint8_t> pixels_;
+  std::vector<DrawnFace> faces_;  // by font
+  std::vector<int64_t> first_;    // first sample of each font
+  int64_t samples_ = 0;
 };
 
 }  // namespace

@@ -1,10 +1,14 @@
-#include <gtest/gtest.h>
-
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "graph/base/random.h"
 #include "runtime/data/fonts.h"
 #include "tests/runtime/data_support.h"
+#include "tests/support/golden.h"
 
 namespace xrun::runtime {
 namespace {
@@ -27,6 +31,23 @@ constexpr const char* kTrainingFaces[] = {"wqy-zenhei",
                                           "cwfs",
                                           "ipag",
                                           "ipam"};
+
+// Another place for caches while it lives; "/dev/null" has room for none.
+class CacheHome {
+ public:
+  explicit CacheHome(const std::string& path) {
+    const char* before = std::getenv("XDG_CACHE_HOME");
+    set_ = before != nullptr;
+    before_ = set_ ? before : "";
+    setenv("XDG_CACHE_HOME", path.c_str(), 1);
+  }
+  CacheHome(const CacheHome&) = delete;
+  ~CacheHome() { set_ ? setenv("XDG_CACHE_HOME", before_.c_str(), 1) : unsetenv("XDG_CACHE_HOME"); }
+
+ private:
+  bool set_ = false;
+  std::string before_;
+};
 
 // The picture as rows of characters, ink from ' ' to '@'.
 std::vector<std::string> drawn(const Reader& reader, int64_t sample) {
@@ -124,6 +145,7 @@ TEST(Glyphs, TheSixteenFacesGiveAllTheirImages) {
     NEED_FONT(face);
     names.emplace_back(face);
   }
+  const CacheHome no_cache("/dev/null");
   const auto reader = open_reader(glyphs("train", names, 0x4E00, 0x9FA6)).value();
   EXPECT_EQ(reader->samples(), 284'045);
   EXPECT_LT(reader->memory(), 320 * 1024 * 1024);
@@ -132,6 +154,7 @@ TEST(Glyphs, TheSixteenFacesGiveAllTheirImages) {
 // What is drawn depends neither on threads nor on time: twice the same bytes.
 TEST(Glyphs, DrawingIsRepeatable) {
   NEED_FONT("cwkai");
+  const CacheHome no_cache("/dev/null");
   const auto a = open_reader(glyphs("a", {"cwkai"}, 0x4E00, 0x6000)).value();
   const auto b = open_reader(glyphs("b", {"cwkai"}, 0x4E00, 0x6000)).value();
   ASSERT_EQ(a->samples(), b->samples());
@@ -140,6 +163,55 @@ TEST(Glyphs, DrawingIsRepeatable) {
     ASSERT_TRUE(a->read(i, 0, x).ok() && b->read(i, 0, y).ok());
     ASSERT_TRUE(std::ranges::equal(x.bytes, y.bytes));
   }
+}
+
+// A glyph as it is drawn, to be looked at.
+TEST(Glyphs, ACharacterLooksAsItDid) {
+  NEED_FONT("uming");
+  const CacheHome no_cache("/dev/null");
+  const auto reader = open_reader(glyphs("a", {"uming"}, 0x6C38, 0x6C39)).value();
+  std::string text;
+  for (const std::string& row : drawn(*reader, 0)) {
+    text += row + "|\n";
+  }
+  EXPECT_TRUE(test::matches_golden(text, "glyphs/uming-6c38.txt"));
+}
+
+// The cache is filled by the first run, gives the second the same bytes, and is passed over when a bit of it has
+// changed.
+TEST(Glyphs, CacheGivesTheSameBytesAndDamageIsSeen) {
+  NEED_FONT("cwkai");
+  namespace fs = std::filesystem;
+  const fs::path home = fs::temp_directory_path() / ("xrun_glyph_cache_" + std::to_string(getpid()));
+  const CacheHome cache(home.string());
+  const auto all = [] {
+    const auto reader = open_reader(glyphs("a", {"cwkai"}, 0x4E00, 0x5000)).value();
+    std::vector<std::byte> bytes;
+    FieldValue value;
+    for (int64_t i = 0; i < reader->samples(); ++i) {
+      EXPECT_TRUE(reader->read(i, 0, value).ok());
+      bytes.insert(bytes.end(), value.bytes.begin(), value.bytes.end());
+    }
+    return bytes;
+  };
+  const auto drawn_now = all();
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(home / "xrun")) {
+    files.push_back(entry.path());
+  }
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(all(), drawn_now);
+  std::ifstream in(files[0], std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  for (const size_t at : {size_t{3}, size_t{9}, size_t{20}, good.size() / 2, good.size() - 1}) {
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ 4);
+    std::ofstream(files[0], std::ios::binary | std::ios::trunc) << damaged;
+    EXPECT_EQ(all(), drawn_now) << "byte " << at;
+  }
+  std::ofstream(files[0], std::ios::binary | std::ios::trunc) << good.substr(0, 100);
+  EXPECT_EQ(all(), drawn_now);
+  fs::remove_all(home);
 }
 
 TEST(Glyphs, MissingFontNamesItsPackageAndIsTheWorldsFault) {
