@@ -1,4 +1,5 @@
-// The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp and emit_update.cpp.
+// The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp
+// and emit_update.cpp.
 #pragma once
 
 #include <map>
@@ -36,7 +37,7 @@ class Emitter {
   void emit_crossings(int stage, int replica, int index, bool backward);
   void collect_operands(Instruction& instruction, const std::vector<bool>& local);
 
-  // emit_head.cpp
+  // emit_head.cpp, emit_head_buffers.cpp
   void add_head_buffers();
   void emit_gathers(int stage, int index);
   void emit_gather(size_t head, ValueId value, int index);
