@@ -181,6 +181,15 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
     ev_.refuse("XG0504", at, "a loss has one value a sample", fmt::format("this is {}", to_text(type)));
     return;
   }
+  // The pass over all shards of a head gives the loss of each row itself: nothing can be computed from it yet.
+  for (const Node& loss_node : ev_.graph().nodes) {
+    const NodeId logits = loss_node.inputs.empty() ? NodeId() : ev_.graph().value(loss_node.inputs[0]).producer;
+    const bool of_head =
+        loss_node.op->margin != nullptr && logits.valid() && ev_.graph().node(logits).op->head != nullptr;
+    if (of_head && loss_node.outputs[0] != value.tensor) {
+      ev_.not_yet(at, "a loss that is computed from the loss of a sharded head");
+    }
+  }
   module_.train.loss = value.tensor;
   ev_.graph().loss = value.tensor;
 }

@@ -310,6 +310,13 @@ TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {
                                     "`ema` is not available yet", "`moved` is not available yet"));
 }
 
+TEST(Train, NothingIsComputedFromTheLossOfAShardedHead) {
+  const Checked checked(small_run(), with_sets({{"train.loss", "2 * softmax_ce(id, label)"}}));
+  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+  ASSERT_EQ(checked.module().not_yet.size(), 1U);
+  EXPECT_THAT(checked.module().not_yet[0].message, HasSubstr("the loss of a sharded head"));
+}
+
 TEST(Train, HintsGroupsAndClipAreRead) {
   const Checked checked(small_run(R"(
   clip   = norm(5, heads=true)

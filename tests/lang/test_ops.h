@@ -87,6 +87,7 @@ inline Result<OpShape> classifier(Types in, const Attrs& attrs) {
 }
 inline HeadForm cosine_form(const Attrs&) { return {.cosine = true}; }
 inline HeadForm plain_form(const Attrs&) { return {}; }
+inline Result<MarginForm> margin_form(const Attrs& attrs) { return MarginForm{.scale = attrs.real("scale")}; }
 
 inline constexpr auto kLater = Availability::kNotYet;
 
@@ -119,7 +120,8 @@ inline constexpr OpDef kOps[] = {
     {.name = "cosine_classifier", .signature = "(x: [N, D], classes: int)", .infer = classifier, .head = cosine_form},
     {.name = "softmax_ce",
      .signature = "(logits: sharded[N, C], label: index(C)[N], scale: float = 1, smoothing: float = 0)",
-     .infer = per_row},
+     .infer = per_row,
+     .margin = margin_form},
     {.name = "arcface",
      .signature = "(logits: sharded[N, C], label: index(C)[N], margin = 0.5, scale = 64, easy = false, "
                   "margin_grad = capped)",
