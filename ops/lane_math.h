@@ -53,9 +53,10 @@ XRUN_INLINE F16 log_lanes(F16 x) {
   const F16 square = m * m;
   F16 y = p * m * square + e * -2.12194440e-4F - square * 0.5F;
   y = m + y + e * 0.693359375F;
-  y = (x == F16{}) ? broadcast(-INFINITY) : y;
-  y = (x == broadcast(INFINITY)) ? x : y;
-  return (x < F16{}) ? broadcast(NAN) : ((x == x) ? y : x);
+  y = choose<_CMP_EQ_OQ>(x, F16{}, broadcast(-INFINITY), y);
+  y = choose<_CMP_EQ_OQ>(x, broadcast(INFINITY), x, y);
+  y = choose<_CMP_LT_OQ>(x, F16{}, broadcast(NAN), y);
+  return choose<_CMP_UNORD_Q>(x, x, x, y);
 }
 
 XRUN_INLINE F16 sigmoid_lanes(F16 x) { return 1.0F / (exp_lanes(-x) + 1.0F); }
