@@ -394,14 +394,14 @@ class Lexer {
       if (tabs_.count == 1) {
         fault.fixes.push_back(replacement("write two spaces", span(tabs_.first, tabs_.first + 1), "  ", true));
       } else {
-        fault.notes.push_back("the file has " + std::to_string(tabs_.count) + " tabs; `xrun fmt` replaces them all");
+        fault.notes.push_back("the file has " + std::to_string(tabs_.count) + " tabs");
       }
     }
     if (returns_.count > 0) {
       faults_
           .error("XG0102", span(returns_.first, returns_.first + 1),
                  "lines end with a carriage return; a line feed alone is used")
-          .notes.push_back("the file has " + std::to_string(returns_.count) + " such lines; `xrun fmt` mends them all");
+          .notes.push_back("the file has " + std::to_string(returns_.count) + " such lines");
     }
   }
 
