@@ -196,6 +196,13 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   ModelOptions narrow = hard_model();
   narrow.precision = PrecisionMode::kMixedBf16;
   models.push_back(narrow);
+  ModelOptions pictures = hard_model();
+  pictures.image = 8;
+  pictures.input = 3 * 8 * 8;
+  pictures.layers = 1;
+  models.push_back(pictures);
+  pictures.precision = PrecisionMode::kMixedBf16;
+  models.push_back(pictures);
   uint32_t seed = 100;
   for (const ModelOptions& options : models) {
     SCOPED_TRACE(seed);

@@ -18,6 +18,7 @@ namespace xrun::runtime::testing {
 struct ModelOptions {
   int layers = 3;  // linear -> bn -> relu, with a skip around it where `skips`
   int64_t input = 12;
+  int64_t image = 0;  // side of a square picture of three channels in front: convolutions; `input` = 3 · image²
   int64_t width = 24;
   int64_t classes = 10;
   bool head = false;    // sharded; otherwise dense logits
@@ -57,10 +58,25 @@ inline Module make_module(const ModelOptions& options) {
   Module& module = b.module;
   module.model = "small";
   Graph& graph = module.graph;
-  ValueId x = graph.add_input("x", {DType::kF32, {kBatch, options.input}});
+  TensorType input_type{DType::kF32, {kBatch, options.input}};
+  if (options.image > 0) {
+    input_type.dims = {kBatch, 3, options.image, options.image};
+  }
+  ValueId x = graph.add_input("x", input_type);
   TensorType label_type{DType::kI32, {kBatch}};
   label_type.classes = options.classes;
   const ValueId label = graph.add_input("label", label_type);
+  if (options.image > 0) {
+    const int64_t three = 3;
+    x = b.call("conv", {x}, {{"width", int64_t{16}}, {"k", three}, {"bias", true}}, "picture.conv1");
+    x = b.call("bn", {x}, {{"momentum", 0.1}, {"eps", 1e-5}}, "picture.bn1");
+    x = b.call("relu", {x}, {}, "picture.relu1");
+    const ValueId skip = x;
+    x = b.call("conv", {x}, {{"width", int64_t{16}}, {"k", three}}, "picture.conv2");
+    x = b.call("add", {x, skip}, {}, "picture.add");
+    x = b.call("max_pool", {x}, {{"k", int64_t{2}}, {"stride", int64_t{2}}, {"pad", int64_t{0}}}, "picture.pool");
+    x = b.call("flatten", {x}, {{"from", int64_t{1}}}, "picture.flatten");
+  }
   x = b.call("linear", {x}, {{"out", options.width}, {"bias", true}}, "stem");
   for (int i = 0; i < options.layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
@@ -89,9 +105,8 @@ inline Module make_module(const ModelOptions& options) {
     graph.heads.push_back({"id", graph.value(x).producer, {}});
   }
   graph.outputs.push_back({"logits", x});
-  const ValueId loss = options.cosine
-                           ? b.call("cosface", {x, label}, {{"margin", 0.1}, {"scale", 16.0}}, "loss")
-                           : b.call("softmax_ce", {x, label}, {{"scale", 1.0}, {"smoothing", 0.0}}, "loss");
+  const ValueId loss = options.cosine ? b.call("cosface", {x, label}, {{"margin", 0.1}, {"scale", 16.0}}, "loss")
+                                      : b.call("softmax_ce", {x, label}, {{"scale", 1.0}, {"smoothing", 0.0}}, "loss");
   const ValueId accuracy = b.call("accuracy", {x, label}, {{"k", int64_t{1}}}, "accuracy");
   module.train.batch = options.batch;
   module.train.norm_rows = options.norm_rows;
