@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "runtime/cli/check_data.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/load.h"
 

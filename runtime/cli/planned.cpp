@@ -115,7 +115,8 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
     exit = console.fail(prepared.error(), model->sources);
     return std::nullopt;
   }
-  const Status fresh = planner::check_fresh(*plan, prepared->training, prepared->training_facts, prepared->machine);
+  const Status fresh = planner::check_fresh(*plan, prepared->training, prepared->training_facts, prepared->machine,
+                                            &prepared->inference);
   if (!fresh.ok()) {
     exit = console.fail(fresh.error(), model->sources);
     return std::nullopt;

@@ -1,9 +1,8 @@
 // Holds the includes of every file to the table of rooms (docs/architecture.md).
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <gtest/gtest.h>
 #include <map>
 #include <regex>
 #include <set>
@@ -28,7 +27,8 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
 };
 
 // What `runtime` may see of `planner`.
-const std::set<std::string> kPlannerDoor{"planner/program.h", "planner/plan.h", "planner/machine.h", "planner/cost_model.h"};
+const std::set<std::string> kPlannerDoor{"planner/program.h", "planner/plan.h", "planner/machine.h",
+                                         "planner/cost_model.h"};
 
 std::string room_of(const std::string& path) {
   for (const std::string& room : kRooms) {
@@ -84,13 +84,15 @@ TEST(Layering, IncludesOfOursStartAtTheRoot) {
   const std::set<std::string> generated{"plan_generated.h"};
   for (const Include& include : project_includes()) {
     const bool at_root = fs::exists(fs::path(XRUN_SOURCE_DIR) / include.included);
-    EXPECT_TRUE(at_root || generated.contains(include.included)) << include.file << " includes \"" << include.included << '"';
+    EXPECT_TRUE(at_root || generated.contains(include.included))
+        << include.file << " includes \"" << include.included << '"';
   }
 }
 
 TEST(Layering, NoRoomIsCalledUtilsCommonOrMisc) {
   for (const Include& include : project_includes()) {
-    EXPECT_FALSE(std::regex_search(include.file, std::regex("(^|/)(utils?|common|misc|helpers?)(/|\\.)"))) << include.file;
+    EXPECT_FALSE(std::regex_search(include.file, std::regex("(^|/)(utils?|common|misc|helpers?)(/|\\.)")))
+        << include.file;
   }
 }
 

@@ -1,11 +1,11 @@
 // The commands as a user types them, on a small model over synthetic data.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/support/command.h"
 
 #include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/command.h"
 #include "tests/support/tiny_model.h"
 
 namespace xrun::testing {
@@ -59,7 +59,8 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   const auto json = nlohmann::json::parse(eval.out);
   EXPECT_GT(json["metrics"]["test"].get<double>(), 0.5) << eval.out;
   EXPECT_EQ(json["samples"]["test"].get<int>(), 500);
-  const auto predict = run({"predict", "tiny.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "0..4", "--topk", "3"});
+  const auto predict =
+      run({"predict", "tiny.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "0..4", "--topk", "3"});
   ASSERT_EQ(predict.exit, 0) << predict.err;
   EXPECT_EQ(std::count(predict.out.begin(), predict.out.end(), '\n'), 4) << predict.out;
 }
@@ -68,7 +69,8 @@ TEST_F(Command, StoppedRunGoesOnToTheSameWeights) {
   directory.write("tiny.xgraph", tiny_model());
   const auto whole = run({"train", "tiny.xgraph", "--deterministic", "--progress", "json", "-C", "whole"});
   ASSERT_EQ(whole.exit, 0) << whole.err;
-  ASSERT_EQ(run({"train", "tiny.xgraph", "--deterministic", "--progress", "none", "-C", "parts", "--steps", "7"}).exit, 0);
+  ASSERT_EQ(run({"train", "tiny.xgraph", "--deterministic", "--progress", "none", "-C", "parts", "--steps", "7"}).exit,
+            0);
   const auto rest = run({"train", "tiny.xgraph", "--deterministic", "--progress", "json", "-C", "parts"});
   ASSERT_EQ(rest.exit, 0) << rest.err;
   EXPECT_THAT(rest.out, HasSubstr(R"("t":"resume")"));

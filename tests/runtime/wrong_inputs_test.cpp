@@ -1,13 +1,12 @@
-// Wrong inputs of every kind: each ends with the right exit code and a message with place, cause and mend, and nothing is
-// lost. One row a fault.
+// Wrong inputs of every kind: each ends with the right exit code and a message with place, cause and mend, and nothing
+// is lost. One row a fault.
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <functional>
 
 #include "tests/support/command.h"
 #include "tests/support/tiny_model.h"
@@ -29,10 +28,10 @@ std::string tiny_with(const std::string& from, const std::string& to) { return r
 
 struct Fault {
   std::string name;
-  std::string model;                // text of m.xgraph
+  std::string model;  // text of m.xgraph
   std::vector<std::string> words;
   int exit = 0;
-  std::vector<std::string> says;    // all in stderr
+  std::vector<std::string> says;  // all in stderr
   std::function<void(const std::string& directory)> prepare = nullptr;
   CommandOptions options{};
 };
@@ -139,7 +138,8 @@ model m {
 }
 
 data d {
-  source train = )" + reader + R"(
+  source train = )" +
+         reader + R"(
 
   x = pixels -> scale(1 / 255)
 }
@@ -168,30 +168,81 @@ std::vector<Fault> model_faults() {
       {"unterminated_string", "xgraph 1\n\nlet a = \"abc\n", check, 1, {"m.xgraph:3:9", "\""}},
       {"not_utf8", std::string("xgraph 1\n\nlet a = \"\xff\xfe\"\n"), check, 1, {"m.xgraph:3", "UTF-8"}},
       {"unknown_declaration", "xgraph 1\n\nmodle m {\n}\n", check, 1, {"m.xgraph:3:1", "modle", "model"}},
-      {"unknown_setting", tiny_with("batch     = 32", "batchsize = 32"), check, 1, {"XG0210", "batchsize", "did you mean `batch`"}},
+      {"unknown_setting",
+       tiny_with("batch     = 32", "batchsize = 32"),
+       check,
+       1,
+       {"XG0210", "batchsize", "did you mean `batch`"}},
       {"unknown_argument", tiny_with("margin=0.05", "margn=0.05"), check, 1, {"XG0203", "margn", "margin"}},
       {"unknown_name", tiny_with("relu(a + b)", "relu(a + c)"), check, 1, {"m.xgraph:10", "`c`"}},
       {"unknown_operator", tiny_with("linear(24)", "liner(24)"), check, 1, {"liner", "linear"}},
-      {"shapes_that_differ", tiny_with("b       = a -> linear(32)", "b       = a -> linear(31)"), check, 1, {"XG0301", "[N, 32]", "[N, 31]"}},
+      {"shapes_that_differ",
+       tiny_with("b       = a -> linear(32)", "b       = a -> linear(31)"),
+       check,
+       1,
+       {"XG0301", "[N, 32]", "[N, 31]"}},
       {"fraction_as_dimension", tiny_with("linear(24)", "linear(7 / 2)"), check, 1, {"7 / 2"}},
-      {"softmax_of_a_sharded_head", tiny_with("head id = cosine_classifier(feature, classes)", "head id = cosine_classifier(feature, classes)\n  prob = softmax(id)\n  output prob"), check, 1, {"XG0305"}},
-      {"mathematics_in_schedule", tiny_model() + "\nschedule s {\n  active_classes = all\n}\n", check, 1, {"XG0503", "train"}},
-      {"setting_without_unit", tiny_model() + "\ncluster c {\n  node {\n    memory = 4\n  }\n}\n", check, 1, {"XG0107", "unit"}},
+      {"softmax_of_a_sharded_head",
+       tiny_with("head id = cosine_classifier(feature, classes)",
+                 "head id = cosine_classifier(feature, classes)\n  prob = softmax(id)\n  output prob"),
+       check,
+       1,
+       {"XG0305"}},
+      {"mathematics_in_schedule",
+       tiny_model() + "\nschedule s {\n  active_classes = all\n}\n",
+       check,
+       1,
+       {"XG0503", "train"}},
+      {"setting_without_unit",
+       tiny_model() + "\ncluster c {\n  node {\n    memory = 4\n  }\n}\n",
+       check,
+       1,
+       {"XG0107", "unit"}},
       {"row_blocks_that_do_not_divide", tiny_with("norm_rows = 8", "norm_rows = 9"), check, 1, {"XG0507", "8"}},
-      {"curve_that_leaves_a_gap", tiny_with("cosine(1e-2 .. 0)]", "cosine(1e-2 .. 0, 5 steps)]"), {"plan", "m.xgraph"}, 1, {"XG0506"}},
+      {"curve_that_leaves_a_gap",
+       tiny_with("cosine(1e-2 .. 0)]", "cosine(1e-2 .. 0, 5 steps)]"),
+       {"plan", "m.xgraph"},
+       1,
+       {"XG0506"}},
       {"failed_expectation", tiny_with("37 * 24\n}", "37 * 25\n}"), check, 1, {"expect", "m.xgraph"}},
       {"import_of_nothing", "xgraph 1\n\nimport \"none.xgraph\" as n\n", check, 1, {"none.xgraph", "m.xgraph:3"}},
       {"import_cycle", "xgraph 1\n\nimport \"m.xgraph\" as n\n", check, 1, {"XG0206"}},
       {"block_that_calls_itself", tiny_model() + "\nblock f(x: [N, C]) {\n  return x -> f\n}\n", check, 1, {"f"}},
       {"deep_nesting", deep, check, 1, {"64"}},
       {"giant_file", "xgraph 1\n" + std::string(5 << 20, '\n'), check, 1, {"4 MiB"}},
-      {"endless_repeat", tiny_with("a       = x -> linear(32)", "a       = x -> repeat 100M { relu } -> linear(32)"), check, 1, {"m.xgraph:8"}},
-      {"gpu_not_yet", tiny_model() + "\ncluster c {\n  node {\n    gpu = h100_80g\n  }\n}\n", {"plan", "m.xgraph"}, 1, {"not yet", "gpu"}},
-      {"knn_not_yet", tiny_with("batch     = 32", "batch     = 32\n  active_classes = knn(neighbours=10, active=10%, rebuild=1 epoch)"), {"train", "m.xgraph"}, 1, {"not yet", "knn"}},
+      {"endless_repeat",
+       tiny_with("a       = x -> linear(32)", "a       = x -> repeat 100M { relu } -> linear(32)"),
+       check,
+       1,
+       {"m.xgraph:8"}},
+      {"gpu_not_yet",
+       tiny_model() + "\ncluster c {\n  node {\n    gpu = h100_80g\n  }\n}\n",
+       {"plan", "m.xgraph"},
+       1,
+       {"not yet", "gpu"}},
+      {"knn_not_yet",
+       tiny_with("batch     = 32",
+                 "batch     = 32\n  active_classes = knn(neighbours=10, active=10%, rebuild=1 epoch)"),
+       {"train", "m.xgraph"},
+       1,
+       {"not yet", "knn"}},
       {"no_train", tiny_model().substr(0, tiny_model().find("train quick")), {"train", "m.xgraph"}, 1, {"no `train`"}},
       {"set_of_an_unknown_key", tiny_model(), {"check", "m.xgraph", "--set", "train.bach=3"}, 1, {"bach", "batch"}},
-      {"strict_makes_warnings_fatal", tiny_with("output feature\n", "output feature\n  unused = feature -> relu\n"), {"check", "m.xgraph", "--strict"}, 1, {"warning", "unused"}},
-      {"unreadable_file", tiny_model(), check, 4, {"permission denied"}, [](const std::string& d) { ::chmod((d + "/m.xgraph").c_str(), 0); ::chmod(d.c_str(), 0755); }, {.uid = 65534}},
+      {"strict_makes_warnings_fatal",
+       tiny_with("output feature\n", "output feature\n  unused = feature -> relu\n"),
+       {"check", "m.xgraph", "--strict"},
+       1,
+       {"warning", "unused"}},
+      {"unreadable_file",
+       tiny_model(),
+       check,
+       4,
+       {"permission denied"},
+       [](const std::string& d) {
+         ::chmod((d + "/m.xgraph").c_str(), 0);
+         ::chmod(d.c_str(), 0755);
+       },
+       {.uid = 65534}},
   };
 }
 
@@ -209,7 +260,12 @@ std::vector<Fault> flag_faults() {
       {"wrong_environment", m, {"plan", "m.xgraph"}, 2, {"many"}, nullptr, {.environment = {{"XRUN_THREADS", "many"}}}},
       {"unknown_format", m, {"plan", "m.xgraph", "--format", "yaml"}, 2, {"yaml"}},
       {"predict_without_pictures", m, {"predict", "m.xgraph", "ckpt"}, 2, {"--source"}},
-      {"rows_in_words", m, {"predict", "m.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "some"}, 2, {"--rows", "a..b"}, [](const std::string& d) { train_in(d); }},
+      {"rows_in_words",
+       m,
+       {"predict", "m.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "some"},
+       2,
+       {"--rows", "a..b"},
+       [](const std::string& d) { train_in(d); }},
       {"settings_for_a_plan", m, {"train", "m.xplan", "--set", "train.epochs=2"}, 2, {"--set", "plan again"}, plan_in},
   };
 }
@@ -217,14 +273,50 @@ std::vector<Fault> flag_faults() {
 std::vector<Fault> plan_faults() {
   const std::string m = tiny_model();
   return {
-      {"micro_batches_that_cut_row_blocks", m, {"plan", "m.xgraph", "--set", "schedule.micro_batches=8"}, 3, {"XG0605", "micro_batches"}},
-      {"more_stages_than_devices", m, {"plan", "m.xgraph", "--devices", "2", "--set", "schedule.stages=3"}, 3, {"XG06", "stages"}},
-      {"memory_that_is_too_small", m, {"plan", "m.xgraph", "--set", "schedule.memory_limit=10KiB"}, 3, {"XG0601", "does not fit"}},
-      {"truncated_plan", m, {"train", "m.xplan"}, 1, {"m.xplan", "xrun plan"}, [](const std::string& d) { plan_in(d); fs::resize_file(d + "/m.xplan", 100); }},
-      {"flipped_byte_in_plan", m, {"train", "m.xplan"}, 1, {"m.xplan", "xrun plan"}, [](const std::string& d) { plan_in(d); overwrite(d + "/m.xplan", 200, "\xff\x00\xff"); }},
+      {"micro_batches_that_cut_row_blocks",
+       m,
+       {"plan", "m.xgraph", "--set", "schedule.micro_batches=8"},
+       3,
+       {"XG0605", "micro_batches"}},
+      {"more_stages_than_devices",
+       m,
+       {"plan", "m.xgraph", "--devices", "2", "--set", "schedule.stages=3"},
+       3,
+       {"XG06", "stages"}},
+      {"memory_that_is_too_small",
+       m,
+       {"plan", "m.xgraph", "--set", "schedule.memory_limit=10KiB"},
+       3,
+       {"XG0601", "does not fit"}},
+      {"truncated_plan",
+       m,
+       {"train", "m.xplan"},
+       1,
+       {"m.xplan", "xrun plan"},
+       [](const std::string& d) {
+         plan_in(d);
+         fs::resize_file(d + "/m.xplan", 100);
+       }},
+      {"flipped_byte_in_plan",
+       m,
+       {"train", "m.xplan"},
+       1,
+       {"m.xplan", "xrun plan"},
+       [](const std::string& d) {
+         plan_in(d);
+         overwrite(d + "/m.xplan", 200, "\xff\x00\xff");
+       }},
       {"empty_plan", "", {"train", "m.xplan"}, 1, {"m.xplan"}, [](const std::string& d) { write(d + "/m.xplan", ""); }},
       {"missing_plan", "", {"train", "m.xplan"}, 1, {"m.xplan"}},
-      {"stale_plan", m, {"train", "m.xplan"}, 1, {"m.xgraph", "xrun plan"}, [](const std::string& d) { plan_in(d); write(d + "/m.xgraph", tiny_with("linear(24)", "linear(25)")); }},
+      {"stale_plan",
+       m,
+       {"train", "m.xplan"},
+       1,
+       {"m.xgraph", "xrun plan"},
+       [](const std::string& d) {
+         plan_in(d);
+         write(d + "/m.xgraph", tiny_with("linear(24)", "linear(25)"));
+       }},
       {"plan_into_no_directory", m, {"plan", "m.xgraph", "-o", "none/m.xplan"}, 4, {"none/m.xplan"}},
   };
 }
@@ -233,16 +325,60 @@ std::vector<Fault> data_faults() {
   const std::vector<std::string> train{"train", "m.xgraph", "--progress", "none"};
   return {
       {"missing_csv", csv_model(), train, 1, {"d.csv", "m.xgraph:11"}},
-      {"word_in_csv", csv_model(), train, 1, {"d.csv", "abc"}, [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
+      {"word_in_csv",
+       csv_model(),
+       train,
+       1,
+       {"d.csv", "abc"},
+       [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
       {"short_csv", csv_model(), train, 1, {"d.csv"}, [](const std::string& d) { write(d + "/d.csv", csv_rows(10)); }},
-      {"label_beyond_the_head", csv_model(), train, 1, {"label", "3"}, [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,2,3,4,7")); }},
-      {"more_classes_than_the_head", tiny_with("synthetic([16], classes, 640)", "synthetic([16], 50, 640)"), train, 1, {"XG0402", "37"}},
-      {"idx_of_another_kind", picture_model("idx(\"i\", \"l\")"), train, 1, {"i"}, [](const std::string& d) { write(d + "/i", "hello world, no idx"); write(d + "/l", "hello"); }},
-      {"truncated_idx", picture_model("idx(\"i\", \"l\")"), train, 1, {"i"}, [](const std::string& d) { write(d + "/i", std::string("\0\0\x08\x03\0\0\0\x20\0\0\0\x08\0\0\0\x08", 16) + "abc"); write(d + "/l", std::string("\0\0\x08\x01\0\0\0\x20", 8) + std::string(32, '\0')); }},
+      {"label_beyond_the_head",
+       csv_model(),
+       train,
+       1,
+       {"label", "3"},
+       [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,2,3,4,7")); }},
+      {"more_classes_than_the_head",
+       tiny_with("synthetic([16], classes, 640)", "synthetic([16], 50, 640)"),
+       train,
+       1,
+       {"XG0402", "37"}},
+      {"idx_of_another_kind",
+       picture_model("idx(\"i\", \"l\")"),
+       train,
+       1,
+       {"i"},
+       [](const std::string& d) {
+         write(d + "/i", "hello world, no idx");
+         write(d + "/l", "hello");
+       }},
+      {"truncated_idx",
+       picture_model("idx(\"i\", \"l\")"),
+       train,
+       1,
+       {"i"},
+       [](const std::string& d) {
+         write(d + "/i", std::string("\0\0\x08\x03\0\0\0\x20\0\0\0\x08\0\0\0\x08", 16) + "abc");
+         write(d + "/l", std::string("\0\0\x08\x01\0\0\0\x20", 8) + std::string(32, '\0'));
+       }},
       {"missing_folder", picture_model("folder([\"pictures\"])"), train, 1, {"pictures"}},
-      {"missing_font", picture_model("glyphs([\"no-such-font\"], 0x4E00..0x4E0A, size=8, em=8)"), train, 4, {"XG0411", "no-such-font"}},
+      {"missing_font",
+       picture_model("glyphs([\"no-such-font\"], 0x4E00..0x4E0A, size=8, em=8)"),
+       train,
+       4,
+       {"XG0411", "no-such-font"}},
       {"reader_not_yet", picture_model("recordio(\"a.rec\")"), train, 1, {"not yet", "recordio"}},
-      {"unreadable_data_directory", picture_model("folder([\"pictures\"])"), train, 4, {"pictures"}, [](const std::string& d) { fs::create_directories(d + "/pictures/a"); ::chmod((d + "/pictures").c_str(), 0); ::chmod(d.c_str(), 0777); }, {.uid = 65534}},
+      {"unreadable_data_directory",
+       picture_model("folder([\"pictures\"])"),
+       train,
+       4,
+       {"pictures"},
+       [](const std::string& d) {
+         fs::create_directories(d + "/pictures/a");
+         ::chmod((d + "/pictures").c_str(), 0);
+         ::chmod(d.c_str(), 0777);
+       },
+       {.uid = 65534}},
   };
 }
 
@@ -251,16 +387,87 @@ std::vector<Fault> checkpoint_faults() {
   const std::vector<std::string> eval{"eval", "m.xgraph", "ckpt/quick/latest"};
   return {
       {"missing_checkpoint", m, {"eval", "m.xgraph", "none"}, 1, {"none"}},
-      {"manifest_of_garbage", m, eval, 1, {"manifest.json"}, [](const std::string& d) { train_in(d); write(checkpoint_file(d, "manifest"), "{]"); }},
-      {"flipped_byte_in_weights", m, eval, 1, {"trunk.safetensors"}, [](const std::string& d) { train_in(d); overwrite(checkpoint_file(d, "trunk.safetensors"), -9, "\x55"); }},
-      {"truncated_weights", m, eval, 1, {"head.id"}, [](const std::string& d) { train_in(d); const std::string f = checkpoint_file(d, "head.id"); fs::resize_file(f, fs::file_size(f) / 2); }},
-      {"lost_file", m, eval, 1, {"trunk.safetensors"}, [](const std::string& d) { train_in(d); fs::remove(checkpoint_file(d, "trunk.safetensors")); }},
-      {"latest_that_points_nowhere", m, eval, 1, {"step-999"}, [](const std::string& d) { train_in(d); write(d + "/ckpt/quick/latest", "step-999\n"); }},
-      {"other_shapes", m, {"eval", "m.xgraph", "ckpt/quick/latest", "--set", "classes=36"}, 1, {"id.weight"}, [](const std::string& d) { train_in(d); }},
-      {"other_mathematics", m, {"train", "m.xgraph", "--set", "train.seed=2", "--progress", "none"}, 1, {"XG07", "--resume never"}, [](const std::string& d) { train_in(d); }},
-      {"full_disk", m, {"train", "m.xgraph", "--steps", "2", "--progress", "none"}, 4, {"ckpt/quick"}, nullptr, {.file_size_limit = 4096}},
-      {"read_only_output", m, {"train", "m.xgraph", "--steps", "2", "--progress", "none", "-C", "out"}, 4, {"out"}, [](const std::string& d) { fs::create_directories(d + "/out"); ::chmod((d + "/out").c_str(), 0555); ::chmod(d.c_str(), 0755); }, {.uid = 65534}},
-      {"diverging_run", tiny_with("[warmup(0 .. 1e-2, 10 steps), cosine(1e-2 .. 0)]", "1e30"), {"train", "m.xgraph", "--progress", "none"}, 5, {"XG08", "step"}},
+      {"manifest_of_garbage",
+       m,
+       eval,
+       1,
+       {"manifest.json"},
+       [](const std::string& d) {
+         train_in(d);
+         write(checkpoint_file(d, "manifest"), "{]");
+       }},
+      {"flipped_byte_in_weights",
+       m,
+       eval,
+       1,
+       {"trunk.safetensors"},
+       [](const std::string& d) {
+         train_in(d);
+         overwrite(checkpoint_file(d, "trunk.safetensors"), -9, "\x55");
+       }},
+      {"truncated_weights",
+       m,
+       eval,
+       1,
+       {"head.id"},
+       [](const std::string& d) {
+         train_in(d);
+         const std::string f = checkpoint_file(d, "head.id");
+         fs::resize_file(f, fs::file_size(f) / 2);
+       }},
+      {"lost_file",
+       m,
+       eval,
+       1,
+       {"trunk.safetensors"},
+       [](const std::string& d) {
+         train_in(d);
+         fs::remove(checkpoint_file(d, "trunk.safetensors"));
+       }},
+      {"latest_that_points_nowhere",
+       m,
+       eval,
+       1,
+       {"step-999"},
+       [](const std::string& d) {
+         train_in(d);
+         write(d + "/ckpt/quick/latest", "step-999\n");
+       }},
+      {"other_shapes",
+       m,
+       {"eval", "m.xgraph", "ckpt/quick/latest", "--set", "classes=36"},
+       1,
+       {"id.weight"},
+       [](const std::string& d) { train_in(d); }},
+      {"other_mathematics",
+       m,
+       {"train", "m.xgraph", "--set", "train.seed=2", "--progress", "none"},
+       1,
+       {"XG07", "--resume never"},
+       [](const std::string& d) { train_in(d); }},
+      {"full_disk",
+       m,
+       {"train", "m.xgraph", "--steps", "2", "--progress", "none"},
+       4,
+       {"ckpt/quick"},
+       nullptr,
+       {.file_size_limit = 4096}},
+      {"read_only_output",
+       m,
+       {"train", "m.xgraph", "--steps", "2", "--progress", "none", "-C", "out"},
+       4,
+       {"out"},
+       [](const std::string& d) {
+         fs::create_directories(d + "/out");
+         ::chmod((d + "/out").c_str(), 0555);
+         ::chmod(d.c_str(), 0755);
+       },
+       {.uid = 65534}},
+      {"diverging_run",
+       tiny_with("[warmup(0 .. 1e-2, 10 steps), cosine(1e-2 .. 0)]", "1e30"),
+       {"train", "m.xgraph", "--progress", "none"},
+       5,
+       {"XG08", "step"}},
   };
 }
 
@@ -275,7 +482,8 @@ INSTANTIATE_TEST_SUITE_P(Checkpoint, WrongInput, ::testing::ValuesIn(checkpoint_
 // A run killed in the middle of its saves leaves a checkpoint that loads, and goes on from it.
 TEST(WrongInput, KillInASaveLosesNothing) {
   const TemporaryDirectory directory;
-  directory.write("m.xgraph", tiny_with("optimizer = adamw", "optimizer = adamw\n  checkpoint {\n    every = 1 steps\n  }"));
+  directory.write("m.xgraph",
+                  tiny_with("optimizer = adamw", "optimizer = adamw\n  checkpoint {\n    every = 1 steps\n  }"));
   CommandOptions options{.directory = directory.path()};
   for (const double after : {0.8, 0.95, 1.1, 1.3}) {
     options.kill_after_s = after;
