@@ -38,6 +38,16 @@ Pairs plan_options(const std::string& path, const GlobalOptions& options) {
   return pairs;
 }
 
+// A plan may be run from another directory than the one it was made in, so it keeps absolute paths of its sources.
+void make_absolute(std::vector<SourceDigest>& sources) {
+  for (SourceDigest& source : sources) {
+    std::error_code ignored;
+    if (source.path.rfind("std/", 0) != 0) {
+      source.path = std::filesystem::absolute(source.path, ignored).lexically_normal().string();
+    }
+  }
+}
+
 // The other way round: the flags with which a plan was made, over those that only say where output goes.
 GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::string& file) {
   const auto number = [](const std::string& text) {
@@ -110,6 +120,7 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   if (exit != 0) {
     return std::nullopt;
   }
+  make_absolute(model->file.module.sources);
   auto prepared = prepare_model(model->file.module, options);
   if (!prepared.ok()) {
     exit = console.fail(prepared.error(), model->sources);
@@ -141,6 +152,7 @@ Result<planner::Plan> make_plan_of(const std::string& path, const LoadedModel& m
                                                      prepared.inference_facts, prepared.machine, {}));
   plan.options = plan_options(path, options);
   plan.sources = model.file.module.sources;
+  make_absolute(plan.sources);
   return plan;
 }
 
