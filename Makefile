@@ -28,7 +28,7 @@ test-plans: build
 
 test-asan: deps
 	@cmake --preset asan && cmake --build --preset asan -j $(JOBS)
-	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers.supp \
+	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.supp \
 	  ctest --test-dir build/asan --output-on-failure --timeout 3600
 
 test-tsan: deps

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 namespace xrun::runtime {
 namespace {
@@ -51,6 +52,32 @@ Curve make_curve(const TrainSpec& train, int64_t samples) {
     curve.pieces.push_back(std::move(piece));
   }
   return curve;
+}
+
+Status check_curve(const TrainSpec& train, int64_t samples) {
+  double given = 0;
+  for (const CurveSpec& spec : train.lr) {
+    if (!spec.span && &spec == &train.lr.back()) {
+      const double rest = static_cast<double>(total_steps(train, samples)) - given;
+      if (rest < 0) {
+        return Error{ErrorKind::kContent, "XG0506",
+                     fmt::format("the curves before this one take {:.0f} steps, the whole run has {}", given,
+                                 total_steps(train, samples)),
+                     "shorten them, or train longer", spec.source};
+      }
+      return {};
+    }
+    given += spec.span ? spec.span->steps(samples, train.batch) : 0;
+  }
+  // A span in epochs may end within the last step.
+  const double gap = static_cast<double>(total_steps(train, samples)) - given;
+  if (train.lr.empty() || std::abs(gap) < 1) {
+    return {};
+  }
+  return Error{ErrorKind::kContent, "XG0506",
+               fmt::format("the curves cover {:.0f} steps, the run has {}: {:.0f} {}", given,
+                           total_steps(train, samples), std::abs(gap), gap > 0 ? "are missing" : "are too many"),
+               "leave out the span of the last curve: it then fills the rest of the run", train.lr.back().source};
 }
 
 bool is_due(const TrainSpan& every, int64_t done, int64_t samples, int64_t batch) {

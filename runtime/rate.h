@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "graph/base/result.h"
 #include "graph/optimizer_def.h"
 #include "graph/specs.h"
 
@@ -13,6 +14,10 @@ int64_t total_steps(const TrainSpec& train, int64_t samples);
 
 // The rate over the run. A piece without a span takes what the others leave.
 Curve make_curve(const TrainSpec& train, int64_t samples);
+
+// Whether the pieces cover the run, now that its length in steps is known. Errors: kContent XG0506 with the gap, at the
+// last piece.
+Status check_curve(const TrainSpec& train, int64_t samples);
 
 // Whether something that happens every `every` is due when `done` steps are done: the first step at or after each
 // multiple.

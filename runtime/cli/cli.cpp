@@ -159,6 +159,22 @@ int finish_globals(CommandLine& line) {
   return 0;
 }
 
+// CLI11 only says that a command is missing; a first word that is none deserves its own message.
+int find_unknown_command(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') {
+    return 0;
+  }
+  const std::string word = argv[1];
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->check_name(word)) {
+      return 0;
+    }
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  return usage_fault("there is no command `" + word + "`", "one of " + known);
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   CommandLine line;
   CLI::App app("Trains classifiers with very many classes from one .xgraph file.", "xrun");
@@ -167,6 +183,9 @@ int parse_and_run(int argc, const char* const* argv) {
   app.failure_message(CLI::FailureMessage::simple);
   add_global_flags(app, line);
   add_commands(app, line);
+  if (const int fault = find_unknown_command(app, argc, argv); fault != 0) {
+    return fault;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

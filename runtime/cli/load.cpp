@@ -1,6 +1,7 @@
 #include "runtime/cli/load.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "graph/pipeline.h"
 #include "ops/facts.h"
@@ -13,7 +14,7 @@ namespace {
 // Every file that cannot be opened is the world's or the user's fault before it is the language's.
 std::optional<Error> find_fault(const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) == 0) {
+  if (::stat(path.c_str(), &info) == 0 && ::access(path.c_str(), R_OK) == 0) {
     return S_ISDIR(info.st_mode)
                ? std::optional(Error{
                      ErrorKind::kContent, "XG0121", "`" + path + "` is a directory", "name the .xgraph file in it", {}})

@@ -9,6 +9,7 @@
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/data/sample_rows.h"
+#include "runtime/rate.h"
 #include "runtime/trainer.h"
 
 namespace xrun::cli {
@@ -64,6 +65,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph));
+  XRUN_TRY(runtime::check_curve(train, rows->samples()));
   runtime::CheckpointOptions store{.directory = checkpoint_directory(options, train),
                                    .keep = train.checkpoint_keep,
                                    .resume = args.resume,
