@@ -107,7 +107,8 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
                  .code = "XG0702",
                  .message = fmt::format("`{}` has {} rows in the model, but {} in the checkpoint {}", tensor.name,
                                         format_count(tensor.rows()), format_count(next), info.path),
-                 .help = "give the head as many classes as the checkpoint has"};
+                 .help = tensor.head.empty() ? "take the checkpoint of this model, or the model of this checkpoint"
+                                             : "give the head as many classes as the checkpoint has"};
   }
   found = &at->second;
   return {};

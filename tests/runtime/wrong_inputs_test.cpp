@@ -442,7 +442,7 @@ std::vector<Fault> checkpoint_faults() {
        m,
        {"eval", "m.xgraph", "ckpt/quick/latest"},
        1,
-       {"XG0702", "weight"},
+       {"XG0702", "25 rows in the model, but 24", "model of this checkpoint"},
        [](const std::string& d) {
          train_in(d);
          const std::string changed = tiny_with("linear(24)", "linear(25)");
