@@ -40,7 +40,7 @@ test-tsan: deps
 FUZZ_RUNS ?= 1000000
 fuzz: deps-dev
 	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
-	@mkdir -p build/fuzz/corpus && build/fuzz/xrun_check_fuzz -max_len=4096 -runs=$(FUZZ_RUNS) -dict=tests/fuzz/check.dict \
+	@mkdir -p build/fuzz/corpus && build/fuzz/xrun_check_fuzz -max_len=4096 -runs=$(FUZZ_RUNS) -dict=tests/fuzz/xgraph.dict \
 	  build/fuzz/corpus tests/fuzz/corpus/check
 
 bench: build
