@@ -15,9 +15,8 @@ deps-dev: deps
 	@scripts/install_packages.sh packages-dev.txt
 
 build: deps
-	@cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log; rm -f build-configure.log; exit 1; }
-	@rm -f build-configure.log
-	@cmake --build --preset release -j $(JOBS)
+	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \
+	cmake --build --preset release -j $(JOBS); echo "build: $$((SECONDS / 60)) min $$((SECONDS % 60)) s"
 
 test: build
 	@ctest --test-dir build/release --output-on-failure --timeout 900

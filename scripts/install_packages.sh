@@ -26,3 +26,4 @@ fi
 echo "deps: installing ${#missing[@]} Debian packages: ${missing[*]}"
 "${sudo[@]}" apt-get update -qq
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+echo "deps: installed in $((SECONDS / 60)) min $((SECONDS % 60)) s"
