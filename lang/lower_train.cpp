@@ -141,10 +141,14 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
     train.reduce_sum = one_of(node, {"mean", "sum"}) && symbol(node) == "sum";
   } else if (key == "freeze") {
     train.freeze = paths(node);
+    if (!train.freeze.empty()) {
+      later("freeze");
+    }
   } else if (key == "init") {
     if (one_of(node, {"seed", "checkpoint"}) && symbol(node) == "checkpoint") {
       if (const auto bound = arguments(node, "checkpoint", "(path: str)", scope)) {
         train.init_checkpoint = (*bound)[0].value().text;
+        later("init = checkpoint");
       }
     }
   } else if (key == "order") {

@@ -40,6 +40,9 @@ using InstructionId = Id<InstructionTag>;
 
 inline constexpr int kHost = -1;
 
+// Lanes of one replica: more accumulators than this cost more memory than they save in waiting.
+inline constexpr int kMostLanes = 16;
+
 // What a buffer is for; `persistent` purposes live across steps.
 enum class Purpose : uint8_t {
   kWeight,     // f32 master weight of a parameter, whole            persistent
@@ -236,8 +239,9 @@ struct Program {
   int64_t block_rows = 0;    // g
   int micro_batches = 1;
   int replicas = 1;
-  int lanes =
-      1;  // of gradients over all replicas: 4 with --deterministic (or as many as row blocks), else one a replica
+  // Of gradients, over all replicas: 4 with --deterministic (or as many as row blocks), else one for each worker of a
+  // replica's device, at most kMostLanes a replica.
+  int lanes = 1;
   PipelineKind schedule = PipelineKind::kGpipe;
   std::vector<Stage> stages;
   std::vector<HeadPlan> heads;

@@ -166,7 +166,8 @@ int lanes_of(const Setting& setting, bool deterministic, int64_t blocks, const M
   if (deterministic) {
     return static_cast<int>(std::min<int64_t>(4, blocks));
   }
-  const int64_t each = std::clamp<int64_t>(machine.threads_of(0), 1, blocks / setting.replicas);
+  const int64_t most = std::min<int64_t>(blocks / setting.replicas, kMostLanes);
+  const int64_t each = std::clamp<int64_t>(machine.threads_of(0), 1, most);
   return static_cast<int>(each) * setting.replicas;
 }
 

@@ -64,7 +64,7 @@ class Structure {
     const int64_t blocks = p.batch / p.block_rows;
     if (!inside(p.micro_batches, 1, blocks + 1) || blocks % p.micro_batches != 0 ||
         !inside(p.replicas, 1, blocks + 1) || p.micro_batches % p.replicas != 0 || !inside(p.lanes, 1, blocks + 1) ||
-        p.lanes % p.replicas != 0) {
+        p.lanes % p.replicas != 0 || p.lanes / p.replicas > kMostLanes) {
       return wrong("{} micro-batches, {} replicas and {} lanes of {} row blocks", p.micro_batches, p.replicas, p.lanes,
                    blocks);
     }

@@ -32,7 +32,7 @@ struct Manifest {
   std::vector<ManifestFile> files;
 };
 
-// Stable text: one manifest has one text. Its last entry is the digest of all before it.
+// Stable text: one manifest has one text. Its last entry is the digest of the text with that digest empty.
 std::string print_manifest(const Manifest& manifest);
 
 // The opposite; `name` is for messages. What is not, byte for byte, the text of a manifest is refused, so a changed bit

@@ -145,7 +145,7 @@ BoundFold UpdateRunner::bind_fold(const Instruction& instruction, NodeId id) con
 
 void UpdateRunner::fold_lanes(const BoundUpdate& update, ops::Workers& workers) const {
   for_chunks(update.weights, workers, [](const BoundWeight& weight, int64_t begin, int64_t end, int) {
-    float* terms[16];
+    float* terms[planner::kMostLanes];
     XRUN_CHECK(weight.lanes.size() <= std::size(terms), "more lanes than a replica has");
     for (size_t lane = 0; lane < weight.lanes.size(); ++lane) {
       terms[lane] = weight.lanes[lane] + begin;

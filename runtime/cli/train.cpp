@@ -115,6 +115,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   for (const auto& source : run->eval) {
     eval.push_back(source.get());
   }
+  progress->on_plan(plan.id);
   const auto outcome = runtime::train({.module = run->planned.prepared.training,
                                        .training = plan.training,
                                        .inference_module = &run->planned.prepared.inference,
