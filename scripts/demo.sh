@@ -34,6 +34,6 @@ cat <<END
   plan        $xrun show $out/glyphs.xplan
   schedule    $xrun show $out/glyphs.xplan --gantt
   checkpoint  $xrun show $out/ckpt/cosine/latest
-  go on       make glyphs          (8 epochs, 98.8 % and more)
+  go on       make glyphs          (all 8 epochs)
   your own    README.md, "A first model of your own"
 END
