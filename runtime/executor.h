@@ -45,7 +45,7 @@ std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program
                                                  const DeviceSet& devices);
 
 // One instruction after the other on the calling thread, in an order fixed beforehand; work is not shared out. Errors:
-// a program whose instructions wait for each other.
+// XG0622, a program whose instructions wait for each other.
 Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner);
 
 // The members of each group of communications, by group number: instructions in member order (senders first).

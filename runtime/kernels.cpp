@@ -6,7 +6,7 @@ namespace xrun::runtime {
 namespace {
 
 Error plan_differs(const std::string& what, Span span) {
-  return {ErrorKind::kContent, "XG0704", "the plan was made for other kernels than this machine has: " + what,
+  return {ErrorKind::kContent, "XG0625", "the plan was made for other kernels than this machine has: " + what,
           "make the plan again on this machine with `xrun plan`", span};
 }
 

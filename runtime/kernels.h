@@ -14,7 +14,7 @@ namespace xrun::runtime {
 class KernelSet {
  public:
   // Errors: an operator that has no kernel for its shapes, with the node's span; a plan whose buffers do not fit the
-  // kernels of this machine (XG0704).
+  // kernels of this machine (XG0625).
   static Result<KernelSet> make(const Graph& graph, const planner::Program& program, ops::Isa isa);
 
   // Null for nodes that no stage runs (heads, their losses and metrics).

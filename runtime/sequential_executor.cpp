@@ -69,7 +69,7 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
       order.push_back({std::move(members)});
     }
     if (left == left_before) {
-      return Error{ErrorKind::kContent, "XG0706", "the instructions of the plan wait for each other",
+      return Error{ErrorKind::kContent, "XG0622", "the instructions of the plan wait for each other",
                    "make the plan again with `xrun plan`"};
     }
   }
