@@ -145,7 +145,7 @@ Result<std::unique_ptr<Session>> Session::create(const Module& module, const pla
   XRUN_CHECK(static_cast<int>(program.threads.size()) == program.devices, "a program names the workers of each device");
   for (int d = 0; d < program.devices && !options.sequential; ++d) {
     if (d >= devices.count() || devices.device(d).count() != program.threads[static_cast<size_t>(d)]) {
-      return Error{ErrorKind::kUsage, "XG0703", "the plan is for other devices than this run has",
+      return Error{ErrorKind::kUsage, "XG0625", "the plan is for other devices than this run has",
                    "make the plan again with the same `--devices` and `--threads`"};
     }
   }
