@@ -1,55 +1,18 @@
-// safetensors files (FORMATS 6): u64 n, n bytes of JSON, data. Readers trust nothing; the writer's files are read by
-// the reference implementation, and their data begin at multiples of 64.
+// safetensors files (FORMATS 6), written front to back and read anywhere. Readers trust nothing; the writer's files are
+// read by the reference implementation, and their data begin at multiples of 64.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/tensor_type.h"
+#include "runtime/safetensors_header.h"
 #include "runtime/xxh128.h"
 
 namespace xrun::runtime {
-
-// A tensor as the header names it. `dtype` is the format's own name ("F32", "BF16", "F8_E4M3", "U16").
-struct SafeTensor {
-  std::string name;
-  std::string dtype;
-  std::vector<int64_t> shape;
-  Bytes begin = 0;  // in the data part
-  Bytes end = 0;
-};
-
-struct SafeHeader {
-  std::vector<SafeTensor> tensors;  // in the order of their data
-  std::map<std::string, std::string> metadata;
-  Bytes header_bytes = 0;  // length word and JSON: where the data begin
-  Bytes data_bytes = 0;
-
-  const SafeTensor* find(std::string_view name) const;
-};
-
-// The reference's limit for the JSON part.
-inline constexpr Bytes kMostHeaderBytes = 100'000'000;
-
-std::string_view safetensors_name(DType dtype);
-
-// Parses the start of a file of `file_bytes`: the length word and the JSON, which must both be in `start`. `name` is
-// for messages. Errors XG0715: a length beyond the limit or the file; JSON that is not of the format; a repeated name;
-// data that overlap, leave holes, or do not fill the file; a size that is not the shape's.
-Result<SafeHeader> parse_safetensors(std::span<const std::byte> start, Bytes file_bytes, std::string_view name);
-
-// Length word and JSON for `tensors`, whose offsets are set, in their order; padded with spaces.
-std::string print_safetensors(const std::vector<SafeTensor>& tensors,
-                              const std::map<std::string, std::string>& metadata);
-
-// Sorts by alignment, descending, then name, as the reference does, and sets the offsets.
-void lay_out(std::vector<SafeTensor>& tensors);
 
 // Writes a new file front to back. Errors: kWorld XG0711 with the system's reason.
 class SafetensorsWriter {
