@@ -21,18 +21,19 @@ build: deps
 test: build
 	@ctest --test-dir build/release --output-on-failure --timeout 900
 
-# The full product of plans of the determinism test (docs/determinism.md); long.
+# The full product of plans of the determinism test (docs/determinism.md), and a million classes (docs/memory.md); long.
 test-plans: build
-	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*'
+	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:Memory*'
 
+# Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
 test-asan: deps
 	@cmake --preset asan && cmake --build --preset asan -j $(JOBS)
-	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/leaks.supp \
+	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  ctest --test-dir build/asan --output-on-failure --timeout 3600
 
 test-tsan: deps
 	@cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)
-	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers.supp:halt_on_error=1 \
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
 	  ctest --test-dir build/tsan --output-on-failure --timeout 3600
 
 # FUZZ_RUNS=10000000 make fuzz

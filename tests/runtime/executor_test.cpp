@@ -1,8 +1,10 @@
 // The parallel executor against the sequential one, over programs whose instructions are arithmetic on a few numbers.
 #include "runtime/executor.h"
 
+#include <condition_variable>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <random>
 #include <set>
 
@@ -223,7 +225,9 @@ TEST(CpuDevice, EveryItemRunsOnceOnAWorkerOfItsOwn) {
   const auto set = make_cpu_devices(threads);
   std::vector<std::atomic<int>> seen(1000);
   std::vector<std::atomic<int>> busy(3);
-  std::atomic<bool> done{false};
+  std::mutex mutex;
+  std::condition_variable finished;
+  bool done = false;  // guarded by mutex
   std::atomic<int> clashes{0};
   std::atomic<int> bad_modes{0};
   struct Context {
@@ -235,11 +239,14 @@ TEST(CpuDevice, EveryItemRunsOnceOnAWorkerOfItsOwn) {
       ++seen[static_cast<size_t>(item)];
       --busy[static_cast<size_t>(worker)];
     });
+    // Under the lock to the end: who waits destroys all of this.
+    const std::lock_guard lock(mutex);
     done = true;
-    done.notify_one();
+    finished.notify_one();
   }};
   set->device(0).submit({[](void* c, int32_t) { static_cast<Context*>(c)->body(); }, &context, 0});
-  done.wait(false);
+  std::unique_lock lock(mutex);
+  finished.wait(lock, [&] { return done; });
   EXPECT_EQ(clashes, 0);
   EXPECT_EQ(bad_modes, 0);
   for (const auto& count : seen) {
