@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+
 namespace xrun {
 
 ValueId Graph::add_input(std::string name, TensorType type) {
@@ -44,6 +46,15 @@ std::optional<ValueId> Graph::find_param(std::string_view name) const {
     }
   }
   return std::nullopt;
+}
+
+std::vector<Expansion> Graph::expansion_of(const Node& node) const {
+  std::vector<Expansion> steps;
+  for (ExpansionId id = node.expansion; id.valid(); id = expansions[static_cast<size_t>(id.index)].outer) {
+    steps.push_back(expansions[static_cast<size_t>(id.index)].step);
+  }
+  std::reverse(steps.begin(), steps.end());
+  return steps;
 }
 
 int64_t Graph::parameter_count() const {

@@ -21,6 +21,8 @@ struct NodeTag;
 using NodeId = Id<NodeTag>;
 struct ParamTag;
 using ParamId = Id<ParamTag>;
+struct ExpansionTag;
+using ExpansionId = Id<ExpansionTag>;
 
 struct Value {
   TensorType type;
@@ -40,7 +42,7 @@ struct Node {
   Attrs attrs;
   std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; a backward node has its forward's
   Span span;
-  std::vector<Expansion> expansion;  // how the text led here, outermost first
+  ExpansionId expansion;  // how the text led here: Graph::expansion_of
   Phase phase = Phase::kForward;
   NodeId forward;  // of a backward node: the node that it differentiates
 };
@@ -52,7 +54,10 @@ struct Parameter {
   Init init;
   bool trained = true;  // false: state (running statistics)
   bool head = false;    // class weights of a sharded head: [C, D] or [C]
+  bool frozen = false;  // a weight that this run leaves as it is (`freeze`)
   Span span;
+
+  bool updated() const { return trained && !frozen; }
 };
 
 // A sharded head: features in, loss and metrics out; the node itself is planned as a gang pass over all devices.
@@ -67,6 +72,12 @@ struct NamedValue {
   ValueId value;
 };
 
+// A step into the text. The nodes of a block share the steps that lead to it, so that deep texts stay small.
+struct ExpansionStep {
+  Expansion step;
+  ExpansionId outer;  // none for the outermost
+};
+
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // forward nodes first, then backward nodes, each group topological
@@ -77,7 +88,8 @@ struct Graph {
   std::vector<Head> heads;
   std::vector<ValueId> metrics;      // values of train.metrics, then of train.eval; kept by passes
   ValueId loss;                      // none before training is attached
-  std::vector<ValueId> param_grads;  // after autodiff: one per param, none where not trained or not reached
+  std::vector<ValueId> param_grads;  // after autodiff: one per param, none where not updated or not reached
+  std::vector<ExpansionStep> expansions;
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id.index)]; }
   Value& value(ValueId id) { return values[static_cast<size_t>(id.index)]; }
@@ -91,6 +103,7 @@ struct Graph {
   NodeId add_node(Node node, const std::vector<TensorType>& types);
   std::optional<ValueId> find_binding(std::string_view name) const;
   std::optional<ValueId> find_param(std::string_view name) const;
+  std::vector<Expansion> expansion_of(const Node& node) const;  // outermost first
 
   int64_t parameter_count() const;  // trained elements, heads included
 };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "lang/evaluator.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -104,12 +105,12 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
     case Callee::kOp: {
       // Functions of numbers that are operators, too: by the first argument.
       if (is_constant_function(callee.name) && !call.flowing && !call.args.empty() && !call.args[0].name) {
-        const size_t nodes = graph_.nodes.size();
+        const size_t nodes = work_.graph.nodes.size();
         const Datum first = eval(*call.ast, call.args[0].value, scope);
         if (first.hole()) {
           return first;
         }
-        if (first.kind != DatumKind::kTensor && graph_.nodes.size() == nodes) {
+        if (first.kind != DatumKind::kTensor && work_.graph.nodes.size() == nodes) {
           return call_builtin(callee.name, call, scope);
         }
         Call flowing = call;
@@ -127,17 +128,9 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
       return refuse("XG0199", call.span, fmt::format("`pointwise {}` is not available yet", callee.name),
                     "of a later edition of xrun");
     case Callee::kBlock: {
-      const Decl& decl = *callee.decl.decl;
-      const Ast& ast = callee.decl.file->ast;
-      Signature signature{.name = callee.name, .ast = &ast, .params = ast[decl.params]};
-      const auto params = ast[decl.params];
-      signature.text =
-          callee.name + "(" +
-          (params.empty() ? std::string() : std::string(sources_.text(join(params.front().span, params.back().span)))) +
-          ")";
       Scope env;
       env.file = callee.decl.file;
-      const auto bound = bind(signature, call, scope, env);
+      const auto bound = bind(signatures_.of(callee.decl), call, scope, env);
       return bound ? call_block(callee.decl, *bound, env, call) : Datum();
     }
   }
@@ -145,7 +138,7 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
 }
 
 Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
-  const Signature& signature = signature_of(op);
+  const Signature& signature = signatures_.of(op);
   Scope env;
   env.file = nullptr;
   const auto bound = bind(signature, call, scope, env, call.flowing ? Span{} : call.span);
@@ -177,20 +170,23 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     return refuse("XG0199", at, fmt::format("the operator `{}` is not available yet", op.name),
                   "of a later edition of xrun");
   }
-  const auto path = names_.leaf(op.name, label);
+  const auto path = work_.names.leaf(op.name, label);
   if (!path) {
     return refuse("XG0209", at, fmt::format("two parts of this scope are called `{}`", label),
                   "tensors take their names from labels: choose another one");
   }
+  work_.name_weight += static_cast<int64_t>(path->size() / 64);
   std::vector<ValueId> ids;
-  std::string shapes;
   for (const Datum& input : inputs) {
     ids.push_back(input.tensor);
-    shapes += (shapes.empty() ? "" : ", ") + to_text(type_of(input));
   }
-  auto made = xrun::call_op(graph_, op, std::move(ids), std::move(attrs), *path, at);
+  auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
   if (!made.ok()) {
     const Error& error = made.error();
+    std::string shapes;
+    for (const Datum& input : inputs) {
+      shapes += (shapes.empty() ? "" : ", ") + to_text(type_of(input));
+    }
     Diagnostic d = fault(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
                          shapes.empty() ? "" : "gets " + shapes);
     if (!error.help.empty()) {
@@ -199,11 +195,11 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     report(std::move(d));
     return {};
   }
-  Node& node = graph_.node(*made);
-  node.expansion = expansion_;
-  const bool owns =
-      std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return graph_.value(id).param.valid(); });
-  if (options_.strict && owns && label.empty() && names_.count(op.name) > 1) {
+  Node& node = work_.graph.node(*made);
+  node.expansion = work_.expansion_id();
+  const bool owns = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                [&](ValueId id) { return work_.graph.value(id).param.valid(); });
+  if (options_.strict && owns && label.empty() && work_.names.count(op.name) > 1) {
     warn("XG0225", at, fmt::format("`{}` has no label, and it is not the only `{}` here", op.name, op.name),
          fmt::format("its tensors are called `{}`: one more before it would rename them", node.path));
   }
@@ -252,15 +248,9 @@ Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {
                   "functions and blocks do not recur; `repeat` repeats");
   }
   const Ast& ast = fn.file->ast;
-  Signature signature{.name = std::string(decl.name.text), .ast = &ast, .params = ast[decl.params]};
-  signature.text = signature.name + "(...)";
-  if (!signature.params.empty()) {
-    signature.text = fmt::format("{}({})", signature.name,
-                                 sources_.text(join(signature.params.front().span, signature.params.back().span)));
-  }
   Scope env;
   env.file = fn.file;
-  const auto bound = bind(signature, call, scope, env);
+  const auto bound = bind(signatures_.of(fn), call, scope, env);
   if (!bound) {
     return {};
   }
@@ -271,6 +261,7 @@ Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {
     }
   }
   active_.push_back(&decl);
+  called_.insert(&decl);
   Datum value = eval(ast, decl.value, env);
   active_.pop_back();
   return value;

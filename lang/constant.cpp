@@ -1,9 +1,9 @@
-// Operations on compile-time values: exact where they can be, with units checked.
+#include "lang/constant.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "graph/base/check.h"
-#include "lang/evaluator.h"
 
 namespace xrun::lang {
 namespace {

@@ -16,7 +16,7 @@ constexpr int kDeepestList = 64;
 }  // namespace
 
 Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options)
-    : sources_(sources), diagnostics_(diagnostics), options_(options) {}
+    : sources_(sources), diagnostics_(diagnostics), options_(options), signatures_(sources) {}
 
 Diagnostic Evaluator::fault(const char* code, Span at, std::string message, std::string label) {
   return {.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
@@ -24,8 +24,8 @@ Diagnostic Evaluator::fault(const char* code, Span at, std::string message, std:
 
 void Evaluator::report(Diagnostic diagnostic) {
   // The model alone is no news: the chain starts to matter with the first block.
-  if (expansion_.size() > 1 && diagnostic.expansion.empty()) {
-    diagnostic.expansion = expansion_;
+  if (work_.expansion.size() > 1 && diagnostic.expansion.empty()) {
+    diagnostic.expansion = work_.steps();
   }
   diagnostics_.add(std::move(diagnostic));
 }
@@ -56,7 +56,7 @@ bool Evaluator::spend(Span at) {
   if (exhausted_) {
     return false;
   }
-  if (++steps_ > options_.max_steps || static_cast<int64_t>(graph_.nodes.size()) > options_.max_nodes) {
+  if (++steps_ > options_.max_steps || work_.size() > options_.max_nodes) {
     exhausted_ = true;
     Diagnostic d = fault("XG0216", at,
                          fmt::format("this expands to more than {} nodes or {} steps of evaluation", options_.max_nodes,
@@ -147,113 +147,6 @@ Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
   return {};
 }
 
-Datum Evaluator::eval_name(const Name& name, Scope& scope) {
-  if (Local* local = scope.find(name.text)) {
-    local->used = true;
-    return local->value;
-  }
-  for (Scope* level = &scope; level != nullptr; level = level->parent) {
-    if (level->resolve) {
-      if (auto made = level->resolve(name.text, name.span)) {
-        return *made;
-      }
-    }
-  }
-  if (name.text == "N") {
-    return make_plain(DatumKind::kBatch);
-  }
-  if (scope.file != nullptr) {
-    if (const DeclRef found = scope.file->find(name.text)) {
-      if (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet) {
-        return eval_constant(found);
-      }
-      return refuse("XG0220", name.span,
-                    fmt::format("`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)),
-                    "call it, or put it behind `->`");
-    }
-  }
-  return unknown_name(name, scope);
-}
-
-Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
-  if (options_.ops->find(name.text) != nullptr) {
-    return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text),
-                  "call it, or put it behind `->`");
-  }
-  std::vector<std::string> candidates;
-  for (Scope* level = &scope; level != nullptr; level = level->parent) {
-    for (const auto& [known, local] : level->locals) {
-      candidates.emplace_back(known);
-    }
-    candidates.insert(candidates.end(), level->resolvable.begin(), level->resolvable.end());
-  }
-  if (scope.file != nullptr) {
-    for (const auto& [known, decl] : scope.file->names) {
-      candidates.emplace_back(known);
-    }
-  }
-  Diagnostic d = fault("XG0201", name.span, fmt::format("there is no `{}` here", name.text), "unknown name");
-  if (const std::string near = nearest(name.text, candidates); !near.empty()) {
-    d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
-  }
-  report(std::move(d));
-  return {};
-}
-
-void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
-  value.span = span;
-  constants_[decl] = {std::move(value), true};
-}
-
-Datum Evaluator::eval_constant(const DeclRef& decl) {
-  if (const auto known = constants_.find(decl.decl); known != constants_.end()) {
-    if (!known->second.second) {
-      return refuse("XG0208", decl.decl->name.span, fmt::format("`{}` is defined by itself", decl.decl->name.text),
-                    "its value leads back here");
-    }
-    return known->second.first;
-  }
-  constants_[decl.decl] = {Datum(), false};
-  Scope scope;
-  scope.file = decl.file;
-  Datum value = eval(decl.file->ast, decl.decl->value, scope);
-  if (value.kind == DatumKind::kTensor) {
-    value = refuse("XG0205", value.span, "a constant cannot be a tensor", "");
-  }
-  constants_[decl.decl] = {value, true};
-  return value;
-}
-
-Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
-  const Expr& lhs = ast[expr.lhs];
-  if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.find(lhs.name.text) == nullptr) {
-    if (const auto module = scope.file->modules.find(lhs.name.text); module != scope.file->modules.end()) {
-      const DeclRef found = module->second->find(expr.name.text);
-      if (found && (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet)) {
-        return eval_constant(found);
-      }
-      return refuse("XG0201", expr.name.span,
-                    fmt::format("`{}` declares no value `{}`", module->second->path, expr.name.text), "unknown name");
-    }
-    if (const DeclRef model = scope.file->find(DeclKind::kModel, lhs.name.text); model && in_test_) {
-      Scope inside;
-      inside.file = model.file;
-      build_model(model, inside);
-      if (Local* local = inside.find(expr.name.text)) {
-        return local->value;
-      }
-      return refuse("XG0201", expr.name.span, fmt::format("model `{}` binds no `{}`", lhs.name.text, expr.name.text),
-                    "unknown name");
-    }
-  }
-  const Datum value = eval(ast, expr.lhs, scope);
-  if (value.hole()) {
-    return value;
-  }
-  return refuse("XG0304", expr.name.span, fmt::format("{} has no field `{}`", kind_text(value), expr.name.text),
-                "fields are those of imports, and of models in tests");
-}
-
 Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
   const Expr& lhs = ast[expr.lhs];
   const bool typed =
@@ -295,7 +188,7 @@ Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope)
     }
     type.dims.push_back(*dim);
   }
-  return make_tensor(graph_.add_input("input", std::move(type)));
+  return make_tensor(work_.graph.add_input("input", std::move(type)));
 }
 
 Datum Evaluator::make_list(DatumKind kind, std::vector<Datum> items, Span at) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,33 +15,19 @@
 #include "graph/base/source.h"
 #include "graph/graph.h"
 #include "graph/op_def.h"
+#include "lang/call.h"
+#include "lang/constant.h"
 #include "lang/datum.h"
 #include "lang/frontend.h"
 #include "lang/loader.h"
 #include "lang/scope.h"
 #include "lang/signature.h"
 #include "lang/syntax.h"
+#include "lang/workspace.h"
 
 namespace xrun::lang {
 
-// What a name that is called stands for.
-struct Callee {
-  enum Kind { kUnknown, kBlock, kFn, kOp, kBuiltin, kPointwise };
-  Kind kind = kUnknown;
-  DeclRef decl;
-  const OpDef* op = nullptr;
-  std::string name;
-};
-
-// A call as it is written.
-struct Call {
-  const Ast* ast = nullptr;
-  std::span<const Arg> args;
-  std::optional<Datum> flowing;  // from the left of `->`; a tuple fills the first parameters
-  Name label;                    // `as`
-  Span span;                     // the whole call
-  Span name_span;
-};
+struct Trial;
 
 class Evaluator {
  public:
@@ -55,12 +42,10 @@ class Evaluator {
   // ---- calls (call.cpp)
   Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
   Callee find_callee(const Ast& ast, std::span<const Name> path, Scope& scope);
-  const Signature& signature_of(const OpDef& op);
-  const Signature& signature_of(std::string_view name, std::string_view text, bool variadic = false);
   // Appends a node for `op`; a hole when infer refuses. `at` is where the faults go.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, std::string_view label, Span at);
 
-  // ---- arguments (signature.cpp)
+  // ---- arguments (arguments.cpp)
   // The parameters of a call, matched, evaluated and checked: names in `env` are parameters and dimension variables.
   // Nothing when a fault was reported.
   // `op_call`: the span of a call f(x) of an operator, for XG0305.
@@ -78,20 +63,26 @@ class Evaluator {
   // Reports XG0305 where `value` is sharded; `is_call`: `at` is a call that could be `topk`.
   bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
 
-  // ---- blocks and models (expand.cpp)
+  // ---- blocks and models (expand.cpp, expand_model.cpp)
   Datum call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call);
   // Builds the model into graph(); its bindings are the locals of `scope`.
   void build_model(const DeclRef& model, Scope& scope);
+
+  // ---- blocks, functions and models that nothing asked for (uncalled.cpp)
+  bool was_called(const Decl& decl) const { return called_.contains(&decl); }
+  void try_out(const DeclRef& decl, const Trial& trial);  // with arguments that are made up
+  void take_constants(const Evaluator& other) { constants_ = other.constants_; }
 
   // ---- tests (tests_eval.cpp)
   TestResult run_test(const SourceFile& file, const Decl& test);
 
   // ---- what all share
-  Graph& graph() { return graph_; }
-  TensorNames& names() { return names_; }
+  Graph& graph() { return work_.graph; }
+  TensorNames& names() { return work_.names; }
+  Signatures& signatures() { return signatures_; }
   SourceMap& sources() { return sources_; }
   const FrontendOptions& options() const { return options_; }
-  const TensorType& type_of(const Datum& value) const { return graph_.value(value.tensor).type; }
+  const TensorType& type_of(const Datum& value) const { return work_.graph.value(value.tensor).type; }
   Diagnostics& diagnostics() { return diagnostics_; }
   static Diagnostic fault(const char* code, Span at, std::string message, std::string label = {});
   void report(Diagnostic diagnostic);                                                    // with the chain of expansions
@@ -105,9 +96,7 @@ class Evaluator {
   void warn_unused(const Scope& scope);
 
  private:
-  friend class ExpansionGuard;
-
-  // evaluate.cpp
+  // evaluate.cpp, evaluate_name.cpp
   Datum eval_node(const Ast& ast, const Expr& expr, Scope& scope);
   Datum eval_name(const Name& name, Scope& scope);
   Datum eval_field(const Ast& ast, const Expr& expr, Scope& scope);
@@ -126,7 +115,7 @@ class Evaluator {
   bool spend(Span at);
   Datum too_deep(Span at);  // reports and ends the elaboration
 
-  // expand.cpp
+  // expand.cpp, expand_stage.cpp, expand_model.cpp
   Datum eval_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
   Datum eval_repeat(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
   Datum eval_residual(const Datum& value, const Ast& ast, const Stage& stage, Scope& scope);
@@ -149,7 +138,7 @@ class Evaluator {
   Datum call_measure(const std::string& name, const Call& call, Scope& scope);
   Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
 
-  // signature.cpp
+  // arguments.cpp
   std::optional<Datum> argument(const Param& param, const Ast& ast, ExprId id, Scope& scope);
   bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
   bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
@@ -158,12 +147,11 @@ class Evaluator {
   SourceMap& sources_;
   Diagnostics& diagnostics_;
   const FrontendOptions& options_;
-  Graph graph_;
-  TensorNames names_;
-  std::vector<Expansion> expansion_;
-  std::vector<const Decl*> active_;                          // blocks, functions and constants that are being expanded
+  Workspace work_;
+  std::vector<const Decl*> active_;  // blocks, functions and constants that are being expanded
+  std::set<const Decl*> called_;
   std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
-  std::map<std::string, Signature, std::less<>> signatures_;
+  Signatures signatures_;
   std::vector<Diagnostic> not_yet_;
   SkippedIf last_skipped_;
   Span call_span_;  // of the operator whose arguments are being bound
@@ -175,11 +163,5 @@ class Evaluator {
   int64_t gather_batch_ = 0;  // for XG0305: global batch and bytes of an element, 0: unknown
   int64_t gather_bytes_ = 0;
 };
-
-// A constant operation on numbers, strings, booleans and lists; on failure `problem` says why.
-Datum constant_binary(Op op, const Datum& a, const Datum& b, std::string& problem);
-// floor, ceil, max, min, abs, sqrt, exp, log, round, len; `known` is false for another name.
-Datum constant_function(std::string_view name, std::span<const Datum> args, std::string& problem);
-bool is_constant_function(std::string_view name);
 
 }  // namespace xrun::lang

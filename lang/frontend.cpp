@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include "lang/module_builder.h"
+#include "lang/nearest.h"
 #include "lang/parser.h"
+#include "lang/uncalled.h"
 
 namespace xrun::lang {
 namespace {
@@ -42,6 +44,9 @@ class Frontend {
           checked.tests.push_back(evaluator_.run_test(*main, decl));
         }
       }
+    }
+    if (!evaluator_.exhausted()) {
+      check_uncalled(evaluator_, *main);
     }
     for (const SourceFile& file : loader_.files()) {
       checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});

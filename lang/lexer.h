@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "graph/base/source.h"
 #include "lang/faults.h"
@@ -17,6 +18,14 @@ Tokens lex(const SourceMap& sources, int32_t file, Faults& faults);
 // The number that starts at `begin` (a digit) with its unit. Sets `end` behind it; faults are reported, and the value
 // is then the best guess.
 Number lex_number(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
+
+// The value of the string that starts at `begin` (a quote). Sets `end` behind it; faults are reported.
+std::string lex_string(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
+
+// Bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
+uint32_t sequence_length(std::string_view text);
+// Reports the first byte of `text` that is not UTF-8; `begin` is where the text lies in its file.
+void check_utf8(std::string_view text, int32_t file, uint32_t begin, Faults& faults);
 
 // Pairs the brackets and drops the newlines that mean nothing: inside () and [], beside `->`, and behind `=`, `,` and
 // binary operators. Runs of newlines become one.

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "lang/frontend.h"
+#include "lang/nearest.h"
 #include "lang/parser.h"
 
 namespace xrun::lang {
@@ -267,50 +268,6 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile& from) {
           fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in and declared here, too", ""));
     }
   }
-}
-
-std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
-  const size_t allowed = std::max<size_t>(1, name.size() / 3);
-  std::string best;
-  size_t best_distance = allowed + 1;
-  // Among very many names one is always near by chance, and a file full of slips would take minutes.
-  constexpr size_t kMostCandidates = 1000;
-  if (candidates.size() > kMostCandidates) {
-    return best;
-  }
-  for (const std::string& candidate : candidates) {
-    const size_t difference = std::max(candidate.size(), name.size()) - std::min(candidate.size(), name.size());
-    const bool attached =
-        candidate.size() >= 4 && name.size() >= 4 && (name.starts_with(candidate) || candidate.starts_with(name));
-    if (candidate.empty() || candidate.size() > 64 || name.size() > 64 || (difference > allowed && !attached)) {
-      continue;
-    }
-    // Optimal string alignment: insertions, deletions, replacements and swaps of neighbours.
-    std::vector<std::vector<size_t>> d(name.size() + 1, std::vector<size_t>(candidate.size() + 1));
-    for (size_t i = 0; i <= name.size(); ++i) {
-      for (size_t j = 0; j <= candidate.size(); ++j) {
-        if (i == 0 || j == 0) {
-          d[i][j] = i + j;
-          continue;
-        }
-        const size_t change = name[i - 1] == candidate[j - 1] ? 0 : 1;
-        d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
-        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] && name[i - 2] == candidate[j - 1]) {
-          d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-        }
-      }
-    }
-    // `batchsize` for `batch`: a word with something attached is near, too.
-    size_t distance = d[name.size()][candidate.size()];
-    if (attached) {
-      distance = std::min<size_t>(distance, 2);
-    }
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
 }
 
 }  // namespace xrun::lang

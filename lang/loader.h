@@ -9,7 +9,6 @@
 
 #include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
-#include "lang/datum.h"
 #include "lang/syntax.h"
 
 namespace xrun::lang {
@@ -68,9 +67,6 @@ class Loader {
   std::deque<SourceFile> files_;
   std::map<std::string, const SourceFile*> by_key_;  // null while it is being read
 };
-
-// "did you mean `x`?": the candidate nearest to `name` where it is near enough for a typing slip; else empty.
-std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 // The whole content of a file; nothing where it cannot be read.
 std::optional<std::string> read_whole_file(const std::string& path);

@@ -84,8 +84,11 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
     const std::string what = fmt::format("`{}` of `{}`", param, name);
     if (param == "rate" && arg.param->type.name.text == "rates") {
       if (value.kind != DatumKind::kRange) {
-        ev_.refuse("XG0205", arg.span, fmt::format("{} goes from rate to rate: a .. b", what),
-                   "this is " + kind_text(value));
+        Diagnostic d = Evaluator::fault("XG0205", arg.span, fmt::format("{} goes from rate to rate: a .. b", what),
+                                        "this is " + kind_text(value));
+        d.fixes.push_back({.title = fmt::format("write both rates with two dots between: {}({} .. 0)", name,
+                                                value.plain_number() ? to_text(value) : "0.1")});
+        ev_.report(std::move(d));
         return std::nullopt;
       }
       spec.from = (*value.items)[0].as_double();

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "lang/module_builder.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -45,6 +46,19 @@ std::string field_text(const Field& field) {
   return text;
 }
 
+// How what the data gives differs from what an input takes.
+std::string misfit(const TensorType& input, const Field& field) {
+  if (field.type.rank() != input.rank()) {
+    return fmt::format("{} dimension{}, not {}", field.type.rank(), field.type.rank() == 1 ? "" : "s", input.rank());
+  }
+  for (size_t i = 0; i < input.dims.size(); ++i) {
+    if (field.type.dims[i] != input.dims[i] && field.type.dims[i] != 0) {
+      return fmt::format("{} in dimension {}, not {}", field.type.dims[i], i, input.dims[i]);
+    }
+  }
+  return "elements of another kind";
+}
+
 const Field* find_field(const std::vector<Field>& fields, std::string_view name) {
   for (const Field& field : fields) {
     if (field.name == name) {
@@ -67,6 +81,17 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   }
   if (settings.sources.empty()) {
     ev_.refuse("XG0501", settings.root.key_span, "`data` has no source", "write `source train = reader(...)`");
+  }
+  const bool learns = choice_.train || has_flags(DeclKind::kTrain);
+  const auto& named = settings.sources;
+  if (learns && !named.empty() && !settings.has_hole &&
+      std::none_of(named.begin(), named.end(), [](const SettingNode& node) { return node.key == "train"; })) {
+    Diagnostic d = Evaluator::fault("XG0501", named[0].key_span, "`data` has no source `train`",
+                                    "the source that is learned from is called `train`");
+    if (named.size() == 1 || nearest(named[0].key, {"train"}) == "train") {
+      d.fixes.push_back({.title = "call it so", .edits = {{named[0].key_span, "train"}}});
+    }
+    ev_.report(std::move(d));
   }
   for (const SettingNode& node : settings.root.children) {
     if (node.key == "max_bad") {
@@ -100,7 +125,7 @@ void ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
     ev_.report(std::move(d));
     return;
   }
-  const Signature& signature = ev_.signature_of(reader->name, reader->signature);
+  const Signature& signature = ev_.signatures().of(reader->name, reader->signature);
   const auto bound = arguments(node, reader->name, reader->signature, scope);
   const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;
   if (!attrs) {
@@ -144,7 +169,7 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
     ev_.report(std::move(d));
     return std::nullopt;
   }
-  const Signature& signature = ev_.signature_of((*def)->name, (*def)->signature);
+  const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature);
   Scope env;
   const auto bound = ev_.bind(signature, {.ast = &ast, .args = args, .span = span, .name_span = name.span}, scope, env);
   const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;
@@ -262,6 +287,19 @@ bool ModuleBuilder::fits(const TensorType& input, const Field& field) const {
                                : field.type.dtype == input.dtype;
 }
 
+const Name* ModuleBuilder::declared_input(std::string_view name) const {
+  if (!choice_.model) {
+    return nullptr;
+  }
+  const Ast& ast = choice_.model.file->ast;
+  for (const Stmt& stmt : ast[choice_.model.decl->body]) {
+    if (stmt.kind == StmtKind::kInput && ast[stmt.names][0].text == name) {
+      return &ast[stmt.names][0];
+    }
+  }
+  return nullptr;
+}
+
 void ModuleBuilder::bind_inputs() {
   for (const NamedValue& input : ev_.graph().inputs) {
     if (data_inputs_.contains(input.name)) {
@@ -277,7 +315,12 @@ void ModuleBuilder::bind_inputs() {
         if (!targets_.contains(input.name)) {
           Diagnostic d = Evaluator::fault("XG0420", at, fmt::format("nothing gives the input `{}`", input.name),
                                           "this source has the fields " + field_list(source.fields));
-          d.fixes.push_back({.title = fmt::format("bind it in `data`: {} = FIELD -> ...", input.name)});
+          if (const Name* declared = declared_input(input.name)) {
+            d.secondary.push_back({declared->span, "this input"});
+          }
+          const bool is_row = source.fields.size() == 1 && source.fields[0].name == kRowField;
+          d.fixes.push_back({.title = fmt::format("bind it in `data`: {} = {}", input.name,
+                                                  is_row ? "columns(a..b)" : "FIELD -> ...")});
           ev_.report(std::move(d));
           return;
         }
@@ -285,7 +328,10 @@ void ModuleBuilder::bind_inputs() {
         Diagnostic d = Evaluator::fault("XG0421", at,
                                         fmt::format("the input `{}` is {}, but source `{}` gives {}", input.name,
                                                     to_text(type), source.spec.name, field_text(*field)),
-                                        field->encoded ? "put `decode` behind the field" : "of another shape or kind");
+                                        field->encoded ? "put `decode` behind the field" : misfit(type, *field));
+        if (const Name* declared = declared_input(input.name)) {
+          d.secondary.push_back({declared->span, "this input"});
+        }
         ev_.report(std::move(d));
         break;
       }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lang/module_builder.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -45,6 +46,7 @@ void ModuleBuilder::lower_network(const SettingNode& node, Scope& scope) {
   if (!bound) {
     return;
   }
+  ev_.not_yet(node.key_span, "`cluster.network`");
   quantity((*bound)[0].value(), symbol(node), (*bound)[0].value().span, Dimension::kRate);
   if ((*bound)[1].value().kind != DatumKind::kNone) {
     quantity((*bound)[1].value(), "latency", (*bound)[1].value().span, Dimension::kTime);
@@ -66,15 +68,20 @@ void ModuleBuilder::lower_node(const SettingNode& node, Scope& scope) {
     } else if (child.key == "memory") {
       cluster.memory = static_cast<Bytes>(quantity(child, scope, Dimension::kSize).value_or(0));
     } else if (child.key == "storage") {
-      quantity(child, scope, Dimension::kRate);
+      if (quantity(child, scope, Dimension::kRate)) {
+        ev_.not_yet(child.key_span, "`node.storage`");
+      }
     } else if (child.key == "gpus") {
-      whole(child, scope, 0, kMany);
+      if (whole(child, scope, 0, kMany).value_or(0) > 0) {
+        ev_.not_yet(child.key_span, "a `gpu` in a cluster");
+      }
     } else if (child.key == "gpu") {
       ev_.not_yet(child.key_span, "a `gpu` in a cluster");
     } else if (child.key == "link") {
       if (one_of(child, {"nvlink", "pcie"})) {
         if (const auto bound = arguments(child, symbol(child), "(rate: quantity)", scope)) {
           quantity((*bound)[0].value(), symbol(child), (*bound)[0].value().span, Dimension::kRate);
+          ev_.not_yet(child.key_span, "`node.link`");
         }
       }
     } else {
@@ -118,21 +125,15 @@ void ModuleBuilder::lower_schedule(const DeclRef& decl) {
         }
       }
     } else if (node.key == "bucket") {
-      quantity(node, scope, Dimension::kSize);
+      if (quantity(node, scope, Dimension::kSize)) {
+        ev_.not_yet(node.key_span, "`schedule.bucket`");
+      }
     } else if (node.key == "memory_limit") {
       if (const auto bytes = quantity(node, scope, Dimension::kSize)) {
         schedule.memory_limit = Hint<Bytes>{static_cast<Bytes>(*bytes), value_span(node)};
       }
     } else if (node.key == "search") {
-      for (const SettingNode& child : node.children) {
-        if (child.key == "time") {
-          quantity(child, scope, Dimension::kTime);
-        } else if (child.key == "seed") {
-          whole(child, scope, 0, INT64_MAX);
-        } else {
-          unknown_setting(child, DeclKind::kHole, "search", {"time", "seed"});
-        }
-      }
+      lower_search(node, scope);
     } else if (node.key == "shard") {
       for (const SettingNode& head : node.children) {
         lower_shard(head, scope);
@@ -153,6 +154,23 @@ void ModuleBuilder::lower_schedule(const DeclRef& decl) {
   }
 }
 
+void ModuleBuilder::lower_search(const SettingNode& node, Scope& scope) {
+  for (const SettingNode& child : node.children) {
+    if (child.key != "time" && child.key != "seed") {
+      unknown_setting(child, DeclKind::kHole, "search", {"time", "seed"});
+      continue;
+    }
+    const bool given = child.key == "time" ? quantity(child, scope, Dimension::kTime).has_value()
+                                           : whole(child, scope, 0, INT64_MAX).has_value();
+    if (given) {
+      ev_.not_yet(child.key_span, fmt::format("`search.{}`", child.key));
+    }
+  }
+  if (node.has_value() && !is_auto(node)) {
+    ev_.refuse("XG0205", node.key_span, "`search` is a group", "search { time = 10s }");
+  }
+}
+
 void ModuleBuilder::lower_recompute(const SettingNode& node) {
   const std::string name = symbol(node);
   if (name == "auto") {
@@ -169,7 +187,7 @@ void ModuleBuilder::lower_recompute(const SettingNode& node) {
 }
 
 void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope) {
-  ShardHint hint{.head = node.key, .shards = 0, .granularity = "auto", .chunks = 0, .span = node.span};
+  ShardHint hint{.head = node.key, .shards = 0, .granularity = "auto", .span = node.span};
   const auto& heads = ev_.graph().heads;
   if (std::none_of(heads.begin(), heads.end(), [&](const Head& head) { return head.name == node.key; })) {
     std::vector<std::string> names;
@@ -198,7 +216,9 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope) {
     } else if (child.key == "split") {
       one_of(child, {"classes"});
     } else if (child.key == "chunks") {
-      hint.chunks = is_auto(child) ? 0 : whole(child, scope, 1, kMany).value_or(0);
+      if (!is_auto(child) && whole(child, scope, 1, kMany)) {
+        ev_.not_yet(child.key_span, "`shard.chunks`");
+      }
     } else if (child.key == "granularity") {
       if (one_of(child, {"auto", "micro_batch", "step"})) {
         hint.granularity = symbol(child);

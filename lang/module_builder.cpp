@@ -5,21 +5,19 @@
 #include <openssl/sha.h>
 
 #include "graph/print.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
-namespace {
 
 bool is_prefix(std::string_view prefix, std::string_view path) {
   return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '.');
 }
 
-// Set by the command line when the file has no such declaration.
-bool has_flags(const std::deque<SetFlag>& flags, DeclKind kind) {
+// Set by the command line where the file has no such declaration.
+bool ModuleBuilder::has_flags(DeclKind kind) const {
   const std::string prefix = std::string(keyword_of(kind)) + ".";
-  return std::any_of(flags.begin(), flags.end(), [&](const SetFlag& flag) { return flag.path.starts_with(prefix); });
+  return std::any_of(flags_.begin(), flags_.end(), [&](const SetFlag& flag) { return flag.path.starts_with(prefix); });
 }
-
-}  // namespace
 
 Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
   Settings settings;
@@ -105,8 +103,8 @@ bool ModuleBuilder::names_a_part(std::string_view prefix) const {
 
 Module ModuleBuilder::build(const Choice& choice) {
   choice_ = choice;
-  const bool has_data = choice.data || has_flags(flags_, DeclKind::kData);
-  const bool has_train = choice.train || has_flags(flags_, DeclKind::kTrain);
+  const bool has_data = choice.data || has_flags(DeclKind::kData);
+  const bool has_train = choice.train || has_flags(DeclKind::kTrain);
   if (has_train) {
     const Settings settings = settings_of(choice.train, DeclKind::kTrain);
     Scope scope = constants(choice.train);
@@ -131,7 +129,8 @@ Module ModuleBuilder::build(const Choice& choice) {
       const auto& inputs = ev_.graph().inputs;
       const bool used = std::any_of(inputs.begin(), inputs.end(),
                                     [&name = target](const NamedValue& input) { return input.name == name; });
-      if (!used && has_train) {
+      // An input that could not be made was reported where it is declared.
+      if (!used && has_train && declared_input(target) == nullptr) {
         ev_.warn("XG0423", span, fmt::format("`{}` is bound in `data`, but nothing uses it", target),
                  "neither an input of the model nor a part of the loss");
       }
@@ -140,10 +139,10 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (choice.model && has_train) {
     ev_.warn_unused(model_scope_);
   }
-  if (choice.cluster || has_flags(flags_, DeclKind::kCluster)) {
+  if (choice.cluster || has_flags(DeclKind::kCluster)) {
     lower_cluster(choice.cluster);
   }
-  if (choice.schedule || has_flags(flags_, DeclKind::kSchedule)) {
+  if (choice.schedule || has_flags(DeclKind::kSchedule)) {
     lower_schedule(choice.schedule);
   }
   module_.graph = std::move(ev_.graph());

@@ -19,6 +19,9 @@ struct Choice {
   DeclRef model, data, train, cluster, schedule;
 };
 
+// True where `path` is `prefix` or lies below it.
+bool is_prefix(std::string_view prefix, std::string_view path);
+
 // --set PATH=VALUE, parsed.
 struct SetFlag {
   std::string path;
@@ -43,6 +46,7 @@ class ModuleBuilder {
   };
 
   // module_builder.cpp
+  bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
   void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group,
@@ -54,6 +58,7 @@ class ModuleBuilder {
   std::optional<Datum> value_of(const SettingNode& node, Scope& scope);
   std::optional<int64_t> whole(const SettingNode& node, Scope& scope, int64_t low, int64_t high);
   std::optional<double> real(const SettingNode& node, Scope& scope, double low, double high);
+  void refuse_unit(const SettingNode& node, const Datum& value);  // of a key that takes a plain number
   std::optional<bool> flag(const SettingNode& node, Scope& scope);
   std::optional<std::string> text(const SettingNode& node, Scope& scope);
   std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope);
@@ -80,6 +85,7 @@ class ModuleBuilder {
   void bind_inputs();
   void check_metric_sources();
   bool fits(const TensorType& input, const Field& field) const;
+  const Name* declared_input(std::string_view name) const;  // where the model says `input NAME`; null where it does not
   std::optional<Datum> data_value(std::string_view name, Span at);
 
   // lower_train.cpp
@@ -96,7 +102,7 @@ class ModuleBuilder {
   void lower_norm_rows(const Settings& settings, Scope& scope);
   PrecisionMode precision(const SettingNode& node, Scope& scope, bool quiet);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, std::string name, Scope& scope);
-  void require(const Settings& settings, std::string_view key);
+  void require(const Settings& settings, std::initializer_list<std::string_view> keys);
 
   // lower_curves.cpp
   void lower_rate(const SettingNode& node, Scope& scope);
@@ -111,6 +117,7 @@ class ModuleBuilder {
   void lower_shard(const SettingNode& node, Scope& scope);
   void lower_pins(const SettingNode& node, const std::string& path, Scope& scope);
   void lower_recompute(const SettingNode& node);
+  void lower_search(const SettingNode& node, Scope& scope);
 
   Evaluator& ev_;
   const SourceFile& main_;

@@ -187,7 +187,12 @@ Setting Parser::setting() {
       setting.settings = settings();
     }
   } else if (!lost_) {
-    expected("`=` or `{`");
+    const Span sign = here();
+    const bool colon = at(TokenKind::kColon);
+    if (Diagnostic* made = fault("XG0110", sign, "expected `=` or `{`, found " + describe(tokens_, current()));
+        made != nullptr && colon) {
+      made->fixes.push_back(replacement("a setting is written `key = value`", sign, " =", true));
+    }
   }
   setting.span = from(start);
   return setting;

@@ -1,6 +1,7 @@
 // Files and declarations: the edition line, headers, parameters, types and documentation comments.
 #include <algorithm>
 
+#include "lang/nearest.h"
 #include "lang/parser_rules.h"
 
 namespace xrun::lang {
@@ -12,24 +13,6 @@ constexpr DeclKind kKinds[] = {DeclKind::kImport,   DeclKind::kFrom,      DeclKi
                                DeclKind::kFn,       DeclKind::kPointwise, DeclKind::kOptimizer, DeclKind::kBlock,
                                DeclKind::kModel,    DeclKind::kData,      DeclKind::kTrain,     DeclKind::kCluster,
                                DeclKind::kSchedule, DeclKind::kRun,       DeclKind::kTest,      DeclKind::kMoved};
-
-// Letters to change, add or leave out on the way from one short word to another.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) {
-    row[j] = j;
-  }
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
 
 // Without these a declaration cannot be known to others.
 bool lacks_identity(const Decl& decl) {
@@ -271,28 +254,21 @@ void Parser::unknown_declaration() {
   }
   const std::string_view word = tokens_.spelling(current());
   const Span at = here();
-  std::string_view nearest;
-  if (word.size() <= 16) {
-    size_t best = 3;
-    for (const DeclKind kind : kKinds) {
-      const size_t distance = edit_distance(word, keyword_of(kind));
-      if (distance < best) {
-        best = distance;
-        nearest = keyword_of(kind);
-      }
-    }
+  std::vector<std::string> keywords;
+  for (const DeclKind kind : kKinds) {
+    keywords.emplace_back(keyword_of(kind));
   }
+  const std::string near = nearest(word, keywords);
   Diagnostic* made = fault("XG0114", at, "no declaration starts with `" + std::string(word.substr(0, 40)) + "`");
   if (made == nullptr) {
     return;
   }
-  if (nearest.empty()) {
+  if (near.empty()) {
     made->notes.push_back(
         "declarations are import from option let fn pointwise optimizer block model data train cluster schedule run "
-        "test "
-        "moved");
+        "test moved");
   } else {
-    made->fixes.push_back(replacement("did you mean `" + std::string(nearest) + "`?", at, std::string(nearest), false));
+    made->fixes.push_back(replacement("did you mean `" + near + "`?", at, near, false));
   }
 }
 

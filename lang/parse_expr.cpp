@@ -1,4 +1,5 @@
-// Expressions, loosest first: pipe, if, or, and, not, comparison, range, + -, * / // %, -, ^, calls and fields.
+// Expressions, loosest first: pipe, if, or, and, not, comparison, range, + -, * / // %, -, ^; what binds tighter is in
+// parse_primary.cpp.
 #include <algorithm>
 #include <optional>
 
@@ -6,6 +7,15 @@
 
 namespace xrun::lang {
 namespace {
+
+// The operator of each level of binding that a token stands for.
+std::optional<Op> disjunction_of(TokenKind kind) {
+  return kind == TokenKind::kOr ? std::optional(Op::kOr) : std::nullopt;
+}
+
+std::optional<Op> conjunction_of(TokenKind kind) {
+  return kind == TokenKind::kAnd ? std::optional(Op::kAnd) : std::nullopt;
+}
 
 std::optional<Op> comparison_of(TokenKind kind) {
   switch (kind) {
@@ -24,6 +34,12 @@ std::optional<Op> comparison_of(TokenKind kind) {
     default:
       return std::nullopt;
   }
+}
+
+std::optional<Op> sum_of(TokenKind kind) {
+  return kind == TokenKind::kPlus    ? std::optional(Op::kAdd)
+         : kind == TokenKind::kMinus ? std::optional(Op::kSub)
+                                     : std::nullopt;
 }
 
 std::optional<Op> product_of(TokenKind kind) {
@@ -95,29 +111,21 @@ ExprId Parser::braced_expression() {
   return inner;
 }
 
-ExprId Parser::disjunction() {
-  ExprId lhs = conjunction();
-  while (!lost_ && at(TokenKind::kOr)) {
+// operand { OP operand }, taken together from the left.
+ExprId Parser::from_the_left(Rule operand, std::optional<Op> (*op_of)(TokenKind)) {
+  ExprId lhs = (this->*operand)();
+  for (std::optional<Op> op = op_of(kind()); !lost_ && op; op = op_of(kind())) {
     const Span sign = here();
     advance();
-    lhs = binary(ExprKind::kBinary, Op::kOr, lhs, sign, conjunction());
+    lhs = binary(ExprKind::kBinary, *op, lhs, sign, (this->*operand)());
   }
   return lhs;
 }
 
-ExprId Parser::conjunction() {
-  ExprId lhs = negation();
-  while (!lost_ && at(TokenKind::kAnd)) {
-    const Span sign = here();
-    advance();
-    lhs = binary(ExprKind::kBinary, Op::kAnd, lhs, sign, negation());
-  }
-  return lhs;
-}
-
-ExprId Parser::negation() {
-  if (lost_ || !at(TokenKind::kNot)) {
-    return comparison();
+// { SIGN } operand: a level of nesting for every sign.
+ExprId Parser::prefixed(TokenKind sign, Op op, Rule operand) {
+  if (lost_ || !at(sign)) {
+    return (this->*operand)();
   }
   const Nest nest(*this);
   if (!nest.ok) {
@@ -125,13 +133,17 @@ ExprId Parser::negation() {
   }
   Expr expr;
   expr.kind = ExprKind::kUnary;
-  expr.op = Op::kNot;
+  expr.op = op;
   expr.name.span = here();
   advance();
-  expr.lhs = negation();
+  expr.lhs = prefixed(sign, op, operand);
   expr.span = from(expr.name.span);
   return add(expr);
 }
+
+ExprId Parser::disjunction() { return from_the_left(&Parser::conjunction, disjunction_of); }
+ExprId Parser::conjunction() { return from_the_left(&Parser::negation, conjunction_of); }
+ExprId Parser::negation() { return prefixed(TokenKind::kNot, Op::kNot, &Parser::comparison); }
 
 ExprId Parser::comparison() {
   const ExprId lhs = range();
@@ -165,44 +177,9 @@ ExprId Parser::range() {
   return binary(ExprKind::kRange, Op::kAdd, lhs, sign, rhs);
 }
 
-ExprId Parser::sum() {
-  ExprId lhs = product();
-  while (!lost_ && (at(TokenKind::kPlus) || at(TokenKind::kMinus))) {
-    const Op op = at(TokenKind::kPlus) ? Op::kAdd : Op::kSub;
-    const Span sign = here();
-    advance();
-    lhs = binary(ExprKind::kBinary, op, lhs, sign, product());
-  }
-  return lhs;
-}
-
-ExprId Parser::product() {
-  ExprId lhs = unary();
-  for (std::optional<Op> op = product_of(kind()); !lost_ && op; op = product_of(kind())) {
-    const Span sign = here();
-    advance();
-    lhs = binary(ExprKind::kBinary, *op, lhs, sign, unary());
-  }
-  return lhs;
-}
-
-ExprId Parser::unary() {
-  if (lost_ || !at(TokenKind::kMinus)) {
-    return power();
-  }
-  const Nest nest(*this);
-  if (!nest.ok) {
-    return hole(here());
-  }
-  Expr expr;
-  expr.kind = ExprKind::kUnary;
-  expr.op = Op::kNeg;
-  expr.name.span = here();
-  advance();
-  expr.lhs = unary();
-  expr.span = from(expr.name.span);
-  return add(expr);
-}
+ExprId Parser::sum() { return from_the_left(&Parser::product, sum_of); }
+ExprId Parser::product() { return from_the_left(&Parser::unary, product_of); }
+ExprId Parser::unary() { return prefixed(TokenKind::kMinus, Op::kNeg, &Parser::power); }
 
 ExprId Parser::power() {
   const ExprId lhs = postfix();
@@ -216,170 +193,6 @@ ExprId Parser::power() {
   const Span sign = here();
   advance();
   return binary(ExprKind::kBinary, Op::kPow, lhs, sign, unary());
-}
-
-ExprId Parser::postfix() {
-  const Span start = here();
-  ExprId lhs = primary();
-  while (!lost_) {
-    Expr expr;
-    expr.lhs = lhs;
-    if (at(TokenKind::kLeftParen)) {
-      expr.kind = ExprKind::kCall;
-      expr.args = args();
-    } else if (at(TokenKind::kLeftBracket)) {
-      const Nest nest(*this);
-      if (!nest.ok) {
-        return hole(here());
-      }
-      const Token open = current();
-      advance();
-      bool trailing_comma = false;
-      expr.kind = ExprKind::kIndex;
-      expr.items = expressions(open, TokenKind::kRightBracket, false, trailing_comma);
-    } else if (at(TokenKind::kDot)) {
-      advance();
-      expr.kind = ExprKind::kField;
-      expr.name = expect_name("a name behind the dot");
-    } else {
-      return lhs;
-    }
-    expr.span = from(start);
-    lhs = add(expr);
-  }
-  return lhs;
-}
-
-ExprId Parser::primary() {
-  if (lost_) {
-    return hole(here());
-  }
-  switch (kind()) {
-    case TokenKind::kNumber:
-      return leaf(ExprKind::kNumber);
-    case TokenKind::kString:
-      return leaf(ExprKind::kString);
-    case TokenKind::kTrue:
-    case TokenKind::kFalse:
-      return leaf(ExprKind::kBool);
-    case TokenKind::kAuto:
-      return leaf(ExprKind::kAuto);
-    case TokenKind::kNone:
-      return leaf(ExprKind::kNone);
-    case TokenKind::kName:
-      return leaf(ExprKind::kName);
-    case TokenKind::kLeftParen:
-      return parenthesized();
-    case TokenKind::kLeftBracket:
-      return list();
-    case TokenKind::kIf:
-      // A condition inside an operator's operand; it would swallow the rest of the line without parentheses.
-      fault("XG0110", here(), "an `if` inside an expression stands in parentheses", "needs `(` before it");
-      return hole(here());
-    case TokenKind::kRepeat:
-    case TokenKind::kResidual:
-    case TokenKind::kFork:
-      fault("XG0110", here(),
-            "`" + std::string(text_of(kind())) + "` is a stage; a value comes before it: `x -> " +
-                std::string(text_of(kind())) + " ...`");
-      return hole(here());
-    default:
-      expected("a value");
-      return hole(here());
-  }
-}
-
-ExprId Parser::parenthesized() {
-  const Nest nest(*this);
-  if (!nest.ok) {
-    return hole(here());
-  }
-  const Token open = current();
-  const Span start = here();
-  advance();
-  bool trailing_comma = false;
-  const Run<ExprId> items = expressions(open, TokenKind::kRightParen, false, trailing_comma);
-  if (items.count == 1 && !trailing_comma) {
-    const ExprId inner = ast_.items[items.first];
-    ast_.exprs[inner.index].span = from(start);
-    return inner;
-  }
-  Expr expr;
-  expr.kind = ExprKind::kTuple;
-  expr.items = items;
-  expr.span = from(start);
-  return add(expr);
-}
-
-ExprId Parser::list() {
-  const Nest nest(*this);
-  if (!nest.ok) {
-    return hole(here());
-  }
-  const Token open = current();
-  advance();
-  bool trailing_comma = false;
-  Expr expr;
-  expr.kind = ExprKind::kList;
-  expr.items = expressions(open, TokenKind::kRightBracket, true, trailing_comma);
-  expr.span = from(tokens_.span(open));
-  return add(expr);
-}
-
-Run<ExprId> Parser::expressions(const Token& open, TokenKind closing, bool may_be_empty, bool& trailing_comma) {
-  Gather<ExprId> items(item_stack_);
-  if (!(may_be_empty && at(closing))) {
-    items.push(expression());
-  }
-  while (take(TokenKind::kComma)) {
-    if (at(closing)) {
-      trailing_comma = true;
-      break;
-    }
-    items.push(expression());
-  }
-  expect_close(open, closing, "`,`");
-  return items.into(ast_.items);
-}
-
-Run<Arg> Parser::args() {
-  const Nest nest(*this);
-  if (!nest.ok) {
-    return {};
-  }
-  const Token open = current();
-  advance();
-  Gather<Arg> list(arg_stack_);
-  while (!lost_ && !at(TokenKind::kRightParen)) {
-    Arg arg;
-    const Span start = here();
-    const bool named = (at(TokenKind::kName) || is_reserved(kind())) && ahead().kind == TokenKind::kAssign;
-    if (named) {
-      arg.name = expect_name("a name of an argument");
-      take(TokenKind::kAssign);
-    }
-    arg.value = expression();
-    arg.span = from(start);
-    list.push(arg);
-    if (!take(TokenKind::kComma)) {
-      break;
-    }
-  }
-  expect_close(open, TokenKind::kRightParen, "`,`");
-  return list.into(ast_.args);
-}
-
-ExprId Parser::leaf(ExprKind kind) {
-  Expr expr;
-  expr.kind = kind;
-  expr.span = here();
-  expr.literal = current().literal;
-  expr.flag = at(TokenKind::kTrue);
-  if (kind == ExprKind::kName) {
-    expr.name = {tokens_.spelling(current()), expr.span};
-  }
-  advance();
-  return add(expr);
 }
 
 ExprId Parser::hole(Span span) {

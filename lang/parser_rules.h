@@ -5,11 +5,13 @@
 // setting or declaration around it finds the next newline at its own brace depth and puts a hole where it stood.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lang/faults.h"
+#include "lang/gather.h"
 #include "lang/lexer.h"
 #include "lang/parser.h"
 #include "lang/syntax.h"
@@ -26,28 +28,6 @@ class Parser {
   Ast parse_value_only();
 
  private:
-  // Children of one node while they are read. Nested lists share one stack; `into` moves the finished run to its pool.
-  template <typename T>
-  class Gather {
-   public:
-    explicit Gather(std::vector<T>& stack) : stack_(stack), base_(stack.size()) {}
-    Gather(const Gather&) = delete;
-    Gather& operator=(const Gather&) = delete;
-    ~Gather() { stack_.resize(base_); }
-    void push(T value) { stack_.push_back(std::move(value)); }
-    size_t size() const { return stack_.size() - base_; }
-    T& front() { return stack_[base_]; }
-    Run<T> into(std::vector<T>& pool) const {
-      const Run<T> run{static_cast<uint32_t>(pool.size()), static_cast<uint32_t>(size())};
-      pool.insert(pool.end(), stack_.begin() + static_cast<std::ptrdiff_t>(base_), stack_.end());
-      return run;
-    }
-
-   private:
-    std::vector<T>& stack_;
-    size_t base_;
-  };
-
   // One level of nesting; `ok` is false beyond kMaxNesting, which is reported.
   class Nest {
    public:
@@ -112,6 +92,9 @@ class Parser {
   ExprId value_or_hole();
 
   // parse_expr.cpp
+  using Rule = ExprId (Parser::*)();
+  ExprId from_the_left(Rule operand, std::optional<Op> (*op_of)(TokenKind));
+  ExprId prefixed(TokenKind sign, Op op, Rule operand);
   ExprId expression();
   ExprId conditional();
   ExprId braced_expression();
@@ -124,6 +107,12 @@ class Parser {
   ExprId product();
   ExprId unary();
   ExprId power();
+  ExprId hole(Span span);
+  ExprId binary(ExprKind kind, Op op, ExprId lhs, Span op_span, ExprId rhs);
+  ExprId add(const Expr& expr);
+  int height_of(ExprId id) const { return id.valid() ? heights_[id.index] : 0; }
+
+  // parse_primary.cpp
   ExprId postfix();
   ExprId primary();
   ExprId parenthesized();
@@ -131,10 +120,6 @@ class Parser {
   Run<ExprId> expressions(const Token& open, TokenKind closing, bool may_be_empty, bool& trailing_comma);
   Run<Arg> args();
   ExprId leaf(ExprKind kind);
-  ExprId hole(Span span);
-  ExprId binary(ExprKind kind, Op op, ExprId lhs, Span op_span, ExprId rhs);
-  ExprId add(const Expr& expr);
-  int height_of(ExprId id) const { return id.valid() ? heights_[id.index] : 0; }
 
   // parse_stage.cpp
   Run<Stage> stages();

@@ -137,6 +137,9 @@ void print_cluster(const ClusterSpec& cluster, Lines& lines) {
   lines.open("cluster", cluster.name);
   const auto known = [](int64_t value) { return value > 0 ? std::to_string(value) : std::string("detect"); };
   lines.set("nodes", std::to_string(cluster.nodes));
+  if (!cluster.cpu.empty()) {
+    lines.set("cpu", cluster.cpu);
+  }
   lines.set("cores", known(cluster.cores));
   lines.set("memory", cluster.memory > 0 ? format_bytes(cluster.memory) : "detect");
   lines.set("reserve", cluster.reserve >= 0 ? format_bytes(cluster.reserve) : "auto");
@@ -167,9 +170,8 @@ void print_schedule(const ScheduleSpec& schedule, Lines& lines) {
   lines.set("overlap", schedule.overlap ? (schedule.overlap->value ? "true" : "false") : "auto");
   lines.set("memory_limit", schedule.memory_limit ? format_bytes(schedule.memory_limit->value) : "auto");
   for (const ShardHint& shard : schedule.shards) {
-    lines.line(fmt::format("shard {}: over={}, chunks={}, granularity={}", shard.head,
-                           shard.shards > 0 ? std::to_string(shard.shards) : "all",
-                           shard.chunks > 0 ? std::to_string(shard.chunks) : "auto", shard.granularity));
+    lines.line(fmt::format("shard {}: over={}, granularity={}", shard.head,
+                           shard.shards > 0 ? std::to_string(shard.shards) : "all", shard.granularity));
   }
   for (const PinHint& pin : schedule.pins) {
     lines.line(fmt::format("pin {} = stage({})", pin.path, pin.stage));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lang/module_builder.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 
@@ -10,6 +11,19 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
   if (!node.has_value()) {
     ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a value, not a group", node.key), "write `= ...`");
     return std::nullopt;
+  }
+  const Expr& expr = (*node.ast)[node.value];
+  const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr && !scope.resolve &&
+                       scope.file != nullptr && !scope.file->find(expr.name.text);
+  if (unknown && expr.name.text != "N") {
+    const auto infos = all_settings();
+    const auto info =
+        std::find_if(infos.begin(), infos.end(), [&](const SettingInfo& known) { return known.key == node.key; });
+    if (info != infos.end()) {
+      ev_.refuse("XG0201", expr.span, fmt::format("there is no `{}` here", expr.name.text),
+                 fmt::format("`{}` takes: {}", node.key, info->type));
+      return std::nullopt;
+    }
   }
   Datum value = ev_.eval(*node.ast, node.value, scope);
   return value.hole() ? std::nullopt : std::optional(std::move(value));
@@ -23,9 +37,7 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
   const auto number = to_int64(*value);
   if (!number) {
     if (value->number() && value->dimension != Dimension::kPlain) {
-      ev_.refuse("XG0107", value->span,
-                 fmt::format("`{}` expects a plain number, but gets {}", node.key, kind_text(*value)),
-                 "leave the unit out");
+      refuse_unit(node, *value);
     } else {
       ev_.refuse("XG0205", value->span,
                  fmt::format("`{}` expects a whole number, but gets {}", node.key, kind_text(*value)));
@@ -46,8 +58,11 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
     return std::nullopt;
   }
   if (!value->plain_number()) {
-    ev_.refuse(value->number() ? "XG0107" : "XG0205", value->span,
-               fmt::format("`{}` expects a number, but gets {}", node.key, kind_text(*value)));
+    if (value->number()) {
+      refuse_unit(node, *value);
+    } else {
+      ev_.refuse("XG0205", value->span, fmt::format("`{}` expects a number, but gets {}", node.key, kind_text(*value)));
+    }
     return std::nullopt;
   }
   const double number = value->as_double();
@@ -57,6 +72,18 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
     return std::nullopt;
   }
   return number;
+}
+
+void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
+  Diagnostic d = Evaluator::fault("XG0107", value.span,
+                                  fmt::format("`{}` takes a plain number, but gets {}", node.key, kind_text(value)),
+                                  "leave the unit out");
+  const Expr& expr = (*node.ast)[node.value];
+  if (expr.kind == ExprKind::kNumber) {
+    d.fixes.push_back(
+        {.title = "write the number alone", .edits = {{expr.span, std::string(node.ast->number(node.value).text)}}});
+  }
+  ev_.report(std::move(d));
 }
 
 std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope) {
@@ -189,7 +216,7 @@ std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, Ex
     call.name_span = ast[expr.lhs].span;
   }
   Scope env;
-  return ev_.bind(ev_.signature_of(name, signature), call, scope, env);
+  return ev_.bind(ev_.signatures().of(name, signature), call, scope, env);
 }
 
 bool ModuleBuilder::one_of(const SettingNode& node, std::initializer_list<std::string_view> allowed) {

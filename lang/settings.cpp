@@ -168,6 +168,10 @@ Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& di
   settings.root.key_span = decl.keyword;
   settings.root.span = decl.span;
   read_group(file.ast, decl.settings, settings.root, &settings.sources, diagnostics);
+  const auto written = file.ast[decl.settings];
+  settings.has_hole = decl.has_fault || std::any_of(written.begin(), written.end(), [](const Setting& setting) {
+                        return setting.kind == SettingKind::kHole;
+                      });
   return settings;
 }
 

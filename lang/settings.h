@@ -42,6 +42,7 @@ struct SettingNode {
 struct Settings {
   SettingNode root;
   std::vector<SettingNode> sources;  // source NAME = value
+  bool has_hole = false;             // one could not be read: what seems to be missing may be that one
 };
 
 // Reads the settings of a declaration; a setting that is given twice is XG0211.

@@ -2,12 +2,17 @@
 // functions alike.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "graph/base/source.h"
+#include "graph/op_def.h"
 #include "lang/datum.h"
+#include "lang/loader.h"
 #include "lang/syntax.h"
 
 namespace xrun::lang {
@@ -32,5 +37,21 @@ struct BoundArg {
 
 // Whether a parameter is a tensor: it has dimensions.
 inline bool takes_tensor(const Param& param) { return param.type.has_dims; }
+
+// The signatures that a run has met so far; each is read once.
+class Signatures {
+ public:
+  explicit Signatures(SourceMap& sources) : sources_(sources) {}
+
+  const Signature& of(const OpDef& op);
+  const Signature& of(const DeclRef& decl);  // a block, a function or a model with parameters
+  // `text` is "(x: int, ...)", as the records of readers, stages and optimizers have it.
+  const Signature& of(std::string_view name, std::string_view text, bool variadic = false);
+
+ private:
+  SourceMap& sources_;
+  std::map<std::string, Signature, std::less<>> written_;
+  std::map<const Decl*, Signature> declared_;
+};
 
 }  // namespace xrun::lang

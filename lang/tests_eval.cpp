@@ -10,8 +10,7 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   const Ast& ast = file.ast;
   TestResult result{.name = test.text.valid() && ast[test.text].kind == ExprKind::kString ? ast.text(test.text) : ""};
   in_test_ = true;
-  Graph outer = std::exchange(graph_, {});
-  TensorNames outer_names = std::exchange(names_, {});
+  Workspace outer = std::exchange(work_, work_.aside());
   const int before = diagnostics_.error_count();
   Scope scope;
   scope.file = &file;
@@ -43,8 +42,7 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
     }
   }
   result.passed = diagnostics_.error_count() == before;
-  graph_ = std::move(outer);
-  names_ = std::move(outer_names);
+  work_ = std::move(outer);
   in_test_ = false;
   return result;
 }
@@ -58,8 +56,7 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
   const Ast& ast = *call.ast;
   const Expr& expr = ast[call.args[0].value];
   // What is measured is what this expression expands to, so it starts from nothing.
-  Graph outer = std::exchange(graph_, {});
-  TensorNames outer_names = std::exchange(names_, {});
+  Workspace outer = std::exchange(work_, work_.aside());
   const int before = diagnostics_.error_count();
   Datum value;
   const DeclRef model = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr
@@ -69,10 +66,10 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
     Scope inside;
     inside.file = model.file;
     build_model(model, inside);
-    if (!graph_.outputs.empty()) {
-      value = make_tensor(graph_.outputs[0].value);
-    } else if (!graph_.values.empty()) {
-      value = make_tensor(ValueId(graph_.values.size() - 1));
+    if (!work_.graph.outputs.empty()) {
+      value = make_tensor(work_.graph.outputs[0].value);
+    } else if (!work_.graph.values.empty()) {
+      value = make_tensor(ValueId(work_.graph.values.size() - 1));
     }
   } else {
     value = eval(ast, call.args[0].value, scope);
@@ -80,7 +77,7 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
   Datum result;
   if (diagnostics_.error_count() == before && value.kind == DatumKind::kTensor) {
     if (name == "params") {
-      result = make_whole(graph_.parameter_count());
+      result = make_whole(work_.graph.parameter_count());
     } else if (name == "shape") {
       std::vector<Datum> dims;
       for (const int64_t dim : type_of(value).dims) {
@@ -88,14 +85,13 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
       }
       result = make_items(DatumKind::kList, std::move(dims));
     } else {
-      const OpCost cost = total_cost(graph_, Phase::kForward);
+      const OpCost cost = total_cost(work_.graph, Phase::kForward);
       result = name == "flops" ? make_whole(static_cast<Int128>(cost.flops)) : make_whole(cost.bytes);
     }
   } else if (diagnostics_.error_count() == before) {
     refuse("XG0303", expr.span, fmt::format("`{}` measures a model or a tensor", name), "this is " + kind_text(value));
   }
-  graph_ = std::move(outer);
-  names_ = std::move(outer_names);
+  work_ = std::move(outer);
   return result;
 }
 

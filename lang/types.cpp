@@ -1,4 +1,5 @@
 // Tensor types: matching a declared type against a value binds dimension variables and checks known ones (LANGUAGE 5).
+#include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
 
@@ -123,8 +124,18 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
       return std::nullopt;
     }
     if ((*dim == kBatch) != made.dims.empty()) {
-      refuse("XG0302", ast[id].span, "the batch dimension `N` is the first one, and only the first",
-             made.dims.empty() ? "write [N, ...]" : "");
+      if (!made.dims.empty()) {
+        refuse("XG0302", ast[id].span, "only the first dimension is the batch, `N`", "a number goes here");
+        return std::nullopt;
+      }
+      Diagnostic d = fault("XG0302", ast[id].span, "the first dimension of an input is the batch, `N`",
+                           fmt::format("this is {}", dim_text(*dim)));
+      d.notes.push_back("how many samples a batch has is said by `batch` in `train`");
+      if (type.dims.count == 1) {
+        d.fixes.push_back(
+            {.title = "put it first", .edits = {{{ast[id].span.file, ast[id].span.begin, ast[id].span.begin}, "N, "}}});
+      }
+      report(std::move(d));
       return std::nullopt;
     }
     made.dims.push_back(*dim);
@@ -156,8 +167,8 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
     label += fmt::format(": {} x {} x {} bytes", format_count(gather_batch_), format_count(classes), gather_bytes_);
   }
   Diagnostic d = fault("XG0305", at, std::move(message), std::move(label));
-  for (const Head& head : graph_.heads) {
-    if (graph_.node(head.node).outputs[0] == value.tensor && head.span.valid()) {
+  for (const Head& head : work_.graph.heads) {
+    if (work_.graph.node(head.node).outputs[0] == value.tensor && head.span.valid()) {
       d.secondary.push_back({head.span, fmt::format("sharded[N, {}]: every device holds a slice of the classes",
                                                     format_with_underscores(classes))});
     }
@@ -211,7 +222,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     }
     if (actual.classes == 0 && classes > 0) {
       // The number of classes is found only by opening the data: it is what the head says, and is checked there.
-      TensorType& stored = graph_.value(value.tensor).type;
+      TensorType& stored = work_.graph.value(value.tensor).type;
       stored.classes = classes;
       stored.dtype = classes > INT32_MAX ? DType::kI64 : DType::kI32;
     } else if (actual.classes != classes) {
@@ -225,6 +236,14 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
                       "both are to be the same");
       if (const auto source = input_spans_.find(value.tensor.index); source != input_spans_.end()) {
         d.secondary.push_back({source->second, fmt::format("labels 0..{}", actual.classes - 1)});
+        // The loss and the metrics take the same label: one report is enough.
+        const auto& reported = diagnostics_.all();
+        if (std::any_of(reported.begin(), reported.end(), [&](const Diagnostic& known) {
+              return known.code == d.code && known.message == d.message && !known.secondary.empty() &&
+                     known.secondary[0].span == source->second;
+            })) {
+          return false;
+        }
       }
       report(std::move(d));
       return false;

@@ -7,6 +7,7 @@
 #include "graph/print.h"
 #include "lang/frontend.h"
 #include "lang/print_module.h"
+#include "tests/lang/checked.h"
 #include "tests/lang/test_ops.h"
 #include "tests/support/golden.h"
 
@@ -17,75 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct Checked {
-  SourceMap sources;
-  Diagnostics diagnostics;
-  std::optional<CheckedFile> file;
-
-  explicit Checked(const std::string& text, FrontendOptions options = {}) {
-    static const OpRegistry ops = test_ops::registry();
-    options.ops = &ops;
-    file = check_text("test.xgraph", "xgraph 1\n" + text, sources, diagnostics, options);
-  }
-  std::string rendered() const {
-    std::string text;
-    for (const Diagnostic& d : diagnostics.all()) {
-      text += render(d, sources);
-    }
-    return text;
-  }
-  std::vector<std::string> codes() const {
-    std::vector<std::string> codes;
-    for (const Diagnostic& d : diagnostics.all()) {
-      codes.push_back(d.code);
-    }
-    return codes;
-  }
-  const Module& module() const { return file->module; }
-  std::vector<std::string> tensors() const {
-    std::vector<std::string> names;
-    for (const Parameter& p : file->module.graph.params) {
-      if (p.trained) {
-        names.push_back(p.name);
-      }
-    }
-    return names;
-  }
-};
-
 FrontendOptions with_sets(std::vector<std::pair<std::string, std::string>> sets) { return {.sets = std::move(sets)}; }
-
-// A run of one head, small enough to be read at once; {} are further settings of train, and further declarations.
-std::string small_run(const std::string& settings = {}, const std::string& declarations = {}) {
-  return std::string(R"(
-option classes: int = 10 in 2 .. 1000
-
-model net {
-  input x: f32[N, 8]
-
-  feature = x -> linear(4) as embed
-  output feature
-
-  head id = cosine_classifier(feature, classes)
-}
-
-data items {
-  source train = synthetic([8], classes, samples=1000)
-  source val   = synthetic([8], classes, samples=100, seed=2)
-
-  x = pixels
-}
-
-train softmax {
-  batch     = 128
-  loss      = softmax_ce(id, label, scale=16)
-  optimizer = sgd(momentum=0.9)
-)") +
-         (settings.find("epochs") == std::string::npos && settings.find("steps =") == std::string::npos
-              ? "  epochs = 2\n"
-              : "") +
-         (settings.find("  lr =") == std::string::npos ? "  lr = 0.1\n" : "") + settings + "\n}\n" + declarations;
-}
 
 void expect_holds(const std::string& expression, const std::string& declarations = {}) {
   const Checked checked(declarations + "\ntest \"t\" {\n  expect " + expression + "\n}\n");
@@ -175,10 +108,11 @@ model net {
 )");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   const Node& node = checked.module().graph.nodes[0];
-  ASSERT_EQ(node.expansion.size(), 3U);
-  EXPECT_EQ(node.expansion[0].name, "net");
-  EXPECT_EQ(node.expansion[1].name, "outer");
-  EXPECT_EQ(node.expansion[2].name, "a (inner)");
+  const std::vector<Expansion> steps = checked.module().graph.expansion_of(node);
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[0].name, "net");
+  EXPECT_EQ(steps[1].name, "outer");
+  EXPECT_EQ(steps[2].name, "a (inner)");
   EXPECT_EQ(checked.sources.text(node.span), "linear(D)");
 }
 
@@ -512,99 +446,6 @@ model net {
 )");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   EXPECT_THAT(checked.codes(), ElementsAre("XG0215"));
-}
-
-// ---- hostile texts: a diagnostic, within bounds -----------------------------------------------------------------
-
-TEST(Limits, ExpansionsThatDoubleThemselvesEnd) {
-  std::string text = "block b0(x: [N, D]) { return x -> relu }\n";
-  for (int i = 1; i <= 40; ++i) {
-    text += "block b" + std::to_string(i) + "(x: [N, D]) { return x -> b" + std::to_string(i - 1) + " -> b" +
-            std::to_string(i - 1) + " }\n";
-  }
-  text += "model m {\n  input x: f32[N, 8]\n  y = x -> b40\n  output y\n}\n";
-  const Checked checked(text, {.max_nodes = 10'000, .max_steps = 100'000});
-  EXPECT_THAT(checked.codes(), ElementsAre("XG0216"));
-}
-
-TEST(Limits, FunctionsThatDoubleThemselvesEnd) {
-  std::string text = "fn f0(x: int) = x\n";
-  for (int i = 1; i <= 60; ++i) {
-    const std::string before = "f" + std::to_string(i - 1) + "(x)";
-    text += "fn f" + std::to_string(i) + "(x: int) = " + before + " - " + before + "\n";
-  }
-  const Checked checked(text + "let a = f60(1)\n", {.max_steps = 100'000});
-  EXPECT_THAT(checked.codes(), ElementsAre("XG0216"));
-}
-
-TEST(Limits, RepeatCountsAreBounded) {
-  const auto with = [](const std::string& count) {
-    return "model m {\n  input x: f32[N, 8]\n  y = x -> repeat " + count + " { relu }\n  output y\n}\n";
-  };
-  EXPECT_THAT(Checked(with("1_000_000"), {.max_nodes = 1000}).codes(), ElementsAre("XG0216"));
-  EXPECT_THAT(Checked(with("1G")).codes(), ElementsAre("XG0304"));
-  EXPECT_THAT(Checked(with("-1")).codes(), ElementsAre("XG0304"));
-  EXPECT_THAT(Checked(with("1.5")).codes(), ElementsAre("XG0304"));
-  EXPECT_THAT(Checked(with("0")).codes(), IsEmpty());
-}
-
-TEST(Limits, ListsStringsAndNumbersDoNotGrowWithoutBound) {
-  std::string lists = "let a0 = [1, 1]\n";
-  std::string strings = "let s0 = \"0123456789\"\n";
-  std::string numbers = "let n0 = 10\n";
-  for (int i = 1; i <= 100; ++i) {
-    const std::string now = std::to_string(i);
-    const std::string before = std::to_string(i - 1);
-    lists += "let a" + now + " = [a" + before + ", a" + before + "]\n";
-    strings += "let s" + now + " = s" + before + " + s" + before + "\n";
-    numbers += "let n" + now + " = n" + before + " * n" + before + "\n";
-  }
-  EXPECT_THAT(Checked(lists).codes(), ElementsAre("XG0216"));
-  EXPECT_THAT(Checked(strings).codes(), ElementsAre("XG0216"));
-  EXPECT_THAT(Checked(numbers).codes(), ElementsAre("XG0109"));
-}
-
-TEST(Limits, DeepChainsOfDefinitionsEnd) {
-  std::string lets = "let a0 = 1\n";
-  std::string blocks = "block b0(x: [N, D]) { return x -> relu }\n";
-  for (int i = 1; i <= 20'000; ++i) {
-    lets = "let a" + std::to_string(i) + " = a" + std::to_string(i - 1) + " + 0\n" + lets;
-    if (i <= 3000) {
-      blocks += "block b" + std::to_string(i) + "(x: [N, D]) { return x -> b" + std::to_string(i - 1) + " }\n";
-    }
-  }
-  EXPECT_THAT(Checked(lets).codes(), testing::Contains("XG0106"));
-  EXPECT_THAT(Checked(blocks + "model m {\n  input x: f32[N, 8]\n  y = x -> b3000\n  output y\n}\n").codes(),
-              ElementsAre("XG0106"));
-}
-
-TEST(Limits, ManyFaultsDoNotTakeLong) {
-  std::string bindings = "model m {\n  input x: f32[N, 8]\n";
-  std::string settings = "train t {\n";
-  std::string lets;
-  for (int i = 0; i < 50'000; ++i) {
-    const std::string n = std::to_string(i);
-    bindings += "  a" + n + " = x -> nothing" + n + "(b" + n + ")\n";
-    settings += "  s" + n + " = " + n + "\n";
-    lets += "let c" + n + " = d" + n + "\n";
-  }
-  const Checked checked(lets + bindings + "}\n" + settings + "}\n");
-  EXPECT_FALSE(checked.file.has_value());
-  EXPECT_LE(checked.diagnostics.all().size(), 500U);
-}
-
-TEST(Limits, DimensionsDoNotOverflow) {
-  EXPECT_THAT(Checked("model m {\n  input x: f32[N, 1T, 1T]\n  output x\n}\n").codes(), ElementsAre("XG0302"));
-  EXPECT_THAT(Checked("model m {\n  input x: f32[N, 0]\n  output x\n}\n").codes(), ElementsAre("XG0302"));
-  EXPECT_THAT(Checked("model m {\n  input x: f32[3, N]\n  output x\n}\n").codes(), ElementsAre("XG0302"));
-}
-
-TEST(Limits, HolesOfTheParserStaySilent) {
-  const Checked checked("model m {\n  input x: f32[N, 8]\n  y = x -> linear(\n  output y\n}\n");
-  EXPECT_FALSE(checked.file.has_value());
-  for (const std::string& code : checked.codes()) {
-    EXPECT_EQ(code.substr(0, 4), "XG01") << checked.rendered();
-  }
 }
 
 }  // namespace

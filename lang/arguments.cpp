@@ -1,0 +1,336 @@
+// Arguments: matched with parameters by place and name, evaluated in the order of the text, checked one by one.
+#include <fmt/format.h>
+
+#include "lang/evaluator.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+namespace {
+
+// One argument of a call before it is evaluated.
+struct Given {
+  size_t param = 0;
+  std::optional<Datum> value;  // flowed in
+  ExprId expr;
+  Span span;
+};
+
+std::string call_note(const Signature& signature) { return signature.text; }
+
+bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
+
+}  // namespace
+
+std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature, const Call& call, Scope& scope,
+                                                     Scope& env, Span op_call) {
+  const auto params = signature.params;
+  std::vector<Given> given;
+  bool good = true;
+  size_t place = 0;
+  const auto too_many = [&](Span at) {
+    Diagnostic d = fault("XG0204", at,
+                         fmt::format("`{}` takes {} argument{}, but gets more", signature.name, params.size(),
+                                     params.size() == 1 ? "" : "s"),
+                         "one too many");
+    d.notes.push_back(call_note(signature));
+    report(std::move(d));
+    good = false;
+  };
+  const auto positional = [&](Given item) {
+    if (signature.variadic && !params.empty()) {
+      item.param = 0;
+    } else if (place < params.size()) {
+      item.param = place++;
+    } else {
+      if (good) {
+        too_many(item.span);
+      }
+      return;
+    }
+    given.push_back(std::move(item));
+  };
+  if (call.flowing) {
+    const Datum& flowing = *call.flowing;
+    if (flowing.hole()) {
+      return std::nullopt;
+    }
+    if (flowing.kind == DatumKind::kTuple) {
+      for (const Datum& item : *flowing.items) {
+        positional({.value = item, .span = call.name_span});
+      }
+    } else {
+      positional({.value = flowing, .span = call.name_span});
+    }
+  }
+  for (const Arg& arg : call.args) {
+    if (!arg.name) {
+      positional({.expr = arg.value, .span = arg.span});
+      continue;
+    }
+    const auto found =
+        std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.name.text == arg.name.text; });
+    if (found == params.end()) {
+      Diagnostic d =
+          fault("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", signature.name, arg.name.text),
+                "unknown argument");
+      d.notes.push_back(call_note(signature));
+      std::vector<std::string> names;
+      for (const Param& param : params) {
+        names.emplace_back(param.name.text);
+      }
+      if (const std::string near = nearest(arg.name.text, names); !near.empty()) {
+        d.fixes.push_back({.title = "a similar argument exists", .edits = {{arg.name.span, near}}});
+      }
+      report(std::move(d));
+      good = false;
+      continue;
+    }
+    given.push_back({.param = static_cast<size_t>(found - params.begin()), .expr = arg.value, .span = arg.span});
+  }
+  // Evaluated in the order of the text, so that nodes come in that order.
+  std::vector<BoundArg> bound(params.size());
+  for (Given& item : given) {
+    const Param& param = params[item.param];
+    BoundArg& slot = bound[item.param];
+    if (slot.given && !(signature.variadic && item.param == 0)) {
+      Diagnostic d = fault("XG0204", item.span,
+                           fmt::format("`{}` of `{}` is given twice", param.name.text, signature.name), "again");
+      d.secondary.push_back({slot.span, "given here, too"});
+      d.notes.push_back(call_note(signature));
+      report(std::move(d));
+      good = false;
+      continue;
+    }
+    std::optional<Datum> value = std::move(item.value);
+    if (!value) {
+      value = argument(param, *call.ast, item.expr, scope);
+    }
+    slot.param = &param;
+    slot.given = true;
+    slot.span = item.span;
+    good = good && value && !value->hole();
+    slot.values.push_back(value ? std::move(*value) : Datum());
+  }
+  if (!good) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Param& param = params[i];
+    BoundArg& slot = bound[i];
+    slot.param = &param;
+    if (!slot.given) {
+      if (!param.value.valid()) {
+        Diagnostic d =
+            fault("XG0204", call.span, fmt::format("`{}` needs `{}`", signature.name, param.name.text), "missing");
+        d.notes.push_back(call_note(signature));
+        report(std::move(d));
+        return std::nullopt;
+      }
+      slot.span = call.span;
+      std::optional<Datum> value = argument(param, *signature.ast, param.value, env);
+      if (!value || value->hole()) {
+        return std::nullopt;
+      }
+      slot.values.push_back(std::move(*value));
+    }
+    for (Datum& value : slot.values) {
+      call_span_ = op_call;
+      if (!accept(signature, param, value, slot.given && value.span.valid() ? value.span : slot.span, env)) {
+        return std::nullopt;
+      }
+    }
+    bind_param(param, slot.values.front(), env);
+  }
+  return bound;
+}
+
+// A bare name may be a symbol that only the parameter knows.
+std::optional<Datum> Evaluator::argument(const Param& param, const Ast& ast, ExprId id, Scope& scope) {
+  const Expr& expr = ast[id];
+  const bool by_type = is_symbol_type(param.type.name.text);
+  // `margin_grad = capped`: the default shows that the parameter takes symbols.
+  const bool by_default = !param.type.span.valid() && param.value.valid();
+  if (expr.kind == ExprKind::kName && by_type) {
+    Datum symbol = make_symbol(std::string(expr.name.text));
+    symbol.span = expr.span;
+    return symbol;
+  }
+  if (expr.kind == ExprKind::kCall && param.type.name.text == "init") {
+    Datum symbol = make_symbol(std::string(sources_.text(expr.span)));
+    symbol.span = expr.span;
+    return symbol;
+  }
+  if (expr.kind == ExprKind::kName && by_default && scope.find(expr.name.text) == nullptr &&
+      (scope.file == nullptr || !scope.file->find(expr.name.text))) {
+    Datum symbol = make_symbol(std::string(expr.name.text));
+    symbol.span = expr.span;
+    return symbol;
+  }
+  return eval(ast, id, scope);
+}
+
+bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
+  if (takes_tensor(param)) {
+    if (value.kind == DatumKind::kNone && param.value.valid()) {
+      return true;  // an optional tensor
+    }
+    return match(*signature.ast, param.type, value, env, at,
+                 fmt::format("`{}` of `{}`", param.name.text, signature.name));
+  }
+  return accept_scalar(signature, param, value, at);
+}
+
+bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at) {
+  const std::string_view type = param.type.name.text;
+  const std::string what = fmt::format("`{}` of `{}`", param.name.text, signature.name);
+  const auto expects = [&](std::string_view wanted) {
+    Diagnostic d = fault(value.number() && value.dimension != Dimension::kPlain ? "XG0107" : "XG0205", at,
+                         fmt::format("{} expects {}, but gets {}", what, wanted, kind_text(value)));
+    d.notes.push_back(call_note(signature));
+    report(std::move(d));
+    return false;
+  };
+  if (value.kind == DatumKind::kTensor) {
+    if (!param.type.span.valid() && !param.value.valid()) {
+      return true;
+    }
+    return expects("a constant");
+  }
+  if (value.kind == DatumKind::kNone && param.value.valid()) {
+    return true;  // whether `none` means something is said by the default
+  }
+  if (type == "int") {
+    if (value.plain_number() && !value.whole()) {
+      const double real = value.as_double();
+      if (const std::optional<int64_t> whole = to_int64(real); whole && value.kind == DatumKind::kReal) {
+        value = make_whole(*whole);
+        return true;
+      }
+      Diagnostic d = fault("XG0312", at, fmt::format("{} is not a whole number: {}", what, to_text(value)),
+                           fmt::format("= {:.6g}", real));
+      d.notes.push_back("`/` is exact; `//`, `ceil(..)` and `floor(..)` say how to round");
+      report(std::move(d));
+      return false;
+    }
+    return to_int64(value) ? true : expects("a whole number");
+  }
+  if (type == "float") {
+    if (!value.plain_number()) {
+      return expects("a number");
+    }
+    const Span span = value.span;
+    value = make_real(value.as_double());
+    value.span = span;
+    return true;
+  }
+  if (type == "bool") {
+    return value.kind == DatumKind::kBool || expects("true or false");
+  }
+  if (type == "str") {
+    return value.kind == DatumKind::kString || expects("a string");
+  }
+  if (type == "range") {
+    if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {
+      return expects("a range of whole numbers such as 0..64");
+    }
+    return true;
+  }
+  if (type == "list") {
+    if (value.kind == DatumKind::kList) {
+      return true;
+    }
+    if (value.plain_number() || value.kind == DatumKind::kString || value.kind == DatumKind::kBatch) {
+      const Span span = value.span;
+      value = make_items(DatumKind::kList, {value});
+      value.span = span;
+      return true;
+    }
+    return expects("a list");
+  }
+  return true;
+}
+
+void Evaluator::bind_param(const Param& param, Datum value, Scope& env) {
+  env.locals[param.name.text] = {.value = std::move(value), .span = param.name.span, .used = true};
+}
+
+namespace {
+
+// A constant as an attribute; nothing where it has no such form.
+std::optional<AttrValue> to_attr(const Datum& value) {
+  switch (value.kind) {
+    case DatumKind::kBool:
+      return value.flag;
+    case DatumKind::kExact:
+    case DatumKind::kReal:
+      if (const auto whole = to_int64(value)) {
+        return *whole;
+      }
+      return value.as_double();
+    case DatumKind::kString:
+    case DatumKind::kSymbol:
+      return value.text;
+    case DatumKind::kBatch:
+      return kBatch;
+    case DatumKind::kAuto:
+      return std::string("auto");
+    case DatumKind::kRange:
+    case DatumKind::kList:
+    case DatumKind::kTuple:
+      break;
+    default:
+      return std::nullopt;
+  }
+  const auto& items = *value.items;
+  const auto all = [&](auto test) { return std::all_of(items.begin(), items.end(), test); };
+  if (all([](const Datum& d) { return to_int64(d) || d.kind == DatumKind::kBatch; })) {
+    std::vector<int64_t> list;
+    for (const Datum& item : items) {
+      list.push_back(item.kind == DatumKind::kBatch ? kBatch : *to_int64(item));
+    }
+    return list;
+  }
+  if (all([](const Datum& d) { return d.plain_number(); })) {
+    std::vector<double> list;
+    for (const Datum& item : items) {
+      list.push_back(item.as_double());
+    }
+    return list;
+  }
+  if (all([](const Datum& d) { return d.kind == DatumKind::kString || d.kind == DatumKind::kSymbol; })) {
+    std::vector<std::string> list;
+    for (const Datum& item : items) {
+      list.push_back(item.text);
+    }
+    return list;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Attrs> Evaluator::attributes(const Signature& signature, const std::vector<BoundArg>& bound) {
+  Attrs attrs;
+  for (const BoundArg& arg : bound) {
+    const Datum& value = arg.value();
+    if (takes_tensor(*arg.param) || value.kind == DatumKind::kTensor || value.kind == DatumKind::kNone) {
+      continue;
+    }
+    const auto attr = to_attr(value);
+    if (!attr) {
+      refuse("XG0205", value.span.valid() ? value.span : arg.span,
+             fmt::format("`{}` of `{}` cannot be {}", arg.param->name.text, signature.name, kind_text(value)));
+      return std::nullopt;
+    }
+    // A whole number where a float is declared stays a float, so that equal calls print alike.
+    const auto* whole = std::get_if<int64_t>(&*attr);
+    if (whole != nullptr && arg.param->type.name.text == "float") {
+      attrs.set(arg.param->name.text, static_cast<double>(*whole));
+    } else {
+      attrs.set(arg.param->name.text, *attr);
+    }
+  }
+  return attrs;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,139 @@
+// What a name or a field stands for: a binding, a constant of this file or of an imported one, N.
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lang/evaluator.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+
+Datum Evaluator::eval_name(const Name& name, Scope& scope) {
+  if (Local* local = scope.find(name.text)) {
+    local->used = true;
+    return local->value;
+  }
+  for (Scope* level = &scope; level != nullptr; level = level->parent) {
+    if (level->resolve) {
+      if (auto made = level->resolve(name.text, name.span)) {
+        return *made;
+      }
+    }
+  }
+  if (name.text == "N") {
+    return make_plain(DatumKind::kBatch);
+  }
+  if (scope.file != nullptr) {
+    if (const DeclRef found = scope.file->find(name.text)) {
+      if (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet) {
+        return eval_constant(found);
+      }
+      return refuse("XG0220", name.span,
+                    fmt::format("`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)),
+                    "call it, or put it behind `->`");
+    }
+  }
+  return unknown_name(name, scope);
+}
+
+Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
+  if (options_.ops->find(name.text) != nullptr) {
+    return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text),
+                  "call it, or put it behind `->`");
+  }
+  std::vector<std::string> candidates;
+  for (Scope* level = &scope; level != nullptr; level = level->parent) {
+    for (const auto& [known, local] : level->locals) {
+      candidates.emplace_back(known);
+    }
+    candidates.insert(candidates.end(), level->resolvable.begin(), level->resolvable.end());
+  }
+  if (scope.file != nullptr) {
+    for (const auto& [known, decl] : scope.file->names) {
+      candidates.emplace_back(known);
+    }
+  }
+  Diagnostic d = fault("XG0201", name.span, fmt::format("there is no `{}` here", name.text), "unknown name");
+  // In `train` the loss and the metrics speak of the same names: one report is enough.
+  const auto& reported = diagnostics_.all();
+  if (scope.resolve && std::any_of(reported.begin(), reported.end(), [&](const Diagnostic& known) {
+        return known.code == d.code && known.message == d.message && sources_.text(known.primary.span) == name.text;
+      })) {
+    return {};
+  }
+  if (const std::string near = nearest(name.text, candidates); !near.empty()) {
+    d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
+  } else if (constexpr size_t kFew = 12; !candidates.empty() && candidates.size() <= kFew) {
+    std::sort(candidates.begin(), candidates.end());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    d.notes.push_back(fmt::format("known here: {}", fmt::join(candidates, ", ")));
+  }
+  report(std::move(d));
+  return {};
+}
+
+void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
+  value.span = span;
+  constants_[decl] = {std::move(value), true};
+}
+
+Datum Evaluator::eval_constant(const DeclRef& decl) {
+  if (const auto known = constants_.find(decl.decl); known != constants_.end()) {
+    if (!known->second.second) {
+      return refuse("XG0208", decl.decl->name.span, fmt::format("`{}` is defined by itself", decl.decl->name.text),
+                    "its value leads back here");
+    }
+    return known->second.first;
+  }
+  constants_[decl.decl] = {Datum(), false};
+  Scope scope;
+  scope.file = decl.file;
+  Datum value = eval(decl.file->ast, decl.decl->value, scope);
+  if (value.kind == DatumKind::kTensor) {
+    value = refuse("XG0205", value.span, "a constant cannot be a tensor", "");
+  }
+  constants_[decl.decl] = {value, true};
+  return value;
+}
+
+Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
+  const Expr& lhs = ast[expr.lhs];
+  if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.find(lhs.name.text) == nullptr) {
+    if (const auto module = scope.file->modules.find(lhs.name.text); module != scope.file->modules.end()) {
+      const DeclRef found = module->second->find(expr.name.text);
+      if (found && (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet)) {
+        return eval_constant(found);
+      }
+      return refuse("XG0201", expr.name.span,
+                    fmt::format("`{}` declares no value `{}`", module->second->path, expr.name.text), "unknown name");
+    }
+    if (const DeclRef model = scope.file->find(DeclKind::kModel, lhs.name.text); model && in_test_) {
+      Scope inside;
+      inside.file = model.file;
+      build_model(model, inside);
+      if (Local* local = inside.find(expr.name.text)) {
+        return local->value;
+      }
+      return refuse("XG0201", expr.name.span, fmt::format("model `{}` binds no `{}`", lhs.name.text, expr.name.text),
+                    "unknown name");
+    }
+  }
+  // digits.csv: a path without its quotes.
+  const bool known = lhs.kind != ExprKind::kName || scope.find(lhs.name.text) != nullptr || scope.resolve ||
+                     scope.file == nullptr || scope.file->find(lhs.name.text);
+  if (!known && lhs.name.text != "N") {
+    Diagnostic d = fault("XG0201", lhs.name.span, fmt::format("there is no `{}` here", lhs.name.text), "unknown name");
+    d.fixes.push_back({.title = "a path stands in double quotes",
+                       .edits = {{expr.span, fmt::format("\"{}\"", sources_.text(expr.span))}}});
+    report(std::move(d));
+    return {};
+  }
+  const Datum value = eval(ast, expr.lhs, scope);
+  if (value.hole()) {
+    return value;
+  }
+  return refuse("XG0304", expr.name.span, fmt::format("{} has no field `{}`", kind_text(value), expr.name.text),
+                "fields are those of imports, and of models in tests");
+}
+
+}  // namespace xrun::lang

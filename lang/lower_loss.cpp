@@ -1,0 +1,168 @@
+// The loss and the metrics of `train`: expressions over the model and the data that become nodes of the graph.
+#include <fmt/format.h>
+
+#include "lang/module_builder.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+
+void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
+  if (!node.has_value()) {
+    ev_.refuse("XG0205", node.key_span, "`loss` is an expression, not a group", "write `loss = ...`");
+    return;
+  }
+  ev_.names().enter(*ev_.names().leaf("loss", ""));
+  const Datum value = ev_.eval(*node.ast, node.value, scope);
+  ev_.names().leave();
+  if (value.hole()) {
+    return;
+  }
+  const Span at = (*node.ast)[node.value].span;
+  if (value.kind != DatumKind::kTensor) {
+    ev_.refuse("XG0504", at, fmt::format("a loss is a tensor with one value a sample, not {}", kind_text(value)));
+    return;
+  }
+  const TensorType& type = ev_.type_of(value);
+  if (type.dims != std::vector<int64_t>{kBatch} || type.classes > 0) {
+    ev_.refuse("XG0504", at, "a loss has one value a sample", fmt::format("this is {}", to_text(type)));
+    return;
+  }
+  // The pass over all shards of a head gives the loss of each row itself: nothing can be computed from it yet.
+  for (const Node& loss_node : ev_.graph().nodes) {
+    const NodeId logits = loss_node.inputs.empty() ? NodeId() : ev_.graph().value(loss_node.inputs[0]).producer;
+    const bool of_head =
+        loss_node.op->margin != nullptr && logits.valid() && ev_.graph().node(logits).op->head != nullptr;
+    if (of_head && loss_node.outputs[0] != value.tensor) {
+      ev_.not_yet(at, "a loss that is computed from the loss of a sharded head");
+    }
+  }
+  for (const Head& head : ev_.graph().heads) {
+    const ValueId logits = ev_.graph().node(head.node).outputs[0];
+    const auto& nodes = ev_.graph().nodes;
+    if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& loss_node) {
+          return loss_node.op->margin != nullptr && !loss_node.inputs.empty() && loss_node.inputs[0] == logits;
+        })) {
+      ev_.not_yet(head.span, fmt::format("the head `{}`, which the loss does not use,", head.name));
+    }
+  }
+  module_.train.loss = value.tensor;
+  ev_.graph().loss = value.tensor;
+}
+
+void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
+  if (node.has_value()) {
+    ev_.refuse("XG0205", node.key_span, "`eval` is a group", "eval { every = 1 epoch  NAME = metric(...) }");
+    return;
+  }
+  for (const SettingNode& child : node.children) {
+    if (child.key == "every") {
+      module_.train.eval_every = train_span(child, scope);
+    } else if (!child.has_value() || nearest(child.key, {"every"}) == "every") {
+      unknown_setting(child, DeclKind::kHole, "eval", {"every"});
+    } else if (auto spec = metric(*child.ast, child.value, child.key, scope)) {
+      spec->span = child.span;
+      module_.train.eval.push_back(std::move(*spec));
+    }
+  }
+  if (!module_.train.eval_every) {
+    module_.train.eval_every = TrainSpan{1, TrainSpan::kEpochs};
+  }
+}
+
+// accuracy(logits, label, source=val): a node of the graph, and the source that it is measured on.
+std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::string name, Scope& scope) {
+  const Expr& expr = ast[id];
+  if (expr.kind == ExprKind::kHole) {
+    return std::nullopt;
+  }
+  if (expr.kind != ExprKind::kCall || ast[expr.lhs].kind != ExprKind::kName) {
+    ev_.refuse("XG0505", expr.span, "a metric is called: accuracy(logits, label)", "not a call");
+    return std::nullopt;
+  }
+  constexpr size_t kMostMetrics = 256;
+  if (ev_.graph().metrics.size() >= kMostMetrics) {
+    ev_.refuse("XG0216", expr.span, fmt::format("a run has at most {} metrics", kMostMetrics), "one too many");
+    return std::nullopt;
+  }
+  const Name& op_name = ast[expr.lhs].name;
+  const Callee callee = ev_.find_callee(ast, std::span(&op_name, 1), scope);
+  if (callee.kind == Callee::kUnknown) {
+    return std::nullopt;
+  }
+  if (callee.kind != Callee::kOp) {
+    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "accuracy, topk, ...");
+    return std::nullopt;
+  }
+  // `source` belongs to the harness: it is not an argument of the node, unless the operator cannot do without it.
+  const Signature& signature = ev_.signatures().of(*callee.op);
+  const auto own = std::find_if(signature.params.begin(), signature.params.end(),
+                                [](const Param& param) { return param.name.text == "source"; });
+  const bool needed = own != signature.params.end() && !own->value.valid();
+  MetricSpec spec{.name = name.empty() ? callee.name : std::move(name), .span = expr.span};
+  std::vector<Arg> args;
+  bool good = true;
+  auto place = signature.params.begin();
+  for (const Arg& arg : ast[expr.args]) {
+    const bool names_source = arg.name ? arg.name.text == "source" : place == own && place != signature.params.end();
+    place += !arg.name && place != signature.params.end() ? 1 : 0;
+    if (!names_source || needed) {
+      args.push_back(arg);
+    }
+    if (!names_source) {
+      continue;
+    }
+    if (ast[arg.value].kind == ExprKind::kNone) {
+      continue;
+    }
+    spec.source = path_text(ast, arg.value);
+    std::vector<std::string> known;
+    for (const Source& source : sources_) {
+      known.push_back(source.spec.name);
+    }
+    if (std::find(known.begin(), known.end(), spec.source) == known.end()) {
+      Diagnostic d = Evaluator::fault("XG0201", ast[arg.value].span,
+                                      fmt::format("the data has no source `{}`", spec.source), "unknown source");
+      if (const std::string near = nearest(spec.source, known); !near.empty()) {
+        d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{ast[arg.value].span, near}}});
+      }
+      ev_.report(std::move(d));
+      good = false;
+    }
+  }
+  if (callee.op->availability == Availability::kNotYet && callee.op->infer == nullptr) {
+    ev_.not_yet(op_name.span, fmt::format("the metric `{}`", callee.name));
+    return std::nullopt;
+  }
+  // Equal calls share a node: evaluation on three sources is one metric of the graph.
+  const size_t nodes = ev_.graph().nodes.size();
+  ev_.names().enter(*ev_.names().leaf("metrics", ""));
+  const Datum value = ev_.eval_call(
+      callee, {.ast = &ast, .args = args, .label = {}, .span = expr.span, .name_span = op_name.span}, scope);
+  ev_.names().leave();
+  if (value.hole() || !good) {
+    return std::nullopt;
+  }
+  Graph& graph = ev_.graph();
+  const ValueId made = value.kind == DatumKind::kTensor ? value.tensor : ValueId();
+  if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
+    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "a metric has one value a sample");
+    return std::nullopt;
+  }
+  spec.value = made;
+  if (graph.nodes.size() == nodes + 1 && graph.nodes.back().outputs.size() == 1) {
+    for (const ValueId known : graph.metrics) {
+      const Node& node = graph.node(graph.value(known).producer);
+      const Node& last = graph.nodes.back();
+      if (node.op == last.op && node.inputs == last.inputs && node.attrs == last.attrs) {
+        spec.value = known;
+        graph.nodes.pop_back();
+        graph.values.pop_back();
+        break;
+      }
+    }
+  }
+  graph.metrics.push_back(spec.value);
+  return spec;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,29 @@
+// What the language's fuzz target asks of every input; the ordinary test binary asks it of the corpus, too.
+#pragma once
+
+#include <string>
+
+#include "lang/frontend.h"
+
+namespace xrun::lang {
+
+// Checks a text that no file belongs to. Empty, or what the front end did wrong: it has to end, to say why it refuses,
+// and to be able to show what it says.
+inline std::string fault_of_check(const std::string& name, std::string text, const OpRegistry& ops) {
+  // A user's file may expand to 4 M nodes; here an input that uses its bounds up costs milliseconds.
+  const FrontendOptions options{.ops = &ops, .max_nodes = 1'000, .max_steps = 10'000};
+  SourceMap sources;
+  Diagnostics diagnostics;
+  const auto checked = check_text(name, std::move(text), sources, diagnostics, options);
+  for (const Diagnostic& diagnostic : diagnostics.all()) {
+    if (render(diagnostic, sources).empty()) {
+      return "a diagnostic cannot be shown: " + diagnostic.code;
+    }
+  }
+  if (checked.has_value() == diagnostics.has_errors()) {
+    return checked.has_value() ? "a text with errors passed" : "a text was refused without an error";
+  }
+  return {};
+}
+
+}  // namespace xrun::lang
