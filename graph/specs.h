@@ -123,7 +123,7 @@ struct TrainSpec {
 
 struct ClusterSpec {
   std::string name;
-  std::string cpu;  // informational
+  std::string cpu;  // a name for reports; empty: "cpu"
   int64_t nodes = 1;
   int64_t cores = 0;   // 0: detect
   Bytes memory = 0;    // 0: detect
@@ -150,7 +150,6 @@ struct ShardHint {
   std::string head;
   int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: all devices
   std::string granularity;  // auto micro_batch step
-  int64_t chunks = 0;       // class blocks a tile; 0: auto
   Span span;
 };
 

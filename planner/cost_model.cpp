@@ -11,19 +11,21 @@ namespace {
 // Calling a kernel through its object, with its arguments: measured in tenths of a microsecond.
 constexpr Seconds kCall = 2e-7;
 
+// Reading a sample and one stage over one of its elements: the glyph model's three stages over 1 024 pixels take 4.3 us
+// (docs/benchmarks.md).
+constexpr Seconds kSample = 3e-7;
+constexpr Seconds kElement = 1e-9;
+
 double ceil_div(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
 
 }  // namespace
 
-CostModel::CostModel(const KernelFacts& facts, const Machine& machine)
-    : facts_(facts),
-      machine_(machine),
-      crowding_(std::max(1.0, static_cast<double>(machine.threads) / static_cast<double>(machine.cores))) {}
+CostModel::CostModel(const KernelFacts& facts, const Machine& machine) : facts_(facts), machine_(machine) {}
 
 Seconds CostModel::node(const Graph& graph, NodeId id, int64_t block_rows) const {
   const auto index = static_cast<size_t>(id.index);
   if (index < facts_.nodes.size() && facts_.nodes[index].time > 0) {
-    return facts_.nodes[index].time * crowding_;
+    return facts_.nodes[index].time;
   }
   const Node& node = graph.node(id);
   const OpCost cost = cost_of(graph, node);
@@ -32,7 +34,7 @@ Seconds CostModel::node(const Graph& graph, NodeId id, int64_t block_rows) const
   const auto rows = static_cast<double>(block_rows);
   const Seconds arithmetic = cost.flops * rows / rate;
   const Seconds memory = static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
-  return (kCall + std::max(arithmetic, memory)) * crowding_;
+  return kCall + std::max(arithmetic, memory);
 }
 
 Seconds CostModel::forward_pass(Seconds block, int64_t blocks, int workers) const {
@@ -46,29 +48,49 @@ Seconds CostModel::backward_pass(Seconds block, int64_t blocks, int64_t lanes, i
 
 Seconds CostModel::head(double macs, int workers) const {
   const double each = facts_.head_seconds_per_mac > 0 ? facts_.head_seconds_per_mac : 2 / facts_.flops_per_second_f32;
-  return macs * each / static_cast<double>(workers) * crowding_;
+  return macs * each / static_cast<double>(workers);
 }
 
 Seconds CostModel::sweep(Bytes bytes, int workers) const {
-  return static_cast<double>(bytes) / facts_.bytes_per_second / static_cast<double>(workers) * crowding_;
+  return static_cast<double>(bytes) / facts_.bytes_per_second / static_cast<double>(workers);
 }
 
 Seconds CostModel::copy(Bytes bytes) const {
-  return hand_over() + static_cast<double>(bytes) / facts_.bytes_per_second * crowding_;
+  return hand_over() + static_cast<double>(bytes) / facts_.bytes_per_second;
 }
 
 Seconds CostModel::all_gather(Bytes bytes, int members) const {
   const double others = static_cast<double>(members - 1);
-  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second * crowding_;
+  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second;
 }
 
 Seconds CostModel::reduce_scatter(Bytes bytes, int members) const {
   const double others = static_cast<double>(members - 1);
-  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second * crowding_;
+  return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second;
 }
 
 Seconds CostModel::all_reduce(Bytes bytes, int members) const {
   return members == 1 ? 0.0 : reduce_scatter(bytes, members) + all_gather(bytes, members);
+}
+
+double CostModel::crowding(int devices) const {
+  int threads = 0;
+  for (int d = 0; d < std::min(devices, machine_.devices); ++d) {
+    threads += machine_.threads_of(d);
+  }
+  return std::max(1.0, static_cast<double>(threads) / static_cast<double>(machine_.cores));
+}
+
+Seconds CostModel::loader(const Module& module) const {
+  Seconds sample = 0;
+  for (const DataBinding& binding : module.data.bindings) {
+    for (const NamedValue& input : module.graph.inputs) {
+      const double elements = static_cast<double>(module.graph.value(input.value).type.row_elements());
+      const double passes = 1 + static_cast<double>(binding.stages.size());
+      sample += input.name == binding.target ? kSample + elements * passes * kElement : 0.0;
+    }
+  }
+  return sample * static_cast<double>(module.train.batch);
 }
 
 }  // namespace xrun::planner

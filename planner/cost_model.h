@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "graph/kernel_facts.h"
+#include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/program.h"
 
@@ -38,13 +39,19 @@ class CostModel {
   // Handing an item from one device's thread to another's: parking and waking.
   Seconds hand_over() const { return 5e-6; }
 
+  // How much longer everything takes while the first `devices` devices work all at once: threads beyond the cores share
+  // them. The times above are those of threads with a core each.
+  double crowding(int devices) const;
+
+  // Reading and transforming the samples of a step, on one core.
+  Seconds loader(const Module& module) const;
+
   const KernelFacts& facts() const { return facts_; }
   const Machine& machine() const { return machine_; }
 
  private:
   const KernelFacts& facts_;
   const Machine& machine_;
-  double crowding_;  // threads beyond the cores share them
 };
 
 // Multiply-adds per (row, class, dim) of each pass of a head (DETERMINISM 9): statistics 1; gradients recompute the

@@ -17,9 +17,6 @@ Error indivisible(std::string what, std::string help) {
   return {ErrorKind::kInfeasible, "XG0605", std::move(what), std::move(help)};
 }
 
-// Classes that a prediction names at most.
-constexpr int64_t kPredicted = 5;
-
 }  // namespace
 
 Emitter::Emitter(const EmitRequest& request)
@@ -62,29 +59,6 @@ Status Emitter::check_request() const {
     }
   }
   return {};
-}
-
-void Emitter::complete_heads() {
-  const TrainSpec& train = request_.module.train;
-  for (HeadPlan& head : program_.heads) {
-    const Node& node = graph_.node(head.node);
-    const std::string name = graph_.heads[static_cast<size_t>(head.head)].name + ".dx";
-    head.feature_grad = ValueId();
-    for (const NamedValue& input : graph_.inputs) {
-      head.feature_grad = program_.training && input.name == name ? input.value : head.feature_grad;
-    }
-    head.logits = node.outputs[0];
-    head.bf16 = type(head.feature).dtype == DType::kBF16;
-    head.row_weight = train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(program_.batch);
-    head.top_k = program_.training ? 1 : std::min<int64_t>(kPredicted, head.classes);
-    for (const NodeId metric : head.metrics) {
-      const Node& what = graph_.node(metric);
-      head.top_k = std::max(head.top_k, what.op->metric_k == nullptr ? 1 : what.op->metric_k(what.attrs));
-    }
-    head.top_k = std::min(head.top_k, head.classes);
-    const bool clips_heads = train.clip.kind == ClipSpec::kNorm && train.clip.heads;
-    head.update_sweep = program_.training && head.loss.valid() && (head.rows < program_.batch || clips_heads);
-  }
 }
 
 std::vector<ValueId> result_values(const Module& module, const Decision& decision) {
@@ -237,14 +211,12 @@ Result<Program> Emitter::run() {
   program_.overlap = decision_.overlap;
   program_.stages = decision_.stages;
   program_.heads = decision_.heads;
-  complete_heads();
   for (Stage& stage : program_.stages) {
     if (stage.backward.empty()) {
       stage.recomputed.clear();
     }
   }
   Decision completed = decision_;
-  completed.heads = program_.heads;
   completed.stages = program_.stages;
   XRUN_ASSIGN(flow_, trace_values(graph_, completed, result_values(request_.module, decision_)));
   fill_stages();

@@ -21,7 +21,6 @@ class Emitter {
  private:
   // emit.cpp
   Status check_request() const;
-  void complete_heads();
   Status walk_schedule();
   bool is_ready(int stage, int replica, const Action& action) const;
   bool is_head_ready(int pass) const;

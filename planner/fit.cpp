@@ -28,6 +28,17 @@ Bytes largest_of(const Program& program) {
   return largest;
 }
 
+// Seconds of all workers that compute.
+Seconds work_of(const Program& program) {
+  Seconds sum = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.stream == Stream::kCompute && instruction.group < 0) {
+      sum += instruction.predicted * program.threads[static_cast<size_t>(instruction.device)];
+    }
+  }
+  return sum;
+}
+
 bool evaluates(const Module& module) { return !module.train.eval.empty() || !module.train.metrics.empty(); }
 
 // Bytes by which a plan is over its limits, counted for one stage.
@@ -59,10 +70,12 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   fitted.largest_device = largest_of(fitted.training);
   predict_durations(fitted.training, search.cost);
   predict_durations(fitted.inference, input.inference_cost);
-  XRUN_ASSIGN(const ProgramTimes times, simulate(fitted.training));
+  XRUN_ASSIGN(const ProgramTimes times, simulate(fitted.training, search.machine.cores));
   Prediction& predicted = fitted.predicted;
-  predicted.step = times.makespan;
-  predicted.images_per_second = times.makespan > 0 ? static_cast<double>(fitted.training.batch) / times.makespan : 0;
+  // The loader works on the same cores: behind what idles, else beside what computes.
+  const Seconds work = work_of(fitted.training) + search.cost.loader(search.module);
+  predicted.step = std::max(times.makespan, work / search.machine.cores);
+  predicted.images_per_second = predicted.step > 0 ? static_cast<double>(fitted.training.batch) / predicted.step : 0;
   predicted.exposed_comm = times.exposed_comm;
   return fitted;
 }

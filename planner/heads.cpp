@@ -25,7 +25,6 @@ Status find_readers(const Module& module, const Chain& chain, HeadPlan& plan) {
     plan.label = node.inputs[1];
     return {};
   };
-  plan.top_k = 0;
   for (const NodeId id : chain.gang) {
     const Node& node = graph.node(id);
     if (node.inputs.empty() || node.inputs[0] != plan.logits) {
@@ -89,21 +88,21 @@ Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chai
                   .dim = weight.dims[1],
                   .class_block = class_block(weight.dims[0]),
                   .rows = rows,
-                  .bf16 = train.precision == PrecisionMode::kMixedBf16,
+                  .top_k = training ? 1 : kShownClasses,
+                  .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16,
                   .row_weight = train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(train.batch)};
     if (form.bias) {
       plan.bias = graph.value(node.inputs[2]).param;
     }
     for (const NamedValue& input : graph.inputs) {
-      if (input.name == head.name + ".dx") {
+      if (training && input.name == head.name + ".dx") {
         plan.feature_grad = input.value;
       }
     }
     XRUN_TRY(find_readers(module, chain, plan));
-    if (!training) {
-      plan.top_k = std::max(plan.top_k, std::min(kShownClasses, plan.classes));
-    }
-    plan.update_sweep = training && (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
+    plan.top_k = std::min(plan.top_k, plan.classes);
+    plan.update_sweep = training && plan.loss.valid() &&
+                        (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
     const ShardHint* hint = find_hint(module, head.name);
     plan.shards = place_shards(plan.head, plan.classes, hint != nullptr ? static_cast<int>(hint->shards) : 0, devices);
     plans.push_back(std::move(plan));

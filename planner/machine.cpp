@@ -23,7 +23,7 @@ Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, 
   const Bytes whole = cluster.memory > 0 ? cluster.memory : memory;
   const Bytes reserve = cluster.reserve >= 0 ? cluster.reserve : default_reserve(whole);
   machine.memory = std::max<Bytes>(0, whole - reserve);
-  machine.name = std::to_string(machine.devices) + " x cpu";
+  machine.name = std::to_string(machine.devices) + " x " + (cluster.cpu.empty() ? "cpu" : cluster.cpu);
   return machine;
 }
 

@@ -9,7 +9,7 @@
 namespace xrun::planner {
 
 struct Machine {
-  std::string name = "cpu";  // "2 x cpu"
+  std::string name = "cpu";  // "2 x cpu", or the name that the cluster gives its processor
   int cores = 1;
   int devices = 1;   // each a TBB arena
   int threads = 1;   // of all devices together; at least `devices`

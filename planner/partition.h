@@ -8,16 +8,6 @@
 
 namespace xrun::planner {
 
-// Cuts: stage s has layers cuts[s] .. cuts[s + 1] - 1; stages + 1 entries, no stage is empty.
-using Cuts = std::vector<int>;
-
-// The cuts with the smallest largest stage, 1 <= stages <= weights. Dynamic programme over all cuts, O(stages n²).
-Cuts balance(const std::vector<double>& weights, int stages);
-// The same optimum by bisection over the answer, O(64 n): exact, as it ends between neighbouring numbers.
-Cuts balance_by_bisection(const std::vector<double>& weights, int stages);
-// Largest stage of these cuts.
-double bottleneck(const std::vector<double>& weights, const Cuts& cuts);
-
 struct PartitionLayer {
   Seconds forward = 0;  // one micro-batch
   Seconds backward = 0;

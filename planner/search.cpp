@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 
+#include "graph/base/check.h"
 #include "graph/optimizer_def.h"
 #include "planner/heads.h"
 #include "planner/mesh.h"
@@ -130,22 +132,61 @@ void fill_request(const Decision& decision, const CostModel& cost, Seconds hop, 
   request.micro_batches = decision.micro_batches / decision.replicas;
 }
 
-Prediction predict(const Decision& decision, const ScheduleTimes& times, const HeadTimes& head, Seconds update,
-                   int64_t passes) {
+// `work`: seconds of all workers in stage passes; `heads` those of the head passes, on all devices at once.
+struct StepTimes {
+  ScheduleTimes schedule;
+  Seconds work = 0;
+  Seconds heads = 0;
+  Seconds after = 0;  // updates
+  Seconds collectives = 0;
+};
+
+Prediction predict(const Decision& decision, const StepTimes& times, const Machine& machine) {
   Prediction predicted;
-  predicted.step = times.makespan + head.update + update;
+  // Where there are more devices than cores, those that idle lend theirs to the others: there is all the work to do,
+  // and the longest chain of passes to go through.
+  const Seconds shared = times.work / machine.cores + times.heads;
+  const bool crowded = machine.threads > machine.cores && shared > times.schedule.makespan;
+  const Seconds makespan = crowded ? shared : times.schedule.makespan;
+  predicted.step = makespan + times.after;
   predicted.images_per_second = static_cast<double>(decision.batch) / predicted.step;
-  const double share = times.makespan / predicted.step;
-  predicted.bubble = times.bubble * share;
-  predicted.imbalance = times.imbalance * share;
-  predicted.exposed_comm = head.collectives * static_cast<double>(passes);
+  const double share = crowded ? 0.0 : makespan / predicted.step;
+  predicted.bubble = times.schedule.bubble * share;
+  predicted.imbalance = times.schedule.imbalance * share;
+  predicted.exposed_comm = times.collectives;
   return predicted;
 }
 
-}  // namespace
+// Cuts of settings that differ in nothing but the schedule are the same where memory has no limit; only what their
+// stages hold is not.
+class CutMemo {
+ public:
+  const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
+    Setting plain = setting;
+    plain.pipeline = PipelineKind::kGpipe;
+    if (request.cap == 0 && known_ && *known_ == plain) {
+      for (Partition& made : cuts_) {
+        for (size_t s = 0; s < made.stages.size(); ++s) {
+          const bool fits = choose_recompute(
+              request, micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches),
+              made.stages[s]);
+          XRUN_CHECK(fits, "there is no limit");
+        }
+      }
+      return cuts_;
+    }
+    cuts_ = partition(request);
+    known_ = request.cap == 0 ? std::optional(plain) : std::nullopt;
+    return cuts_;
+  }
 
-Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
-                                      Bytes cap) {
+ private:
+  std::optional<Setting> known_;
+  std::vector<Partition> cuts_;
+};
+
+Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting& setting, Recompute recompute,
+                                         Bytes cap, CutMemo& memo) {
   const TrainSpec& train = input.module.train;
   const int local = setting.micro_batches / setting.replicas;
   const int64_t rows = one_pass(input.module, setting) ? train.batch : train.batch / local;
@@ -157,7 +198,7 @@ Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& s
     // A head right on the input: one stage without layers.
     all.push_back({.stages = {PartitionStage{}}});
   } else {
-    all = partition(request);
+    all = memo.cut(setting, request);
   }
   std::vector<Candidate> best;
   for (const Partition& cuts : all) {
@@ -173,15 +214,23 @@ Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& s
     ScheduleRequest order;
     fill_request(decision, input.cost, input.cost.copy(hop_bytes), order);
     order.head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows);
-    order.head = head.pass();
+    const double all_devices = input.cost.crowding(input.machine.devices);
+    order.head = head.pass() * all_devices;
     decision.schedule = make_schedule(setting.pipeline, order);
     XRUN_TRY(check_schedule(decision.schedule));
     decision.heads = heads;
     decision.head_forward_time = head.forward;
     decision.head_backward_time = head.backward;
     decision.head_update_time = head.update;
-    candidate.predicted = predict(decision, simulate(decision.schedule, order), head, update_time(input, setting, cuts),
-                                  order.head_passes);
+    StepTimes times{.schedule = simulate(decision.schedule, order),
+                    .heads = order.head * order.head_passes,
+                    .after = head.update * all_devices +
+                             update_time(input, setting, cuts) * input.cost.crowding(setting.stages * setting.replicas),
+                    .collectives = head.collectives * order.head_passes};
+    for (const Stage& stage : decision.stages) {
+      times.work += (stage.forward_time + stage.backward_time) * setting.micro_batches * input.machine.threads_of(0);
+    }
+    candidate.predicted = predict(decision, times, input.machine);
     if (best.empty() || candidate.predicted.step < best[0].predicted.step) {
       best.clear();
       best.push_back(std::move(candidate));
@@ -190,10 +239,19 @@ Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& s
   return best;
 }
 
+}  // namespace
+
+Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
+                                      Bytes cap) {
+  CutMemo memo;
+  return decide_by(input, setting, recompute, cap, memo);
+}
+
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings) {
   std::vector<Candidate> found;
+  CutMemo memo;
   for (const Setting& setting : settings) {
-    XRUN_ASSIGN(std::vector<Candidate> best, decide(input, setting, input.hints.recompute, 0));
+    XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, 0, memo));
     std::move(best.begin(), best.end(), std::back_inserter(found));
   }
   // A step of a thousandth is not a difference that a prediction can see.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace xrun::planner {
 namespace {
@@ -214,36 +215,61 @@ ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request)
   return Run(schedule, request).finish();
 }
 
-Result<ProgramTimes> simulate(const Program& program) {
+// Time goes on by events: the end of a unit starts those that waited for it alone. A clock of work runs as fast as the
+// others while every busy worker has a core, else slower; `late` is by how much it has fallen behind.
+Result<ProgramTimes> simulate(const Program& program, int cores) {
   std::vector<int> unit_of;
   std::vector<Unit> units = make_units(program, unit_of);
   ProgramTimes times;
   times.instructions.resize(program.instructions.size());
-  std::vector<Seconds> ready(units.size(), 0);
-  std::vector<int> queue;
-  for (size_t u = 0; u < units.size(); ++u) {
-    if (units[u].waits == 0) {
-      queue.push_back(static_cast<int>(u));
-    }
-  }
-  for (size_t at = 0; at < queue.size(); ++at) {
-    const auto u = static_cast<size_t>(queue[at]);
+  const auto workers = [&](const Unit& unit) {
+    const Instruction& first = program.instructions[static_cast<size_t>(unit.members[0])];
+    const auto device = static_cast<size_t>(first.device);
+    const bool computes = first.stream == Stream::kCompute && unit.members.size() == 1;
+    return !computes ? 0 : device < program.threads.size() ? program.threads[device] : 1;
+  };
+  std::vector<Seconds> start(units.size(), 0);   // by the clock of work
+  std::set<std::pair<Seconds, size_t>> running;  // (end, unit)
+  Seconds now = 0;
+  Seconds late = 0;
+  int busy = 0;
+  const auto begin = [&](size_t u) {
     Seconds length = 0;
     for (const int member : units[u].members) {
       length = std::max(length, program.instructions[static_cast<size_t>(member)].predicted);
     }
     for (const int member : units[u].members) {
-      times.instructions[static_cast<size_t>(member)] = {ready[u], ready[u] + length};
+      times.instructions[static_cast<size_t>(member)].start = start[u] + late;
+    }
+    running.emplace(start[u] + length, u);
+    busy += workers(units[u]);
+  };
+  for (size_t u = 0; u < units.size(); ++u) {
+    if (units[u].waits == 0) {
+      begin(u);
+    }
+  }
+  size_t done = 0;
+  for (; !running.empty(); ++done) {
+    const auto [end, u] = *running.begin();
+    running.erase(running.begin());
+    if (cores > 0 && busy > cores) {
+      late += (end - now) * (static_cast<double>(busy) / cores - 1);
+    }
+    now = end;
+    busy -= workers(units[u]);
+    for (const int member : units[u].members) {
+      times.instructions[static_cast<size_t>(member)].end = end + late;
     }
     for (const int next : units[u].next) {
-      auto& other = units[static_cast<size_t>(next)];
-      ready[static_cast<size_t>(next)] = std::max(ready[static_cast<size_t>(next)], ready[u] + length);
-      if (--other.waits == 0) {
-        queue.push_back(next);
+      const auto n = static_cast<size_t>(next);
+      start[n] = end;  // the last to end is the latest
+      if (--units[n].waits == 0) {
+        begin(n);
       }
     }
   }
-  if (queue.size() < units.size()) {
+  if (done < units.size()) {
     std::string stuck;
     for (size_t u = 0; u < units.size() && stuck.size() < 80; ++u) {
       if (units[u].waits > 0) {

@@ -40,8 +40,9 @@ struct ProgramTimes {
   Seconds exposed_comm = 0;  // of the device that waits longest: idle while its communication runs
 };
 
-// `Instruction::predicted` is how long each takes; members of a collective or of a send/recv pair end together. Errors:
-// kContent naming the instructions that wait for one another.
-Result<ProgramTimes> simulate(const Program& program);
+// `Instruction::predicted` is how long each takes; members of a collective or of a send/recv pair end together. While
+// the workers of the devices that compute are more than `cores` (0: any number), all goes slower by the same factor.
+// Errors: kContent naming the instructions that wait for one another.
+Result<ProgramTimes> simulate(const Program& program, int cores = 0);
 
 }  // namespace xrun::planner

@@ -109,17 +109,24 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
   return {};
 }
 
-// One pass of the head for the whole step needs all forward passes before the first backward pass.
-Status check_granularity(const Module& module) {
-  const ScheduleSpec& schedule = module.schedule;
-  if (!schedule.pipeline || schedule.pipeline->value != PipelineKind::kOneFOneB) {
-    return {};
-  }
+// The first head that says how many rows its passes take; passes of all heads go together.
+const ShardHint* find_granularity(const ScheduleSpec& schedule) {
   for (const ShardHint& hint : schedule.shards) {
-    if (hint.granularity == "step" && (!schedule.micro_batches || schedule.micro_batches->value > 1)) {
+    if (hint.granularity == "micro_batch" || hint.granularity == "step") {
+      return &hint;
+    }
+  }
+  return nullptr;
+}
+
+Status check_granularity(const ScheduleSpec& schedule) {
+  const ShardHint* first = find_granularity(schedule);
+  for (const ShardHint& hint : schedule.shards) {
+    if (first != nullptr && hint.granularity == (first->granularity == "step" ? "micro_batch" : "step")) {
       return refuse("XG0607",
-                    "granularity = step under one_f_one_b: backward passes begin before all features are made",
-                    "granularity = micro_batch, or pipeline = gpipe", hint.span);
+                    "`" + first->head + "` has passes of a " + first->granularity + ", `" + hint.head + "` of a " +
+                        hint.granularity + ": passes of all heads go together",
+                    "granularity = " + first->granularity + " for every head", hint.span);
     }
   }
   return {};
@@ -185,8 +192,11 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   XRUN_TRY(check_stages(module, chain, machine));
   XRUN_TRY(check_micro_batches(module));
   XRUN_TRY(check_replicas(module, machine, blocks, deterministic));
-  XRUN_TRY(check_granularity(module));
+  XRUN_TRY(check_granularity(schedule));
   const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
+  const ShardHint* granularity = find_granularity(schedule);
+  const bool whole_step = granularity != nullptr && granularity->granularity == "step";
+  bool early_backward = false;
   std::vector<Setting> settings;
   for (int stages = 1; stages <= std::min<int64_t>(machine.devices, layers); ++stages) {
     for (int replicas = 1; replicas * stages <= machine.devices; ++replicas) {
@@ -210,10 +220,19 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
                      : kind == PipelineKind::kOneFOneB && (stages == 1 || count == replicas)) {
             continue;
           }
+          // One pass of the head for the whole step needs all forward passes before the first backward pass.
+          if (whole_step && kind == PipelineKind::kOneFOneB && count != replicas) {
+            early_backward = true;
+            continue;
+          }
           settings.push_back({stages, replicas, static_cast<int>(count), kind});
         }
       }
     }
+  }
+  if (settings.empty() && early_backward) {
+    return refuse("XG0607", "granularity = step under one_f_one_b: backward passes begin before all features are made",
+                  "granularity = micro_batch, or pipeline = gpipe", granularity->span);
   }
   if (settings.empty()) {
     return conflict(schedule, machine);

@@ -28,7 +28,8 @@ int lanes_of(const Setting& setting, bool deterministic, int64_t blocks, const M
 
 // Settings in a fixed order, none twice.
 // Errors, all kContent with the place of the hint: XG0602 stages, XG0603 replicas, XG0605 micro-batches that do not
-// hold whole row blocks, XG0606 hints that exclude one another, XG0607 granularity = step under one_f_one_b.
+// hold whole row blocks, XG0606 hints that exclude one another, XG0607 granularity = step under one_f_one_b, or not the
+// same for all heads.
 Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& chain, const Machine& machine,
                                             bool deterministic);
 

@@ -99,7 +99,7 @@ std::string hint_of(const Program& program) {
 
 std::string report_gantt(const Plan& plan, int columns) {
   const Program& program = plan.training;
-  const ProgramTimes times = times_of(program);
+  const ProgramTimes times = times_of(plan);
   std::vector<std::pair<int, std::string>> lines;  // device and its name
   for (int device = 0; device < program.devices; ++device) {
     std::string name = "device " + std::to_string(device);

@@ -139,14 +139,28 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   }
   PlanPart other{.name = "other",
                  .how = program.devices > 1 ? "update, copies, scratch, results" : "update, scratch, results"};
-  other.time = plan.predicted.step;
+  other.time = busiest(program, [](const Instruction& i) {
+    return i.pass != Pass::kForward && i.pass != Pass::kBackward && !is_head_pass(i);
+  });
   other.memory = at_peak(program, [](const Buffer&) { return true; });
+  Seconds waiting = plan.predicted.step;
   for (const PlanPart& part : parts) {
     other.memory -= part.memory;
-    other.time -= part.time;
+    waiting -= part.time;
   }
-  other.time = std::max(0.0, other.time);
+  // What runs beside something else takes no time of its own.
+  other.time = std::min(other.time, std::max(0.0, waiting));
+  waiting -= other.time;
   parts.push_back(std::move(other));
+  if (waiting > 0.005 * plan.predicted.step) {
+    const bool crowded = plan.machine.threads > plan.machine.cores;
+    parts.push_back(
+        {.name = "waiting",
+         .how = crowded ? std::to_string(plan.machine.threads) + " threads share " + plural(plan.machine.cores, "core")
+                : plan.machine.devices == 1 ? "for data"
+                                            : "for other devices",
+         .time = waiting});
+  }
   return parts;
 }
 
@@ -279,8 +293,8 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   return list;
 }
 
-ProgramTimes times_of(const Program& program) {
-  auto times = simulate(program);
+ProgramTimes times_of(const Plan& plan) {
+  auto times = simulate(plan.training, plan.machine.cores);
   XRUN_CHECK(times.ok(), "a plan's program cannot be simulated: " + times.error().message);
   return std::move(times).value();
 }

@@ -16,7 +16,7 @@ struct PlanPart {
   std::string how;
   int64_t parameters = 0;
   Bytes memory = 0;  // of the largest device
-  Seconds time = 0;  // of the busiest device; of "other", what is left of the step
+  Seconds time = 0;  // of the busiest device; of "waiting", what is left of the step
 };
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module);
 
@@ -51,7 +51,7 @@ struct CommSummary {
 std::vector<CommSummary> list_communication(const Plan& plan);
 
 // Times of the plan's training program. Plans are verified before they are reported, so there is no error.
-ProgramTimes times_of(const Program& program);
+ProgramTimes times_of(const Plan& plan);
 // Sum of all arenas of the training program.
 Bytes total_memory(const Program& program);
 

@@ -37,8 +37,8 @@ std::string parts_table(const Plan& plan, const Module& module) {
   int64_t parameters = 0;
   for (const PlanPart& part : list_parts(plan, module)) {
     parameters += part.parameters;
-    table.add({part.name, part.how, part.parameters > 0 ? format_count(part.parameters) : "", format_bytes(part.memory),
-               format_seconds(part.time)});
+    table.add({part.name, part.how, part.parameters > 0 ? format_count(part.parameters) : "",
+               part.memory > 0 ? format_bytes(part.memory) : "", format_seconds(part.time)});
   }
   Bytes largest = 0;
   for (const Arena& arena : plan.training.arenas) {

@@ -153,7 +153,9 @@ TEST(CostModel, ThreadsBeyondTheCoresShareThem) {
   Machine crowded = kMachine;
   crowded.devices = 4;
   crowded.threads = 4;
-  EXPECT_DOUBLE_EQ(CostModel(facts, crowded).head(1e9, 1), 2 * CostModel(facts, kMachine).head(1e9, 1));
+  const CostModel cost(facts, crowded);
+  EXPECT_DOUBLE_EQ(cost.crowding(4), 4.0 / crowded.cores);
+  EXPECT_DOUBLE_EQ(cost.crowding(1), 1);
 }
 
 TEST(Machine, SharesThreadsAndKeepsAReserve) {
@@ -169,6 +171,8 @@ TEST(Machine, SharesThreadsAndKeepsAReserve) {
   EXPECT_EQ(given.devices, 6);
   EXPECT_EQ(given.threads, 6);
   EXPECT_EQ(given.memory, 7 * kGiB);
+  cluster.cpu = "epyc";
+  EXPECT_EQ(make_machine(cluster, {}, 4, 16 * kGiB).name, "6 x epyc");
   // Fewer threads than devices count as one for each device.
   EXPECT_EQ(make_machine({}, {.devices = 4, .threads = 2}, 2, kGiB).threads, 4);
 }

@@ -8,6 +8,7 @@
 #include "graph/head_shape.h"
 #include "planner/decision.h"
 #include "planner/emit.h"
+#include "planner/heads.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner::testing {
@@ -33,42 +34,6 @@ inline std::string to_text(const Layout& layout) {
          (layout.recompute_seed != 0 ? " recompute" : "");
 }
 
-// Nodes of a gang pass: a classifier and what reads its logits.
-inline std::vector<HeadPlan> head_plans(const Module& module, const Layout& layout, int64_t rows) {
-  std::vector<HeadPlan> plans;
-  const Graph& graph = module.graph;
-  const auto consumers = consumers_of(graph);
-  for (size_t h = 0; h < graph.heads.size(); ++h) {
-    const Node& node = graph.node(graph.heads[h].node);
-    HeadPlan plan;
-    plan.head = static_cast<int>(h);
-    plan.node = graph.heads[h].node;
-    plan.feature = node.inputs[0];
-    plan.weight = graph.value(node.inputs[1]).param;
-    plan.bias = node.inputs.size() > 2 ? graph.value(node.inputs[2]).param : ParamId();
-    const TensorType& weight = graph.value(node.inputs[1]).type;
-    plan.classes = weight.dims[0];
-    plan.dim = weight.dims[1];
-    plan.class_block = class_block(plan.classes);
-    plan.rows = rows;
-    for (const NodeId reader : consumers[static_cast<size_t>(node.outputs[0].index)]) {
-      const Node& what = graph.node(reader);
-      plan.label = what.inputs[1];
-      if (what.op->margin != nullptr) {
-        plan.loss = reader;
-      } else {
-        plan.metrics.push_back(reader);
-      }
-    }
-    for (int shard = 0; shard < layout.shards; ++shard) {
-      const ClassRange range = shard_classes(plan.classes, shard, layout.shards);
-      plan.shards.push_back({plan.head, shard, shard % layout.devices, range.begin, range.end});
-    }
-    plans.push_back(std::move(plan));
-  }
-  return plans;
-}
-
 inline Machine make_test_machine(int devices, int threads = 0) {
   Machine machine;
   machine.cores = std::max(devices, threads);
@@ -76,6 +41,15 @@ inline Machine make_test_machine(int devices, int threads = 0) {
   machine.threads = std::max(devices, threads);
   machine.memory = 64 * kGiB;
   return machine;
+}
+
+inline std::vector<HeadPlan> head_plans(Module module, const Layout& layout, int64_t rows) {
+  for (const Head& head : module.graph.heads) {
+    module.schedule.shards.push_back({.head = head.name, .shards = layout.shards});
+  }
+  const Machine machine = make_test_machine(layout.devices);
+  const KernelFacts facts;
+  return plan_heads(module, make_chain(module, CostModel(facts, machine)), layout.devices, rows).value();
 }
 
 // Stages of nearly equal numbers of forward nodes, on devices in order, replica by replica.

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "graph/base/random.h"
+#include "planner/balance.h"
 
 namespace xrun::planner {
 namespace {

@@ -171,7 +171,7 @@ TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAMend) {
                 "order"},
         BadHint{"XG0604",
                 [](ScheduleSpec& s) {
-                  s.shards.push_back({"id", 2, "", 0, {0, 11, 13}});
+                  s.shards.push_back({"id", 2, "", {0, 11, 13}});
                 },
                 "no head"}}) {
     Module module = make_module(wide());
@@ -316,7 +316,7 @@ TEST(Planner, EveryRandomCaseIsPlannedOrRefusedInWords) {
       schedule.recompute = Hint<RecomputeHint>{{below(2) == 0 ? RecomputeHint::kAll : RecomputeHint::kNone, {}}, {}};
     }
     if (options.head && below(3) == 0) {
-      schedule.shards.push_back({"id", 1 + below(5), below(2) == 0 ? "micro_batch" : "", 0, {}});
+      schedule.shards.push_back({"id", 1 + below(5), below(2) == 0 ? "micro_batch" : "", {}});
     }
     if (below(8) == 0) {
       module.train.clip = {ClipSpec::kNorm, 1.0, below(2) == 0};

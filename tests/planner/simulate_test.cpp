@@ -58,6 +58,27 @@ TEST(SimulateProgram, CommunicationBehindComputingIsNotExposed) {
   EXPECT_EQ(simulate(open)->exposed_comm, 3);
 }
 
+TEST(SimulateProgram, WorkersBeyondTheCoresShareThem) {
+  Program program =
+      program_of(3, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 1, Stream::kCompute, 4, {}),
+                     instruction(2, 2, Stream::kCompute, 6, {}), instruction(3, 0, Stream::kComm, 1, {0})});
+  program.threads = {1, 1, 1};
+  EXPECT_EQ(simulate(program)->makespan, 6);
+  EXPECT_EQ(simulate(program, 3)->makespan, 6);
+  // Three at once on two cores until the short ones have done their 4, then one alone for the last 2.
+  const auto times = simulate(program, 2);
+  ASSERT_TRUE(times.ok());
+  EXPECT_DOUBLE_EQ(times->instructions[0].end, 6);
+  EXPECT_DOUBLE_EQ(times->instructions[3].start, 6);
+  EXPECT_DOUBLE_EQ(times->makespan, 8);
+  // Who idles leaves its core to the others: in a chain of three nobody shares.
+  Program chain =
+      program_of(3, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 1, Stream::kCompute, 4, {0}),
+                     instruction(2, 2, Stream::kCompute, 6, {1})});
+  chain.threads = {1, 1, 1};
+  EXPECT_EQ(simulate(chain, 1)->makespan, 14);
+}
+
 TEST(SimulateProgram, ACircleIsAnErrorThatNamesInstructions) {
   const Program program =
       program_of(2, {instruction(0, 0, Stream::kComm, 1, {}, 1), instruction(1, 0, Stream::kComm, 1, {}, 2),

@@ -1,0 +1,152 @@
+// Every hint of a schedule changes the plan, or is refused where it cannot be held.
+#include <functional>
+#include <gtest/gtest.h>
+
+#include "planner/planner.h"
+#include "tests/planner/test_graphs.h"
+
+namespace xrun::planner {
+namespace {
+
+using testing::make_facts;
+using testing::make_module;
+using testing::ModelOptions;
+using testing::prepare_inference;
+using testing::prepare_training;
+
+// Two layers that take long enough to be shared out, and a head.
+Module subject() {
+  return make_module(
+      {.layers = 4, .input = 256, .width = 512, .classes = 1000, .head = true, .batch = 1024, .norm_rows = 64});
+}
+
+Machine two_devices() { return {.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = 4 * kGiB}; }
+
+struct Printed {
+  Program program;
+  std::string text;
+};
+
+Result<Printed> plan(const Module& module) {
+  const Module training = prepare_training(module);
+  const Module inference = prepare_inference(module);
+  XRUN_ASSIGN(Plan made,
+              make_plan(training, inference, make_facts(training), make_facts(inference), two_devices(), {}));
+  std::string text = print(made.training, training.graph);
+  return Printed{std::move(made.training), std::move(text)};
+}
+
+Bytes largest_device(const Program& program) {
+  Bytes largest = 0;
+  for (const Arena& arena : program.arenas) {
+    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+  }
+  return largest;
+}
+
+TEST(Hints, EachOfThemChangesThePlan) {
+  struct Case {
+    const char* name;
+    std::function<void(ScheduleSpec&)> set;
+    std::function<bool(const Program&)> held;
+  };
+  const auto free = plan(subject());
+  ASSERT_TRUE(free.ok()) << free.error().message;
+  ASSERT_EQ(free->program.stages.size(), 1U);
+  ASSERT_EQ(free->program.replicas, 2);
+  const Bytes limit = largest_device(free->program) * 9 / 10;
+  const std::vector<Case> cases{
+      {"stages",
+       [](ScheduleSpec& s) {
+         s.stages = Hint<int64_t>{2, {}};
+       },
+       [](const Program& p) { return p.stages.size() == 2; }},
+      {"micro_batches",
+       [](ScheduleSpec& s) {
+         s.micro_batches = Hint<int64_t>{8, {}};
+       },
+       [](const Program& p) { return p.micro_batches == 8; }},
+      {"replicas",
+       [](ScheduleSpec& s) {
+         s.replicas = Hint<int64_t>{1, {}};
+       },
+       [](const Program& p) { return p.replicas == 1; }},
+      {"pipeline",
+       [](ScheduleSpec& s) {
+         s.pipeline = Hint<PipelineKind>{PipelineKind::kOneFOneB, {}};
+       },
+       [](const Program& p) { return p.schedule == PipelineKind::kOneFOneB; }},
+      {"recompute",
+       [](ScheduleSpec& s) {
+         s.recompute = Hint<RecomputeHint>{{RecomputeHint::kAll, {}}, {}};
+       },
+       [](const Program& p) { return !p.stages[0].recomputed.empty(); }},
+      {"overlap",
+       [](ScheduleSpec& s) {
+         s.overlap = Hint<bool>{false, {}};
+       },
+       [](const Program& p) {
+         return !p.overlap && std::none_of(p.instructions.begin(), p.instructions.end(),
+                                           [](const Instruction& i) { return i.stream == Stream::kComm; });
+       }},
+      {"memory_limit",
+       [&](ScheduleSpec& s) {
+         s.memory_limit = Hint<Bytes>{limit, {}};
+       },
+       [&](const Program& p) { return largest_device(p) <= limit; }},
+      {"shard.over", [](ScheduleSpec& s) { s.shards.push_back({.head = "id", .shards = 1}); },
+       [](const Program& p) { return p.heads[0].shards.size() == 1; }},
+      {"shard.granularity",
+       [](ScheduleSpec& s) {
+         s.micro_batches = Hint<int64_t>{8, {}};
+         s.shards.push_back({.head = "id", .granularity = "micro_batch"});
+       },
+       [](const Program& p) { return p.heads[0].rows == p.batch / 8 * p.replicas; }},
+      {"pin",
+       [](ScheduleSpec& s) {
+         s.pins.push_back({"layer1", 1, {}});
+       },
+       [](const Program& p) { return p.stages.size() == 2; }},
+  };
+  for (const Case& c : cases) {
+    Module module = subject();
+    c.set(module.schedule);
+    const auto made = plan(module);
+    ASSERT_TRUE(made.ok()) << c.name << ": " << made.error().message;
+    EXPECT_NE(made->text, free->text) << c.name;
+    EXPECT_TRUE(c.held(made->program)) << c.name;
+    EXPECT_FALSE(c.held(free->program)) << c.name << ": the plan is like that without the hint";
+  }
+}
+
+TEST(Hints, OnePassOfTheHeadForAStepKeepsTheSearchFromOneFOneB) {
+  Module module = subject();
+  module.schedule.stages = Hint<int64_t>{2, {}};
+  module.schedule.micro_batches = Hint<int64_t>{8, {}};
+  module.schedule.shards.push_back({.head = "id", .granularity = "step"});
+  const auto made = plan(module);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->program.schedule, PipelineKind::kGpipe);
+  EXPECT_EQ(made->program.heads[0].rows, module.train.batch);
+}
+
+TEST(Hints, GranularityThatCannotBeHeldIsRefused) {
+  Module module = subject();
+  module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kOneFOneB, {}};
+  module.schedule.micro_batches = Hint<int64_t>{8, {}};
+  module.schedule.shards.push_back({.head = "id", .granularity = "step", .span = {0, 3, 5}});
+  auto made = plan(module);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0607");
+  EXPECT_EQ(made.error().span, (Span{0, 3, 5}));
+  module = subject();
+  module.schedule.shards.push_back({.head = "id", .granularity = "step"});
+  module.schedule.shards.push_back({.head = "other", .granularity = "micro_batch", .span = {0, 3, 5}});
+  made = plan(module);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0607");
+  EXPECT_EQ(made.error().span, (Span{0, 3, 5}));
+}
+
+}  // namespace
+}  // namespace xrun::planner
