@@ -1,12 +1,14 @@
 #include "runtime/bound_memory.h"
 
 #include "graph/base/check.h"
+#include "runtime/host.h"
 
 namespace xrun::runtime {
 
 Result<BoundMemory> BoundMemory::map(const planner::Program& program) {
   BoundMemory memory;
   memory.program_ = &program;
+  memory.peak_before_ = peak_resident();
   memory.arenas_.resize(static_cast<size_t>(program.devices) + 1);
   for (const planner::Arena& arena : program.arenas) {
     XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device + 1)], MemoryArena::map(arena.bytes));

@@ -15,10 +15,14 @@ class BoundMemory {
 
   std::byte* at(const planner::Buffer& buffer) const;
   std::byte* at(planner::BufferId id) const { return at(program_->buffer(id)); }
+  std::byte* at(int device, Bytes offset) const { return arenas_[static_cast<size_t>(device + 1)].at(offset); }
   Bytes bytes() const;  // of all arenas
+  // The most that the process had held before the first arena was mapped.
+  Bytes peak_before() const { return peak_before_; }
 
  private:
   const planner::Program* program_ = nullptr;
+  Bytes peak_before_ = 0;
   std::vector<MemoryArena> arenas_;  // by device + 1: the host arena first
 };
 

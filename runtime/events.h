@@ -67,6 +67,11 @@ struct EndEvent {
   int exit = 0;
   Seconds seconds = 0;
   int64_t bad_samples = 0;
+  // What the process has held: its peak, how much of that was there before the first arena was mapped, and the arenas,
+  // those of evaluation included.
+  Bytes arenas = 0;
+  Bytes peak_before_arenas = 0;
+  Bytes peak_resident = 0;
 };
 
 // Called from the trainer's thread, in the order of time. `on_step` is called for every step; `due` is true every

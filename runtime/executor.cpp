@@ -11,6 +11,7 @@
 #include "graph/base/check.h"
 #include "runtime/cpu_device.h"
 #include "runtime/local_communicator.h"
+#include "runtime/touch_check.h"
 
 namespace xrun::runtime {
 namespace {
@@ -22,10 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 class ParallelExecutor final : public Executor {
  public:
-  ParallelExecutor(const planner::Program& program, InstructionRunner& runner, const DeviceSet& devices)
+  ParallelExecutor(const planner::Program& program, InstructionRunner& runner, const DeviceSet& devices,
+                   TouchCheck* check)
       : program_(program),
         runner_(runner),
         devices_(devices),
+        check_(check),
         nodes_(program.instructions.size()),
         counters_(program.instructions.size()),
         postings_(program.instructions.size()),
@@ -44,12 +47,18 @@ class ParallelExecutor final : public Executor {
     left_.store(static_cast<int32_t>(nodes_.size()), std::memory_order_relaxed);
     failed_.store(false, std::memory_order_relaxed);
     finished_ = false;
+    if (check_ != nullptr) {
+      check_->begin_step();
+    }
     start_ = Clock::now();
     for (const int32_t root : roots_) {
       submit(root);
     }
     std::unique_lock lock(mutex_);
     all_done_.wait(lock, [this] { return finished_; });
+    if (check_ != nullptr && first_error_.ok()) {
+      return check_->end_step();
+    }
     return std::exchange(first_error_, Status());
   }
 
@@ -124,11 +133,26 @@ class ParallelExecutor final : public Executor {
         post(instruction);
         return;
       }
-      if (!failed_.load(std::memory_order_relaxed)) {
+      if (enter_memory(instruction)) {
         XRUN_DCHECK(has_compute_modes(), "an instruction runs without the floating-point modes");
         note(runner_.run(instruction, devices_.device(device)));
+        leave_memory(instruction);
       }
       id = complete(id, device);
+    }
+  }
+
+  // Whether the instruction is to be done.
+  bool enter_memory(const Instruction& instruction) {
+    if (check_ != nullptr && !failed_.load(std::memory_order_relaxed)) {
+      note(check_->begin(instruction));
+    }
+    return !failed_.load(std::memory_order_relaxed);
+  }
+
+  void leave_memory(const Instruction& instruction) {
+    if (check_ != nullptr && !failed_.load(std::memory_order_relaxed)) {
+      note(check_->end(instruction));
     }
   }
 
@@ -136,7 +160,7 @@ class ParallelExecutor final : public Executor {
   void post(const Instruction& instruction) {
     Posting& posting = postings_[static_cast<size_t>(instruction.id.index)];
     posting.self = this;
-    if (!failed_.load(std::memory_order_relaxed)) {
+    if (enter_memory(instruction)) {
       note(runner_.prepare(instruction, posting.exchange));
     }
     Exchange guarded = posting.exchange;
@@ -156,6 +180,7 @@ class ParallelExecutor final : public Executor {
   static void posted(void* self, int32_t id, Status status) {
     auto& executor = *static_cast<ParallelExecutor*>(self);
     executor.note(std::move(status));
+    executor.leave_memory(executor.program_.instructions[static_cast<size_t>(id)]);
     executor.complete(id, -1);
   }
 
@@ -195,6 +220,7 @@ class ParallelExecutor final : public Executor {
   const planner::Program& program_;
   InstructionRunner& runner_;
   const DeviceSet& devices_;
+  TouchCheck* check_;
   std::vector<Node> nodes_;
   std::vector<int32_t> roots_;
   std::vector<std::atomic<int32_t>> counters_;
@@ -213,8 +239,8 @@ class ParallelExecutor final : public Executor {
 }  // namespace
 
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
-                                                 const DeviceSet& devices) {
-  return std::make_unique<ParallelExecutor>(program, runner, devices);
+                                                 const DeviceSet& devices, TouchCheck* check) {
+  return std::make_unique<ParallelExecutor>(program, runner, devices, check);
 }
 
 bool communicates(const planner::Instruction& instruction) {

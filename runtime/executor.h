@@ -12,6 +12,8 @@
 
 namespace xrun::runtime {
 
+class TouchCheck;  // runtime/touch_check.h
+
 // What instructions mean. Called by executors from tasks of the instruction's device; two calls never run at once for
 // the same stream of a device, and dependencies are kept.
 class InstructionRunner {
@@ -41,12 +43,14 @@ class Executor {
 
 // Tasks on the arenas of `devices`: a counter an instruction, run at zero; no task waits. The program is verified:
 // program, runner and devices outlive the executor.
+//   check  watches the memory plan where it is given
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
-                                                 const DeviceSet& devices);
+                                                 const DeviceSet& devices, TouchCheck* check = nullptr);
 
 // One instruction after the other on the calling thread, in an order fixed beforehand; work is not shared out. Errors:
 // XG0622, a program whose instructions wait for each other.
-Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner);
+Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner,
+                                                           TouchCheck* check = nullptr);
 
 // The members of each group of communications, by group number: instructions in member order (senders first).
 std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program);

@@ -7,6 +7,7 @@
 #include <hwloc.h>
 #include <optional>
 #include <sched.h>
+#include <sstream>
 #include <unistd.h>
 
 namespace xrun::runtime {
@@ -19,12 +20,14 @@ std::optional<int64_t> read_number(const std::string& path) {
   return in >> value ? std::optional(value) : std::nullopt;
 }
 
-Bytes meminfo(const std::string& key) {
-  std::ifstream in("/proc/meminfo");
+// A line "key:  number kB" of a file of the system.
+Bytes kib_line(const std::string& path, const std::string& key) {
+  std::ifstream in(path);
   std::string name;
   int64_t kib = 0;
-  for (std::string unit; in >> name >> kib; std::getline(in, unit)) {
-    if (name == key + ":") {
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    if (words >> name >> kib && name == key + ":") {
       return kib * kKiB;
     }
   }
@@ -75,8 +78,8 @@ Host detect_host() {
   if (host.cpu.empty()) {
     host.cpu = "unknown processor";
   }
-  host.memory_total = meminfo("MemTotal");
-  host.memory_free = meminfo("MemAvailable");
+  host.memory_total = kib_line("/proc/meminfo", "MemTotal");
+  host.memory_free = kib_line("/proc/meminfo", "MemAvailable");
   if (const auto limit = read_number("/sys/fs/cgroup/memory.max")) {
     const Bytes used = read_number("/sys/fs/cgroup/memory.current").value_or(0);
     host.memory_total = std::min(host.memory_total, *limit);
@@ -84,6 +87,8 @@ Host detect_host() {
   }
   return host;
 }
+
+Bytes peak_resident() { return kib_line("/proc/self/status", "VmHWM"); }
 
 std::string cache_directory() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') {

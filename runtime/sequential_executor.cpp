@@ -4,6 +4,7 @@
 
 #include "runtime/cpu_device.h"
 #include "runtime/executor.h"
+#include "runtime/touch_check.h"
 
 namespace xrun::runtime {
 namespace {
@@ -78,8 +79,13 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
 
 class SequentialExecutor final : public Executor {
  public:
-  SequentialExecutor(const planner::Program& program, InstructionRunner& runner, std::vector<Item> order)
-      : program_(program), runner_(runner), order_(std::move(order)), timings_(program.instructions.size()) {
+  SequentialExecutor(const planner::Program& program, InstructionRunner& runner, std::vector<Item> order,
+                     TouchCheck* check)
+      : program_(program),
+        runner_(runner),
+        order_(std::move(order)),
+        check_(check),
+        timings_(program.instructions.size()) {
     size_t largest = 1;
     for (const Item& item : order_) {
       largest = std::max(largest, item.members.size());
@@ -90,22 +96,31 @@ class SequentialExecutor final : public Executor {
 
   Status step() override {
     const ComputeModes modes;
+    if (check_ != nullptr) {
+      check_->begin_step();
+    }
     const auto start = Clock::now();
     const auto now = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
     for (const Item& item : order_) {
       const double begin = now();
+      for (size_t m = 0; check_ != nullptr && m < item.members.size(); ++m) {
+        XRUN_TRY(check_->begin(program_.instruction(item.members[m])));
+      }
       const Instruction& first = program_.instruction(item.members[0]);
       if (communicates(first)) {
         XRUN_TRY(exchange(item));
       } else {
         XRUN_TRY(runner_.run(first, workers_));
       }
+      if (check_ != nullptr) {
+        XRUN_TRY(check_->end(first));
+      }
       const double end = now();
       for (const InstructionId member : item.members) {
         timings_[static_cast<size_t>(member.index)] = {begin, end};
       }
     }
-    return {};
+    return check_ == nullptr ? Status() : check_->end_step();
   }
 
   std::span<const Timing> timings() const override { return timings_; }
@@ -135,6 +150,7 @@ class SequentialExecutor final : public Executor {
   const planner::Program& program_;
   InstructionRunner& runner_;
   std::vector<Item> order_;
+  TouchCheck* check_;
   std::vector<Timing> timings_;
   std::vector<Exchange> exchanges_;
   std::vector<Pieces> published_;
@@ -143,9 +159,10 @@ class SequentialExecutor final : public Executor {
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner) {
+Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner,
+                                                           TouchCheck* check) {
   XRUN_ASSIGN(std::vector<Item> order, find_order(program));
-  return std::unique_ptr<Executor>(std::make_unique<SequentialExecutor>(program, runner, std::move(order)));
+  return std::unique_ptr<Executor>(std::make_unique<SequentialExecutor>(program, runner, std::move(order), check));
 }
 
 }  // namespace xrun::runtime

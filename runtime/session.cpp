@@ -8,6 +8,7 @@
 #include "runtime/places.h"
 #include "runtime/program_runner.h"
 #include "runtime/step_times.h"
+#include "runtime/touch_check.h"
 
 namespace xrun::runtime {
 namespace {
@@ -46,13 +47,17 @@ class BoundSession final : public Session {
         state_(module, program, memory_),
         runner_(module, program, memory_, kernels_, options.isa, form),
         ring_(make_ring(module.graph, program, memory_)),
-        times_(program) {}
+        times_(program) {
+    if (options.check_memory) {
+      check_ = std::make_unique<TouchCheck>(program, memory_);
+    }
+  }
 
   Status make_executor(const DeviceSet& devices, bool sequential) {
     if (sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
-      XRUN_ASSIGN(executor_, make_sequential_executor(program_, runner_));
+      XRUN_ASSIGN(executor_, make_sequential_executor(program_, runner_, check_.get()));
     } else {
-      executor_ = make_parallel_executor(program_, runner_, devices);
+      executor_ = make_parallel_executor(program_, runner_, devices, check_.get());
     }
     return {};
   }
@@ -123,6 +128,7 @@ class BoundSession final : public Session {
   StepTimes times() const override { return times_.measure(executor_->timings()); }
   std::span<const Timing> timings() const override { return executor_->timings(); }
   Bytes memory() const override { return memory_.bytes(); }
+  Bytes peak_before() const override { return memory_.peak_before(); }
   const planner::Program& program() const override { return program_; }
   const Module& module() const override { return module_; }
 
@@ -135,6 +141,7 @@ class BoundSession final : public Session {
   ProgramRunner runner_;
   std::vector<BatchView> ring_;
   TimeTable times_;
+  std::unique_ptr<TouchCheck> check_;  // where asked for
   std::unique_ptr<Executor> executor_;
 };
 

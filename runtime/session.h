@@ -21,6 +21,8 @@ namespace xrun::runtime {
 struct SessionOptions {
   ops::Isa isa = ops::Isa::kAvx2;
   bool sequential = false;  // the oracle: one instruction after the other on the calling thread
+  // Watches the first and last touch of every planned buffer (runtime/touch_check.h): for tests.
+  bool check_memory = false;
 };
 
 // Threads: one, between which steps run on the devices' own.
@@ -56,6 +58,8 @@ class Session {
   virtual StepTimes times() const = 0;
   virtual std::span<const Timing> timings() const = 0;
   virtual Bytes memory() const = 0;  // of all arenas
+  // The most that the process had held before these were mapped.
+  virtual Bytes peak_before() const = 0;
   virtual const planner::Program& program() const = 0;
   virtual const Module& module() const = 0;
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "runtime/host.h"
 #include "runtime/inference.h"
 #include "runtime/rate.h"
 
@@ -43,7 +44,10 @@ class Run {
                                     : interrupted_ ? exit_code(ErrorKind::kInterrupted)
                                                    : 0,
                             .seconds = since(begin_),
-                            .bad_samples = request_.batches.bad_samples()});
+                            .bad_samples = request_.batches.bad_samples(),
+                            .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
+                            .peak_before_arenas = session_->peak_before(),
+                            .peak_resident = peak_resident()});
     if (!status.ok()) {
       return std::move(status).error();
     }

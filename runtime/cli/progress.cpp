@@ -161,7 +161,10 @@ class JsonProgress : public EventSink {
                  {"weights", e.weights},
                  {"exit", e.exit},
                  {"seconds", e.seconds},
-                 {"bad_samples", e.bad_samples}});
+                 {"bad_samples", e.bad_samples},
+                 {"arenas", e.arenas},
+                 {"peak_before_arenas", e.peak_before_arenas},
+                 {"peak_resident", e.peak_resident}});
   }
 
  private:

@@ -37,8 +37,9 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
                    bool sequential = false) {
   XRUN_ASSIGN(const planner::Program program, make_program(prepared, choice));
   const auto devices = make_cpu_devices(program.threads);
-  XRUN_ASSIGN(auto session,
-              Session::create(prepared.module, program, *devices, {.isa = prepared.isa, .sequential = sequential}));
+  // The memory plan is watched on the way: a buffer that is touched outside of its live range ends the step.
+  XRUN_ASSIGN(auto session, Session::create(prepared.module, program, *devices,
+                                            {.isa = prepared.isa, .sequential = sequential, .check_memory = true}));
   session->state().initialise(prepared.module.train.seed);
   XRUN_TRY(session->weights_changed());
   SyntheticRows rows(prepared.module.graph, options, 1000);
