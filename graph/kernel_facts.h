@@ -14,6 +14,7 @@ struct KernelFact {
   Bytes scratch = 0;            // per worker, during the call
   std::vector<Bytes> prepared;  // per input: bytes of the prepared (reordered, rounded) weight; 0: used as it is
   Seconds time = 0;             // 0: unknown, use the analytic cost
+  double work = 1;              // share of the operator's flops that the kernel takes the time of
 };
 
 struct KernelFacts {

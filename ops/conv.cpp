@@ -3,6 +3,7 @@
 #include "graph/autodiff.h"
 #include "ops/shape.h"
 #include "ops/weight_kernel.h"
+#include "ops/winograd.h"
 
 namespace xrun::ops {
 namespace {
@@ -169,9 +170,8 @@ ConvArguments backward_arguments(const Attrs& attrs) {
 }
 
 Result<std::unique_ptr<Kernel>> make_conv(const KernelSpec& spec) {
-  const TensorType& x = spec.inputs[0];
-  return make_apply_weight(spec,
-                           dnn::conv_forward(shape_of(spec, x, spec.outputs[0].dims[1], conv_arguments(spec.attrs))));
+  const dnn::ConvShape shape = shape_of(spec, spec.inputs[0], spec.outputs[0].dims[1], conv_arguments(spec.attrs));
+  return takes_winograd(spec, shape) ? make_winograd(spec, shape) : make_apply_weight(spec, dnn::conv_forward(shape));
 }
 
 Result<std::unique_ptr<Kernel>> make_dwconv(const KernelSpec& spec) {
@@ -181,13 +181,15 @@ Result<std::unique_ptr<Kernel>> make_dwconv(const KernelSpec& spec) {
 }
 
 Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
-  return make_apply_weight(spec, dnn::conv_backward_data(shape_of(spec, spec.outputs[0], spec.inputs[0].dims[1],
-                                                                  backward_arguments(spec.attrs))));
+  const dnn::ConvShape shape = shape_of(spec, spec.outputs[0], spec.inputs[0].dims[1], backward_arguments(spec.attrs));
+  return takes_winograd(spec, shape) ? make_winograd_dx(spec, shape)
+                                     : make_apply_weight(spec, dnn::conv_backward_data(shape));
 }
 
 Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
-  return make_weight_gradient(spec, dnn::conv_backward_weights(shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1],
-                                                                        backward_arguments(spec.attrs))));
+  const dnn::ConvShape shape = shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1], backward_arguments(spec.attrs));
+  return takes_winograd(spec, shape) ? make_winograd_dw(spec, shape)
+                                     : make_weight_gradient(spec, dnn::conv_backward_weights(shape));
 }
 
 }  // namespace

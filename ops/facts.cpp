@@ -98,7 +98,7 @@ bool is_float(const TensorType& type) { return type.dtype == DType::kF32 || type
 Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOptions& options, const KernelSpec& spec,
                            bool measure) {
   XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options));
-  KernelFact fact{.scratch = align_up(kernel->scratch_bytes())};
+  KernelFact fact{.scratch = align_up(kernel->scratch_bytes()), .work = kernel->work()};
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     fact.prepared.push_back(kernel->prepared_bytes(static_cast<int>(i)));
   }

@@ -52,6 +52,9 @@ class Kernel {
   virtual Status run(const KernelCall& call) const = 0;
   virtual Bytes scratch_bytes() const { return 0; }
 
+  // Share of the operator's flops (OpDef::cost) that the kernel takes the time of: below 1 for algorithms with fewer.
+  virtual double work() const { return 1; }
+
   // Weights that the kernel wants in its own layout or dtype: bytes of that form of input i (0: used as it is), and the
   // making of it, once after each update of the weight. `plain` is f32, row-major as declared.
   virtual Bytes prepared_bytes(int /*input*/) const { return 0; }

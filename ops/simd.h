@@ -11,6 +11,7 @@
 namespace xrun::ops {
 
 #define XRUN_INLINE [[gnu::always_inline]] inline
+#define XRUN_AVX512 "arch=x86-64-v4,prefer-vector-width=512"  // of gnu::target
 
 inline constexpr int kLanes = 16;
 
@@ -150,7 +151,7 @@ void run_avx2(Args... args) {
 }
 
 template <typename Body, typename... Args>
-[[gnu::target("arch=x86-64-v4,prefer-vector-width=512")]] void run_avx512(Args... args) {
+[[gnu::target(XRUN_AVX512)]] void run_avx512(Args... args) {
   Body::run(args...);
 }
 

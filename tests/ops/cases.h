@@ -32,6 +32,7 @@ inline std::vector<Case> conformance_cases() {
       {"linear", {{20}}, {{"out", int64_t{33}}, {"bias", true}}},
       {"linear", {{5, 16}}, {{"out", int64_t{8}}, {"bias", false}}},
       {"conv", {{16, 7, 7}}, conv},
+      {"conv", {{32, 7, 10}}, with(conv, "width", int64_t{48})},  // Winograd
       {"conv", {{3, 9, 8}}, with(with(conv, "stride", int64_t{2}), "bias", true)},
       {"conv", {{1, 8, 8}}, with(conv, "stride", int64_t{2})},
       {"conv", {{32, 6, 6}}, with(with(conv, "k", int64_t{1}), "pad", int64_t{0})},

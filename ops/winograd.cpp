@@ -1,0 +1,275 @@
+#include "ops/winograd.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ops/winograd_products.h"
+#include "ops/winograd_tiles.h"
+
+namespace xrun::ops {
+namespace {
+
+using namespace winograd;  // NOLINT: one idea in three files
+
+constexpr int64_t kWeights = kWindow * kWindow;
+// Less than half of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core: weights pass through the rest.
+constexpr Bytes kTilesBytes = 768 * kKiB;
+constexpr Bytes kFloat = sizeof(float);
+// A quarter of the products, and the transforms: measured with 32 to 128 channels on images of 4 to 16 pixels a side.
+constexpr double kWork = 0.45;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The tiles of a row block, in rows of images; and what a strip of them takes in scratch.
+struct Tiling {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t down = 0;  // tiles of an image
+  int64_t across = 0;
+  int64_t count = 0;  // of all images
+  int64_t slots = 0;  // tiles at a time
+};
+
+Tiling tiling_of(const dnn::ConvShape& s, int64_t rows, Bytes most) {
+  Tiling t{.height = s.height, .width = s.width, .down = ceil_div(s.height, kTile), .across = ceil_div(s.width, kTile)};
+  t.count = rows * t.down * t.across;
+  const Bytes each = kPoints * (s.channels + s.out_channels) * kFloat;
+  const int64_t fitting = std::max<int64_t>(1, most / each);
+  t.slots = ceil_div(t.count, ceil_div(t.count, fitting));
+  return t;
+}
+
+// From one point to the next; not a multiple of a page, or all 36 would share a few lines of the first-level cache.
+int64_t point_step(int64_t slots, int64_t channels) {
+  const int64_t floats = slots * channels;
+  return floats % 512 == 0 ? floats + 3 * kGroup : floats;
+}
+
+// Addresses of a square of pixels around a tile; `outside` for those that are not in the image.
+template <int kSide, typename T>
+std::array<T*, static_cast<size_t>(kSide* kSide)> pixels_of(const Tiling& tiling, int64_t tile, int64_t pad, T* image,
+                                                            int64_t channels, T* outside) {
+  const int64_t row = tile / (tiling.down * tiling.across);
+  const int64_t y0 = tile / tiling.across % tiling.down * kTile - pad;
+  const int64_t x0 = tile % tiling.across * kTile - pad;
+  std::array<T*, static_cast<size_t>(kSide * kSide)> pixels;
+  for (int64_t i = 0; i < kSide; ++i) {
+    for (int64_t j = 0; j < kSide; ++j) {
+      const bool inside = y0 + i >= 0 && y0 + i < tiling.height && x0 + j >= 0 && x0 + j < tiling.width;
+      pixels[static_cast<size_t>(i * kSide + j)] =
+          inside ? image + ((row * tiling.height + y0 + i) * tiling.width + x0 + j) * channels : outside;
+    }
+  }
+  return pixels;
+}
+
+// Points of the tiles first .. first + n of an image, [36][channels / 16][slots][16].
+template <int kSide, Step kStep, typename T>
+[[gnu::target(XRUN_AVX512)]] void to_points(const Tiling& tiling, int64_t first, int64_t n, int64_t pad, const T* image,
+                                            int64_t channels, const T* zeros, float* to) {
+  const int64_t step = point_step(tiling.slots, channels);
+  for (int64_t t = 0; t < n; ++t, to += kGroup) {
+    const auto pixels = pixels_of<kSide>(tiling, first + t, pad, image, channels, zeros);
+    for (int64_t c = 0; c < channels; c += kGroup) {
+      transform<kSide, kPatch, kStep>(
+          [&](int i, int j) __attribute__((always_inline)) { return load(pixels[i * kSide + j] + c); },
+          [&](int i, int j, F16 v)
+              __attribute__((always_inline)) { store(to + (i * kPatch + j) * step + c * tiling.slots, v); });
+    }
+  }
+}
+
+template <typename T>
+[[gnu::target(XRUN_AVX512)]] void to_outputs(const Tiling& tiling, int64_t first, int64_t n, const float* from,
+                                             const float* bias, T* image, int64_t channels) {
+  const int64_t step = point_step(tiling.slots, channels);
+  for (int64_t t = 0; t < n; ++t, from += kGroup) {
+    const auto pixels = pixels_of<kTile>(tiling, first + t, 0, image, channels, static_cast<T*>(nullptr));
+    for (int64_t c = 0; c < channels; c += kGroup) {
+      const F16 start = bias == nullptr ? F16{} : load(bias + c);
+      transform<kPatch, kTile, outputs>(
+          [&](int i, int j)
+              __attribute__((always_inline)) { return load(from + (i * kPatch + j) * step + c * tiling.slots); },
+          [&](int i, int j, F16 v) __attribute__((always_inline)) {
+            if (T* const pixel = pixels[i * kTile + j]; pixel != nullptr) {
+              store(pixel + c, v + start);
+            }
+          });
+    }
+  }
+}
+
+// The weights [out][in][3][3], or for `turned` those of the gradient's convolution (in and out exchanged, windows
+// turned by half a circle), as points in panels.
+[[gnu::target(XRUN_AVX512)]] void pack(const float* weight, int64_t in, int64_t out, bool turned, bool round,
+                                       float* to) {
+  const int64_t step_in = turned ? out * kWeights : kWeights;
+  const int64_t step_out = turned ? kWeights : in * kWeights;
+  for (int64_t o = 0; o < out; o += kGroup) {
+    const int64_t panel = o / kPanel * kPanel;
+    const int64_t columns = std::min(kPanel, out - panel);
+    for (int64_t i = 0; i < in; ++i) {
+      float lanes[kWeights][kGroup];
+      for (int64_t lane = 0; lane < kGroup; ++lane) {
+        const float* const w = weight + i * step_in + (o + lane) * step_out;
+        for (int64_t at = 0; at < kWeights; ++at) {
+          lanes[turned ? kWeights - 1 - at : at][lane] = w[at];
+        }
+      }
+      float* const target = to + panel * in + i * columns + (o - panel);
+      transform<kWindow, kPatch, weight_points>(
+          [&](int y, int x) __attribute__((always_inline)) {
+            const F16 w = load(lanes[y * kWindow + x]);
+            return round ? reinterpret_cast<F16>(bf16_bits(w) << 16) : w;
+          },
+          [&](int y, int x, F16 v) __attribute__((always_inline)) { store(target + (y * kPatch + x) * in * out, v); });
+    }
+  }
+}
+
+// to [out][in][3][3] += the weights of the points [36][out][in].
+[[gnu::target(XRUN_AVX512)]] void add_weights(const float* points, int64_t in, int64_t out, float* to) {
+  for (int64_t at = 0; at < in * out; at += kGroup) {
+    float lanes[kWeights][kGroup];
+    transform<kPatch, kWindow, weights>(
+        [&](int y, int x) __attribute__((always_inline)) { return load(points + (y * kPatch + x) * in * out + at); },
+        [&](int y, int x, F16 v) __attribute__((always_inline)) { store(lanes[y * kWindow + x], v); });
+    for (int64_t lane = 0; lane < kGroup; ++lane) {
+      for (int64_t w = 0; w < kWeights; ++w) {
+        to[(at + lane) * kWeights + w] += lanes[w][lane];
+      }
+    }
+  }
+}
+
+// y of x, or dx of dy.
+template <typename T>
+class Winograd final : public Kernel {
+ public:
+  // `shape` of the convolution that is computed: of dx, channels are those of dy.
+  Winograd(const KernelSpec& spec, const dnn::ConvShape& shape, bool turned)
+      : shape_(shape), tiling_(tiling_of(shape, spec.rows, kTilesBytes)), turned_(turned) {}
+
+  Bytes scratch_bytes() const override { return zeros_bytes() + (inputs() + outputs()) * kFloat; }
+  double work() const override { return kWork; }
+  Bytes prepared_bytes(int input) const override {
+    return input == 1 ? kPoints * shape_.channels * shape_.out_channels * kFloat : 0;
+  }
+
+  Status prepare(int /*input*/, const TensorView& plain, std::byte* prepared, std::byte* /*scratch*/) const override {
+    pack(plain.as<float>(), shape_.channels, shape_.out_channels, turned_, std::is_same_v<T, Bf16>,
+         reinterpret_cast<float*>(prepared));
+    return {};
+  }
+
+  Status run(const KernelCall& call) const override {
+    std::memset(call.scratch, 0, static_cast<size_t>(zeros_bytes()));
+    auto* const from = reinterpret_cast<float*>(call.scratch + zeros_bytes());
+    float* const to = from + inputs();
+    const int64_t in = shape_.channels;
+    const int64_t out = shape_.out_channels;
+    for (int64_t first = 0; first < tiling_.count; first += tiling_.slots) {
+      const int64_t n = std::min(tiling_.slots, tiling_.count - first);
+      to_points<kPatch, input_points>(tiling_, first, n, 1, static_cast<const T*>(call.inputs[0].as<T>()), in,
+                                      reinterpret_cast<const T*>(call.scratch), from);
+      for (int64_t p = 0; p < kPoints; ++p) {
+        apply(from + p * point_step(tiling_.slots, in), call.inputs[1].as<float>() + p * in * out,
+              to + p * point_step(tiling_.slots, out), n, tiling_.slots, in, out);
+      }
+      to_outputs(tiling_, first, n, to, shape_.bias ? call.inputs[2].as<float>() : nullptr, call.outputs[0].as<T>(),
+                 out);
+    }
+    return {};
+  }
+
+ private:
+  Bytes zeros_bytes() const { return align_up(shape_.channels * static_cast<Bytes>(sizeof(T))); }
+  int64_t inputs() const { return kPoints * point_step(tiling_.slots, shape_.channels); }
+  int64_t outputs() const { return kPoints * point_step(tiling_.slots, shape_.out_channels); }
+
+  dnn::ConvShape shape_;
+  Tiling tiling_;
+  bool turned_;
+};
+
+// dw of x and dy.
+template <typename T>
+class WinogradDw final : public Kernel {
+ public:
+  WinogradDw(const KernelSpec& spec, const dnn::ConvShape& shape)
+      : shape_(shape),
+        // Sums are read and written once for each strip of tiles: a long one where the sums are large.
+        tiling_(tiling_of(shape, spec.rows, std::max(kTilesBytes, sums() * kFloat))) {}
+
+  Bytes scratch_bytes() const override { return zeros_bytes() + (sums() + inputs() + outputs()) * kFloat; }
+  double work() const override { return kWork; }
+
+  Status run(const KernelCall& call) const override {
+    std::memset(call.scratch, 0, static_cast<size_t>(zeros_bytes() + sums() * kFloat));
+    const auto* const zeros = reinterpret_cast<const T*>(call.scratch);
+    auto* const sum = reinterpret_cast<float*>(call.scratch + zeros_bytes());
+    float* const x = sum + sums();
+    float* const dy = x + inputs();
+    const int64_t in = shape_.channels;
+    const int64_t out = shape_.out_channels;
+    for (int64_t first = 0; first < tiling_.count; first += tiling_.slots) {
+      const int64_t n = std::min(tiling_.slots, tiling_.count - first);
+      to_points<kPatch, input_points>(tiling_, first, n, 1, static_cast<const T*>(call.inputs[0].as<T>()), in, zeros,
+                                      x);
+      to_points<kTile, output_points>(tiling_, first, n, 0, static_cast<const T*>(call.inputs[1].as<T>()), out, zeros,
+                                      dy);
+      for (int64_t p = 0; p < kPoints; ++p) {
+        add_outer(x + p * point_step(tiling_.slots, in), dy + p * point_step(tiling_.slots, out), sum + p * in * out, n,
+                  tiling_.slots, in, out);
+      }
+    }
+    add_weights(sum, in, out, call.outputs[0].as<float>());
+    return {};
+  }
+
+ private:
+  Bytes zeros_bytes() const {
+    return align_up(std::max(shape_.channels, shape_.out_channels) * static_cast<Bytes>(sizeof(T)));
+  }
+  int64_t sums() const { return kPoints * shape_.channels * shape_.out_channels; }
+  int64_t inputs() const { return kPoints * point_step(tiling_.slots, shape_.channels); }
+  int64_t outputs() const { return kPoints * point_step(tiling_.slots, shape_.out_channels); }
+
+  dnn::ConvShape shape_;
+  Tiling tiling_;
+};
+
+template <template <typename> class K, typename... Args>
+std::unique_ptr<Kernel> make_for(const KernelSpec& spec, Args... args) {
+  if (spec.inputs[0].dtype == DType::kBF16) {
+    return std::make_unique<K<Bf16>>(spec, args...);
+  }
+  return std::make_unique<K<float>>(spec, args...);
+}
+
+}  // namespace
+
+bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& s) {
+  // Fewer channels leave the transforms nothing to save.
+  constexpr int64_t kFewest = 32;
+  return spec.isa >= Isa::kAvx512 && s.dtype == DType::kF32 && s.kernel == kWindow && s.stride == 1 && s.pad == 1 &&
+         s.dilation == 1 && s.groups == 1 && s.channels % kGroup == 0 && s.out_channels % kGroup == 0 &&
+         s.channels >= kFewest && s.out_channels >= kFewest;
+}
+
+std::unique_ptr<Kernel> make_winograd(const KernelSpec& spec, const dnn::ConvShape& shape) {
+  return make_for<Winograd>(spec, shape, false);
+}
+
+std::unique_ptr<Kernel> make_winograd_dx(const KernelSpec& spec, const dnn::ConvShape& shape) {
+  dnn::ConvShape turned = shape;
+  std::swap(turned.channels, turned.out_channels);
+  return make_for<Winograd>(spec, turned, true);
+}
+
+std::unique_ptr<Kernel> make_winograd_dw(const KernelSpec& spec, const dnn::ConvShape& shape) {
+  return make_for<WinogradDw>(spec, shape);
+}
+
+}  // namespace xrun::ops
