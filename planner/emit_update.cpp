@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/gradients.h"
 #include "planner/emitter.h"
 
 namespace xrun::planner {
@@ -150,9 +151,10 @@ void Emitter::emit_statistics_gather() {
 void Emitter::add_norm_buffers() {
   const bool with_heads = request_.module.train.clip.heads;
   int64_t slots = 0;
-  for (const Parameter& param : graph_.params) {
+  for (size_t p = 0; p < graph_.params.size(); ++p) {
+    const Parameter& param = graph_.params[p];
     const TensorType& what = type(param.value);
-    if (param.trained && (!param.head || with_heads)) {
+    if (has_gradient(graph_, ParamId(p)) && (!param.head || with_heads)) {
       slots += param.head ? class_block_count(what.dims[0]) : (what.row_elements() + kNormChunk - 1) / kNormChunk;
     }
   }

@@ -1,5 +1,5 @@
-// Where each tensor's partial sums of squares lie in a kNorms buffer: tensors in name order, one f64 for each chunk of
-// kNormChunk elements, or for each class block of a head's tensors (DETERMINISM 15).
+// Where each tensor's partial sums of squares lie in a kNorms buffer: tensors that have a gradient, in name order, one
+// f64 for each chunk of kNormChunk elements, or for each class block of a head's tensors (DETERMINISM 15).
 #pragma once
 
 #include <vector>

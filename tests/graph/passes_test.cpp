@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
+#include "graph/gradients.h"
 #include "graph/passes/cse.h"
 #include "graph/passes/dce.h"
 #include "graph/passes/fuse_elementwise.h"
@@ -203,6 +204,24 @@ TEST(ParseGraph, RefusesWrongTextInWords) {
     const auto graph = parse_graph(text, tiny_registry());
     ASSERT_FALSE(graph.ok()) << text;
     EXPECT_NE(graph.error().message.find("graph text"), std::string::npos);
+  }
+}
+
+// A part that only makes an output stays in the graph, and its weights have no gradient.
+TEST(Autodiff, WeightsOfAPartThatTheLossDoesNotReadHaveNoGradient) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 4}});
+  const auto call = [&](const char* op, ValueId input, const char* path, Attrs attrs) {
+    const NodeId node = call_op(graph, *tiny_registry().find(op), {input}, std::move(attrs), path, {}).value();
+    return graph.node(node).outputs[0];
+  };
+  graph.outputs.push_back({"side", call("linear", x, "side", {{"out", int64_t{2}}})});
+  graph.loss = call("square_loss", call("linear", x, "main", {{"out", int64_t{3}}}), "loss", {});
+  EXPECT_FALSE(has_gradient(graph, ParamId(0)));
+  const auto made = differentiate(graph, tiny_registry(), {});
+  ASSERT_TRUE(made.ok());
+  for (size_t p = 0; p < made->params.size(); ++p) {
+    EXPECT_EQ(has_gradient(*made, ParamId(p)), made->params[p].name == "main.weight") << made->params[p].name;
   }
 }
 
