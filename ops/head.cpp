@@ -6,6 +6,7 @@
 #include "ops/head/kernels.h"
 #include "ops/head/margin.h"
 #include "ops/head/stats.h"
+#include "ops/head/tree_fold.h"
 #include "ops/head/work.h"
 
 namespace xrun::ops {

@@ -6,7 +6,7 @@
 namespace xrun::ops {
 
 float exp_f32(float x) {
-  // kernels_impl.h, exp_of: comparisons are written so that NaN passes through.
+  // tile_loops.h, exp_of: comparisons are written so that NaN passes through.
   const float low = -87.33F > x ? -87.33F : x;
   const float y = 88.37F < low ? 88.37F : low;
   const float n = std::nearbyint(y * 1.44269504088896341F);

@@ -7,6 +7,7 @@
 #include "ops/head/kernels.h"
 #include "ops/head/margin.h"
 #include "ops/head/rows.h"
+#include "ops/head/tree_fold.h"
 #include "ops/head/work.h"
 #include "ops/simd.h"
 

@@ -1,0 +1,107 @@
+// Part of kernels_impl.h: matrix products over panels, and class rows packed as their operands.
+
+// Elements of k per pass over C: a panel of B (32 KiB) and the copy of A stay in the first-level cache.
+constexpr int64_t kStepK = 256;
+constexpr int64_t kLeft = 16;  // stride of the copy of A
+
+// R rows of C by two vectors; the left side lies [k][a_k].
+template <typename V, int R>
+void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add) {
+  typename V::F acc[R][2];  // every loop over it is unrolled, or it would live in memory
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    acc[r][0] = add ? V::load(c + r * c_m) : V::broadcast(0.0F);
+    acc[r][1] = add ? V::load(c + r * c_m + V::kWidth) : V::broadcast(0.0F);
+  }
+  for (int64_t i = 0; i < k; ++i) {
+    const auto b0 = V::load_element(b);
+    const auto b1 = V::load_element(b + V::kWidth);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const auto left = V::broadcast_element(a + r);
+      acc[r][0] = V::step(acc[r][0], left, b0);
+      acc[r][1] = V::step(acc[r][1], left, b1);
+    }
+    a += a_k;
+    b += kPanel;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    V::store(c + r * c_m, acc[r][0]);
+    V::store(c + r * c_m + V::kWidth, acc[r][1]);
+  }
+}
+
+template <typename V, int R>
+void gemm_rows(int r, int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add) {
+  if constexpr (R > 1) {
+    if (r < R) {
+      gemm_rows<V, R - 1>(r, k, a, a_k, b, c, c_m, add);
+      return;
+    }
+  }
+  for (int64_t part = 0; part < kPanel; part += 2 * V::kWidth) {
+    gemm_tile<V, R>(k, a, a_k, b + part, c + part, c_m, add);
+  }
+}
+
+template <typename V>
+void gemm(const HeadGemm& call) {
+  alignas(64) uint32_t left[(kStepK + 1) * kLeft];
+  const int64_t tiles = (call.m + V::kRows - 1) / V::kRows;
+  for (int64_t k0 = 0; k0 < call.k; k0 += kStepK) {
+    const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;
+    const bool add = call.add || k0 > 0;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      // Even shares: no small rest that would leave the multipliers idle.
+      const int64_t m0 = call.m * tile / tiles;
+      const int r = static_cast<int>(call.m * (tile + 1) / tiles - m0);
+      const uint32_t* a = call.a + m0 * call.a_m + k0 * call.a_k;
+      int64_t a_k = call.a_k;
+      if (call.a_k == 1) {
+        V::transpose(a, call.a_m, r, k, left);
+        a = left;
+        a_k = kLeft;
+      }
+      for (int64_t p = 0; p < call.panels; ++p) {
+        gemm_rows<V, V::kRows>(r, k, a, a_k, call.b + p * call.b_panel + k0 * kPanel,
+                               call.c + m0 * call.c_m + p * kPanel, call.c_m, add);
+      }
+    }
+  }
+}
+
+// left[k][kLeft] = a[r][k] for r rows, element by element.
+inline void transpose_plain(const uint32_t* a, int64_t a_m, int rows, int64_t k, uint32_t* left) {
+  for (int r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < k; ++i) {
+      left[i * kLeft + r] = a[r * a_m + i];
+    }
+  }
+}
+
+// Sixteen numbers of a class row, as the products read them: normalised, rounded, zeros behind `left`.
+template <typename V>
+typename V::F class_values(const float* w, int64_t left, float inverse, bool round) {
+  auto v = V::load_upto(w, left);
+  v = V::mul(v, V::broadcast(inverse));
+  return round ? V::round_bf16(v) : v;
+}
+
+template <typename V>
+void pack_classes(const HeadPackClasses& call) {
+  const int64_t padded = (call.classes + kPanel - 1) / kPanel * kPanel;
+  for (int64_t c = 0; c < padded; ++c) {
+    const bool real = c < call.classes;
+    const float inverse = !real ? 0 : call.inverse != nullptr ? call.inverse[c] : 1;
+    for (int64_t d = 0; d < call.dim_padded; d += V::kWidth) {
+      const int64_t left = real ? call.dim - d : 0;
+      const auto v = class_values<V>(call.weight + c * call.dim + d, left, inverse, call.round);
+      V::store(reinterpret_cast<float*>(call.rows) + c * call.rows_stride + d, v);
+      if (call.panels != nullptr) {
+        V::store(reinterpret_cast<float*>(call.panels) + ((d / kPanel) * call.panel_steps + c) * kPanel + d % kPanel,
+                 v);
+      }
+    }
+  }
+}

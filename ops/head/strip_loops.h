@@ -1,0 +1,88 @@
+// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes and targets.
+
+template <typename V>
+typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
+  if (tile.bias != nullptr) {
+    x = V::add(x, V::broadcast(tile.bias[c]));
+  }
+  if (tile.clamp) {
+    x = V::min(V::broadcast(1.0F), V::max(V::broadcast(-1.0F), x));
+  }
+  return x;
+}
+
+inline void insert_best(const HeadTileStats& stats, int64_t row, float value, int32_t which) {
+  int64_t at = stats.top_k - 1;
+  if (!(value > stats.best[at * stats.plane + row])) {
+    return;
+  }
+  for (; at > 0 && value > stats.best[(at - 1) * stats.plane + row]; --at) {
+    stats.best[at * stats.plane + row] = stats.best[(at - 1) * stats.plane + row];
+    stats.best_class[at * stats.plane + row] = stats.best_class[(at - 1) * stats.plane + row];
+  }
+  stats.best[at * stats.plane + row] = value;
+  stats.best_class[at * stats.plane + row] = which;
+}
+
+// Largest logits of a strip for G vectors of rows.
+template <typename V, int G>
+void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, typename V::F* max) {
+#pragma GCC unroll 8
+  for (int g = 0; g < G; ++g) {
+    max[g] = V::broadcast(-__builtin_inff());
+  }
+  for (int64_t c = begin; c < end; ++c) {
+    const float* z = tile.z + c * tile.stride + row;
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      max[g] = V::max(V::load(z + g * V::kWidth), max[g]);  // a NaN leaves the second operand
+    }
+  }
+}
+
+// The best classes of the rows whose largest logit of the strip beats their last place.
+template <typename V>
+void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row,
+                typename V::F largest) {
+  uint32_t better = V::greater_mask(largest, V::load(stats.best + (stats.top_k - 1) * stats.plane + row));
+  if (better == 0) {
+    return;
+  }
+  if (stats.top_k == 1) {
+    // From the end, so that the lowest class of equal ones stays.
+    auto first = V::broadcast(0.0F);
+    for (int64_t c = end - 1; c >= begin; --c) {
+      const auto place = V::broadcast(static_cast<float>(c - begin));
+      first = V::where_equal(V::load(tile.z + c * tile.stride + row), largest, place, first);
+    }
+    float value[V::kWidth];
+    float place[V::kWidth];
+    V::store(value, largest);
+    V::store(place, first);
+    for (; better != 0; better &= better - 1) {
+      const int lane = __builtin_ctz(better);
+      stats.best[row + lane] = value[lane];
+      stats.best_class[row + lane] = static_cast<int32_t>(tile.first_class + begin) + static_cast<int32_t>(place[lane]);
+    }
+    return;
+  }
+  for (; better != 0; better &= better - 1) {
+    const int64_t lane = row + __builtin_ctz(better);
+    for (int64_t c = begin; c < end; ++c) {
+      insert_best(stats, lane, tile.z[c * tile.stride + lane], static_cast<int32_t>(tile.first_class + c));
+    }
+  }
+}
+
+// Puts the margin's value in place of each target's logit; whether there was any.
+template <typename V>
+bool strip_targets(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
+  uint32_t targets = V::inside_mask(stats.label + row, static_cast<int32_t>(tile.first_class + begin),
+                                    static_cast<int32_t>(tile.first_class + end));
+  const bool any = targets != 0;
+  for (; targets != 0; targets &= targets - 1) {
+    const int64_t lane = row + __builtin_ctz(targets);
+    tile.z[(stats.label[lane] - tile.first_class) * tile.stride + lane] = stats.target[lane];
+  }
+  return any;
+}

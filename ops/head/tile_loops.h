@@ -1,0 +1,124 @@
+// Part of kernels_impl.h: exponentials of a tile, summed in the first pass and made gradients in the second.
+
+constexpr int64_t kStrip = 64;
+
+template <typename V>
+typename V::F exp_of(typename V::F x) {
+  // Cody and Waite's reduction to |r| <= log(2)/2, then Cephes' polynomial of expf. Below 2^-126: 0. NaN stays NaN.
+  // Error below 1.5 units in the last place (tests/ops/head_kernels_test.cpp).
+  const auto y = V::min(V::broadcast(88.37F), V::max(V::broadcast(-87.33F), x));
+  const auto n = V::round(V::mul(y, V::broadcast(1.44269504088896341F)));
+  auto r = V::fma(n, V::broadcast(-0.693359375F), y);
+  r = V::fma(n, V::broadcast(2.12194440e-4F), r);
+  auto p = V::broadcast(1.9875691500e-4F);
+  p = V::fma(p, r, V::broadcast(1.3981999507e-3F));
+  p = V::fma(p, r, V::broadcast(8.3334519073e-3F));
+  p = V::fma(p, r, V::broadcast(4.1665795894e-2F));
+  p = V::fma(p, r, V::broadcast(1.6666665459e-1F));
+  p = V::fma(p, r, V::broadcast(5.0000001201e-1F));
+  p = V::add(V::fma(V::mul(p, r), r, r), V::broadcast(1.0F));
+  return V::zero_where_less(x, V::broadcast(-87.33F), V::scale_by_power(p, n));
+}
+
+// A strip of classes for G vectors of rows, which stay in the first-level cache from the maximum to the sum.
+template <typename V, int G>
+void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
+  const auto scale = V::broadcast(tile.scale);
+  if (tile.bias != nullptr || tile.clamp) {
+    for (int64_t c = begin; c < end; ++c) {
+      float* z = tile.z + c * tile.stride + row;
+#pragma GCC unroll 8
+      for (int g = 0; g < G; ++g) {
+        V::store(z + g * V::kWidth, logit<V>(tile, c, V::load(z + g * V::kWidth)));
+      }
+    }
+  }
+  typename V::F largest[G];
+  strip_max<V, G>(tile, begin, end, row, largest);
+  bool targets = false;
+#pragma GCC unroll 8
+  for (int g = 0; g < G; ++g) {
+    if (stats.top_k > 0) {
+      strip_best<V>(tile, stats, begin, end, row + g * V::kWidth, largest[g]);
+    }
+    targets = strip_targets<V>(tile, stats, begin, end, row + g * V::kWidth) || targets;
+  }
+  if (targets) {
+    strip_max<V, G>(tile, begin, end, row, largest);
+  }
+  typename V::F minus[G];
+  typename V::F strip[G];
+#pragma GCC unroll 8
+  for (int g = 0; g < G; ++g) {
+    float* at = stats.max + row + g * V::kWidth;
+    const auto max = V::load(at);
+    const auto higher = V::max(V::mul(scale, largest[g]), max);
+    if (V::greater_mask(higher, max) != 0) {
+      float* sum = stats.sum + row + g * V::kWidth;
+      V::store(sum, V::mul(V::load(sum), exp_of<V>(V::sub(max, higher))));  // exactly 1 for lanes that stay
+      V::store(at, higher);
+    }
+    minus[g] = V::sub(V::broadcast(0.0F), higher);
+    strip[g] = V::broadcast(0.0F);
+  }
+  for (int64_t c = begin; c < end; ++c) {
+    const float* z = tile.z + c * tile.stride + row;
+    // The next rows of this class: too far apart for the processor to foresee.
+    for (int g = 0; g < G * V::kWidth; g += 16) {
+      __builtin_prefetch(z + G * V::kWidth + g);
+    }
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      strip[g] = V::add(strip[g], exp_of<V>(V::fma(scale, V::load(z + g * V::kWidth), minus[g])));
+    }
+  }
+#pragma GCC unroll 8
+  for (int g = 0; g < G; ++g) {
+    float* sum = stats.sum + row + g * V::kWidth;
+    V::store(sum, V::add(V::load(sum), strip[g]));
+  }
+  for (int g = 0; g < G && stats.total != nullptr; ++g) {
+    auto total = V::broadcast(0.0F);
+    for (int64_t c = begin; c < end; ++c) {
+      total = V::add(total, V::load(tile.z + c * tile.stride + row + g * V::kWidth));
+    }
+    float* at = stats.total + row + g * V::kWidth;
+    V::store(at, V::add(V::load(at), total));
+  }
+}
+
+template <typename V>
+void add_stats(const HeadTile& tile, const HeadTileStats& stats) {
+  for (int64_t begin = 0; begin < tile.classes; begin += kStrip) {
+    const int64_t end = begin + kStrip < tile.classes ? begin + kStrip : tile.classes;
+    for (int64_t row = 0; row < tile.rows; row += kPanel) {
+      add_strip<V, static_cast<int>(kPanel) / V::kWidth>(tile, stats, begin, end, row);
+    }
+  }
+}
+
+template <typename V>
+void gradient(const HeadTile& tile, const HeadTileGradient& rows) {
+  const auto scale = V::broadcast(tile.scale);
+  for (int64_t c = 0; c < tile.classes; ++c) {
+    float* z = tile.z + c * tile.stride;
+    for (int64_t row = 0; row < tile.rows; row += V::kWidth) {
+      const auto minus = V::sub(V::broadcast(0.0F), V::load(rows.max + row));
+      const auto e = exp_of<V>(V::fma(scale, logit<V>(tile, c, V::load(z + row)), minus));
+      V::store(z + row, V::fma(e, V::load(rows.factor + row), V::load(rows.smooth + row)));
+    }
+  }
+}
+
+template <typename V>
+void sum_rows(const HeadTile& tile, float* lanes) {
+  for (int64_t c = 0; c < tile.classes; ++c) {
+    for (int64_t lane = 0; lane < 16; lane += V::kWidth) {
+      auto sum = V::load(lanes + c * 16 + lane);
+      for (int64_t row = lane; row < tile.rows; row += 16) {
+        sum = V::add(sum, V::load(tile.z + c * tile.stride + row));
+      }
+      V::store(lanes + c * 16 + lane, sum);
+    }
+  }
+}
