@@ -11,7 +11,7 @@
 namespace xrun::runtime {
 namespace {
 
-using Step = Transform::Step;
+using Step = AugmentStep;
 
 Error fault(std::string code, std::string message, std::string help) {
   return {.kind = ErrorKind::kContent, .code = std::move(code), .message = std::move(message), .help = std::move(help)};
@@ -21,10 +21,177 @@ RandomStream stream_of(const Step& step, const DrawKey& key) {
   return RandomStream(key.seed, key.epoch, key.sample, step.stage);
 }
 
-// The value of the source as the working picture. A sample that is no picture becomes rows of one plane.
-Status load_picture(AugmentScratch& scratch) {
-  if (scratch.form == AugmentScratch::kPicture) {
+// The other picture in the shape of the working one.
+Picture& shaped_other(AugmentScratch& scratch) {
+  const Picture& picture = scratch.picture;
+  scratch.other.reshape(picture.channels(), picture.height(), picture.width());
+  return scratch.other;
+}
+
+void resize_to(AugmentScratch& scratch, int size) {
+  if (scratch.picture.height() != size || scratch.picture.width() != size) {
+    scratch.other.reshape(scratch.picture.channels(), size, size);
+    scratch.resizer.resize(scratch.picture, scratch.other);
+    std::swap(scratch.picture, scratch.other);
+  }
+}
+
+Status run_decode(const Step& step, AugmentScratch& scratch, const DrawKey&) {
+  XRUN_ASSIGN(const PictureSize size,
+              decode_picture(scratch.source.bytes, static_cast<int>(step.extra), scratch.decoded));
+  scratch.picture.reshape(size.channels, size.height, size.width);
+  load_interleaved(scratch.decoded.data(), scratch.picture);
+  scratch.form = AugmentScratch::kPicture;
+  if (step.size > 0) {
+    resize_to(scratch, static_cast<int>(step.size));
+  }
+  return {};
+}
+
+Status run_resize(const Step& step, AugmentScratch& scratch, const DrawKey&) {
+  load_picture(scratch);
+  resize_to(scratch, static_cast<int>(step.size));
+  return {};
+}
+
+Status crop_to(const Step& step, AugmentScratch& scratch, bool random, const DrawKey& key) {
+  load_picture(scratch);
+  const int64_t pad = step.extra;
+  const int64_t free_y = scratch.picture.height() + 2 * pad - step.size;
+  const int64_t free_x = scratch.picture.width() + 2 * pad - step.size;
+  if (free_y < 0 || free_x < 0) {
+    return fault("XG0404",
+                 fmt::format("a picture of {} x {} is too small for a square of {}", scratch.picture.height(),
+                             scratch.picture.width(), step.size),
+                 "`resize` first");
+  }
+  int64_t top = free_y / 2;
+  int64_t left = free_x / 2;
+  if (random) {
+    const RandomStream stream = stream_of(step, key);
+    top = static_cast<int64_t>(stream.below(0, static_cast<uint64_t>(free_y) + 1));
+    left = static_cast<int64_t>(stream.below(1, static_cast<uint64_t>(free_x) + 1));
+  }
+  scratch.other.reshape(scratch.picture.channels(), static_cast<int>(step.size), static_cast<int>(step.size));
+  crop(scratch.picture, static_cast<int>(top - pad), static_cast<int>(left - pad), scratch.other);
+  std::swap(scratch.picture, scratch.other);
+  return {};
+}
+
+Status run_random_crop(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  return crop_to(step, scratch, key.training, key);
+}
+Status run_center_crop(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  return crop_to(step, scratch, false, key);
+}
+
+Status run_flip(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (key.training && stream_of(step, key).uniform(0) < 0.5f) {
+    load_picture(scratch);
+    flip_horizontally(scratch.picture);
+  }
+  return {};
+}
+
+Status run_scale_shift(const Step& step, AugmentScratch& scratch, const DrawKey&) {
+  load_picture(scratch);
+  scale_shift(scratch.picture, step.a, step.b);
+  return {};
+}
+
+Status run_affine(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (!key.training) {
     return {};
+  }
+  load_picture(scratch);
+  const RandomStream stream = stream_of(step, key);
+  const auto draws = stream.block(0);
+  const auto more = stream.block(1);
+  const auto within = [](uint32_t bits, float reach) { return (2 * to_unit(bits) - 1) * reach; };
+  const float angle = within(draws[0], step.a[0]);
+  const float scale_x = 1 + within(draws[1], step.a[1]);
+  const float scale_y = 1 + within(draws[2], step.a[1]);
+  const float shear = within(draws[3], step.a[2]);
+  // A = R(angle) · [1 shear; 0 1] · diag(sx, sy), so its inverse is diag(1/sx, 1/sy) · [1 -shear; 0 1] · R(-angle).
+  const float cosine = std::cos(angle);
+  const float sine = std::sin(angle);
+  const Affine affine{.matrix = {(cosine + shear * sine) / scale_x, (sine - shear * cosine) / scale_x, -sine / scale_y,
+                                 cosine / scale_y},
+                      .shift_x = within(more[0], step.a[3]) * static_cast<float>(scratch.picture.width()),
+                      .shift_y = within(more[1], step.a[3]) * static_cast<float>(scratch.picture.height())};
+  warp(scratch.picture, affine, shaped_other(scratch));
+  std::swap(scratch.picture, scratch.other);
+  return {};
+}
+
+Status run_stroke(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (key.training) {
+    load_picture(scratch);
+    stroke(scratch.picture, stream_of(step, key).uniform(0, -step.a[0], step.a[0]), shaped_other(scratch));
+    std::swap(scratch.picture, scratch.other);
+  }
+  return {};
+}
+
+Status run_blur(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (!key.training) {
+    return {};
+  }
+  const auto draws = stream_of(step, key).block(0);
+  if (to_unit(draws[0]) < step.a[0]) {
+    load_picture(scratch);
+    blur(scratch.picture, to_unit(draws[1]), shaped_other(scratch));
+    std::swap(scratch.picture, scratch.other);
+  }
+  return {};
+}
+
+Status run_noise(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (key.training) {
+    load_picture(scratch);
+    add_noise(scratch.picture, step.a[0], stream_of(step, key), scratch.draws);
+  }
+  return {};
+}
+
+Result<const double*> row_of(const AugmentScratch& scratch, int64_t end) {
+  const FieldValue& row = scratch.source;
+  if (end > row.dims[0]) {
+    return fault("XG0404", fmt::format("a row of {} columns has no column {}", row.dims[0], end - 1),
+                 "columns are counted from 0");
+  }
+  return reinterpret_cast<const double*>(row.bytes.data());
+}
+
+Status run_columns(const Step& step, AugmentScratch& scratch, const DrawKey&) {
+  XRUN_ASSIGN(const double* row, row_of(scratch, step.extra));
+  scratch.picture.reshape(1, 1, static_cast<int>(step.extra - step.size));
+  std::transform(row + step.size, row + step.extra, scratch.picture.row(0, 0),
+                 [](double x) { return static_cast<float>(x); });
+  scratch.form = AugmentScratch::kPicture;
+  return {};
+}
+
+Status run_column(const Step& step, AugmentScratch& scratch, const DrawKey&) {
+  XRUN_ASSIGN(const double* row, row_of(scratch, step.size + 1));
+  scratch.number = row[step.size];
+  scratch.form = AugmentScratch::kNumber;
+  return {};
+}
+
+Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
+  scratch.number = number_of(scratch);
+  scratch.form = AugmentScratch::kNumber;
+  return check_label(scratch.number, step.size);
+}
+
+std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+}  // namespace
+
+void load_picture(AugmentScratch& scratch) {
+  if (scratch.form == AugmentScratch::kPicture) {
+    return;
   }
   const FieldValue& value = scratch.source;
   if (scratch.form == AugmentScratch::kNumber) {
@@ -65,168 +232,8 @@ Status load_picture(AugmentScratch& scratch) {
     }
   }
   scratch.form = AugmentScratch::kPicture;
-  return {};
 }
 
-// The other picture in the shape of the working one.
-Picture& shaped_other(AugmentScratch& scratch) {
-  const Picture& picture = scratch.picture;
-  scratch.other.reshape(picture.channels(), picture.height(), picture.width());
-  return scratch.other;
-}
-
-void resize_to(AugmentScratch& scratch, int size) {
-  if (scratch.picture.height() != size || scratch.picture.width() != size) {
-    scratch.other.reshape(scratch.picture.channels(), size, size);
-    scratch.resizer.resize(scratch.picture, scratch.other);
-    std::swap(scratch.picture, scratch.other);
-  }
-}
-
-Status run_decode(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_ASSIGN(const PictureSize size,
-              decode_picture(scratch.source.bytes, static_cast<int>(step.extra), scratch.decoded));
-  scratch.picture.reshape(size.channels, size.height, size.width);
-  load_interleaved(scratch.decoded.data(), scratch.picture);
-  scratch.form = AugmentScratch::kPicture;
-  if (step.size > 0) {
-    resize_to(scratch, static_cast<int>(step.size));
-  }
-  return {};
-}
-
-Status run_resize(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_TRY(load_picture(scratch));
-  resize_to(scratch, static_cast<int>(step.size));
-  return {};
-}
-
-Status crop_to(const Step& step, AugmentScratch& scratch, bool random, const DrawKey& key) {
-  XRUN_TRY(load_picture(scratch));
-  const int64_t pad = step.extra;
-  const int64_t free_y = scratch.picture.height() + 2 * pad - step.size;
-  const int64_t free_x = scratch.picture.width() + 2 * pad - step.size;
-  if (free_y < 0 || free_x < 0) {
-    return fault("XG0404",
-                 fmt::format("a picture of {} x {} is too small for a square of {}", scratch.picture.height(),
-                             scratch.picture.width(), step.size),
-                 "`resize` first");
-  }
-  int64_t top = free_y / 2;
-  int64_t left = free_x / 2;
-  if (random) {
-    const RandomStream stream = stream_of(step, key);
-    top = static_cast<int64_t>(stream.below(0, static_cast<uint64_t>(free_y) + 1));
-    left = static_cast<int64_t>(stream.below(1, static_cast<uint64_t>(free_x) + 1));
-  }
-  scratch.other.reshape(scratch.picture.channels(), static_cast<int>(step.size), static_cast<int>(step.size));
-  crop(scratch.picture, static_cast<int>(top - pad), static_cast<int>(left - pad), scratch.other);
-  std::swap(scratch.picture, scratch.other);
-  return {};
-}
-
-Status run_random_crop(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
-  return crop_to(step, scratch, key.training, key);
-}
-Status run_center_crop(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
-  return crop_to(step, scratch, false, key);
-}
-
-Status run_flip(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
-  if (key.training && stream_of(step, key).uniform(0) < 0.5f) {
-    XRUN_TRY(load_picture(scratch));
-    flip_horizontally(scratch.picture);
-  }
-  return {};
-}
-
-Status run_scale_shift(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_TRY(load_picture(scratch));
-  scale_shift(scratch.picture, step.a, step.b);
-  return {};
-}
-
-Status run_affine(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
-  if (!key.training) {
-    return {};
-  }
-  XRUN_TRY(load_picture(scratch));
-  const RandomStream stream = stream_of(step, key);
-  const auto draws = stream.block(0);
-  const auto more = stream.block(1);
-  const auto within = [](uint32_t bits, float reach) { return (2 * to_unit(bits) - 1) * reach; };
-  const float angle = within(draws[0], step.a[0]);
-  const float scale_x = 1 + within(draws[1], step.a[1]);
-  const float scale_y = 1 + within(draws[2], step.a[1]);
-  const float shear = within(draws[3], step.a[2]);
-  // A = R(angle) · [1 shear; 0 1] · diag(sx, sy), so its inverse is diag(1/sx, 1/sy) · [1 -shear; 0 1] · R(-angle).
-  const float cosine = std::cos(angle);
-  const float sine = std::sin(angle);
-  const Affine affine{.matrix = {(cosine + shear * sine) / scale_x, (sine - shear * cosine) / scale_x, -sine / scale_y,
-                                 cosine / scale_y},
-                      .shift_x = within(more[0], step.a[3]) * static_cast<float>(scratch.picture.width()),
-                      .shift_y = within(more[1], step.a[3]) * static_cast<float>(scratch.picture.height())};
-  warp(scratch.picture, affine, shaped_other(scratch));
-  std::swap(scratch.picture, scratch.other);
-  return {};
-}
-
-Status run_stroke(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
-  if (key.training) {
-    XRUN_TRY(load_picture(scratch));
-    stroke(scratch.picture, stream_of(step, key).uniform(0, -step.a[0], step.a[0]), shaped_other(scratch));
-    std::swap(scratch.picture, scratch.other);
-  }
-  return {};
-}
-
-Status run_blur(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
-  if (!key.training) {
-    return {};
-  }
-  const auto draws = stream_of(step, key).block(0);
-  if (to_unit(draws[0]) < step.a[0]) {
-    XRUN_TRY(load_picture(scratch));
-    blur(scratch.picture, to_unit(draws[1]), shaped_other(scratch));
-    std::swap(scratch.picture, scratch.other);
-  }
-  return {};
-}
-
-Status run_noise(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
-  if (key.training) {
-    XRUN_TRY(load_picture(scratch));
-    add_noise(scratch.picture, step.a[0], stream_of(step, key), scratch.draws);
-  }
-  return {};
-}
-
-Result<const double*> row_of(const AugmentScratch& scratch, int64_t end) {
-  const FieldValue& row = scratch.source;
-  if (end > row.dims[0]) {
-    return fault("XG0404", fmt::format("a row of {} columns has no column {}", row.dims[0], end - 1),
-                 "columns are counted from 0");
-  }
-  return reinterpret_cast<const double*>(row.bytes.data());
-}
-
-Status run_columns(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_ASSIGN(const double* row, row_of(scratch, step.extra));
-  scratch.picture.reshape(1, 1, static_cast<int>(step.extra - step.size));
-  std::transform(row + step.size, row + step.extra, scratch.picture.row(0, 0),
-                 [](double x) { return static_cast<float>(x); });
-  scratch.form = AugmentScratch::kPicture;
-  return {};
-}
-
-Status run_column(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_ASSIGN(const double* row, row_of(scratch, step.size + 1));
-  scratch.number = row[step.size];
-  scratch.form = AugmentScratch::kNumber;
-  return {};
-}
-
-// The one number of a sample, however it is held.
 double number_of(const AugmentScratch& scratch) {
   if (scratch.form == AugmentScratch::kNumber) {
     return scratch.number;
@@ -261,17 +268,7 @@ Status check_label(double number, int64_t classes) {
   return {};
 }
 
-Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  scratch.number = number_of(scratch);
-  scratch.form = AugmentScratch::kNumber;
-  return check_label(scratch.number, step.size);
-}
-
-// ---- compiling -------------------------------------------------------------------------------------------------
-
-std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
-
-Step step_of(const CallSpec& call) {
+Step augment_step(const CallSpec& call) {
   const Attrs& args = call.args;
   const auto real = [&](std::string_view name) { return static_cast<float>(args.real(name)); };
   const std::string_view name = call.name;
@@ -325,150 +322,6 @@ Step step_of(const CallSpec& call) {
   }
   if (name == "random_noise") {
     return {.run = run_noise, .a = {real("sigma")}};
-  }
-  return {};
-}
-
-bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64; }
-
-// Whether samples of this type can fill the input. Sizes that are not known yet are checked as they come.
-bool fits(const TensorType& sample, const TensorType& target) {
-  if (sample.rank() != target.rank()) {
-    return false;
-  }
-  for (size_t i = 1; i < sample.dims.size(); ++i) {
-    if (sample.dims[i] != 0 && sample.dims[i] != target.dims[i]) {
-      return false;
-    }
-  }
-  if (target.classes > 0) {
-    return !is_float(sample.dtype) && sample.dtype != DType::kU8 && sample.classes <= target.classes;
-  }
-  return true;
-}
-
-Error at(Error error, const Span& span) {
-  error.span = span;
-  return error;
-}
-
-}  // namespace
-
-Result<Transform> Transform::compile(const DataBinding& binding, const Field& field, const TensorType& target) {
-  Transform made;
-  made.target_ = target;
-  made.row_bytes_ = target.row_elements() * size_of(target.dtype);
-  Field value = field;
-  for (size_t i = 0; i < binding.stages.size(); ++i) {
-    const CallSpec& call = binding.stages[i];
-    const AugmentDef* def = data_registry().find_augment(call.name);
-    XRUN_CHECK(def != nullptr, "a stage that the checker let pass: " + call.name);
-    auto type = def->infer(value, call.args);
-    if (!type.ok()) {
-      return at(std::move(type).error(), call.span);
-    }
-    Step step = step_of(call);
-    if (step.run == nullptr) {
-      return at(fault("XG0410", fmt::format("the stage `{}` is not there yet", call.name), "leave it out for now"),
-                call.span);
-    }
-    step.stage = i;
-    made.steps_.push_back(std::move(step));
-    value.type = std::move(type).value();
-    value.encoded = false;
-  }
-  if (value.encoded) {
-    return at(fault("XG0409",
-                    fmt::format("`{}` is an encoded file, but `{}` is {}", field.name, binding.target, to_text(target)),
-                    "put `decode` into the binding"),
-              binding.span);
-  }
-  if (target.classes > 0 && value.type.classes > target.classes) {
-    return at(
-        fault("XG0402",
-              fmt::format("labels of `{}` reach {}, but there are {} classes", field.name,
-                          format_with_underscores(value.type.classes - 1), format_with_underscores(target.classes)),
-              fmt::format("give the head {} classes", format_with_underscores(value.type.classes))),
-        binding.span);
-  }
-  if (!fits(value.type, target)) {
-    return at(fault("XG0404",
-                    fmt::format("samples of `{}` are {}, but `{}` is {}", field.name, to_text(value.type),
-                                binding.target, to_text(target)),
-                    "change the input of the model, or add stages such as `resize` or `as_index`"),
-              binding.span);
-  }
-  if (!is_float(target.dtype) && target.rank() != 1) {
-    return at(
-        fault("XG0404",
-              fmt::format("`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)),
-              "make the input f32"),
-        binding.span);
-  }
-  return made;
-}
-
-namespace {
-
-uint16_t to_bf16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
-template <typename T, typename Convert>
-void store_picture(const Picture& picture, std::byte* out, Convert convert) {
-  const int channels = picture.channels();
-  T* to = reinterpret_cast<T*>(out);
-  for (int y = 0; y < picture.height(); ++y, to += picture.width() * channels) {
-    for (int c = 0; c < channels; ++c) {
-      const float* row = picture.row(c, y);
-      for (int x = 0; x < picture.width(); ++x) {
-        to[x * channels + c] = convert(row[x]);
-      }
-    }
-  }
-}
-
-}  // namespace
-
-Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const {
-  scratch.form = AugmentScratch::kSource;
-  for (const Step& step : steps_) {
-    XRUN_TRY(step.run(step, scratch, key));
-  }
-  if (!is_float(target_.dtype)) {
-    const double number = number_of(scratch);
-    XRUN_TRY(check_label(number, target_.classes));
-    if (target_.dtype == DType::kI64) {
-      const auto whole = static_cast<int64_t>(number);
-      std::memcpy(out, &whole, sizeof whole);
-    } else {
-      const auto whole = static_cast<int32_t>(number);
-      std::memcpy(out, &whole, sizeof whole);
-    }
-    return {};
-  }
-  XRUN_TRY(load_picture(scratch));
-  const Picture& picture = scratch.picture;
-  const bool same = target_.rank() != 4 || (picture.channels() == target_.dims[1] &&
-                                            picture.height() == target_.dims[2] && picture.width() == target_.dims[3]);
-  if (!same || picture.elements() != target_.row_elements()) {
-    return fault("XG0404",
-                 fmt::format("a sample of {} x {} x {} for {}", picture.channels(), picture.height(), picture.width(),
-                             to_text(target_)),
-                 "add `resize` to the binding");
-  }
-  if (target_.dtype == DType::kBF16) {
-    store_picture<uint16_t>(picture, out, to_bf16);
-  } else if (picture.channels() == 1 && target_.dtype == DType::kF32) {
-    for (int y = 0; y < picture.height(); ++y) {
-      std::memcpy(out + static_cast<size_t>(y) * static_cast<size_t>(picture.width()) * 4, picture.row(0, y),
-                  static_cast<size_t>(picture.width()) * 4);
-    }
-  } else if (target_.dtype == DType::kF32) {
-    store_picture<float>(picture, out, [](float x) { return x; });
-  } else {
-    store_picture<double>(picture, out, [](float x) { return static_cast<double>(x); });
   }
   return {};
 }

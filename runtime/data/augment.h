@@ -1,5 +1,4 @@
-// Augmentation: the compiled form of a data binding, `image = pixels -> scale(1 / 255) -> random_affine(...)`, from a
-// field of a source to one row of an input of the graph.
+// Augmentation: the stages that a data binding is made of, each a step on the working value of one sample.
 //
 // Definitions (x is the picture; every draw is RandomStream(seed, epoch, sample, number of the stage in its binding),
 // so it depends on nothing else):
@@ -47,34 +46,26 @@ struct AugmentScratch {
   std::vector<uint32_t> draws;
 };
 
-class Transform {
- public:
-  // Compiles `binding` for a field of the given (found) type and the input that it feeds. Errors, with the span of the
-  // stage or the binding: XG0404 the sample has another shape than the input, XG0409 a stage does not fit what comes
-  // in, XG0410 a stage of a later version.
-  static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target);
-
-  // Runs on the value in scratch.source and writes one row of the input: pictures channels-last, numbers in the
-  // input's dtype. Errors: XG0412 a broken file, XG0402 a label out of range, XG0404 a sample of another size; without
-  // the sample's name.
-  Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
-
-  // Bytes of one row.
-  Bytes row_bytes() const { return row_bytes_; }
-
-  struct Step {
-    Status (*run)(const Step& step, AugmentScratch& scratch, const DrawKey& key) = nullptr;
-    uint64_t stage = 0;
-    std::vector<float> a;  // arguments, by kind of stage
-    std::vector<float> b;
-    int64_t size = 0;
-    int64_t extra = 0;
-  };
-
- private:
-  std::vector<Step> steps_;
-  TensorType target_;
-  Bytes row_bytes_ = 0;
+// One stage, compiled: what runs, with its arguments.
+struct AugmentStep {
+  Status (*run)(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) = nullptr;
+  uint64_t stage = 0;
+  std::vector<float> a;  // arguments, by kind of stage
+  std::vector<float> b;
+  int64_t size = 0;
+  int64_t extra = 0;
 };
+
+// The step of one stage of a binding; `run` is empty where there is none of that name yet.
+AugmentStep augment_step(const CallSpec& call);
+
+// The value of the source as the working picture. A sample that is no picture becomes rows of one plane.
+void load_picture(AugmentScratch& scratch);
+
+// The one number of a sample, however it is held.
+double number_of(const AugmentScratch& scratch);
+
+// Errors: XG0402 where `number` is no class in 0..classes - 1 (0 classes: no upper bound).
+Status check_label(double number, int64_t classes);
 
 }  // namespace xrun::runtime

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "graph/specs.h"
 #include "runtime/batch_source.h"
-#include "runtime/data/augment.h"
+#include "runtime/data/transform.h"
 #include "runtime/data/reader.h"
 
 namespace xrun::runtime {

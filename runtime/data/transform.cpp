@@ -1,0 +1,158 @@
+#include "runtime/data/transform.h"
+
+#include <bit>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace xrun::runtime {
+namespace {
+
+Error fault(std::string code, std::string message, std::string help) {
+  return {.kind = ErrorKind::kContent, .code = std::move(code), .message = std::move(message), .help = std::move(help)};
+}
+
+bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64; }
+
+// Whether samples of this type can fill the input. Sizes that are not known yet are checked as they come.
+bool fits(const TensorType& sample, const TensorType& target) {
+  if (sample.rank() != target.rank()) {
+    return false;
+  }
+  for (size_t i = 1; i < sample.dims.size(); ++i) {
+    if (sample.dims[i] != 0 && sample.dims[i] != target.dims[i]) {
+      return false;
+    }
+  }
+  if (target.classes > 0) {
+    return !is_float(sample.dtype) && sample.dtype != DType::kU8 && sample.classes <= target.classes;
+  }
+  return true;
+}
+
+Error at(Error error, const Span& span) {
+  error.span = span;
+  return error;
+}
+
+}  // namespace
+
+Result<Transform> Transform::compile(const DataBinding& binding, const Field& field, const TensorType& target) {
+  Transform made;
+  made.target_ = target;
+  made.row_bytes_ = target.row_elements() * size_of(target.dtype);
+  Field value = field;
+  for (size_t i = 0; i < binding.stages.size(); ++i) {
+    const CallSpec& call = binding.stages[i];
+    const AugmentDef* def = data_registry().find_augment(call.name);
+    XRUN_CHECK(def != nullptr, "a stage that the checker let pass: " + call.name);
+    auto type = def->infer(value, call.args);
+    if (!type.ok()) {
+      return at(std::move(type).error(), call.span);
+    }
+    AugmentStep step = augment_step(call);
+    if (step.run == nullptr) {
+      return at(fault("XG0410", fmt::format("the stage `{}` is not there yet", call.name), "leave it out for now"),
+                call.span);
+    }
+    step.stage = i;
+    made.steps_.push_back(std::move(step));
+    value.type = std::move(type).value();
+    value.encoded = false;
+  }
+  if (value.encoded) {
+    return at(fault("XG0409",
+                    fmt::format("`{}` is an encoded file, but `{}` is {}", field.name, binding.target, to_text(target)),
+                    "put `decode` into the binding"),
+              binding.span);
+  }
+  if (target.classes > 0 && value.type.classes > target.classes) {
+    return at(
+        fault("XG0402",
+              fmt::format("labels of `{}` reach {}, but there are {} classes", field.name,
+                          format_with_underscores(value.type.classes - 1), format_with_underscores(target.classes)),
+              fmt::format("give the head {} classes", format_with_underscores(value.type.classes))),
+        binding.span);
+  }
+  if (!fits(value.type, target)) {
+    return at(fault("XG0404",
+                    fmt::format("samples of `{}` are {}, but `{}` is {}", field.name, to_text(value.type),
+                                binding.target, to_text(target)),
+                    "change the input of the model, or add stages such as `resize` or `as_index`"),
+              binding.span);
+  }
+  if (!is_float(target.dtype) && target.rank() != 1) {
+    return at(
+        fault("XG0404",
+              fmt::format("`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)),
+              "make the input f32"),
+        binding.span);
+  }
+  return made;
+}
+
+namespace {
+
+uint16_t to_bf16(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x);
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+template <typename T, typename Convert>
+void store_picture(const Picture& picture, std::byte* out, Convert convert) {
+  const int channels = picture.channels();
+  T* to = reinterpret_cast<T*>(out);
+  for (int y = 0; y < picture.height(); ++y, to += picture.width() * channels) {
+    for (int c = 0; c < channels; ++c) {
+      const float* row = picture.row(c, y);
+      for (int x = 0; x < picture.width(); ++x) {
+        to[x * channels + c] = convert(row[x]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const {
+  scratch.form = AugmentScratch::kSource;
+  for (const AugmentStep& step : steps_) {
+    XRUN_TRY(step.run(step, scratch, key));
+  }
+  if (!is_float(target_.dtype)) {
+    const double number = number_of(scratch);
+    XRUN_TRY(check_label(number, target_.classes));
+    if (target_.dtype == DType::kI64) {
+      const auto whole = static_cast<int64_t>(number);
+      std::memcpy(out, &whole, sizeof whole);
+    } else {
+      const auto whole = static_cast<int32_t>(number);
+      std::memcpy(out, &whole, sizeof whole);
+    }
+    return {};
+  }
+  load_picture(scratch);
+  const Picture& picture = scratch.picture;
+  const bool same = target_.rank() != 4 || (picture.channels() == target_.dims[1] &&
+                                            picture.height() == target_.dims[2] && picture.width() == target_.dims[3]);
+  if (!same || picture.elements() != target_.row_elements()) {
+    return fault("XG0404",
+                 fmt::format("a sample of {} x {} x {} for {}", picture.channels(), picture.height(), picture.width(),
+                             to_text(target_)),
+                 "add `resize` to the binding");
+  }
+  if (target_.dtype == DType::kBF16) {
+    store_picture<uint16_t>(picture, out, to_bf16);
+  } else if (picture.channels() == 1 && target_.dtype == DType::kF32) {
+    for (int y = 0; y < picture.height(); ++y) {
+      std::memcpy(out + static_cast<size_t>(y) * static_cast<size_t>(picture.width()) * 4, picture.row(0, y),
+                  static_cast<size_t>(picture.width()) * 4);
+    }
+  } else if (target_.dtype == DType::kF32) {
+    store_picture<float>(picture, out, [](float x) { return x; });
+  } else {
+    store_picture<double>(picture, out, [](float x) { return static_cast<double>(x); });
+  }
+  return {};
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,36 @@
+// A data binding, compiled: `image = pixels -> scale(1 / 255) -> random_affine(...)`, from a field of a source to one
+// row of an input of the graph.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/reader_def.h"
+#include "graph/specs.h"
+#include "runtime/data/augment.h"
+
+namespace xrun::runtime {
+
+class Transform {
+ public:
+  // Compiles `binding` for a field of the given (found) type and the input that it feeds. Errors, with the span of the
+  // stage or the binding: XG0404 the sample has another shape than the input, XG0409 a stage does not fit what comes
+  // in, XG0410 a stage of a later version.
+  static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target);
+
+  // Runs on the value in scratch.source and writes one row of the input: pictures channels-last, numbers in the
+  // input's dtype. Errors: XG0412 a broken file, XG0402 a label out of range, XG0404 a sample of another size; without
+  // the sample's name.
+  Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
+
+  // Bytes of one row.
+  Bytes row_bytes() const { return row_bytes_; }
+
+ private:
+  std::vector<AugmentStep> steps_;
+  TensorType target_;
+  Bytes row_bytes_ = 0;
+};
+
+}  // namespace xrun::runtime
