@@ -15,8 +15,9 @@ constexpr int kDeepestList = 64;
 
 }  // namespace
 
-Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options)
-    : sources_(sources), diagnostics_(diagnostics), options_(options), signatures_(sources) {}
+Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options,
+                     Signatures& signatures)
+    : sources_(sources), diagnostics_(diagnostics), options_(options), signatures_(signatures) {}
 
 Diagnostic Evaluator::fault(const char* code, Span at, std::string message, std::string label) {
   return {.code = code, .message = std::move(message), .primary = {at, std::move(label)}};

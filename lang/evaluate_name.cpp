@@ -41,32 +41,37 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
     return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text),
                   "call it, or put it behind `->`");
   }
-  std::vector<std::string> candidates;
+  std::vector<std::string> values;
   for (Scope* level = &scope; level != nullptr; level = level->parent) {
     for (const auto& [known, local] : level->locals) {
-      candidates.emplace_back(known);
+      values.emplace_back(known);
     }
-    candidates.insert(candidates.end(), level->resolvable.begin(), level->resolvable.end());
+    values.insert(values.end(), level->resolvable.begin(), level->resolvable.end());
   }
+  std::vector<std::string> others;
   if (scope.file != nullptr) {
     for (const auto& [known, decl] : scope.file->names) {
-      candidates.emplace_back(known);
+      const bool is_value = decl->kind == DeclKind::kLet || decl->kind == DeclKind::kOption;
+      (is_value ? values : others).emplace_back(known);
     }
   }
-  Diagnostic d = fault("XG0201", name.span, fmt::format("there is no `{}` here", name.text), "unknown name");
+  Diagnostic d = fault("XG0201", name.span, fmt::format("there is no `{}` here", name.text),
+                       scope.resolve ? "neither in the model nor in the data" : "unknown name");
   // In `train` the loss and the metrics speak of the same names: one report is enough.
   const auto& reported = diagnostics_.all();
   if (scope.resolve && std::any_of(reported.begin(), reported.end(), [&](const Diagnostic& known) {
-        return known.code == d.code && known.message == d.message && sources_.text(known.primary.span) == name.text;
+        return known.message == d.message && known.primary.text == d.primary.text;
       })) {
     return {};
   }
-  if (const std::string near = nearest(name.text, candidates); !near.empty()) {
+  constexpr size_t kFew = 12;
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  others.insert(others.end(), values.begin(), values.end());
+  if (const std::string near = nearest(name.text, others); !near.empty()) {
     d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
-  } else if (constexpr size_t kFew = 12; !candidates.empty() && candidates.size() <= kFew) {
-    std::sort(candidates.begin(), candidates.end());
-    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
-    d.notes.push_back(fmt::format("known here: {}", fmt::join(candidates, ", ")));
+  } else if (!values.empty() && values.size() <= kFew) {
+    d.notes.push_back(fmt::format("known here: {}", fmt::join(values, ", ")));
   }
   report(std::move(d));
   return {};

@@ -31,7 +31,7 @@ struct Trial;
 
 class Evaluator {
  public:
-  Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options);
+  Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options, Signatures& signatures);
 
   // ---- expressions (evaluate.cpp): a hole where a fault was reported
   Datum eval(const Ast& ast, ExprId id, Scope& scope);
@@ -151,7 +151,7 @@ class Evaluator {
   std::vector<const Decl*> active_;  // blocks, functions and constants that are being expanded
   std::set<const Decl*> called_;
   std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
-  Signatures signatures_;
+  Signatures& signatures_;
   std::vector<Diagnostic> not_yet_;
   SkippedIf last_skipped_;
   Span call_span_;  // of the operator whose arguments are being bound

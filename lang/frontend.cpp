@@ -18,7 +18,8 @@ class Frontend {
         diagnostics_(diagnostics),
         options_(options),
         loader_(sources, diagnostics, reads_files),
-        evaluator_(sources, diagnostics, options) {}
+        signatures_(sources),
+        evaluator_(sources, diagnostics, options, signatures_) {}
 
   Loader& loader() { return loader_; }
 
@@ -326,6 +327,7 @@ class Frontend {
   Diagnostics& diagnostics_;
   const FrontendOptions& options_;
   Loader loader_;
+  Signatures signatures_;
   Evaluator evaluator_;
   const SourceFile* main_ = nullptr;
   std::deque<SetFlag> flags_;

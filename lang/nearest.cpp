@@ -54,7 +54,8 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
     if (attached) {
       away = std::min<size_t>(away, 2);
     }
-    if (away < best_distance) {
+    // With every letter another one it is another name.
+    if (away < best_distance && away < name.size()) {
       best = &candidate;
       best_distance = away;
     }

@@ -75,9 +75,9 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
 }
 
 void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
-  Diagnostic d = Evaluator::fault("XG0107", value.span,
-                                  fmt::format("`{}` takes a plain number, but gets {}", node.key, kind_text(value)),
-                                  "leave the unit out");
+  Diagnostic d =
+      Evaluator::fault("XG0107", value.span, fmt::format("`{}` takes a plain number, not {}", node.key, to_text(value)),
+                       "leave the unit out");
   const Expr& expr = (*node.ast)[node.value];
   if (expr.kind == ExprKind::kNumber) {
     d.fixes.push_back(

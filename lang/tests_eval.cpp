@@ -1,10 +1,39 @@
 // `test` blocks: expectations over what a model or a block expands to.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "graph/cost.h"
 #include "lang/evaluator.h"
 
 namespace xrun::lang {
+namespace {
+
+// The nodes and parameters of `graph` that `value` is computed from. Values keep their ids.
+Graph leading_to(const Graph& graph, ValueId value) {
+  std::vector<bool> wanted(graph.values.size());
+  wanted[static_cast<size_t>(value.index)] = true;
+  Graph part;
+  part.values = graph.values;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                    [&](ValueId id) { return wanted[static_cast<size_t>(id.index)]; })) {
+      for (const ValueId input : node.inputs) {
+        wanted[static_cast<size_t>(input.index)] = true;
+      }
+      part.nodes.push_back(node);
+    }
+  }
+  std::reverse(part.nodes.begin(), part.nodes.end());
+  for (const Parameter& param : graph.params) {
+    if (wanted[static_cast<size_t>(param.value.index)]) {
+      part.params.push_back(param);
+    }
+  }
+  return part;
+}
+
+}  // namespace
 
 TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   const Ast& ast = file.ast;
@@ -55,13 +84,15 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
   }
   const Ast& ast = *call.ast;
   const Expr& expr = ast[call.args[0].value];
-  // What is measured is what this expression expands to, so it starts from nothing.
-  Workspace outer = std::exchange(work_, work_.aside());
   const int before = diagnostics_.error_count();
-  Datum value;
   const DeclRef model = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr
                             ? scope.file->find(DeclKind::kModel, expr.name.text)
                             : DeclRef{};
+  // A model is built for itself. An expression may go on from what the test has bound, so it stays in the test's graph,
+  // where only its names start anew.
+  Workspace outer = model ? std::exchange(work_, work_.aside()) : Workspace();
+  TensorNames outer_names = std::exchange(work_.names, {});
+  Datum value;
   if (model) {
     Scope inside;
     inside.file = model.file;
@@ -77,7 +108,7 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
   Datum result;
   if (diagnostics_.error_count() == before && value.kind == DatumKind::kTensor) {
     if (name == "params") {
-      result = make_whole(work_.graph.parameter_count());
+      result = make_whole((model ? work_.graph : leading_to(work_.graph, value.tensor)).parameter_count());
     } else if (name == "shape") {
       std::vector<Datum> dims;
       for (const int64_t dim : type_of(value).dims) {
@@ -85,13 +116,17 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
       }
       result = make_items(DatumKind::kList, std::move(dims));
     } else {
-      const OpCost cost = total_cost(work_.graph, Phase::kForward);
+      const OpCost cost = total_cost(model ? work_.graph : leading_to(work_.graph, value.tensor), Phase::kForward);
       result = name == "flops" ? make_whole(static_cast<Int128>(cost.flops)) : make_whole(cost.bytes);
     }
   } else if (diagnostics_.error_count() == before) {
     refuse("XG0303", expr.span, fmt::format("`{}` measures a model or a tensor", name), "this is " + kind_text(value));
   }
-  work_ = std::move(outer);
+  if (model) {
+    work_ = std::move(outer);
+  } else {
+    work_.names = std::move(outer_names);
+  }
   return result;
 }
 

@@ -116,7 +116,7 @@ class Suspicions {
     const bool is_model = ref_.decl->kind == DeclKind::kModel;
     for (const Trial& trial : std::span(kTrials).first(is_model ? 1 : kTrials.size())) {
       Diagnostics found;
-      Evaluator tried(evaluator_.sources(), found, options);
+      Evaluator tried(evaluator_.sources(), found, options, evaluator_.signatures());
       tried.take_constants(evaluator_);
       tried.try_out(ref_, trial);
       const bool fair =

@@ -116,6 +116,19 @@ model net {
   EXPECT_EQ(checked.sources.text(node.span), "linear(D)");
 }
 
+TEST(Tests, MeasureWhatTheyHaveBound) {
+  const Checked checked(R"(
+test "sizes" {
+  y = f32[N, 8] -> linear(4)
+  z = f32[N, 3] -> linear(2)
+  expect shape(y) == [N, 4] and params(y) == 36 and params(z) == 8
+  expect params(y -> linear(2) as last) == 46 and params(y -> linear(1) as last) == 41
+}
+)");
+  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+  EXPECT_TRUE(checked.file->tests[0].passed);
+}
+
 TEST(Strict, AsksForLabelsWhereAnUnlabelledSiblingWouldBeRenamed) {
   const std::string text =
       "model net {\n  input x: f32[N, 8]\n  y = x -> linear(8) -> relu -> linear(8)\n  output y\n}\n";
