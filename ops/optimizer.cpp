@@ -38,12 +38,13 @@ Result<OptimizerForm> optimizer_form(const CallSpec& spec) {
 }
 
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
-                             double grad_scale) {
+                             double grad_scale, double grad_limit) {
   UpdateScalars u;
   u.rate = static_cast<float>(rate);
   u.decay = decays ? static_cast<float>(decay) : 0.0F;
   u.momentum = static_cast<float>(form.momentum);
   u.grad_scale = static_cast<float>(grad_scale);
+  u.grad_limit = static_cast<float>(grad_limit);
   if (form.kind == OptimizerKind::kAdamw) {
     const auto t = static_cast<double>(step + 1);
     u.keep1 = static_cast<float>(form.beta1);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "graph/attr.h"
 #include "graph/base/result.h"
@@ -43,27 +44,33 @@ struct UpdateScalars {
   float correct1 = 1;  // 1 / (1 - beta1^t)
   float correct2 = 1;  // 1 / (1 - beta2^t)
   float eps = 0;
-  float grad_scale = 1;  // clipping: what each gradient is multiplied by first
+  float grad_scale = 1;  // clipping by norm: what each gradient is multiplied by first
+  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: its bound after that
 };
 
 // `step` counts from 0; `rate` is the curve's times the group's factor. `decays` is false for tensors of one dimension;
 // `decay` replaces the optimizer's own when a group gives one (pass form.weight_decay otherwise).
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
-                             double grad_scale = 1);
+                             double grad_scale = 1, double grad_limit = std::numeric_limits<double>::infinity());
+
+// The gradient as it is clipped; NaN stays NaN.
+XRUN_INLINE F16 clipped(const UpdateScalars& u, F16 g) {
+  return max(broadcast(-u.grad_limit), min(broadcast(u.grad_limit), g * u.grad_scale));
+}
 
 // One group of sixteen lanes. sgd: g += decay·w; v = momentum·v + g; w -= rate·(nesterov ? g + momentum·v : v).
 // adamw (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", ICLR 2019):
 // m, v as in Adam; w -= rate·(m̂ / (sqrt(v̂) + eps) + decay·w).
 struct SgdRule {
   XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16&, F16&) {
-    g = g * u.grad_scale + w * u.decay;
+    g = clipped(u, g) + w * u.decay;
     return w - g * u.rate;
   }
 };
 
 struct MomentumRule {
   XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16&) {
-    g = g * u.grad_scale + w * u.decay;
+    g = clipped(u, g) + w * u.decay;
     velocity = velocity * u.momentum + g;
     return w - velocity * u.rate;
   }
@@ -71,7 +78,7 @@ struct MomentumRule {
 
 struct NesterovRule {
   XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16&) {
-    g = g * u.grad_scale + w * u.decay;
+    g = clipped(u, g) + w * u.decay;
     velocity = velocity * u.momentum + g;
     return w - (g + velocity * u.momentum) * u.rate;
   }
@@ -79,7 +86,7 @@ struct NesterovRule {
 
 struct AdamwRule {
   XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
-    g = g * u.grad_scale;
+    g = clipped(u, g);
     m = m * u.keep1 + g * u.take1;
     v = v * u.keep2 + g * g * u.take2;
     const F16 direction = (m * u.correct1) / (square_root(v * u.correct2) + u.eps);

@@ -12,6 +12,9 @@ bool has_prefix(std::string_view name, std::string_view prefix) {
 UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param) {
   const Parameter& parameter = graph.param(param);
   UpdateRule rule{1, form.weight_decay, graph.value(parameter.value).type.rank() > 1};
+  if (train.clip.kind == ClipSpec::kValue) {
+    rule.grad_limit = train.clip.limit;
+  }
   size_t longest_rate = 0;
   size_t longest_decay = 0;
   for (const GroupSpec& group : train.groups) {
@@ -32,7 +35,7 @@ UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const
 
 ops::UpdateScalars scalars_of(const UpdateRule& rule, const ops::OptimizerForm& form, double rate, int64_t step,
                               double grad_scale) {
-  return ops::update_scalars(form, rate * rule.rate_factor, rule.decay, rule.decays, step, grad_scale);
+  return ops::update_scalars(form, rate * rule.rate_factor, rule.decay, rule.decays, step, grad_scale, rule.grad_limit);
 }
 
 }  // namespace xrun::runtime

@@ -1,6 +1,8 @@
 // How the settings of `train` apply to one tensor.
 #pragma once
 
+#include <limits>
+
 #include "graph/graph.h"
 #include "graph/specs.h"
 #include "ops/optimizer.h"
@@ -10,7 +12,8 @@ namespace xrun::runtime {
 struct UpdateRule {
   double rate_factor = 1;
   double decay = 0;
-  bool decays = true;  // tensors of one dimension never decay
+  bool decays = true;                                           // tensors of one dimension never decay
+  double grad_limit = std::numeric_limits<double>::infinity();  // `clip = value`
 };
 
 // The longest matching path of `groups` gives each setting.

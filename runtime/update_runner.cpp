@@ -164,13 +164,7 @@ void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers)
 
 Status UpdateRunner::apply(const BoundUpdate& update, const StepContext& step, double grad_scale,
                            ops::Workers& workers) const {
-  const bool clamps = module_.train.clip.kind == ClipSpec::kValue;
-  const auto limit = static_cast<float>(module_.train.clip.limit);
   for_chunks(update.weights, workers, [&](const BoundWeight& weight, int64_t begin, int64_t end, int) {
-    if (clamps) {
-      std::transform(weight.lanes[0] + begin, weight.lanes[0] + end, weight.lanes[0] + begin,
-                     [limit](float g) { return std::clamp(g, -limit, limit); });
-    }
     const auto at = [&](float* base) { return base == nullptr ? nullptr : base + begin; };
     ops::update(isa_, form_, scalars_of(weight.rule, form_, step.rate, step.step, grad_scale), weight.weight + begin,
                 weight.lanes[0] + begin, at(weight.states[0]), at(weight.states[1]), end - begin);

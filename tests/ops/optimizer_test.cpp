@@ -63,6 +63,18 @@ TEST(Optimizer, SgdWithMomentumFollowsItsFormulaWithAndWithoutNesterov) {
   }
 }
 
+TEST(Optimizer, GradientsAreScaledAndThenBoundedOneByOneAndNanStays) {
+  const OptimizerForm form = *optimizer_form({.name = "sgd", .args = {}});
+  std::vector<float> w(5, 1.0F);
+  const std::vector<float> g{0.5F, -0.5F, 10.0F, -10.0F, std::numeric_limits<float>::quiet_NaN()};
+  update(detect_isa(), form, update_scalars(form, 1, 0, false, 0, 0.5, 2), w.data(), g.data(), nullptr, nullptr, 5);
+  EXPECT_EQ(w[0], 0.75F);
+  EXPECT_EQ(w[1], 1.25F);
+  EXPECT_EQ(w[2], -1.0F);
+  EXPECT_EQ(w[3], 3.0F);
+  EXPECT_TRUE(std::isnan(w[4]));
+}
+
 TEST(Optimizer, TensorsThatDoNotDecayKeepTheirSizeWithoutGradient) {
   const OptimizerForm form = *optimizer_form({.name = "adamw", .args = {}});
   std::vector<float> w{2.0F};
