@@ -1,6 +1,6 @@
 // Reverse accumulation. Nodes are visited from last to first; the gradients of a value come from its consumers, which
 // have all been visited, and are added in consumer order. What is wanted: values from which the loss is reached and
-// which depend on a trained parameter.
+// which depend on a parameter that is updated.
 #include "graph/autodiff.h"
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 namespace xrun {
 namespace {
 
-// Marks values that depend on a trained parameter; only their gradients are made.
+// Marks values that depend on a parameter that is updated; only their gradients are made.
 std::vector<bool> find_wanted(const Graph& graph) {
   std::vector<bool> wanted(graph.values.size(), false);
   for (const Parameter& parameter : graph.params) {
-    wanted[static_cast<size_t>(parameter.value.index)] = parameter.trained;
+    wanted[static_cast<size_t>(parameter.value.index)] = parameter.updated();
   }
   for (const Node& node : graph.nodes) {
     const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -62,7 +62,7 @@ class Differentiator {
     for (size_t p = 0; p < graph_.params.size(); ++p) {
       const Parameter& parameter = graph_.params[p];
       const auto& partials = partials_[static_cast<size_t>(parameter.value.index)];
-      if (!parameter.trained || parameter.head || partials.empty()) {
+      if (!parameter.updated() || parameter.head || partials.empty()) {
         continue;
       }
       if (partials.size() > 1) {

@@ -270,8 +270,10 @@ class GraphReader {
     XRUN_ASSIGN(const Init init, parse_init(c));
     const ParamId param(graph_.params.size());
     XRUN_TRY(define(c, id, {.type = std::move(type), .name = name, .param = param}));
-    graph_.params.push_back(
-        {.name = std::move(name), .value = id, .init = init, .trained = trained, .head = c.take(" head")});
+    Parameter made{.name = std::move(name), .value = id, .init = init, .trained = trained};
+    made.head = c.take(" head");
+    made.frozen = c.take(" frozen");
+    graph_.params.push_back(std::move(made));
     return {};
   }
   Result<NodeId> node_id(Cursor& c, size_t below) {

@@ -51,9 +51,9 @@ std::string print(const Graph& graph) {
     out += fmt::format("input {} {}: {}\n", id_text(input.value), input.name, to_text(graph.value(input.value).type));
   }
   for (const Parameter& parameter : graph.params) {
-    out += fmt::format("{} {} {}: {} {}{}\n", parameter.trained ? "param" : "state", id_text(parameter.value),
+    out += fmt::format("{} {} {}: {} {}{}{}\n", parameter.trained ? "param" : "state", id_text(parameter.value),
                        parameter.name, to_text(graph.value(parameter.value).type), init_text(parameter.init),
-                       parameter.head ? " head" : "");
+                       parameter.head ? " head" : "", parameter.frozen ? " frozen" : "");
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     out += node_text(graph, i) + "\n";

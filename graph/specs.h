@@ -93,7 +93,7 @@ struct ClipSpec {
 
 struct TrainSpec {
   std::string name;
-  int64_t batch = 0;
+  int64_t batch = 0;  // samples of an update: those that the text calls `batch`, times grad_accumulation
   TrainSpan duration;
   ValueId loss;  // f32[N], one value a row; the run minimises the mean (or the sum, `reduce`)
   bool reduce_sum = false;
@@ -109,6 +109,7 @@ struct TrainSpec {
   ClipSpec clip;
   std::vector<std::string> freeze;
   std::string init_checkpoint;  // empty: from the seed
+  std::string directory;        // of the declaring file: a relative `init_checkpoint` starts here
   bool shuffled = true;
   std::optional<TrainSpan> eval_every;
   std::vector<MetricSpec> eval;

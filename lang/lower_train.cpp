@@ -87,6 +87,8 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
     train_setting(node, scope);
   }
   lower_norm_rows(settings, scope);
+  // An update sums the gradients of that many batches: the mathematics of one batch as large as all of them.
+  train.batch *= train.grad_accumulation;
 }
 
 void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
@@ -134,9 +136,6 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
     lower_checkpoint(node, scope);
   } else if (key == "grad_accumulation") {
     train.grad_accumulation = whole(node, scope, 1, 1 << 20).value_or(1);
-    if (train.grad_accumulation > 1) {
-      later("grad_accumulation");
-    }
   } else if (key == "clip") {
     lower_clip(node, scope);
   } else if (key == "compress") {
@@ -161,15 +160,14 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
   } else if (key == "reduce") {
     train.reduce_sum = one_of(node, {"mean", "sum"}) && symbol(node) == "sum";
   } else if (key == "freeze") {
-    train.freeze = paths(node);
-    if (!train.freeze.empty()) {
-      later("freeze");
-    }
+    lower_freeze(node);
   } else if (key == "init") {
     if (one_of(node, {"seed", "checkpoint"}) && symbol(node) == "checkpoint") {
       if (const auto bound = arguments(node, "checkpoint", "(path: str)", scope)) {
         train.init_checkpoint = (*bound)[0].value().text;
-        later("init = checkpoint");
+        // As of data: a path of the command line starts where the model's file lies.
+        const bool in_text = choice_.train && choice_.train.file->file == (*bound)[0].span.file;
+        train.directory = in_text ? choice_.train.file->directory : main_.directory;
       }
     }
   } else if (key == "order") {
@@ -251,6 +249,44 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
                "nothing in the model has this prefix");
   }
   module_.train.groups.push_back(std::move(group));
+}
+
+// Weights below the paths get no gradient, so that nothing updates them and nothing is kept for it. Running statistics
+// are no weights: they go on following the data, since the layers behind them see what batch norm makes of these.
+void ModuleBuilder::lower_freeze(const SettingNode& node) {
+  module_.train.freeze = paths(node);
+  std::vector<Parameter>& params = ev_.graph().params;
+  for (const std::string& path : module_.train.freeze) {
+    bool any = false;
+    for (Parameter& parameter : params) {
+      if (parameter.trained && is_prefix(path, parameter.name)) {
+        parameter.frozen = any = true;
+      }
+    }
+    if (!any && names_a_part(path)) {
+      ev_.refuse("XG0217", node.key_span, fmt::format("`freeze` names `{}`, which has no weights", path),
+                 "a layer or block with weights, or one of its tensors");
+    }
+  }
+  if (!params.empty() && std::none_of(params.begin(), params.end(), [](const auto& p) { return p.updated(); })) {
+    ev_.refuse("XG0509", node.key_span, "`freeze` leaves nothing to train", "every weight is frozen");
+  }
+  // A sweep over class rows updates weight and bias together.
+  for (const Head& head : ev_.graph().heads) {
+    const Node& classifier = ev_.graph().node(head.node);
+    bool some = false;
+    bool all = true;
+    for (const ValueId input : classifier.inputs) {
+      const ParamId param = ev_.graph().value(input).param;
+      if (param.valid()) {
+        some = some || ev_.graph().param(param).frozen;
+        all = all && ev_.graph().param(param).frozen;
+      }
+    }
+    if (some && !all) {
+      ev_.not_yet(node.key_span, fmt::format("freezing a part of the head `{}`", head.name));
+    }
+  }
 }
 
 void ModuleBuilder::lower_checkpoint(const SettingNode& node, Scope& scope) {

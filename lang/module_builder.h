@@ -99,6 +99,7 @@ class ModuleBuilder {
   void lower_checkpoint(const SettingNode& node, Scope& scope);
   void lower_log(const SettingNode& node, Scope& scope);
   void lower_clip(const SettingNode& node, Scope& scope);
+  void lower_freeze(const SettingNode& node);
   void lower_norm_rows(const Settings& settings, Scope& scope);
   PrecisionMode precision(const SettingNode& node, Scope& scope, bool quiet);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, std::string name, Scope& scope);

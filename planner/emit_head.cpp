@@ -83,7 +83,7 @@ Instruction Emitter::head_instruction(size_t head, Pass pass, const HeadShard& s
       instruction.predicted = share(head, shard, decision_.head_forward_time);
       break;
     case Pass::kHeadBackward:
-      instruction.flops = (plan.update_sweep ? 4 : 6) * macs;
+      instruction.flops = (plan.update_sweep || plan.frozen ? 4 : 6) * macs;
       instruction.predicted = share(head, shard, decision_.head_backward_time);
       break;
     default:
@@ -289,7 +289,7 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
     read_operands(head, pass, run);
     run.reads.push_back(softmax_buffer(head, shard.device, pass));
     touch_weights(head, shard, run, false);
-    if (!plan.update_sweep) {
+    if (updates(head) && !plan.update_sweep) {
       touch_weights(head, shard, run, true);
     }
     run.writes.push_back(partials_.at({head, shard.device, pass}));

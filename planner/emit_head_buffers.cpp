@@ -21,7 +21,7 @@ void Emitter::add_head_buffers() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& head = program_.heads[h];
     const auto states =
-        trains(h) ? find_optimizer(request_.module.train.optimizer.name)->states(request_.module.train.optimizer.args)
+        updates(h) ? find_optimizer(request_.module.train.optimizer.name)->states(request_.module.train.optimizer.args)
                   : std::vector<std::string>{};
     for (const HeadShard& shard : head.shards) {
       const int64_t rows = shard.row_end - shard.row_begin;

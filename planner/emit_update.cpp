@@ -163,7 +163,7 @@ void Emitter::add_norm_buffers() {
     devices.insert(one.devices.begin(), one.devices.end());
   }
   for (size_t h = 0; h < program_.heads.size() && with_heads; ++h) {
-    if (trains(h)) {
+    if (updates(h)) {
       const auto holders = shard_devices(h);
       devices.insert(holders.begin(), holders.end());
     }
@@ -196,7 +196,7 @@ void Emitter::emit_norms() {
   }
   for (size_t h = 0; h < program_.heads.size() && request_.module.train.clip.heads; ++h) {
     for (const HeadShard& shard : program_.heads[h].shards) {
-      if (!trains(h) || shard.row_end <= shard.row_begin) {
+      if (!updates(h) || shard.row_end <= shard.row_begin) {
         continue;
       }
       Instruction run = head_instruction(h, Pass::kHeadNorms, shard, -1);

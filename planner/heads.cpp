@@ -101,7 +101,8 @@ Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chai
     }
     XRUN_TRY(find_readers(module, chain, plan));
     plan.top_k = std::min(plan.top_k, plan.classes);
-    plan.update_sweep = training && plan.loss.valid() &&
+    plan.frozen = training && graph.param(plan.weight).frozen;
+    plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&
                         (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
     const ShardHint* hint = find_hint(module, head.name);
     plan.shards = place_shards(plan.head, plan.classes, hint != nullptr ? static_cast<int>(hint->shards) : 0, devices);
@@ -124,7 +125,7 @@ HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, 
       const double rows = static_cast<double>(head.rows);
       const int workers = machine.threads_of(d);
       slowest.forward = std::max(slowest.forward, cost.head(macs * rows * kHeadForwardMacs, workers));
-      const double each = head.update_sweep ? kHeadBackwardMacs : kHeadFusedMacs;
+      const double each = head.update_sweep || head.frozen ? kHeadBackwardMacs : kHeadFusedMacs;
       slowest.backward = std::max(slowest.backward, cost.head(macs * rows * each, workers));
       if (head.update_sweep) {
         slowest.update =

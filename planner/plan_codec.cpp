@@ -84,7 +84,7 @@ class Writer {
     return fb::CreateHead(builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
                           head.feature_grad.index, head.logits.index, head.label.index, head.weight.index,
                           head.bias.index, head.classes, head.dim, head.class_block, head.rows, head.update_sweep,
-                          head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards));
+                          head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards), head.frozen);
   }
 
   Offset<fb::Buffer> put(const Buffer& buffer) {
@@ -259,6 +259,7 @@ class Reader {
     head.top_k = in.top_k();
     head.bf16 = in.bf16();
     head.row_weight = in.row_weight();
+    head.frozen = in.frozen();
     if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
       for (const fb::Shard* shard : *in.shards()) {
         head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),

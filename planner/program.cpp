@@ -15,55 +15,92 @@ namespace {
 
 const char* name_of(Purpose purpose) {
   switch (purpose) {
-    case Purpose::kWeight: return "weight";
-    case Purpose::kState: return "state";
-    case Purpose::kOptimizer: return "optimizer";
-    case Purpose::kPrepared: return "prepared";
-    case Purpose::kGradient: return "gradient";
-    case Purpose::kHeadWeight: return "head-weight";
-    case Purpose::kHeadOptimizer: return "head-optimizer";
-    case Purpose::kHeadPrepared: return "head-prepared";
-    case Purpose::kInput: return "input";
-    case Purpose::kActivation: return "activation";
-    case Purpose::kGathered: return "gathered";
-    case Purpose::kHeadStats: return "head-statistics";
-    case Purpose::kHeadSoftmax: return "head-softmax";
-    case Purpose::kHeadGradient: return "head-gradient";
-    case Purpose::kHeadScratch: return "head-scratch";
-    case Purpose::kScratch: return "scratch";
-    case Purpose::kNorms: return "norms";
-    case Purpose::kResult: return "result";
+    case Purpose::kWeight:
+      return "weight";
+    case Purpose::kState:
+      return "state";
+    case Purpose::kOptimizer:
+      return "optimizer";
+    case Purpose::kPrepared:
+      return "prepared";
+    case Purpose::kGradient:
+      return "gradient";
+    case Purpose::kHeadWeight:
+      return "head-weight";
+    case Purpose::kHeadOptimizer:
+      return "head-optimizer";
+    case Purpose::kHeadPrepared:
+      return "head-prepared";
+    case Purpose::kInput:
+      return "input";
+    case Purpose::kActivation:
+      return "activation";
+    case Purpose::kGathered:
+      return "gathered";
+    case Purpose::kHeadStats:
+      return "head-statistics";
+    case Purpose::kHeadSoftmax:
+      return "head-softmax";
+    case Purpose::kHeadGradient:
+      return "head-gradient";
+    case Purpose::kHeadScratch:
+      return "head-scratch";
+    case Purpose::kScratch:
+      return "scratch";
+    case Purpose::kNorms:
+      return "norms";
+    case Purpose::kResult:
+      return "result";
   }
   return "";
 }
 
 const char* name_of(Kind kind) {
   switch (kind) {
-    case Kind::kRun: return "run";
-    case Kind::kSend: return "send";
-    case Kind::kRecv: return "recv";
-    case Kind::kAllGather: return "all_gather";
-    case Kind::kReduceScatter: return "reduce_scatter";
-    case Kind::kAllReduce: return "all_reduce";
-    case Kind::kCopy: return "copy";
-    case Kind::kFree: return "free";
-    case Kind::kUpdate: return "update";
+    case Kind::kRun:
+      return "run";
+    case Kind::kSend:
+      return "send";
+    case Kind::kRecv:
+      return "recv";
+    case Kind::kAllGather:
+      return "all_gather";
+    case Kind::kReduceScatter:
+      return "reduce_scatter";
+    case Kind::kAllReduce:
+      return "all_reduce";
+    case Kind::kCopy:
+      return "copy";
+    case Kind::kFree:
+      return "free";
+    case Kind::kUpdate:
+      return "update";
   }
   return "";
 }
 
 const char* name_of(Pass pass) {
   switch (pass) {
-    case Pass::kNone: return "nothing";
-    case Pass::kForward: return "forward";
-    case Pass::kBackward: return "backward";
-    case Pass::kHeadForward: return "head-forward";
-    case Pass::kReduceStats: return "reduce-statistics";
-    case Pass::kHeadBackward: return "head-backward";
-    case Pass::kHeadNorms: return "head-norms";
-    case Pass::kHeadUpdate: return "head-update";
-    case Pass::kFoldLanes: return "fold-lanes";
-    case Pass::kNorm: return "norm";
+    case Pass::kNone:
+      return "nothing";
+    case Pass::kForward:
+      return "forward";
+    case Pass::kBackward:
+      return "backward";
+    case Pass::kHeadForward:
+      return "head-forward";
+    case Pass::kReduceStats:
+      return "reduce-statistics";
+    case Pass::kHeadBackward:
+      return "head-backward";
+    case Pass::kHeadNorms:
+      return "head-norms";
+    case Pass::kHeadUpdate:
+      return "head-update";
+    case Pass::kFoldLanes:
+      return "fold-lanes";
+    case Pass::kNorm:
+      return "norm";
   }
   return "";
 }
@@ -98,10 +135,10 @@ std::string to_line(const Buffer& buffer) {
 }
 
 std::string to_line(const Instruction& instruction) {
-  std::string line = fmt::format("i{} @{} {} {}", instruction.id.index, instruction.device,
-                                 instruction.stream == Stream::kCompute ? "compute" : "comm",
-                                 instruction.kind == Kind::kRun ? name_of(instruction.pass)
-                                                                : name_of(instruction.kind));
+  std::string line =
+      fmt::format("i{} @{} {} {}", instruction.id.index, instruction.device,
+                  instruction.stream == Stream::kCompute ? "compute" : "comm",
+                  instruction.kind == Kind::kRun ? name_of(instruction.pass) : name_of(instruction.kind));
   if (instruction.group >= 0) {
     line += fmt::format(" g{}", instruction.group);
   }
@@ -153,13 +190,12 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
 }
 
 std::string print(const Program& program, const Graph& graph) {
-  std::string text = fmt::format("program {} devices {} ({} threads) batch {} blocks of {} micro-batches {} replicas {}"
-                                 " lanes {} {}{}\n",
-                                 program.training ? "training" : "inference", program.devices,
-                                 numbers(program.threads, " + "), program.batch, program.block_rows,
-                                 program.micro_batches, program.replicas, program.lanes,
-                                 program.schedule == PipelineKind::kGpipe ? "gpipe" : "1f1b",
-                                 program.deterministic ? " deterministic" : "");
+  std::string text = fmt::format(
+      "program {} devices {} ({} threads) batch {} blocks of {} micro-batches {} replicas {}"
+      " lanes {} {}{}\n",
+      program.training ? "training" : "inference", program.devices, numbers(program.threads, " + "), program.batch,
+      program.block_rows, program.micro_batches, program.replicas, program.lanes,
+      program.schedule == PipelineKind::kGpipe ? "gpipe" : "1f1b", program.deterministic ? " deterministic" : "");
   for (const Stage& stage : program.stages) {
     text += fmt::format("stage {} on {}: forward {}; backward {}", stage.index, numbers(stage.devices, ", "),
                         list(stage.forward, "#"), list(stage.backward, "#"));
@@ -172,7 +208,10 @@ std::string print(const Program& program, const Graph& graph) {
   for (const HeadPlan& head : program.heads) {
     text += fmt::format("head {}: {} x {}, passes of {} rows{}, top {}, shards",
                         graph.heads[static_cast<size_t>(head.head)].name, head.classes, head.dim, head.rows,
-                        head.update_sweep ? " and a sweep" : "", head.top_k);
+                        head.update_sweep ? " and a sweep"
+                        : head.frozen     ? ", frozen"
+                                          : "",
+                        head.top_k);
     for (const HeadShard& shard : head.shards) {
       text += fmt::format(" [{}, {}) @{}", shard.row_begin, shard.row_end, shard.device);
     }

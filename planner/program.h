@@ -221,6 +221,7 @@ struct HeadPlan {
   bool bf16 = false;          // HeadShape::bf16
   double row_weight = 1;      // HeadShape::row_weight
   std::vector<HeadShard> shards;
+  bool frozen = false;  // trained through, but not updated (Parameter::frozen)
 };
 
 // A device's memory: one mapping.

@@ -32,6 +32,13 @@ std::vector<int64_t> divisors(int64_t n) {
   return values;
 }
 
+// Micro-batches are runs of whole row blocks and lie inside one of the batches that an update accumulates.
+std::vector<int64_t> micro_batch_counts(const TrainSpec& train) {
+  std::vector<int64_t> counts = divisors(train.batch / train.norm_rows);
+  std::erase_if(counts, [&](int64_t count) { return count % train.grad_accumulation != 0; });
+  return counts;
+}
+
 Status check_stages(const Module& module, const Chain& chain, const Machine& machine) {
   if (!module.schedule.stages) {
     return {};
@@ -64,10 +71,18 @@ Status check_micro_batches(const Module& module) {
   const Hint<int64_t>& hint = *module.schedule.micro_batches;
   const TrainSpec& train = module.train;
   const int64_t blocks = train.batch / train.norm_rows;
-  if (hint.value >= 1 && blocks % hint.value == 0) {
+  const std::vector<int64_t> legal = micro_batch_counts(train);
+  if (std::find(legal.begin(), legal.end(), hint.value) != legal.end()) {
     return {};
   }
-  const std::string choices = "micro_batches = one of " + list(divisors(blocks));
+  const std::string choices = "micro_batches = one of " + list(legal);
+  if (hint.value >= 1 && blocks % hint.value == 0) {
+    return refuse("XG0605",
+                  std::to_string(hint.value) + " micro-batches of " + std::to_string(train.grad_accumulation) +
+                      " batches of " + std::to_string(train.batch / train.grad_accumulation) +
+                      " rows: none may hold rows of two batches (train.grad_accumulation)",
+                  choices, hint.span);
+  }
   if (hint.value < 1 || train.batch % hint.value != 0) {
     return refuse(
         "XG0605",
@@ -204,9 +219,10 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
           (deterministic && std::min<int64_t>(4, blocks) % replicas != 0)) {
         continue;
       }
-      for (const int64_t count : divisors(blocks)) {
-        const bool wanted = schedule.micro_batches ? count == schedule.micro_batches->value
-                                                   : count <= std::max<int64_t>(kMostMicroBatches, replicas);
+      for (const int64_t count : micro_batch_counts(train)) {
+        const bool wanted = schedule.micro_batches
+                                ? count == schedule.micro_batches->value
+                                : count <= std::max<int64_t>({kMostMicroBatches, replicas, train.grad_accumulation});
         // Unless asked for, the largest number of replicas (DETERMINISM 18), or one, where sums over replicas cost more
         // than they save.
         const int lanes = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
@@ -216,8 +232,10 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
         }
         for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
           const bool hinted = schedule.pipeline.has_value();
+          // A single stage gains nothing by going back early but memory, for which batches are accumulated.
+          const bool alone = stages == 1 && train.grad_accumulation == 1;
           if (hinted ? schedule.pipeline->value != kind
-                     : kind == PipelineKind::kOneFOneB && (stages == 1 || count == replicas)) {
+                     : kind == PipelineKind::kOneFOneB && (alone || count == replicas)) {
             continue;
           }
           // One pass of the head for the whole step needs all forward passes before the first backward pass.

@@ -233,8 +233,9 @@ class Passes {
       for (const HeadShard& shard : head.shards) {
         const bool rows = shard.row_end > shard.row_begin;
         const std::pair<int, int> key{static_cast<int>(h), shard.shard};
-        if (changed.contains(key) != (trained && rows)) {
-          return wrong("the rows of shard {} of head {} are {} updated", shard.shard, h, trained ? "never" : "wrongly");
+        const bool updated = trained && !head.frozen;
+        if (changed.contains(key) != (updated && rows)) {
+          return wrong("the rows of shard {} of head {} are {} updated", shard.shard, h, updated ? "never" : "wrongly");
         }
         for (int j = 0; j < passes; ++j) {
           if (seen.contains({Pass::kHeadForward, key.first, key.second, j}) != (wanted && rows) ||

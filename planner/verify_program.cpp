@@ -151,6 +151,9 @@ class Structure {
           node.inputs[0] != head.feature || weight.dims != std::vector<int64_t>{head.classes, head.dim}) {
         return wrong("node {} is not the classifier of a head of {} classes", head.node.index, head.classes);
       }
+      if (program_.training && head.frozen != graph_->param(head.weight).frozen) {
+        return wrong("the head of node {} is {}frozen in the graph", head.node.index, head.frozen ? "not " : "");
+      }
       if (head.loss.valid()) {
         const Node& loss = graph_->node(head.loss);
         if (loss.op->margin == nullptr || !loss.op->margin(loss.attrs).ok()) {

@@ -89,7 +89,7 @@ BoundHead HeadRunner::bind(const Instruction& instruction) const {
   }
   bound.updates =
       instruction.pass == Pass::kHeadUpdate ||
-      (instruction.pass == Pass::kHeadBackward && !head.update_sweep && module_.graph.param(head.weight).trained);
+      (instruction.pass == Pass::kHeadBackward && !head.update_sweep && !head.frozen);
   if (const Buffer* norms = find_purpose(program_, instruction, Purpose::kNorms);
       norms != nullptr && instruction.pass == Pass::kHeadNorms) {
     const int64_t skip = blocks_of(head.classes, {shard.row_begin, shard.row_end}).begin;
