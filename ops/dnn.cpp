@@ -290,6 +290,11 @@ Bytes Primitive::bytes(int argument) const {
 }
 std::string_view Primitive::implementation() const { return impl_->implementation; }
 
+std::string library_version() {
+  const dnnl_version_t& version = *dnnl_version();
+  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." + std::to_string(version.patch);
+}
+
 Result<Primitive> conv_forward(const ConvShape& shape) {
   return guard("a convolution", [&](const dnnl::engine& engine) {
     const ConvDescs d = descs_of(shape);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "graph/base/result.h"
@@ -35,6 +36,9 @@ class Primitive {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+// Of the library that is loaded: "2.6.3".
+std::string library_version();
 
 struct ConvShape {
   int64_t rows = 0;

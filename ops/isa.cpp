@@ -4,6 +4,7 @@
 #include <cpuid.h>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,6 +79,25 @@ Isa detect_isa() {
     }
   }
   return hardware == Isa::kAvx512Bf16 && has_slow_bf16() ? Isa::kAvx512 : hardware;
+}
+
+Result<Isa> choose_isa() {
+  const char* limit = std::getenv("XRUN_ISA");
+  if (limit == nullptr) {
+    return detect_isa();
+  }
+  const auto wanted = parse_isa(limit);
+  if (!wanted) {
+    return Error{ErrorKind::kUsage, "XG0802", "XRUN_ISA = `" + std::string(limit) + "` is no instruction set",
+                 "one of avx2, avx512, avx512_bf16, amx"};
+  }
+  const Isa hardware = find_hardware();
+  if (*wanted > hardware) {
+    return Error{ErrorKind::kUsage, "XG0802",
+                 "XRUN_ISA asks for " + std::string(limit) + ", which this processor or its kernel does not offer",
+                 "XRUN_ISA=" + std::string(name_of(hardware)) + " is the most it has; without XRUN_ISA xrun chooses"};
+  }
+  return *wanted;
 }
 
 std::string_view name_of(Isa isa) { return kIsas[static_cast<size_t>(isa)].name; }

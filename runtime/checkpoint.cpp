@@ -140,7 +140,8 @@ class Store final : public CheckpointStore {
       }
       return error;
     }
-    return std::optional<Resumed>({.step = info.manifest.step, .path = info.path});
+    return std::optional<Resumed>(
+        {.step = info.manifest.step, .path = info.path, .warning = warn_of_others(info.manifest)});
   }
 
   // A checkpoint of another run is neither gone on from nor written over.
@@ -171,6 +172,32 @@ class Store final : public CheckpointStore {
       return error;
     }
     return {};
+  }
+
+  // Other kernels go on within the tolerance of the first ones, not with their bits (DETERMINISM). Versions matter to
+  // bits only; where a manifest names no version, nothing is known of it.
+  std::optional<WarnEvent> warn_of_others(const Manifest& manifest) const {
+    std::string others;
+    const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {
+      if (!then.empty() && !now.empty() && then != now) {
+        others += fmt::format("{}{} {} (now {})", others.empty() ? "" : ", ", what, then, now);
+      }
+    };
+    compare("instruction set", manifest.isa, options_.isa);
+    if (options_.deterministic) {
+      compare("xrun", manifest.version, options_.version);
+      for (const auto& [name, version] : options_.libraries) {
+        const auto at = manifest.libraries.find(name);
+        compare(name, at == manifest.libraries.end() ? "" : at->second, version);
+      }
+    }
+    if (others.empty()) {
+      return std::nullopt;
+    }
+    return WarnEvent{
+        "XG0703", fmt::format("{} was written with {}: {}", step_name(manifest.step), others,
+                              options_.deterministic ? "from here on the bits are not those of a run with either alone"
+                                                     : "results go on within a tolerance")};
   }
 
   std::optional<std::string> older_than(int64_t step) const {
@@ -246,6 +273,14 @@ Status load_checkpoint(const std::string& path, TrainState& state, bool optimize
   return verify_and_read(info, state, optimizer);
 }
 
+Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state) {
+  XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+  XRUN_TRY(verify_checkpoint(info));
+  std::vector<std::string> new_heads;
+  XRUN_TRY(read_state(info, state, false, &new_heads));
+  return new_heads;
+}
+
 Result<std::string> describe_checkpoint(const std::string& path, bool json) {
   XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
   XRUN_ASSIGN(const auto rows, list_state(info));
@@ -260,6 +295,7 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
                                {"math_digest", m.math_digest},
                                {"version", m.version},
                                {"isa", m.isa},
+                               {"libraries", m.libraries},
                                {"deterministic", m.deterministic},
                                {"bytes", info.bytes},
                                {"classes_named", m.class_names.size()},
@@ -273,6 +309,9 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
                                 m.epoch, format_bytes(info.bytes), m.files.size());
   out += fmt::format("  math {:.8}   seed {}   isa {}   xrun {}{}\n\n", m.math_digest, m.seed, m.isa, m.version,
                      m.deterministic ? "   deterministic" : "");
+  for (const auto& [name, version] : m.libraries) {
+    out.insert(out.size() - 2, fmt::format("   {} {}", name, version));
+  }
   size_t width = 0;
   for (const StoredTensor& row : rows) {
     width = std::max(width, row.name.size());

@@ -64,6 +64,11 @@ Status verify_checkpoint(const CheckpointInfo& info);
 // prepares weights again. Errors: those of open and verify; XG0702 a tensor is missing or has another shape.
 Status load_checkpoint(const std::string& path, TrainState& state, bool optimizer = false);
 
+// `init = checkpoint(path)`: fills weights and running statistics of a new run with those that another run has left,
+// by name. A head that is not there, or there with other classes, keeps its first values: gives the names of such
+// heads. Errors: as load_checkpoint.
+Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state);
+
 // For `xrun show`: what the manifest and the headers say.
 Result<std::string> describe_checkpoint(const std::string& path, bool json);
 

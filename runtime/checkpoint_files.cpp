@@ -70,6 +70,10 @@ Result<StoredTensors> open_files(const CheckpointInfo& info) {
   return stored;
 }
 
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::string shape_text(const std::vector<int64_t>& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
 
 // The stored form of `tensor`, or what is wrong with it. `found` stays null where it is not there.
@@ -205,16 +209,27 @@ Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std
   return files;
 }
 
-Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer) {
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::vector<std::string>* new_heads) {
   XRUN_ASSIGN(const StoredTensors stored, open_files(info));
   // Everything is looked up before anything is written.
   std::vector<std::pair<const StateTensor*, const std::vector<StoredRows>*>> wanted;
   for (const StateTensor& tensor : state.tensors()) {
-    if (tensor.role != StateTensor::Role::kOptimizer || optimizer) {
-      const std::vector<StoredRows>* rows = nullptr;
-      XRUN_TRY(find_rows(info, stored, tensor, rows));
-      wanted.emplace_back(&tensor, rows);
+    if (tensor.role == StateTensor::Role::kOptimizer && !optimizer) {
+      continue;
     }
+    const std::vector<StoredRows>* rows = nullptr;
+    Status found = find_rows(info, stored, tensor, rows);
+    if (!found.ok() && new_heads != nullptr && !tensor.head.empty() && found.error().code == "XG0702") {
+      if (!contains(*new_heads, tensor.head)) {
+        new_heads->push_back(tensor.head);
+      }
+      continue;
+    }
+    XRUN_TRY(std::move(found));
+    wanted.emplace_back(&tensor, rows);
+  }
+  if (new_heads != nullptr) {
+    std::erase_if(wanted, [&](const auto& one) { return contains(*new_heads, one.first->head); });
   }
   std::vector<std::byte> buffer;
   for (const auto& [tensor, parts] : wanted) {

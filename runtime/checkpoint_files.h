@@ -15,8 +15,10 @@ namespace xrun::runtime {
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes);
 
 // Fills `state`, whose shards may be cut in another way; the files have been verified. Everything is looked up before
-// anything is written. Errors: XG0702, XG0710, XG0715.
-Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer);
+// anything is written. Heads that are not there, or there with other classes, are left as they are and named in
+// `new_heads` where that is given. Errors: XG0702, XG0710, XG0715.
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
+                  std::vector<std::string>* new_heads = nullptr);
 
 // A tensor with all of its rows.
 struct StoredTensor {

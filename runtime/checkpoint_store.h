@@ -7,6 +7,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "runtime/events.h"
 
 namespace xrun::runtime {
 
@@ -28,6 +29,8 @@ class CheckpointStore {
   struct Resumed {
     int64_t step = 0;
     std::string path;
+    // XG0703: what wrote it was another instruction set or library, so that bits need not go on as they would have.
+    std::optional<WarnEvent> warning;
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
   // Waits for what is queued.

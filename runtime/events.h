@@ -9,6 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "runtime/step_times.h"
 
 namespace xrun::runtime {
 
@@ -21,9 +22,11 @@ struct StepReport {
   double grad_norm = 0;                                 // 0 where the run does not clip by norm
   std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
   double images_per_second = 0;
-  Seconds seconds = 0;       // of the whole step, waiting for data included
-  Seconds compute = 0;       // largest over the devices: time with an instruction of the compute stream under way
-  Seconds exposed_comm = 0;  // largest over the devices: communication under way and no computation
+  Seconds seconds = 0;  // of the whole step, waiting for data included
+  Seconds compute = 0;  // largest over the devices, as the next two: see DeviceTimes
+  Seconds exposed_comm = 0;
+  Seconds bubble = 0;
+  std::vector<DeviceTimes> devices;
   Seconds data_wait = 0;
   Bytes memory = 0;  // of all arenas
 };
@@ -67,6 +70,7 @@ struct EndEvent {
   int exit = 0;
   Seconds seconds = 0;
   int64_t bad_samples = 0;
+  std::vector<DeviceTimes> devices;  // sums over the steps since the start
   // What the process has held: its peak, how much of that was there before the first arena was mapped, and the arenas,
   // those of evaluation included.
   Bytes arenas = 0;

@@ -171,10 +171,15 @@ class ParallelExecutor final : public Executor {
 
   static Status combine(void* context, const Exchange& /*exchange*/, Published parts) {
     const Posting& posting = *static_cast<Posting*>(context);
-    if (posting.exchange.combine == nullptr || posting.self->failed_.load(std::memory_order_relaxed)) {
-      return {};
+    ParallelExecutor& self = *posting.self;
+    Timing& timing = self.timings_[static_cast<size_t>(&posting - self.postings_.data())];
+    timing.moving = self.now();
+    Status status;
+    if (posting.exchange.combine != nullptr && !self.failed_.load(std::memory_order_relaxed)) {
+      status = posting.exchange.combine(posting.exchange.context, posting.exchange, parts);
     }
-    return posting.exchange.combine(posting.exchange.context, posting.exchange, parts);
+    timing.moved = self.now();
+    return status;
   }
 
   static void posted(void* self, int32_t id, Status status) {

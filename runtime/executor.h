@@ -25,10 +25,14 @@ class InstructionRunner {
   virtual Status prepare(const planner::Instruction& instruction, Exchange& exchange) = 0;
 };
 
-// When an instruction ran in the last step, in seconds after the start of the step.
+// When an instruction ran in the last step, in seconds after the start of the step. A communication begins when it is
+// posted and ends when all its members are through; in between it waits for the others, and moves its own data from
+// `moving` to `moved`.
 struct Timing {
   double begin = 0;
   double end = 0;
+  double moving = 0;
+  double moved = 0;
 };
 
 class Executor {

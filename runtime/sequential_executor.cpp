@@ -117,7 +117,7 @@ class SequentialExecutor final : public Executor {
       }
       const double end = now();
       for (const InstructionId member : item.members) {
-        timings_[static_cast<size_t>(member.index)] = {begin, end};
+        timings_[static_cast<size_t>(member.index)] = {.begin = begin, .end = end, .moving = begin, .moved = end};
       }
     }
     return check_ == nullptr ? Status() : check_->end_step();

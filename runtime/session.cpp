@@ -125,7 +125,7 @@ class BoundSession final : public Session {
   }
 
   double grad_norm() const override { return runner_.grad_norm(); }
-  StepTimes times() const override { return times_.measure(executor_->timings()); }
+  const StepTimes& times() override { return times_.measure(executor_->timings()); }
   std::span<const Timing> timings() const override { return executor_->timings(); }
   Bytes memory() const override { return memory_.bytes(); }
   Bytes peak_before() const override { return memory_.peak_before(); }

@@ -1,9 +1,12 @@
 #include "runtime/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
 
+#include "runtime/checkpoint.h"
+#include "runtime/data/reader.h"
 #include "runtime/host.h"
 #include "runtime/inference.h"
 #include "runtime/rate.h"
@@ -45,6 +48,7 @@ class Run {
                                                    : 0,
                             .seconds = since(begin_),
                             .bad_samples = request_.batches.bad_samples(),
+                            .devices = device_sums_,
                             .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
                             .peak_before_arenas = session_->peak_before(),
                             .peak_resident = peak_resident()});
@@ -93,14 +97,31 @@ class Run {
   Status prepare() {
     TrainState& state = session_->state();
     state.initialise(train_.seed);
+    bool resumes = false;
     if (request_.checkpoints != nullptr && request_.resume) {
       XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
       if (resumed) {
+        resumes = true;
         done_ = resumed->step;
         request_.events.on_resume(done_, resumed->path);
+        if (resumed->warning) {
+          request_.events.on_warn(*resumed->warning);
+        }
       }
     }
+    if (!resumes && !train_.init_checkpoint.empty()) {
+      XRUN_TRY(start_from(resolve_path(train_.directory, train_.init_checkpoint)));
+    }
     return session_->weights_changed();
+  }
+
+  Status start_from(const std::string& path) {
+    XRUN_ASSIGN(const auto new_heads, start_from_checkpoint(path, session_->state()));
+    for (const std::string& head : new_heads) {
+      request_.events.on_warn(
+          {"XG0813", "the head `" + head + "` is not in " + path + " with these classes: it starts from the seed"});
+    }
+    return {};
   }
 
   Status run_step() {
@@ -112,14 +133,27 @@ class Run {
     XRUN_TRY(session_->step(done_, report_.lr, slot));
     request_.batches.release(done_);
     XRUN_TRY(read_results());
-    const StepTimes times = session_->times();
-    report_.compute = times.compute;
-    report_.exposed_comm = times.exposed_comm;
+    note_times(session_->times());
     report_.grad_norm = session_->grad_norm();
     report_.memory = session_->memory();
     report_.seconds = since(start);
     report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
     return {};
+  }
+
+  void note_times(const StepTimes& times) {
+    report_.devices = times.devices;
+    report_.compute = report_.exposed_comm = report_.bubble = 0;
+    device_sums_.resize(times.devices.size());
+    for (size_t d = 0; d < times.devices.size(); ++d) {
+      const DeviceTimes& one = times.devices[d];
+      report_.compute = std::max(report_.compute, one.busy);
+      report_.exposed_comm = std::max(report_.exposed_comm, one.exposed_comm);
+      report_.bubble = std::max(report_.bubble, one.idle);
+      device_sums_[d].busy += one.busy;
+      device_sums_[d].exposed_comm += one.exposed_comm;
+      device_sums_[d].idle += one.idle;
+    }
   }
 
   Status read_results() {
@@ -228,6 +262,7 @@ class Run {
   std::vector<float> rows_;
   std::vector<ValueId> metric_values_;  // of report_.metrics
   StepReport report_;
+  std::vector<DeviceTimes> device_sums_;
   int64_t done_ = 0;
   bool interrupted_ = false;
   Clock::time_point begin_;

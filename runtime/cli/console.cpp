@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "graph/base/units.h"
 
 namespace xrun::cli {
 namespace {
@@ -117,6 +120,7 @@ Console::Console(const GlobalOptions& options)
       tty_(isatty(STDERR_FILENO) == 1 && environment("TERM") != "dumb"),
       json_(options.format == "json"),
       quiet_(options.quiet),
+      verbose_(options.verbose && !options.quiet),
       columns_(find_columns()) {}
 
 void Console::out(std::string_view text) const { write(stdout, text); }
@@ -138,6 +142,15 @@ void Console::report(const Diagnostics& diagnostics, const SourceMap& sources) c
       write(stderr, render(diagnostic, sources, {.color = color_}) + "\n");
     }
   }
+}
+
+void Phase::done(std::string_view what, const std::string& about) {
+  const auto now = std::chrono::steady_clock::now();
+  if (console_.verbose()) {
+    console_.note(fmt::format("  {:<10}{}   {}\n", what, about,
+                              format_seconds(std::chrono::duration<double>(now - begin_).count())));
+  }
+  begin_ = now;
 }
 
 int Console::fail(const Error& error, const SourceMap& sources) const {

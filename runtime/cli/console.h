@@ -1,6 +1,7 @@
 // Where words go: results to stdout, diagnostics and progress to stderr; what the terminal can show.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,7 @@ class Console {
 
   void out(std::string_view text) const;   // result
   void note(std::string_view text) const;  // to stderr, unless quiet
+  bool verbose() const { return verbose_; }
 
   // Diagnostics in order, to stderr, in the chosen format.
   void report(const Diagnostics& diagnostics, const SourceMap& sources) const;
@@ -36,7 +38,20 @@ class Console {
   bool tty_ = false;
   bool json_ = false;
   bool quiet_ = false;
+  bool verbose_ = false;
   int columns_ = 80;
+};
+
+// A part of a command's work. With -v a line says what was done and how long it took.
+class Phase {
+ public:
+  explicit Phase(const Console& console) : console_(console), begin_(std::chrono::steady_clock::now()) {}
+  // `what`: "planned", and more words about it. The next part begins here.
+  void done(std::string_view what, const std::string& about);
+
+ private:
+  const Console& console_;
+  std::chrono::steady_clock::time_point begin_;
 };
 
 }  // namespace xrun::cli

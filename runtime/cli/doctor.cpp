@@ -7,11 +7,12 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/console.h"
 #include "runtime/host.h"
+#include "runtime/libraries.h"
 
 namespace xrun::cli {
 namespace {
 
-std::string row(const std::string& name, const std::string& what) { return fmt::format("  {:<8}{}\n", name, what); }
+std::string row(const std::string& name, const std::string& what) { return fmt::format("  {:<9}{}\n", name, what); }
 
 std::string describe_isa(ops::Isa isa) {
   std::string text{ops::name_of(isa)};
@@ -33,12 +34,21 @@ std::string describe_cache() {
 
 int run_doctor(const GlobalOptions& options) {
   const Console console(options);
+  const auto isa = ops::choose_isa();
+  if (!isa.ok()) {
+    return console.fail(isa.error());
+  }
   const runtime::Host host = runtime::detect_host();
   std::string out = row("cpu", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores"));
-  out += row("isa", describe_isa(ops::detect_isa()));
+  out += row("isa", describe_isa(*isa));
   out += row("cache", fmt::format("L2 {} a core, L3 {}", format_bytes(host.l2_cache), format_bytes(host.l3_cache)));
   out +=
       row("memory", fmt::format("{} in all, {} free", format_bytes(host.memory_total), format_bytes(host.memory_free)));
+  std::string libraries;
+  for (const auto& [name, version] : runtime::library_versions()) {
+    libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, version);
+  }
+  out += row("library", libraries);
   out += row("gpu", "not used by this build: devices are CPU cores");
   out += row("files", describe_cache());
   if (host.memory_free < 2 * kGiB) {

@@ -89,7 +89,7 @@ int refuse_unfinished(const LoadedModel& model, const Console& console, bool nee
 
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options) {
   PreparedModel prepared;
-  prepared.isa = ops::detect_isa();
+  XRUN_ASSIGN(prepared.isa, ops::choose_isa());
   XRUN_ASSIGN(prepared.training, prepare(module, ops::registry(), {.training = true}));
   XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
   const bool measure = options.cost == "measured";

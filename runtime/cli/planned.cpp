@@ -79,6 +79,25 @@ GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::
   return options;
 }
 
+std::string about_files(const LoadedModel& model) {
+  std::string text;
+  for (const SourceDigest& source : model.file.module.sources) {
+    text += (text.empty() ? "" : ", ") + source.path;
+  }
+  return text;
+}
+
+std::string about_module(const PreparedModel& prepared) {
+  return std::to_string(prepared.training.graph.nodes.size()) + " operators, " +
+         format_count(prepared.training.graph.parameter_count()) + " parameters, kernels for " +
+         std::string(ops::name_of(prepared.isa));
+}
+
+std::string about_plan(const planner::Plan& plan) {
+  return plan.id + ", " + format_count(static_cast<int64_t>(plan.training.instructions.size())) +
+         " instructions a step, chosen among " + std::to_string(plan.alternatives.size() + 1);
+}
+
 // A plan is what was decided; deciding something else means planning again.
 std::optional<Error> find_conflict(const GlobalOptions& options, const std::string& path) {
   std::string flag = !options.sets.empty()       ? "--set"
@@ -105,17 +124,20 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
     exit = console.fail(*conflict);
     return std::nullopt;
   }
+  Phase phase(console);
   auto plan = planner::load_plan(path);
   if (!plan.ok()) {
     exit = console.fail(plan.error());
     return std::nullopt;
   }
+  phase.done("plan", about_plan(*plan));
   std::string file;
   const GlobalOptions options = with_plan_options(given, plan->options, file);
   auto model = load_model(file, options, console, false, exit);
   if (!model) {
     return std::nullopt;
   }
+  phase.done("read", about_files(*model));
   exit = refuse_unfinished(*model, console, true);
   if (exit != 0) {
     return std::nullopt;
@@ -126,12 +148,14 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
     exit = console.fail(prepared.error(), model->sources);
     return std::nullopt;
   }
+  phase.done("prepared", about_module(*prepared));
   const Status fresh = planner::check_fresh(*plan, prepared->training, prepared->training_facts, prepared->machine,
                                             &prepared->inference);
   if (!fresh.ok()) {
     exit = console.fail(fresh.error(), model->sources);
     return std::nullopt;
   }
+  phase.done("checked", "the plan is of these sources and this machine");
   return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
 }
 
@@ -161,10 +185,12 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
   if (is_plan_file(path)) {
     return load_planned(path, options, console, exit);
   }
+  Phase phase(console);
   auto model = load_model(path, options, console, false, exit);
   if (!model) {
     return std::nullopt;
   }
+  phase.done("read", about_files(*model));
   exit = refuse_unfinished(*model, console, needs_training);
   if (exit != 0) {
     return std::nullopt;
@@ -174,11 +200,13 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
     exit = console.fail(prepared.error(), model->sources);
     return std::nullopt;
   }
+  phase.done("prepared", about_module(*prepared));
   auto plan = make_plan_of(path, *model, *prepared, options);
   if (!plan.ok()) {
     exit = console.fail(plan.error(), model->sources);
     return std::nullopt;
   }
+  phase.done("planned", about_plan(*plan));
   return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
 }
 

@@ -38,6 +38,14 @@ std::string eval_line(const EvalEvent& event) {
   return line;
 }
 
+Json by_device(const std::vector<runtime::DeviceTimes>& devices, Seconds runtime::DeviceTimes::*part) {
+  Json list = Json::array();
+  for (const runtime::DeviceTimes& times : devices) {
+    list.push_back(times.*part);
+  }
+  return list;
+}
+
 // Warnings and phases, the same for lines and bar.
 std::string warning_line(const WarnEvent& event) { return fmt::format("warning[{}]: {}\n", event.code, event.message); }
 
@@ -130,6 +138,8 @@ class JsonProgress : public EventSink {
                {"step_s", s.seconds},
                {"compute_s", s.compute},
                {"comm_s", s.exposed_comm},
+               {"busy_s", by_device(s.devices, &runtime::DeviceTimes::busy)},
+               {"bubble_s", by_device(s.devices, &runtime::DeviceTimes::idle)},
                {"data_s", s.data_wait},
                {"memory", s.memory}};
     for (const auto& [name, value] : s.metrics) {
@@ -162,6 +172,8 @@ class JsonProgress : public EventSink {
                  {"exit", e.exit},
                  {"seconds", e.seconds},
                  {"bad_samples", e.bad_samples},
+                 {"busy_s", by_device(e.devices, &runtime::DeviceTimes::busy)},
+                 {"bubble_s", by_device(e.devices, &runtime::DeviceTimes::idle)},
                  {"arenas", e.arenas},
                  {"peak_before_arenas", e.peak_before_arenas},
                  {"peak_resident", e.peak_resident}});
@@ -250,8 +262,9 @@ std::string plain_line(const StepReport& s, double seconds) {
   for (const auto& [name, value] : s.metrics) {
     line += fmt::format(" {}={:.4f}", name, value);
   }
-  line += fmt::format(" lr={:.4g} images_per_s={:.0f} data_ms={:.1f} comm_ms={:.1f} mem_gib={:.2f}", s.lr,
-                      s.images_per_second, s.data_wait * 1e3, s.exposed_comm * 1e3, gib(s.memory));
+  line +=
+      fmt::format(" lr={:.4g} images_per_s={:.0f} data_ms={:.1f} comm_ms={:.1f} bubble_ms={:.1f} mem_gib={:.2f}", s.lr,
+                  s.images_per_second, s.data_wait * 1e3, s.exposed_comm * 1e3, s.bubble * 1e3, gib(s.memory));
   return s.grad_norm > 0 ? line + fmt::format(" grad_norm={:.4g}", s.grad_norm) : line;
 }
 
@@ -284,9 +297,10 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
     out += fmt::format("   {} {}", name, percent(value));
   }
   out += s.grad_norm > 0 ? fmt::format("   grad norm {:.3g}\n", s.grad_norm) : "\n";
-  out += fmt::format("  data {:.1f} ms waiting   comm {:.1f} ms exposed   memory {}   {} {}\n", s.data_wait * 1e3,
-                     s.exposed_comm * 1e3, format_bytes(s.memory), state.start.devices,
-                     state.start.devices == 1 ? "device" : "devices");
+  out +=
+      fmt::format("  data {:.1f} ms waiting   comm {:.1f} ms exposed   {}memory {}   {} {}\n", s.data_wait * 1e3,
+                  s.exposed_comm * 1e3, state.start.devices > 1 ? fmt::format("idle {:.1f} ms   ", s.bubble * 1e3) : "",
+                  format_bytes(s.memory), state.start.devices, state.start.devices == 1 ? "device" : "devices");
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/data/sample_rows.h"
+#include "runtime/libraries.h"
 #include "runtime/rate.h"
 #include "runtime/trainer.h"
 
@@ -75,7 +76,8 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                    .seed = train.seed,
                                    .class_names = class_names(rows->reader()),
                                    .version = XRUN_VERSION,
-                                   .epoch_samples = rows->samples()};
+                                   .epoch_samples = rows->samples(),
+                                   .libraries = runtime::library_versions()};
   XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
                                                                    .seed = train.seed,
                                                                    .shuffled = train.shuffled,
@@ -105,11 +107,14 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   const SourceMap sources = planned->model.sources;
   const auto progress = make_progress(options.progress, console);
   catch_signals();
+  Phase phase(console);
   auto run = open_run(std::move(*planned), options, args, *progress);
   if (!run.ok()) {
     return console.fail(run.error(), sources);
   }
   const planner::Plan& plan = run->planned.plan;
+  phase.done("data", format_count(run->batches->samples()) +
+                         " samples to train on; sources to evaluate on: " + std::to_string(run->eval.size()));
   const auto devices = make_devices(plan.training);
   std::vector<runtime::RowSource*> eval;
   for (const auto& source : run->eval) {

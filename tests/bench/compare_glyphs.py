@@ -27,7 +27,9 @@ PRECISIONS = {"f32": "f32", "bf16": "mixed(bf16)"}
 
 
 def run_xrun(args, precision, flags):
-    """Median images per second over the steps after warm-up, with shares of exposed communication and data wait."""
+    """Images per second over the steps after warm-up, with shares of a step's time: of the device where it is longest for
+    communication, as a mean over the devices for idle time (the bubble). The imbalance is what the busiest device has to do
+    beyond the mean, as a share of the mean."""
     with tempfile.TemporaryDirectory() as out:
         words = [args.xrun, "train", args.model, "-C", out, "--resume", "never", "--progress", "json", "--threads", str(args.threads),
                  "--steps", str(args.warmup + args.steps), "--set", f"train.precision={PRECISIONS[precision]}",
@@ -37,7 +39,10 @@ def run_xrun(args, precision, flags):
             raise SystemExit(f"{' '.join(words)}\n{done.stderr}")
     steps = [e for e in map(json.loads, done.stdout.splitlines()) if e["t"] == "step"][args.warmup:]
     seconds = sum(e["step_s"] for e in steps)
-    return {"images_per_s": len(steps) * args.batch / seconds,
+    busy = [sum(device) for device in zip(*(e["busy_s"] for e in steps))]
+    mean = sum(busy) / len(busy)
+    idle = sum(sum(e["bubble_s"]) for e in steps) / len(busy)
+    return {"images_per_s": len(steps) * args.batch / seconds, "imbalance": max(busy) / mean - 1, "bubble": idle / seconds,
             "comm": sum(e["comm_s"] for e in steps) / seconds, "data": sum(e["data_s"] for e in steps) / seconds}
 
 
@@ -77,15 +82,16 @@ def main():
                 results.setdefault(("PyTorch", precision), []).append(run_torch(args, precision))
 
     print(f"{cpu_name()}, {args.threads} threads, batch {args.batch}, {args.rounds} rounds of {args.steps} steps, medians\n")
-    print("| configuration | precision | images/s | spread | of PyTorch | exposed comm | data wait |")
-    print("|---|---|---|---|---|---|---|")
+    print("| configuration | precision | images/s | spread | of PyTorch | imbalance | bubble | exposed comm | data wait |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for (name, precision), runs in results.items():
         speeds = [r["images_per_s"] for r in runs]
         median = statistics.median(speeds)
         rival = results.get(("PyTorch", precision))
         ratio = f"{median / statistics.median(r['images_per_s'] for r in rival):.2f}" if rival else "-"
         share = lambda key: f"{100 * statistics.median(r[key] for r in runs):.1f} %" if key in runs[0] else "-"
-        print(f"| {name} | {precision} | {median:.0f} | {min(speeds):.0f}..{max(speeds):.0f} | {ratio} | {share('comm')} | {share('data')} |")
+        print(f"| {name} | {precision} | {median:.0f} | {min(speeds):.0f}..{max(speeds):.0f} | {ratio} | {share('imbalance')} | "
+              f"{share('bubble')} | {share('comm')} | {share('data')} |")
 
 
 if __name__ == "__main__":

@@ -285,6 +285,30 @@ TEST_F(Checkpoint, ResumeWithoutOneStartsAnew) {
   EXPECT_EQ((*store()->resume(model.state()))->step, 4);
 }
 
+TEST_F(Checkpoint, OtherKernelsAndLibrariesAreTold) {
+  Model model(1);
+  CheckpointOptions with = options();
+  with.libraries = {{"onednn", "2.6.3"}, {"tbb", "2021.8"}};
+  ASSERT_TRUE(store(with)->save(model.state(), 20, 1280).ok());
+  const auto warning = [&](const CheckpointOptions& now) {
+    auto resumed = store(now)->resume(model.state());
+    EXPECT_TRUE(resumed.ok() && resumed->has_value());
+    return resumed.ok() && *resumed && (*resumed)->warning ? (*resumed)->warning->message : std::string();
+  };
+  EXPECT_EQ(warning(with), "");
+  CheckpointOptions other = with;
+  other.isa = "avx512";
+  other.libraries["onednn"] = "3.1.0";
+  EXPECT_EQ(warning(other),
+            "step-000020 was written with instruction set avx2 (now avx512): results go on within a tolerance");
+  other.deterministic = true;
+  EXPECT_THAT(warning(other), HasSubstr("instruction set avx2 (now avx512), onednn 2.6.3 (now 3.1.0): from here on"));
+  other.isa = with.isa;
+  EXPECT_THAT(warning(other), HasSubstr("with onednn 2.6.3 (now 3.1.0)"));
+  other.deterministic = false;
+  EXPECT_EQ(warning(other), "") << "libraries matter to bits, which only deterministic runs promise";
+}
+
 TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
   const auto first = store();
   const auto second = make_checkpoint_store(options());

@@ -78,6 +78,70 @@ TEST_F(Command, StoppedRunGoesOnToTheSameWeights) {
   EXPECT_FALSE(digest(whole).empty());
 }
 
+TEST_F(Command, AccumulatedBatchesGiveTheWeightsOfOneLargeBatch) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto train = [&](const char* out, std::vector<std::string> flags) {
+    std::vector<std::string> words{"train", "tiny.xgraph", "--deterministic", "--progress", "json", "-C", out};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result;
+  };
+  const auto large = train("large", {"--set", "train.batch=64", "--devices", "1"});
+  const auto four = train("four", {"--set", "train.batch=16", "--set", "train.grad_accumulation=4", "--devices", "1"});
+  const auto piped = train("piped", {"--set", "train.batch=16", "--set", "train.grad_accumulation=4", "--devices", "2",
+                                     "--set", "schedule.stages=2", "--set", "schedule.pipeline=one_f_one_b"});
+  EXPECT_THAT(four.out, HasSubstr(R"("batch":64)")) << "the samples of an update";
+  EXPECT_EQ(digest(large), digest(four));
+  EXPECT_EQ(digest(large), digest(piped));
+  EXPECT_EQ(digest(large).size(), 32u);
+  const auto wrong = run({"plan", "tiny.xgraph", "--set", "train.batch=16", "--set", "train.grad_accumulation=4",
+                          "--set", "schedule.micro_batches=2"});
+  EXPECT_EQ(wrong.exit, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("none may hold rows of two batches"));
+  EXPECT_THAT(wrong.err, HasSubstr("micro_batches = one of 4, 8"));
+}
+
+TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
+  directory.write("tiny.xgraph", tiny_model());
+  ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none"}).exit, 0);
+  const auto start = [&](const char* out, std::vector<std::string> flags) {
+    std::vector<std::string> words{"train", "tiny.xgraph", "--progress", "json", "-C", out, "--steps", "0"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result;
+  };
+  const std::string same_weights = run({"train", "tiny.xgraph", "--progress", "json"}).out;
+  const std::string init = R"(train.init=checkpoint("ckpt/quick"))";
+  const auto tuned = start("tuned", {"--set", init});
+  EXPECT_THAT(same_weights, HasSubstr(digest(tuned)));
+  EXPECT_THAT(tuned.out, ::testing::Not(HasSubstr(R"("t":"warn")")));
+  // The same model with more classes.
+  std::string wide = tiny_model();
+  for (const auto& [from, to] : {std::pair{"classes: int = 37", "classes: int = 50"}, {"37 * 24", "50 * 24"}}) {
+    wide.replace(wide.find(from), std::string(from).size(), to);
+  }
+  directory.write("tiny.xgraph", wide);
+  const auto more = start("more", {"--set", init});
+  EXPECT_THAT(more.out, HasSubstr("the head `id` is not in"));
+  EXPECT_THAT(more.out, HasSubstr("XG0813"));
+  const auto wrong = run({"train", "tiny.xgraph", "-C", "wrong", "--set", R"(train.init=checkpoint("nothing"))"});
+  EXPECT_EQ(wrong.exit, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("no checkpoint at"));
+  // Only the head is trained: no optimizer state of the trunk is kept.
+  const auto frozen = run({"train", "tiny.xgraph", "-C", "frozen", "--set", init, "--set",
+                           "train.freeze=[linear, bn, linear_2, bn_2]", "--progress", "json"});
+  ASSERT_EQ(frozen.exit, 0) << frozen.err;
+  const auto shown = run({"show", "frozen/ckpt/quick/latest"}).out;
+  EXPECT_THAT(shown, HasSubstr("id.weight.m "));
+  EXPECT_THAT(shown, ::testing::Not(HasSubstr("linear_2.weight.m ")));
+  const auto all =
+      run({"train", "tiny.xgraph", "--set", "train.freeze=[linear, bn, linear_2, bn_2, linear_3, bn_3, id]"});
+  EXPECT_EQ(all.exit, 1);
+  EXPECT_THAT(all.err, HasSubstr("leaves nothing to train"));
+}
+
 TEST_F(Command, FirstInterruptSavesAndExits75) {
   directory.write("tiny.xgraph", tiny_model());
   const auto result = run({"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", "json"},
@@ -106,11 +170,79 @@ TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {
   EXPECT_THAT(run({"show", "tiny.xplan", "--gantt"}).out, HasSubstr("stage 0"));
 }
 
+TEST_F(Command, VerboseTellsEachPartOfTheWorkAndQuietWins) {
+  directory.write("tiny.xgraph", tiny_model());
+  const std::vector<std::string> words{"train",      "tiny.xgraph", "--steps",  "1",
+                                       "--progress", "none",        "--resume", "never"};
+  const auto with = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), words.begin(), words.end());
+    const auto result = run(flags);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result.err;
+  };
+  EXPECT_EQ(with({}), "");
+  EXPECT_EQ(with({"-v", "-q"}), "");
+  const std::string told = with({"-v"});
+  for (const char* part : {"read      tiny.xgraph", "prepared  ", "planned   ", "data      640 samples to train on"}) {
+    EXPECT_THAT(told, HasSubstr(part));
+  }
+  ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
+  EXPECT_THAT(run({"-v", "eval", "tiny.xplan", "ckpt/quick"}).err, HasSubstr("checked   "));
+}
+
+TEST_F(Command, TimesOfStepsAreToldByDevice) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto result = run({"train", "tiny.xgraph", "--devices", "2", "--threads", "2", "--set", "schedule.stages=2",
+                           "--set", "train.log.every=1 steps", "--steps", "4", "--progress", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  std::vector<double> busy(2);
+  std::string line;
+  for (std::istringstream in(result.out); std::getline(in, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event.at("t") == "step") {
+      ASSERT_EQ(event.at("busy_s").size(), 2u);
+      ASSERT_EQ(event.at("bubble_s").size(), 2u);
+      for (size_t d = 0; d < 2; ++d) {
+        busy[d] += event.at("busy_s")[d].get<double>();
+        EXPECT_LE(event.at("busy_s")[d].get<double>() + event.at("bubble_s")[d].get<double>(),
+                  event.at("step_s").get<double>());
+      }
+    } else if (event.at("t") == "end") {
+      EXPECT_NEAR(event.at("busy_s")[0].get<double>(), busy[0], 1e-9);
+      EXPECT_NEAR(event.at("busy_s")[1].get<double>(), busy[1], 1e-9);
+    }
+  }
+  EXPECT_GT(busy[0], 0);
+  EXPECT_THAT(run({"train", "tiny.xgraph", "--steps", "6", "--progress", "plain"}).err, HasSubstr(" bubble_ms="));
+}
+
+TEST_F(Command, ARunThatGoesOnUnderOtherKernelsSaysSo) {
+  directory.write("tiny.xgraph", tiny_model());
+  const std::vector<std::string> words{"train", "tiny.xgraph", "--deterministic", "--progress", "json", "--steps"};
+  const auto steps = [&](const char* count, const char* isa) {
+    auto all = words;
+    all.emplace_back(count);
+    return run(all, {.environment = {{"XRUN_ISA", isa}}});
+  };
+  if (run({"doctor"}, {.environment = {{"XRUN_ISA", "avx512"}}}).exit != 0) {
+    GTEST_SKIP() << "this processor has one instruction set only";
+  }
+  ASSERT_EQ(steps("2", "avx2").exit, 0);
+  EXPECT_THAT(read_file(directory.path() + "/ckpt/quick/step-000002/manifest.json"), HasSubstr(R"("onednn": ")"));
+  const auto same = steps("3", "avx2");
+  EXPECT_THAT(same.out, ::testing::Not(HasSubstr("XG0703")));
+  const auto other = steps("4", "avx512");
+  EXPECT_EQ(other.exit, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("XG0703"));
+  EXPECT_THAT(other.out, HasSubstr("instruction set avx2 (now avx512)"));
+}
+
 TEST_F(Command, DoctorReportsThisMachine) {
   const auto result = run({"doctor"});
   EXPECT_EQ(result.exit, 0);
   EXPECT_THAT(result.out, HasSubstr("cpu"));
   EXPECT_THAT(result.out, HasSubstr("isa"));
+  EXPECT_THAT(result.out, HasSubstr("onednn "));
 }
 
 }  // namespace

@@ -67,6 +67,22 @@ TEST(Trainer, ATinyDenseClassifierLearns) {
   EXPECT_EQ(trained.outcome->weights.size(), 32u);
 }
 
+TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
+  const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2});
+  ASSERT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
+  double busy = 0;
+  for (const StepReport& step : trained.events.steps) {
+    ASSERT_EQ(step.devices.size(), 2u);
+    EXPECT_EQ(step.compute, std::max(step.devices[0].busy, step.devices[1].busy));
+    EXPECT_EQ(step.bubble, std::max(step.devices[0].idle, step.devices[1].idle));
+    EXPECT_GT(step.bubble, 0);
+    EXPECT_LE(step.compute + step.devices[0].exposed_comm, step.seconds);
+    busy += step.devices[1].busy;
+  }
+  ASSERT_EQ(trained.events.ends.back().devices.size(), 2u);
+  EXPECT_DOUBLE_EQ(trained.events.ends.back().devices[1].busy, busy);
+}
+
 TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
   for (const bool cosine : {false, true}) {
     ModelOptions options{.classes = 130, .head = true, .cosine = cosine, .rate = 0.2, .steps = 60};

@@ -1,0 +1,12 @@
+// The libraries whose versions a result may depend on (docs/determinism.md).
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace xrun::runtime {
+
+// Versions of the libraries that are loaded, by name: `freetype`, `libjpeg-turbo`, `onednn`, `tbb`.
+std::map<std::string, std::string> library_versions();
+
+}  // namespace xrun::runtime
