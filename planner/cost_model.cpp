@@ -24,15 +24,20 @@ CostModel::CostModel(const KernelFacts& facts, const Machine& machine) : facts_(
 
 Seconds CostModel::node(const Graph& graph, NodeId id, int64_t block_rows) const {
   const auto index = static_cast<size_t>(id.index);
-  if (index < facts_.nodes.size() && facts_.nodes[index].time > 0) {
-    return facts_.nodes[index].time;
+  double work = 1;
+  if (index < facts_.nodes.size()) {
+    const KernelFact& fact = facts_.nodes[index];
+    if (fact.time > 0) {
+      return fact.time;
+    }
+    work = fact.work;
   }
   const Node& node = graph.node(id);
   const OpCost cost = cost_of(graph, node);
   const bool narrow = !node.inputs.empty() && graph.value(node.inputs[0]).type.dtype == DType::kBF16;
   const double rate = narrow ? facts_.flops_per_second_bf16 : facts_.flops_per_second_f32;
   const auto rows = static_cast<double>(block_rows);
-  const Seconds arithmetic = cost.flops * rows / rate;
+  const Seconds arithmetic = work * cost.flops * rows / rate;
   const Seconds memory = static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
   return kCall + std::max(arithmetic, memory);
 }
