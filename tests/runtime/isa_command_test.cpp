@@ -88,7 +88,7 @@ TEST_P(Isa, AProcessorWithoutItRefuses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Command, Isa, ::testing::Values("avx2", "avx512", "avx512_bf16", "amx"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& one) { return std::string(one.param); });
 
 TEST(IsaName, OneThatIsNoneIsRefusedWithThoseThatAre) {
   const auto result = run_xrun({"doctor"}, {.environment = {{"XRUN_ISA", "sse2"}}});
