@@ -142,6 +142,21 @@ TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   EXPECT_THAT(all.err, HasSubstr("leaves nothing to train"));
 }
 
+TEST_F(Command, AHeadIsFrozenAsAWhole) {
+  std::string text = tiny_model();
+  for (const auto& [from, to] : {std::pair{"cosine_classifier(", "classifier("},
+                                 {"cosface(id, label, margin=0.05, scale=12)", "softmax_ce(id, label)"},
+                                 {"+ 37 * 24", "+ 37 * 24 + 37"}}) {
+    text.replace(text.find(from), std::string(from).size(), to);
+  }
+  directory.write("tiny.xgraph", text);
+  const auto part = run({"plan", "tiny.xgraph", "--dry-run", "--set", "train.freeze=[id.bias]"});
+  EXPECT_EQ(part.exit, 1);
+  EXPECT_THAT(part.err, HasSubstr("freezing a part of the head `id` is not available yet"));
+  const auto whole = run({"train", "tiny.xgraph", "--steps", "2", "--progress", "none", "--set", "train.freeze=[id]"});
+  EXPECT_EQ(whole.exit, 0) << whole.err;
+}
+
 TEST_F(Command, FirstInterruptSavesAndExits75) {
   directory.write("tiny.xgraph", tiny_model());
   const auto result = run({"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", "json"},
