@@ -48,8 +48,13 @@ class CpuDevice final : public Device {
   int count() const override { return threads_; }
 
   void submit(Task task) override {
-    arena_.enqueue([task] { task.run(task.context, task.argument); });
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    arena_.enqueue([this, task] {
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      task.run(task.context, task.argument);
+    });
   }
+  bool has_waiting() const override { return waiting_.load(std::memory_order_relaxed) > 0; }
 
   // One runner a worker; runners take items from one counter. The number of a runner is the number of the worker, since
   // slots of the arena may be more than its workers.
@@ -78,6 +83,7 @@ class CpuDevice final : public Device {
  private:
   int index_;
   int threads_;
+  std::atomic<int> waiting_{0};  // tasks that were submitted and have not begun
   tbb::task_arena arena_;
   std::unique_ptr<ModeObserver> observer_;  // after the arena: an observer initialises it
 };

@@ -24,6 +24,8 @@ class Device : public ops::Workers {
   virtual int index() const = 0;
   // Runs the task some time soon on one of the workers. Never blocks.
   virtual void submit(Task task) = 0;
+  // Whether a submitted task has not begun.
+  virtual bool has_waiting() const = 0;
 };
 
 // Devices of one kind that were made together, and what they share (the limit on threads of the process).

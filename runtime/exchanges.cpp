@@ -59,7 +59,8 @@ void Exchanges::prepare(const Instruction& instruction, std::span<std::byte* con
   exchange.send = bound.send;
   exchange.recv = {};
   exchange.context = &bound;
-  exchange.combine = bound.sums ? &sum_f32 : &Exchanges::copy;
+  const bool takes = !bound.copies.empty() || !bound.reduces.empty();
+  exchange.combine = bound.sums ? &sum_f32 : takes ? &Exchanges::copy : nullptr;
 }
 
 Status Exchanges::copy(void* context, const Exchange& /*exchange*/, Published parts) {

@@ -1,5 +1,7 @@
-// The parallel executor. An instruction's counter holds its dependencies and the one before it in its stream; the task
-// that brings a counter to zero hands the instruction to its device, or goes on with it when it is on the same device.
+// The parallel executor. An instruction's counter holds its dependencies and the one before it in its stream. The
+// thread that brings a counter to zero posts an exchange at once, whatever device it is of: the other side may be idle
+// for it. It hands an instruction that computes to its device, or goes on with it when it is of the same device and
+// nothing else waits there: a received value must not lie behind a row of passes.
 #include "runtime/executor.h"
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "graph/base/check.h"
 #include "runtime/cpu_device.h"
@@ -32,6 +35,7 @@ class ParallelExecutor final : public Executor {
         nodes_(program.instructions.size()),
         counters_(program.instructions.size()),
         postings_(program.instructions.size()),
+        desks_(static_cast<size_t>(program.devices)),
         timings_(program.instructions.size()) {
     derive_order();
     form_groups();
@@ -56,6 +60,12 @@ class ParallelExecutor final : public Executor {
     }
     std::unique_lock lock(mutex_);
     all_done_.wait(lock, [this] { return finished_; });
+    // Whoever ended the step may still be on its way out of a desk.
+    for (const Desk& desk : desks_) {
+      while (desk.calls.load(std::memory_order_acquire) != 0) {
+        std::this_thread::yield();
+      }
+    }
     if (check_ != nullptr && first_error_.ok()) {
       return check_->end_step();
     }
@@ -72,6 +82,13 @@ class ParallelExecutor final : public Executor {
   struct Posting {
     ParallelExecutor* self = nullptr;
     Exchange exchange;
+  };
+
+  // Posts the exchanges of one device, one at a time. The stream is in order, so no more than one is ready; the thread
+  // that is at the desk takes the next one, too, and completions do not nest.
+  struct Desk {
+    std::atomic<int32_t> ready{-1};
+    std::atomic<int32_t> calls{0};
   };
 
   void derive_order() {
@@ -128,17 +145,21 @@ class ParallelExecutor final : public Executor {
     const int device = program_.instructions[static_cast<size_t>(id)].device;
     while (id >= 0) {
       const Instruction& instruction = program_.instructions[static_cast<size_t>(id)];
-      timings_[static_cast<size_t>(id)].begin = now();
       if (communicates(instruction)) {
-        post(instruction);
+        post_next(id);
         return;
       }
+      timings_[static_cast<size_t>(id)].begin = now();
       if (enter_memory(instruction)) {
         XRUN_DCHECK(has_compute_modes(), "an instruction runs without the floating-point modes");
         note(runner_.run(instruction, devices_.device(device)));
         leave_memory(instruction);
       }
       id = complete(id, device);
+      if (id >= 0 && devices_.device(device).has_waiting()) {
+        submit(id);
+        return;
+      }
     }
   }
 
@@ -156,15 +177,29 @@ class ParallelExecutor final : public Executor {
     }
   }
 
+  void post_next(int32_t id) {
+    Desk& desk = desks_[static_cast<size_t>(program_.instructions[static_cast<size_t>(id)].device)];
+    desk.ready.store(id, std::memory_order_relaxed);
+    if (desk.calls.fetch_add(1, std::memory_order_acq_rel) != 0) {
+      return;
+    }
+    do {
+      post(program_.instructions[static_cast<size_t>(desk.ready.load(std::memory_order_relaxed))]);
+    } while (desk.calls.fetch_sub(1, std::memory_order_acq_rel) != 1);
+  }
+
   // A failed step still posts, so that no member of a group is left alone; it only moves nothing.
   void post(const Instruction& instruction) {
     Posting& posting = postings_[static_cast<size_t>(instruction.id.index)];
     posting.self = this;
+    timings_[static_cast<size_t>(instruction.id.index)].begin = now();
     if (enter_memory(instruction)) {
       note(runner_.prepare(instruction, posting.exchange));
     }
     Exchange guarded = posting.exchange;
-    guarded.combine = &ParallelExecutor::combine;
+    if (guarded.combine != nullptr) {
+      guarded.combine = &ParallelExecutor::combine;
+    }
     guarded.context = &posting;
     communicator_->post(guarded, {&ParallelExecutor::posted, this, instruction.id.index});
   }
@@ -175,7 +210,7 @@ class ParallelExecutor final : public Executor {
     Timing& timing = self.timings_[static_cast<size_t>(&posting - self.postings_.data())];
     timing.moving = self.now();
     Status status;
-    if (posting.exchange.combine != nullptr && !self.failed_.load(std::memory_order_relaxed)) {
+    if (!self.failed_.load(std::memory_order_relaxed)) {
       status = posting.exchange.combine(posting.exchange.context, posting.exchange, parts);
     }
     timing.moved = self.now();
@@ -184,12 +219,16 @@ class ParallelExecutor final : public Executor {
 
   static void posted(void* self, int32_t id, Status status) {
     auto& executor = *static_cast<ParallelExecutor*>(self);
+    if (executor.postings_[static_cast<size_t>(id)].exchange.combine == nullptr) {
+      Timing& timing = executor.timings_[static_cast<size_t>(id)];
+      timing.moving = timing.moved = executor.now();
+    }
     executor.note(std::move(status));
     executor.leave_memory(executor.program_.instructions[static_cast<size_t>(id)]);
     executor.complete(id, -1);
   }
 
-  // Ends an instruction; gives one that is now runnable on `device`, or -1.
+  // Ends an instruction; gives one that now can compute on `device`, or -1.
   int32_t complete(int32_t id, int device) {
     timings_[static_cast<size_t>(id)].end = now();
     int32_t next = -1;
@@ -197,7 +236,10 @@ class ParallelExecutor final : public Executor {
       if (counters_[static_cast<size_t>(dependent)].fetch_sub(1, std::memory_order_acq_rel) != 1) {
         continue;
       }
-      if (next < 0 && program_.instructions[static_cast<size_t>(dependent)].device == device) {
+      const Instruction& runnable = program_.instructions[static_cast<size_t>(dependent)];
+      if (communicates(runnable)) {
+        post_next(dependent);
+      } else if (next < 0 && runnable.device == device) {
         next = dependent;
       } else {
         submit(dependent);
@@ -230,6 +272,7 @@ class ParallelExecutor final : public Executor {
   std::vector<int32_t> roots_;
   std::vector<std::atomic<int32_t>> counters_;
   std::vector<Posting> postings_;
+  std::vector<Desk> desks_;  // by device
   std::vector<Timing> timings_;
   std::unique_ptr<Communicator> communicator_;
   Clock::time_point start_;

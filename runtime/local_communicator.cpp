@@ -67,10 +67,16 @@ void LocalCommunicator::post(const Exchange& exchange, Completion completion) {
   if (group.missing.fetch_sub(1, std::memory_order_acq_rel) != 1) {
     return;
   }
-  // The last one: everybody may pull now. Its own pull is done here; it comes last, since the group may be reused for
-  // the next step as soon as all have pulled.
+  // The last one: everybody may pull now. Members that take nothing have no need of their device, which may be busy.
+  // Its own pull is done here; it comes last, since the group may be reused for the next step as soon as all have
+  // pulled.
   for (Member& member : group.members) {
-    if (member.exchange.member != exchange.member) {
+    if (member.exchange.member == exchange.member) {
+      continue;
+    }
+    if (member.exchange.combine == nullptr) {
+      pull(group, member);
+    } else {
       devices_.device(member.exchange.device).submit({&LocalCommunicator::pull_task, &member, 0});
     }
   }

@@ -18,8 +18,7 @@ CONFIGS = [
     # name, precision, flags
     ("xrun, one device, two threads", ["--devices", "1"]),
     ("xrun, two stages", ["--devices", "2", "--set", "schedule.stages=2"]),
-    ("xrun, two replicas", ["--devices", "2", "--set", "schedule.stages=1", "--set", "schedule.replicas=2",
-                            "--set", "schedule.micro_batches=2"]),
+    ("xrun, two replicas", ["--devices", "2", "--set", "schedule.stages=1", "--set", "schedule.replicas=2"]),
     ("xrun, one device, --deterministic", ["--devices", "1", "--deterministic"]),
     ("xrun, two stages, --deterministic", ["--devices", "2", "--set", "schedule.stages=2", "--deterministic"]),
 ]
@@ -67,9 +66,9 @@ def main():
     parser.add_argument("--model", default="models/glyphs.xgraph")
     parser.add_argument("--torch", help="a Python with PyTorch; without it only xrun runs")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--warmup", type=int, default=3)
-    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--warmup", type=int, default=6)
+    parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
 

@@ -41,7 +41,7 @@ class Glyphs(nn.Module):
             nn.Flatten(), nn.Dropout(0.1), nn.Linear(128 * 16, 256, bias=False), nn.BatchNorm1d(256))
         self.head = nn.Parameter(torch.randn(CLASSES, 256) * 0.05)
 
-    def forward(self, x, y, margin=0.1, scale=24.0):
+    def forward(self, x, y, margin=0.15, scale=24.0):
         feature = F.normalize(self.trunk(x))
         logits = feature @ F.normalize(self.head).t()
         logits = logits - F.one_hot(y, CLASSES).to(logits.dtype) * margin
@@ -74,7 +74,7 @@ def augment(pixels):
     theta = torch.stack([torch.stack([cos * sx, -sin * sy + shear, u(0.12)], 1),
                          torch.stack([sin * sx, cos * sy, u(0.12)], 1)], 1)
     x = F.grid_sample(x, F.affine_grid(theta, x.shape, align_corners=False), align_corners=False)
-    w = u(0.8).view(n, 1, 1, 1)
+    w = u(0.5).view(n, 1, 1, 1)
     x = torch.where(w > 0, x + w * (F.max_pool2d(x, 3, 1, 1) - x), x - w * (-F.max_pool2d(-x, 3, 1, 1) - x))
     mix = ((torch.rand(n) < 0.3).float() * torch.rand(n)).view(n, 1, 1, 1)
     x = x + mix * (F.avg_pool2d(x, 3, 1, 1) - x)
@@ -84,10 +84,10 @@ def augment(pixels):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="bf16")
-    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--warmup", type=int, default=6)
     args = parser.parse_args()
     torch.manual_seed(1)
     torch.set_num_threads(args.threads)
@@ -96,7 +96,7 @@ def main():
     model = Glyphs().to(memory_format=torch.channels_last)
     decay = [p for p in model.trunk.parameters() if p.dim() > 1]
     plain = [p for p in model.parameters() if p.dim() == 1] + [model.head]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}], lr=4e-3)
+    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}], lr=3e-3)
 
     began = 0.0
     for step in range(args.warmup + args.steps):

@@ -1,6 +1,7 @@
 // The parallel executor against the sequential one, over programs whose instructions are arithmetic on a few numbers.
 #include "runtime/executor.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -207,6 +208,52 @@ TEST(Executor, TheFirstErrorIsGivenBackAndTheRestIsNotRun) {
     EXPECT_TRUE(executor->step().ok()) << "an executor may go on after an error";
     EXPECT_EQ(runner.runs, 40);
   }
+}
+
+// Holds one instruction until another has run, or gives up.
+class Meeting final : public InstructionRunner {
+ public:
+  Meeting(Arithmetic& inner, InstructionId waits, InstructionId comes) : inner_(inner), waits_(waits), comes_(comes) {}
+
+  Status run(const Instruction& instruction, ops::Workers& workers) override {
+    std::unique_lock lock(mutex_);
+    if (instruction.id == comes_) {
+      here_ = true;
+      came_.notify_all();
+    } else if (instruction.id == waits_ && !came_.wait_for(lock, std::chrono::seconds(20), [this] { return here_; })) {
+      return Error{ErrorKind::kNonFinite, "", "nobody came"};
+    }
+    lock.unlock();
+    return inner_.run(instruction, workers);
+  }
+  Status prepare(const Instruction& instruction, Exchange& exchange) override {
+    return inner_.prepare(instruction, exchange);
+  }
+
+ private:
+  Arithmetic& inner_;
+  InstructionId waits_;
+  InstructionId comes_;
+  std::mutex mutex_;
+  std::condition_variable came_;
+  bool here_ = false;  // guarded by mutex_
+};
+
+TEST(Executor, ABusyDeviceDoesNotHoldBackWhatItHasToSend) {
+  Builder builder(2, 6);
+  builder.add(Kind::kRun, 0, Stream::kCompute, -1, {}, {BufferId(0), BufferId(2)});
+  for (const int group : {0, 1}) {
+    const InstructionId send = builder.add(Kind::kSend, 0, Stream::kComm, group, {BufferId(2 * group)}, {});
+    builder.add(Kind::kRecv, 1, Stream::kComm, group, {}, {BufferId(2 * group + 1)}, {send.index});
+  }
+  const InstructionId busy = builder.add(Kind::kRun, 0, Stream::kCompute, -1, {BufferId(0)}, {BufferId(4)});
+  const InstructionId next = builder.add(Kind::kRun, 1, Stream::kCompute, -1, {BufferId(3)}, {BufferId(5)});
+  Arithmetic arithmetic(6);
+  Meeting runner(arithmetic, busy, next);
+  const std::vector<int> threads{1, 1};
+  const auto set = make_cpu_devices(threads);
+  const Status status = make_parallel_executor(builder.program, runner, *set)->step();
+  EXPECT_TRUE(status.ok()) << status.error().message;
 }
 
 TEST(Executor, AProgramThatWaitsForItselfIsRefused) {
