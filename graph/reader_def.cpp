@@ -78,6 +78,14 @@ Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
                             {"codepoint", per_sample(DType::kI32, {})}};
 }
 
+// Every character of every face: its picture and its code point.
+Bytes glyphs_held(const Attrs& args) {
+  const auto& chars = args.integers("chars");
+  const int64_t size = args.integer("size");
+  const auto faces = static_cast<int64_t>(args.texts("fonts").size());
+  return faces * (chars[1] - chars[0]) * (size * size + static_cast<int64_t>(sizeof(int32_t)));
+}
+
 Result<std::vector<Field>> idx_fields(const Attrs&) {
   return std::vector<Field>{{"pixels", per_sample(DType::kU8, {1, 0, 0})}, unknown_label("label")};
 }
@@ -115,6 +123,8 @@ Result<std::vector<Field>> synthetic_fields(const Attrs& args) {
                             {"label", per_sample(index_dtype(classes), {}, classes)}};
 }
 
+Bytes nothing_held(const Attrs&) { return 0; }
+
 Result<std::vector<Field>> recordio_fields(const Attrs&) {
   return std::vector<Field>{encoded("jpeg"), unknown_label("label"), unknown_label("id")};
 }
@@ -136,7 +146,8 @@ Result<std::vector<Field>> text_fields(const Attrs&) {
 
 constexpr ReaderDef kReaders[] = {
     {"glyphs", "(fonts: list, chars: range, size: int = 32, em: int = 26)",
-     "characters drawn from installed fonts; label = code point - first", Availability::kReady, glyphs_fields},
+     "characters drawn from installed fonts; label = code point - first", Availability::kReady, glyphs_fields,
+     glyphs_held},
     {"idx", "(images: str, labels: str)", "pictures and labels of a pair of IDX files, gzip accepted",
      Availability::kReady, idx_fields},
     {"folder", "(paths: list, match: str = \"*\")",
@@ -146,7 +157,7 @@ constexpr ReaderDef kReaders[] = {
      "numbers in a text table, read through column(i) and columns(a..b)", Availability::kReady, csv_fields},
     {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
      "synthetic: a random prototype of unit variance for each class, plus noise", Availability::kReady,
-     synthetic_fields},
+     synthetic_fields, nothing_held},
     {"recordio", "(path: str)", "pictures of an MXNet RecordIO file", Availability::kNotYet, recordio_fields},
     {"pairs", "(path: str)", "pairs of pictures of a verification set", Availability::kNotYet, pairs_fields},
     {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "pictures named by a list of path and label",

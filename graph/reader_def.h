@@ -8,6 +8,7 @@
 
 #include "graph/attr.h"
 #include "graph/base/result.h"
+#include "graph/base/units.h"
 #include "graph/op_def.h"
 #include "graph/tensor_type.h"
 
@@ -34,6 +35,8 @@ struct ReaderDef {
   Availability availability = Availability::kReady;
   // Fields by arguments alone; nothing is opened.
   Result<std::vector<Field>> (*fields)(const Attrs& arguments) = nullptr;
+  // What an open reader holds in memory, at most, by arguments that `fields` accepts; null: as much as its files have.
+  Bytes (*held)(const Attrs& arguments) = nullptr;
 };
 
 // A stage of a data binding: decode, resize, random_affine, columns ...

@@ -155,6 +155,11 @@ std::string describe(const Fitted& fitted) {
   return to_text(fitted.candidate.setting) + (again > 0 ? ", recompute " + std::to_string(again) + " layers" : "");
 }
 
+void sort_largest_first(std::vector<MemoryPart>& parts) {
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+}
+
 }  // namespace
 
 std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Candidate>& candidates) {
@@ -221,16 +226,16 @@ std::vector<MemoryPart> memory_parts(const Program& program, int device) {
   for (const auto& [name, bytes] : sums) {
     parts.push_back({name, bytes});
   }
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+  sort_largest_first(parts);
   return parts;
 }
 
 Error explain_misfit(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                      const std::vector<std::string>& mends) {
-  const bool whole = smallest.memory > limits.total;
+  const RunMemory& memory = smallest.memory;
+  const bool whole = memory.sum() > limits.total;
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
-  error.message = whole ? "does not fit: the plan needs " + format_bytes(smallest.memory) + ", " +
+  error.message = whole ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
                               format_bytes(limits.total) + " are usable"
                         : "does not fit: a device needs " + format_bytes(smallest.largest_device) +
                               ", memory_limit is " + format_bytes(limits.device);
@@ -243,8 +248,16 @@ Error explain_misfit(const SearchInput& input, const Fitted& smallest, const Mem
   }
   error.help = input.machine.devices == 1 ? "on the device"
                                           : "on the largest of " + std::to_string(input.machine.devices) + " devices";
+  std::vector<MemoryPart> parts = memory_parts(smallest.training, device);
+  if (whole && memory.evaluation > 0) {
+    parts.push_back({"evaluation, on all devices", memory.evaluation});
+  }
+  if (whole && memory.readers > 0) {
+    parts.push_back({"held by readers, at most", memory.readers});
+  }
+  sort_largest_first(parts);
   bool first = true;
-  for (const MemoryPart& part : memory_parts(smallest.training, device)) {
+  for (const MemoryPart& part : parts) {
     char line[128];
     std::snprintf(line, sizeof line, "\n  %-40s %10s%s", part.name.c_str(), format_bytes(part.bytes).c_str(),
                   first ? "  <- largest" : "");

@@ -12,14 +12,6 @@ namespace {
 // How often the cap of a stage is corrected by what its program needs beyond the partition's estimate.
 constexpr int kCorrections = 3;
 
-Bytes total_of(const Program& program) {
-  Bytes sum = 0;
-  for (const Arena& arena : program.arenas) {
-    sum += arena.bytes;
-  }
-  return sum;
-}
-
 Bytes largest_of(const Program& program) {
   Bytes largest = 0;
   for (const Arena& arena : program.arenas) {
@@ -39,12 +31,10 @@ Seconds work_of(const Program& program) {
   return sum;
 }
 
-bool evaluates(const Module& module) { return !module.train.eval.empty() || !module.train.metrics.empty(); }
-
 // Bytes by which a plan is over its limits, counted for one stage.
 Bytes excess_of_stage(const Fitted& fitted, const MemoryLimits& limits) {
   const Bytes stages = static_cast<Bytes>(fitted.training.stages.size()) * fitted.training.replicas;
-  const Bytes total = std::max<Bytes>(0, fitted.memory - limits.total + stages - 1) / stages;
+  const Bytes total = std::max<Bytes>(0, fitted.memory.sum() - limits.total + stages - 1) / stages;
   const Bytes device = limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0;
   return std::max(total, device);
 }
@@ -52,7 +42,7 @@ Bytes excess_of_stage(const Fitted& fitted, const MemoryLimits& limits) {
 }  // namespace
 
 bool MemoryLimits::hold(const Fitted& fitted) const {
-  return fitted.memory <= total && (device == 0 || fitted.largest_device <= device);
+  return fitted.memory.sum() <= total && (device == 0 || fitted.largest_device <= device);
 }
 
 MemoryLimits memory_limits(const Module& module, const Machine& machine) {
@@ -66,7 +56,7 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   XRUN_ASSIGN(const Decision inference, decide_inference(input.inference, input.inference_chain, input.inference_cost,
                                                          search.module.graph, candidate.decision));
   XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
-  fitted.memory = total_of(fitted.training) + (evaluates(search.module) ? total_of(fitted.inference) : 0);
+  fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
   fitted.largest_device = largest_of(fitted.training);
   predict_durations(fitted.training, search.cost);
   predict_durations(fitted.inference, input.inference_cost);

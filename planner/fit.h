@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/run_memory.h"
 #include "planner/search.h"
 
 namespace xrun::planner {
@@ -15,7 +16,7 @@ struct Fitted {
   Program training;
   Program inference;
   Prediction predicted;
-  Bytes memory = 0;          // all arenas, host included; with those of inference where training evaluates
+  RunMemory memory;
   Bytes largest_device = 0;  // of the training program
 };
 

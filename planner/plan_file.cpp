@@ -8,6 +8,7 @@
 #include <openssl/sha.h>
 
 #include "planner/plan_codec.h"
+#include "planner/run_memory.h"
 #include "planner/verify_program.h"
 
 namespace xrun::planner {
@@ -143,10 +144,7 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
                  std::to_string(plan.machine.threads) + " threads, this machine has " +
                  std::to_string(machine.devices) + " with " + std::to_string(machine.threads));
   }
-  Bytes bytes = 0;
-  for (const Arena& arena : plan.training.arenas) {
-    bytes += arena.bytes;
-  }
+  const Bytes bytes = run_memory(training, plan.training, plan.inference).sum();
   if (machine.memory > 0 && bytes > machine.memory) {
     return stale("plan " + plan.id + " needs " + format_bytes(bytes) + ", this machine has " +
                  format_bytes(machine.memory) + " to give");

@@ -35,7 +35,7 @@ Result<std::vector<Fitted>> fit_best(const FitInput& input, const std::vector<Ca
     if (made) {
       ++kind;
       fitted.push_back(std::move(*made));
-    } else if (smallest.memory == 0 || least.memory < smallest.memory) {
+    } else if (smallest.memory.sum() == 0 || least.memory.sum() < smallest.memory.sum()) {
       smallest = std::move(least);
     }
   }
@@ -59,8 +59,8 @@ std::string digest_text(const Plan& plan, const Graph& training, const Graph& in
 
 std::string line_of(const std::string& change, const Fitted& fitted, const char* note) {
   char text[256];
-  std::snprintf(text, sizeof text, "%-44s %10s  %8.0f images/s%s", change.c_str(), format_bytes(fitted.memory).c_str(),
-                fitted.predicted.images_per_second, note);
+  std::snprintf(text, sizeof text, "%-44s %10s  %8.0f images/s%s", change.c_str(),
+                format_bytes(fitted.memory.sum()).c_str(), fitted.predicted.images_per_second, note);
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include "graph/cost.h"
 #include "planner/explain.h"
 #include "planner/report/summary.h"
+#include "planner/run_memory.h"
 
 namespace xrun::planner {
 namespace {
@@ -99,6 +100,15 @@ Json memory_of(const Plan& plan, const Module& module) {
   return list;
 }
 
+Json run_memory_of(const Plan& plan, const Module& module) {
+  const RunMemory memory = run_memory(module, plan.training, plan.inference);
+  return {{"training", memory.training},
+          {"evaluation", memory.evaluation},
+          {"readers", memory.readers},
+          {"uncounted", memory.uncounted},
+          {"sum", memory.sum()}};
+}
+
 Json communication_of(const Plan& plan) {
   Json list = Json::array();
   for (const CommSummary& one : list_communication(plan)) {
@@ -121,7 +131,7 @@ std::string report_json(const Plan& plan, const Module& module) {
     alternatives.push_back(
         {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}});
   }
-  const Json document = {{"format_version", "1.0"},
+  const Json document = {{"format_version", "1.1"},
                          {"plan", plan.id},
                          {"model", plan.model},
                          {"digests", digests_of(plan)},
@@ -140,6 +150,7 @@ std::string report_json(const Plan& plan, const Module& module) {
                          {"shards", shards_of(plan, module.graph)},
                          {"ops", ops_of(plan, module.graph)},
                          {"memory", memory_of(plan, module)},
+                         {"run_memory", run_memory_of(plan, module)},
                          {"comm", communication_of(plan)},
                          {"predicted",
                           {{"step_seconds", predicted.step},

@@ -299,12 +299,4 @@ ProgramTimes times_of(const Plan& plan) {
   return std::move(times).value();
 }
 
-Bytes total_memory(const Program& program) {
-  Bytes sum = 0;
-  for (const Arena& arena : program.arenas) {
-    sum += arena.bytes;
-  }
-  return sum;
-}
-
 }  // namespace xrun::planner

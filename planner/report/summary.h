@@ -52,7 +52,5 @@ std::vector<CommSummary> list_communication(const Plan& plan);
 
 // Times of the plan's training program. Plans are verified before they are reported, so there is no error.
 ProgramTimes times_of(const Plan& plan);
-// Sum of all arenas of the training program.
-Bytes total_memory(const Program& program);
 
 }  // namespace xrun::planner

@@ -7,6 +7,7 @@
 #include "planner/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
+#include "planner/run_memory.h"
 
 namespace xrun::planner {
 namespace {
@@ -65,7 +66,27 @@ std::string predicted_line(const Plan& plan, const Module& module) {
   return line + "\n";
 }
 
-std::string devices_lines(const Plan& plan, const Module& module) {
+std::string memory_line(const Plan& plan, const RunMemory& memory) {
+  const auto usable = static_cast<double>(plan.machine.memory);
+  const double share = usable > 0 ? static_cast<double>(memory.sum()) / usable : 0;
+  return "  memory     " + bar(share, 37) + "  " + format_bytes(memory.sum()) + " of " +
+         format_bytes(plan.machine.memory) + "\n";
+}
+
+// What readers hold; empty where that is nothing.
+std::string readers_text(const RunMemory& memory) {
+  std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " held by readers" : "";
+  if (!memory.uncounted.empty()) {
+    text += (text.empty() ? "held by readers, not counted: the files of " : "; not counted: the files of ");
+    for (size_t i = 0; i < memory.uncounted.size(); ++i) {
+      text += (i == 0 ? "" : ", ") + memory.uncounted[i];
+    }
+  }
+  return text;
+}
+
+// Where the memory goes: the arenas, those of evaluation told apart, and what is in none.
+std::string devices_lines(const Plan& plan, const Module& module, const RunMemory& memory) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight});
   bool first = true;
   for (const DeviceSummary& device : list_devices(plan, module)) {
@@ -77,7 +98,11 @@ std::string devices_lines(const Plan& plan, const Module& module) {
                format_bytes(device.arena)});
     first = false;
   }
-  return table.text("  ");
+  if (memory.evaluation > 0) {
+    table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
+  }
+  const std::string readers = readers_text(memory);
+  return table.text("  ") + (readers.empty() ? "" : "  data       " + readers + "\n");
 }
 
 std::string communication_lines(const Plan& plan) {
@@ -144,6 +169,13 @@ std::string memory_table(const Plan& plan, const Module& module) {
     table.add({"arena", format_bytes(device.arena)});
     text += table.text("  ");
   }
+  const RunMemory memory = run_memory(module, plan.training, plan.inference);
+  if (memory.evaluation > 0) {
+    text +=
+        "eval   forward pass, mapped at the first evaluation\n  all arenas  " + format_bytes(memory.evaluation) + "\n";
+  }
+  const std::string readers = readers_text(memory);
+  text += readers.empty() ? "" : "data   " + readers + "\n";
   return text + "Parts are those that are alive when the device needs most.\n";
 }
 
@@ -161,12 +193,9 @@ std::string communication_table(const Plan& plan) {
 }  // namespace
 
 std::string report_text(const Plan& plan, const Module& module) {
-  const Bytes total = total_memory(plan.training);
-  const double share =
-      plan.machine.memory > 0 ? static_cast<double>(total) / static_cast<double>(plan.machine.memory) : 0;
-  return headline(plan) + parts_table(plan, module) + "\n" + predicted_line(plan, module) + "  memory     " +
-         bar(share, 37) + "  " + format_bytes(total) + " of " + format_bytes(plan.machine.memory) + "\n" +
-         communication_lines(plan) + devices_lines(plan, module) + why_lines(plan) + alternatives_lines(plan);
+  const RunMemory memory = run_memory(module, plan.training, plan.inference);
+  return headline(plan) + parts_table(plan, module) + "\n" + predicted_line(plan, module) + memory_line(plan, memory) +
+         communication_lines(plan) + devices_lines(plan, module, memory) + why_lines(plan) + alternatives_lines(plan);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table) {

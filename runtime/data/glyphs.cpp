@@ -217,6 +217,7 @@ class GlyphReader final : public Reader {
   Status list_characters(size_t font, std::vector<Run>& runs) {
     XRUN_ASSIGN(const OpenFace face, OpenFace::open(fonts_[font], spec_.em));
     auto& codepoints = faces_[font].codepoints;
+    codepoints.reserve(static_cast<size_t>(spec_.last - spec_.first));  // the bound of `glyphs_held`, not twice that
     for (int64_t c = spec_.first; c < spec_.last; ++c) {
       if (face.glyph(c) != 0) {
         codepoints.push_back(static_cast<int32_t>(c));

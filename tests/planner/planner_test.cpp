@@ -215,7 +215,8 @@ Bytes total(const Program& program) {
 
 TEST(Planner, RecomputesWhatItMustToFit) {
   ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
-  const Module module = make_module(options);
+  Module module = make_module(options);
+  module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   const auto roomy = plan(module, machine_of(1));
   ASSERT_TRUE(roomy.ok());
   EXPECT_TRUE(roomy->training.stages[0].recomputed.empty());
@@ -230,6 +231,7 @@ TEST(Planner, RecomputesWhatItMustToFit) {
 TEST(Planner, WhatDoesNotFitIsRefusedWithPartsAndPlansThatFit) {
   ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
   Module module = make_module(options);
+  module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
   module.train.batch_span = {0, 3, 4};
   const auto roomy = plan(module, machine_of(1));
   ASSERT_TRUE(roomy.ok());

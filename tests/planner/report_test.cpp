@@ -20,6 +20,9 @@ struct Planned {
 Planned make(int stages, bool head) {
   Module module = testing::make_module(
       {.layers = 4, .input = 256, .width = 256, .classes = 20902, .head = head, .batch = 512, .norm_rows = 32});
+  if (head) {
+    module.data.sources = {testing::glyphs_source("train", {"one", "two"}, 32), testing::source("test", "csv")};
+  }
   if (stages > 0) {
     module.schedule.stages = Hint<int64_t>{stages, {}};
     module.schedule.micro_batches = Hint<int64_t>{8, {}};
@@ -71,7 +74,7 @@ TEST(Report, JsonHasTheKeysOfTheFormat) {
   const Planned planned = make(2, true);
   const std::string text = report_json(planned.plan, planned.module);
   for (const char* key : {"format_version", "plan", "digests", "cluster", "parts", "stages", "shards", "ops", "memory",
-                          "comm", "predicted", "alternatives"}) {
+                          "run_memory", "comm", "predicted", "alternatives"}) {
     EXPECT_NE(text.find("\n  \"" + std::string(key) + "\": "), std::string::npos) << key;
   }
   EXPECT_NE(text.find("\"" + planned.plan.id + "\""), std::string::npos);

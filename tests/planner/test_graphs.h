@@ -258,6 +258,20 @@ inline Module make_module(const ModelOptions& options) {
   return module;
 }
 
+// Sources of data that nobody opens.
+inline SourceSpec source(const std::string& name, const std::string& reader, Attrs args = {}) {
+  SourceSpec spec;
+  spec.name = name;
+  spec.reader = {reader, std::move(args), {}};
+  return spec;
+}
+
+// Pictures of 1,000 characters of each font.
+inline SourceSpec glyphs_source(const std::string& name, std::vector<std::string> fonts, int64_t size) {
+  return source(name, "glyphs",
+                {{"fonts", std::move(fonts)}, {"chars", std::vector<int64_t>{0x4E00, 0x4E00 + 1000}}, {"size", size}});
+}
+
 inline Module prepare_training(const Module& module) { return prepare(module, test_registry(), {}).value(); }
 inline Module prepare_inference(const Module& module) {
   return prepare(module, test_registry(), {.training = false}).value();

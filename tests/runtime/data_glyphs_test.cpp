@@ -146,9 +146,11 @@ TEST(Glyphs, TheSixteenFacesGiveAllTheirImages) {
     names.emplace_back(face);
   }
   const CacheHome no_cache("/dev/null");
-  const auto reader = open_reader(glyphs("train", names, 0x4E00, 0x9FA6)).value();
+  const SourceSpec spec = glyphs("train", names, 0x4E00, 0x9FA6);
+  const auto reader = open_reader(spec).value();
   EXPECT_EQ(reader->samples(), 284'045);
   EXPECT_LT(reader->memory(), 320 * 1024 * 1024);
+  EXPECT_LE(reader->memory(), data_registry().find_reader("glyphs")->held(spec.reader.args));
 }
 
 // What is drawn depends neither on threads nor on time: twice the same bytes.

@@ -21,7 +21,9 @@ using Json = nlohmann::json;
 constexpr Bytes kOutOfThePlan = 150 * kMiB;
 
 struct Measured {
-  Bytes planned = 0;  // all arenas, as `xrun plan` has them
+  Bytes planned = 0;     // all arenas of training, as `xrun plan` has them
+  Bytes evaluation = 0;  // those of evaluation
+  Bytes readers = 0;     // what readers hold, at most
   double worst_gap = 0;
   Bytes mapped = 0;
   Bytes before = 0;  // peak before the first arena was mapped
@@ -53,14 +55,19 @@ class Memory : public ::testing::Test {
     words.insert(words.end(), settings.begin(), settings.end());
     const CommandResult plan = run_xrun(words, options);
     ASSERT_EQ(plan.exit, 0) << plan.err;
-    const Json memory = Json::parse(plan.out).at("memory");
-    for (const Json& device : memory) {
+    const Json page = Json::parse(plan.out);
+    const Json& run = page.at("run_memory");
+    measured.evaluation = run.at("evaluation").get<Bytes>();
+    measured.readers = run.at("readers").get<Bytes>();
+    ASSERT_EQ(run.at("sum").get<Bytes>(), run.at("training").get<Bytes>() + measured.evaluation + measured.readers);
+    for (const Json& device : page.at("memory")) {
       const auto arena = device.at("arena").get<Bytes>();
       const auto live = device.at("live_max").get<Bytes>();
       measured.planned += arena;
       measured.worst_gap =
           std::max(measured.worst_gap, live == 0 ? 0.0 : static_cast<double>(arena) / static_cast<double>(live) - 1);
     }
+    ASSERT_EQ(measured.planned, run.at("training").get<Bytes>());
     const CommandResult train =
         run_xrun({"train", "run.xplan", "--steps", std::to_string(steps), "--progress", "json"}, options);
     if (train.err.find("XG0411") != std::string::npos || train.err.find("XG0401") != std::string::npos) {
@@ -77,6 +84,11 @@ class Memory : public ::testing::Test {
 
   void expect_planned(const std::string& file, const std::vector<std::string>& settings, int steps = 3) {
     Measured measured;
+    expect_planned(file, settings, steps, measured);
+  }
+
+  void expect_planned(const std::string& file, const std::vector<std::string>& settings, int steps,
+                      Measured& measured) {
     measure(file, settings, steps, measured);
     if (HasFatalFailure() || IsSkipped()) {
       return;
@@ -96,7 +108,8 @@ class Memory : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(Memory, OfDigitsIsWhatWasPlanned) {
+// Rows for the model of digits.
+std::string digits_csv() {
   std::ostringstream rows;
   for (int row = 0; row < 1797; ++row) {
     for (int column = 0; column < 64; ++column) {
@@ -104,8 +117,22 @@ TEST_F(Memory, OfDigitsIsWhatWasPlanned) {
     }
     rows << row % 10 << '\n';
   }
-  directory.write("digits.csv", rows.str());
+  return rows.str();
+}
+
+TEST_F(Memory, OfDigitsIsWhatWasPlanned) {
+  directory.write("digits.csv", digits_csv());
   expect_planned(directory.write("digits.xgraph", read_file(model("digits"))), {});
+}
+
+TEST_F(Memory, ARunThatEvaluatesMapsTheArenasOfEvaluationToo) {
+  directory.write("digits.csv", digits_csv());
+  const std::string file = directory.write("digits.xgraph", read_file(model("digits")));
+  Measured measured;
+  measure(file, {"--set", "train.epochs=1"}, 1000, measured);
+  ASSERT_FALSE(HasFatalFailure());
+  EXPECT_GT(measured.evaluation, 0);
+  EXPECT_EQ(measured.mapped, measured.planned + measured.evaluation);
 }
 
 TEST_F(Memory, OfMnistIsWhatWasPlanned) {
@@ -126,7 +153,15 @@ TEST_F(Memory, OfOmniglotIsWhatWasPlanned) {
   expect_planned(model("omniglot"), {"--set", "root=\"" + root + "\"", "--devices", "2", "--set", "schedule.stages=2"});
 }
 
-TEST_F(Memory, OfGlyphsIsWhatWasPlanned) { expect_planned(model("glyphs"), {}); }
+TEST_F(Memory, OfGlyphsIsWhatWasPlannedAndWhatItsReadersHoldToo) {
+  Measured measured;
+  expect_planned(model("glyphs"), {}, 3, measured);
+  if (HasFatalFailure() || IsSkipped()) {
+    return;
+  }
+  EXPECT_GT(measured.readers, 0);
+  EXPECT_LE(measured.before, measured.readers + kOutOfThePlan) << measured.text();
+}
 
 TEST_F(Memory, OfSyntheticIsWhatWasPlanned) {
   expect_planned(model("synthetic"), {"--set", "classes=20k", "--devices", "2"});
@@ -147,6 +182,7 @@ TEST_F(Memory, AMillionClassesNeedAtMost64MiBBeyondWeightsAndState) {
   }
   RecordProperty("memory", measured.text());
   EXPECT_EQ(measured.mapped, measured.planned);
+  EXPECT_EQ(measured.evaluation + measured.readers, 0) << "there is a source to train on, and it is synthetic";
   constexpr Bytes kWeights = (1'000'000 * 512 + 512 * 512 + 2 * 512) * Bytes{4};
   EXPECT_LE(measured.planned - kWeights, 64 * kMiB);
   EXPECT_LE(measured.peak - measured.before - kWeights, 64 * kMiB) << measured.text();

@@ -1,0 +1,86 @@
+#include "planner/run_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/plan_file.h"
+#include "planner/planner.h"
+#include "tests/planner/test_graphs.h"
+
+namespace xrun::planner {
+namespace {
+
+using testing::glyphs_source;
+using testing::source;
+
+using Sources = std::vector<SourceSpec>;
+
+Module module_of(Sources sources) {
+  Module module = testing::make_module({.batch = 64});
+  module.data.sources = std::move(sources);
+  return module;
+}
+
+Result<Plan> plan(const Module& module, Bytes memory) {
+  const Module training = testing::prepare_training(module);
+  const Module inference = testing::prepare_inference(module);
+  const Machine machine{.name = "cpu", .cores = 1, .devices = 1, .threads = 1, .memory = memory};
+  return make_plan(training, inference, testing::make_facts(training), testing::make_facts(inference), machine, {});
+}
+
+RunMemory memory_of(const Module& module) {
+  const auto made = plan(module, kGiB);
+  EXPECT_TRUE(made.ok());
+  return run_memory(module, made->training, made->inference);
+}
+
+TEST(RunMemory, EvaluationCountsWhereASourceIsMeasured) {
+  EXPECT_EQ(memory_of(module_of({source("train", "synthetic")})).evaluation, 0) << "metrics are of the other sources";
+  EXPECT_GT(memory_of(module_of({source("train", "synthetic"), source("test", "synthetic")})).evaluation, 0);
+  Module module = module_of({source("train", "synthetic"), source("test", "synthetic")});
+  module.train.metrics.clear();
+  EXPECT_EQ(memory_of(module).evaluation, 0) << "nothing is measured";
+  module = module_of({source("train", "synthetic")});
+  module.train.eval = {{"fit", module.train.metrics[0].value, "train", {}}};
+  EXPECT_GT(memory_of(module).evaluation, 0) << "`eval` names the training source";
+}
+
+TEST(RunMemory, AReaderCountsWhereItIsOpenedAndItsArgumentsBoundIt) {
+  constexpr Bytes kOfOneFace = 1000 * (32 * 32 + 4);
+  const RunMemory both =
+      memory_of(module_of({glyphs_source("train", {"a", "b"}, 32), glyphs_source("test", {"c"}, 32)}));
+  EXPECT_EQ(both.readers, 3 * kOfOneFace);
+  EXPECT_EQ(both.sum(), both.training + both.evaluation + both.readers);
+  EXPECT_TRUE(both.uncounted.empty());
+  Module module = module_of({glyphs_source("train", {"a", "b"}, 32), glyphs_source("test", {"c"}, 32)});
+  module.train.metrics.clear();
+  EXPECT_EQ(memory_of(module).readers, 2 * kOfOneFace) << "nobody opens `test`";
+  const RunMemory files = memory_of(module_of({source("train", "csv"), source("test", "synthetic")}));
+  EXPECT_EQ(files.readers, 0);
+  EXPECT_EQ(files.uncounted, std::vector<std::string>{"train"});
+}
+
+TEST(RunMemory, WhatReadersHoldDecidesWhetherAPlanFits) {
+  const Bytes arenas = memory_of(module_of({source("train", "synthetic")})).sum();
+  const Module module = module_of({glyphs_source("train", {"a"}, 512)});
+  const RunMemory whole = memory_of(module);
+  ASSERT_EQ(whole.sum(), arenas + whole.readers);
+  const auto fits = plan(module, whole.sum());
+  ASSERT_TRUE(fits.ok());
+  const Module training = testing::prepare_training(module);
+  EXPECT_TRUE(check_fresh(*fits, training, testing::make_facts(training), fits->machine).ok());
+  Machine smaller = fits->machine;
+  smaller.memory = whole.readers;
+  const Status stale = check_fresh(*fits, training, testing::make_facts(training), smaller);
+  ASSERT_FALSE(stale.ok());
+  EXPECT_EQ(stale.error().code, "XG0625");
+  const auto made = plan(module, whole.readers);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0601");
+  const std::string& help = made.error().help;
+  const size_t part = help.find("\n  held by readers, at most ");
+  ASSERT_NE(part, std::string::npos) << help;
+  EXPECT_LT(help.find("<- largest"), help.find('\n', part + 1)) << help;
+}
+
+}  // namespace
+}  // namespace xrun::planner
