@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/attr.h"
@@ -82,6 +83,8 @@ struct MetricSpec {
   ValueId value;       // f32[N] per-row result of the metric operator
   std::string source;  // empty: every source but `train`
   Span span;
+
+  bool reads(std::string_view other) const { return source.empty() ? other != "train" : source == other; }
 };
 
 struct ClipSpec {
@@ -120,6 +123,9 @@ struct TrainSpec {
   bool checkpoint_async = false;
   Span span;
   Span batch_span;
+
+  // What evaluation measures: `eval`, or `metrics` where there is no `eval`.
+  const std::vector<MetricSpec>& measured() const { return eval.empty() ? metrics : eval; }
 };
 
 struct ClusterSpec {

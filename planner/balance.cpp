@@ -26,13 +26,16 @@ Cuts fill(const std::vector<double>& sums, int stages, double limit) {
   const int n = static_cast<int>(sums.size()) - 1;
   Cuts cuts{0};
   while (cuts.back() < n) {
+    if (static_cast<int>(cuts.size()) > stages) {
+      return {};
+    }
     const int begin = cuts.back();
     const int most = n - (stages - static_cast<int>(cuts.size()));  // the stages behind need a layer each
     int end = begin;
     while (end < most && sums[static_cast<size_t>(end) + 1] - sums[static_cast<size_t>(begin)] <= limit) {
       ++end;
     }
-    if (end == begin || static_cast<int>(cuts.size()) > stages) {
+    if (end == begin) {
       return {};
     }
     cuts.push_back(end);

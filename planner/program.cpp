@@ -55,30 +55,6 @@ const char* name_of(Purpose purpose) {
   return "";
 }
 
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kRun:
-      return "run";
-    case Kind::kSend:
-      return "send";
-    case Kind::kRecv:
-      return "recv";
-    case Kind::kAllGather:
-      return "all_gather";
-    case Kind::kReduceScatter:
-      return "reduce_scatter";
-    case Kind::kAllReduce:
-      return "all_reduce";
-    case Kind::kCopy:
-      return "copy";
-    case Kind::kFree:
-      return "free";
-    case Kind::kUpdate:
-      return "update";
-  }
-  return "";
-}
-
 const char* name_of(Pass pass) {
   switch (pass) {
     case Pass::kNone:
@@ -162,6 +138,30 @@ std::string to_line(const Instruction& instruction) {
 }
 
 }  // namespace
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::kRun:
+      return "run";
+    case Kind::kSend:
+      return "send";
+    case Kind::kRecv:
+      return "recv";
+    case Kind::kAllGather:
+      return "all_gather";
+    case Kind::kReduceScatter:
+      return "reduce_scatter";
+    case Kind::kAllReduce:
+      return "all_reduce";
+    case Kind::kCopy:
+      return "copy";
+    case Kind::kFree:
+      return "free";
+    case Kind::kUpdate:
+      return "update";
+  }
+  return "";
+}
 
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows) {

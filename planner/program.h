@@ -262,6 +262,8 @@ struct Program {
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
 
+const char* name_of(Kind kind);  // "all_gather"
+
 // Stable text of the program, one instruction a line (`xrun show --emit program`).
 std::string print(const Program& program, const Graph& graph);
 

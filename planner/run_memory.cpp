@@ -15,12 +15,9 @@ Bytes arenas_of(const Program& program) {
   return sum;
 }
 
-// Whether evaluation reads this source: a metric names it, or names none and this is not the training source.
 bool is_measured(const TrainSpec& train, const std::string& source) {
-  const std::vector<MetricSpec>& metrics = train.eval.empty() ? train.metrics : train.eval;
-  return std::any_of(metrics.begin(), metrics.end(), [&](const MetricSpec& metric) {
-    return metric.source.empty() ? source != "train" : metric.source == source;
-  });
+  const std::vector<MetricSpec>& metrics = train.measured();
+  return std::any_of(metrics.begin(), metrics.end(), [&](const MetricSpec& metric) { return metric.reads(source); });
 }
 
 }  // namespace

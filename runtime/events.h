@@ -9,7 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "runtime/step_times.h"
+#include "runtime/executor/step_times.h"
 
 namespace xrun::runtime {
 

@@ -52,17 +52,16 @@ Result<BestClasses> best_of_output(Session& session, RowSource& source, int64_t 
 }
 
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources) {
-  const std::vector<MetricSpec>& specs = train.eval.empty() ? train.metrics : train.eval;
+  const std::vector<MetricSpec>& metrics = train.measured();
   std::vector<Measure> measures;
-  for (const MetricSpec& spec : specs) {
-    if (!spec.source.empty()) {
-      measures.push_back({spec.name, spec.source, spec.value});
-      continue;
-    }
+  for (const MetricSpec& metric : metrics) {
     for (const std::string& source : sources) {
-      if (source != "train") {
-        measures.push_back({specs.size() == 1 ? source : source + "." + spec.name, source, spec.value});
+      if (!metric.reads(source)) {
+        continue;
       }
+      const bool has_own_name = !metric.source.empty();
+      const std::string key = has_own_name ? metric.name : metrics.size() == 1 ? source : source + "." + metric.name;
+      measures.push_back({key, source, metric.value});
     }
   }
   return measures;

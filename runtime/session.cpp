@@ -5,10 +5,10 @@
 
 #include "graph/base/check.h"
 #include "runtime/cpu_device.h"
-#include "runtime/places.h"
-#include "runtime/program_runner.h"
-#include "runtime/step_times.h"
-#include "runtime/touch_check.h"
+#include "runtime/executor/places.h"
+#include "runtime/executor/program_runner.h"
+#include "runtime/executor/step_times.h"
+#include "runtime/executor/touch_check.h"
 
 namespace xrun::runtime {
 namespace {

@@ -12,8 +12,8 @@
 #include "planner/program.h"
 #include "runtime/batch_source.h"
 #include "runtime/device.h"
-#include "runtime/executor.h"
-#include "runtime/step_times.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/step_times.h"
 #include "runtime/train_state.h"
 
 namespace xrun::runtime {
@@ -21,7 +21,7 @@ namespace xrun::runtime {
 struct SessionOptions {
   ops::Isa isa = ops::Isa::kAvx2;
   bool sequential = false;  // the oracle: one instruction after the other on the calling thread
-  // Watches the first and last touch of every planned buffer (runtime/touch_check.h): for tests.
+  // Watches the first and last touch of every planned buffer (runtime/executor/touch_check.h): for tests.
   bool check_memory = false;
 };
 

@@ -9,7 +9,7 @@
 
 #include "graph/module.h"
 #include "planner/program.h"
-#include "runtime/bound_memory.h"
+#include "runtime/executor/bound_memory.h"
 
 namespace xrun::runtime {
 

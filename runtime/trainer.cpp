@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/reader.h"
 #include "runtime/host.h"
 #include "runtime/inference.h"
@@ -197,8 +197,7 @@ class Run {
   TrainSpan eval_span() const { return train_.eval_every.value_or(TrainSpan{1, TrainSpan::kEpochs}); }
 
   Status evaluate_now() {
-    if (request_.inference == nullptr || request_.eval_sources.empty() ||
-        (train_.eval.empty() && train_.metrics.empty())) {
+    if (request_.inference == nullptr || request_.eval_sources.empty() || train_.measured().empty()) {
       return {};
     }
     const auto start = Clock::now();

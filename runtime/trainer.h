@@ -9,7 +9,7 @@
 #include "graph/module.h"
 #include "planner/program.h"
 #include "runtime/batch_source.h"
-#include "runtime/checkpoint_store.h"
+#include "runtime/checkpoint/store.h"
 #include "runtime/device.h"
 #include "runtime/events.h"
 #include "runtime/session.h"

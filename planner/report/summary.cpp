@@ -112,21 +112,10 @@ double weight_of(const Graph& graph, NodeId id) {
   return 1 + std::max(cost.flops, 20.0 * static_cast<double>(cost.bytes));
 }
 
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kSend:
-      return "send";
-    case Kind::kAllGather:
-      return "all_gather";
-    case Kind::kReduceScatter:
-      return "reduce_scatter";
-    case Kind::kAllReduce:
-      return "all_reduce";
-    case Kind::kCopy:
-      return "copy";
-    default:
-      return "";
-  }
+// What moves bytes; a receive is the other half of its send.
+bool communicates(Kind kind) {
+  return kind == Kind::kSend || kind == Kind::kAllGather || kind == Kind::kReduceScatter || kind == Kind::kAllReduce ||
+         kind == Kind::kCopy;
 }
 
 }  // namespace
@@ -272,11 +261,12 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   std::map<std::string, size_t> known;
   std::map<int, bool> groups;
   for (const Instruction& instruction : program.instructions) {
-    const std::string name = name_of(instruction.kind);
     // Of a collective one member is counted.
-    if (name.empty() || (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
+    if (!communicates(instruction.kind) ||
+        (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
       continue;
     }
+    const std::string name = name_of(instruction.kind);
     const auto place = known.emplace(name, list.size()).first;
     if (place->second == list.size()) {
       list.push_back({.what = name});

@@ -7,7 +7,7 @@
 #include "lang/print_syntax.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
 #include "runtime/data/files.h"

@@ -14,7 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // The rooms by folder; the longest matching prefix names the room of a file.
-const std::vector<std::string> kRooms{"graph/base", "graph", "lang", "ops", "planner", "runtime/cli", "runtime"};
+const std::vector<std::string> kRooms{
+    "graph/base",       "graph",        "lang",        "ops",    "planner", "runtime/checkpoint",
+    "runtime/executor", "runtime/data", "runtime/cli", "runtime"};
 
 const std::map<std::string, std::set<std::string>> kMayInclude{
     {"graph/base", {"graph/base"}},
@@ -22,8 +24,13 @@ const std::map<std::string, std::set<std::string>> kMayInclude{
     {"lang", {"lang", "graph", "graph/base"}},
     {"ops", {"ops", "graph", "graph/base"}},
     {"planner", {"planner", "graph", "graph/base"}},
-    {"runtime", {"runtime", "ops", "graph", "graph/base"}},
-    {"runtime/cli", {"runtime/cli", "runtime", "planner", "ops", "lang", "graph", "graph/base"}},
+    {"runtime/checkpoint", {"runtime/checkpoint", "runtime", "ops", "graph", "graph/base"}},
+    {"runtime/executor", {"runtime/executor", "runtime", "ops", "graph", "graph/base"}},
+    {"runtime/data", {"runtime/data", "runtime", "ops", "graph", "graph/base"}},
+    {"runtime", {"runtime", "runtime/checkpoint", "runtime/executor", "runtime/data", "ops", "graph", "graph/base"}},
+    {"runtime/cli",
+     {"runtime/cli", "runtime", "runtime/checkpoint", "runtime/executor", "runtime/data", "planner", "ops", "lang",
+      "graph", "graph/base"}},
 };
 
 // What `runtime` may see of `planner`.
@@ -75,7 +82,7 @@ TEST(Layering, EveryIncludeIsAllowedByTheTableOfRooms) {
     if (to.empty()) {
       continue;  // generated headers and headers of libraries
     }
-    const bool door = from == "runtime" && kPlannerDoor.contains(include.included);
+    const bool door = from.starts_with("runtime") && kPlannerDoor.contains(include.included);
     EXPECT_TRUE(door || kMayInclude.at(from).contains(to)) << include.file << " includes " << include.included;
   }
 }

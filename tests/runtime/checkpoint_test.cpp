@@ -1,4 +1,4 @@
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 #include <cstring>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "graph/base/random.h"
-#include "runtime/bound_memory.h"
-#include "runtime/checkpoint_directory.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/executor/bound_memory.h"
 #include "runtime/xxh128.h"
 
 namespace xrun::runtime {

@@ -1,5 +1,5 @@
 // The parallel executor against the sequential one, over programs whose instructions are arithmetic on a few numbers.
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 
 #include <chrono>
 #include <condition_variable>

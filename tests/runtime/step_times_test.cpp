@@ -1,5 +1,5 @@
 // Where the time of a step went: handmade times, and a run whose stages sleep.
-#include "runtime/step_times.h"
+#include "runtime/executor/step_times.h"
 
 #include <chrono>
 #include <gtest/gtest.h>

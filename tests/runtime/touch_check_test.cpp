@@ -1,5 +1,5 @@
 // The watch over the memory plan: sound plans pass it, and each way to break one is found.
-#include "runtime/touch_check.h"
+#include "runtime/executor/touch_check.h"
 
 #include <cstring>
 #include <functional>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/cpu_device.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "runtime/session.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"

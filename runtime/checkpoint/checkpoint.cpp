@@ -1,0 +1,325 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/tensor_files.h"
+#include "runtime/xxh128.h"
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Bytes kChunk = 4 * kMiB;
+constexpr Bytes kLargestManifest = 4 * kGiB;
+
+Error broken(std::string_view file, std::string_view why) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0710",
+          .message = fmt::format("{} {}", file, why),
+          .help = "the checkpoint is damaged: use an older one"};
+}
+
+Error nothing_at(std::string_view path, int number) {
+  const bool missing = number == ENOENT || number == ENOTDIR;
+  return {.kind = missing ? ErrorKind::kContent : ErrorKind::kWorld,
+          .code = "XG0713",
+          .message = fmt::format("no checkpoint at {}: {}", path, std::strerror(number)),
+          .help = missing ? "name a step directory, the directory that holds it, or `latest`" : ""};
+}
+
+// Calls `use` with the bytes of a file, piece by piece.
+template <typename Use>
+Status stream_file(const std::string& path, Use use) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return errno == ENOENT ? broken(path, "is missing") : nothing_at(path, errno);
+  }
+  std::vector<std::byte> buffer(static_cast<size_t>(kChunk));
+  Status done;
+  while (done.ok()) {
+    const ssize_t got = ::read(file, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      done = got < 0 ? Status(nothing_at(path, errno)) : Status();
+      break;
+    }
+    done = use(std::span(buffer).first(static_cast<size_t>(got)));
+  }
+  ::close(file);
+  return done;
+}
+
+// The step directory that a path means.
+std::optional<std::string> step_directory(const std::string& path) {
+  std::error_code ignored;
+  std::string given = path;
+  while (given.size() > 1 && given.ends_with('/')) {
+    given.pop_back();
+  }
+  if (fs::exists(given + "/manifest.json", ignored)) {
+    return given;
+  }
+  const fs::path as_path(given);
+  if (as_path.filename() == "latest" && !fs::is_directory(given, ignored)) {
+    const std::string parent = as_path.parent_path().empty() ? "." : as_path.parent_path().string();
+    const auto newest = newest_in(parent);
+    return newest ? std::optional(parent + "/" + *newest) : std::nullopt;
+  }
+  const auto newest = newest_in(given);
+  return newest ? std::optional(given + "/" + *newest) : std::nullopt;
+}
+
+Status verify_and_read(const CheckpointInfo& info, TrainState& state, bool optimizer) {
+  XRUN_TRY(verify_checkpoint(info));
+  return read_state(info, state, optimizer);
+}
+
+class Store final : public CheckpointStore {
+ public:
+  Store(CheckpointOptions options, DirectoryLock lock) : options_(std::move(options)), lock_(std::move(lock)) {}
+
+  Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
+    XRUN_TRY(check_space(state));
+    XRUN_ASSIGN(auto pending, PendingDirectory::make(options_.directory, step_name(step)));
+    Manifest manifest{.step = step,
+                      .samples = samples,
+                      .seed = options_.seed,
+                      .math_digest = options_.math_digest,
+                      .version = options_.version,
+                      .isa = options_.isa,
+                      .libraries = options_.libraries,
+                      .deterministic = options_.deterministic,
+                      .class_names = options_.class_names};
+    if (options_.epoch_samples > 0) {
+      manifest.epoch = static_cast<double>(samples) / static_cast<double>(options_.epoch_samples);
+    }
+    SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
+    XRUN_ASSIGN(manifest.files, write_state(state, pending.path(), options_.range_bytes));
+    for (const ManifestFile& file : manifest.files) {
+      saved.bytes += file.bytes;
+    }
+    const std::string text = print_manifest(manifest);
+    saved.bytes += static_cast<Bytes>(text.size());
+    XRUN_TRY(pending.write("manifest.json", text));
+    XRUN_TRY(pending.publish());
+    prune(options_.directory, step, options_.keep);
+    return saved;
+  }
+
+  Result<std::optional<Resumed>> resume(TrainState& state) override {
+    std::string path = options_.resume;
+    if (path == "never") {
+      return std::optional<Resumed>();
+    }
+    if (path == "auto") {
+      const auto newest = newest_in(options_.directory);
+      if (!newest) {
+        return std::optional<Resumed>();
+      }
+      path = options_.directory + "/" + *newest;
+    }
+    XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+    XRUN_TRY(check_digest(info));
+    if (Status loaded = verify_and_read(info, state, true); !loaded.ok()) {
+      Error error = std::move(loaded).error();
+      if (const auto older = older_than(info.manifest.step); error.code == "XG0710" && older) {
+        error.help = fmt::format("go on from an older one: --resume {}", *older);
+      }
+      return error;
+    }
+    return std::optional<Resumed>(
+        {.step = info.manifest.step, .path = info.path, .warning = warn_of_others(info.manifest)});
+  }
+
+  // A checkpoint of another run is neither gone on from nor written over.
+  Status check_digest(const CheckpointInfo& info) const {
+    if (info.manifest.math_digest != options_.math_digest) {
+      return Error{
+          .kind = ErrorKind::kContent,
+          .code = "XG0701",
+          .message = fmt::format("{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
+                                 info.path, info.manifest.math_digest, options_.math_digest),
+          .help = "give this run a directory of its own with -C or `checkpoint { dir }`"};
+    }
+    return {};
+  }
+
+ private:
+  // Fails early when the disk is plainly too full; a quota or a limit shows only while writing.
+  Status check_space(const TrainState& state) const {
+    Bytes need = kMiB;
+    for (const StateTensor& tensor : state.tensors()) {
+      need += tensor.row_bytes() * tensor.rows();
+    }
+    struct statvfs info {};
+    if (::statvfs(options_.directory.c_str(), &info) == 0 &&
+        static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize) < static_cast<double>(need)) {
+      Error error = checkpoint_write_error(options_.directory, ENOSPC);
+      error.message += fmt::format(" (a checkpoint needs {})", format_bytes(need));
+      return error;
+    }
+    return {};
+  }
+
+  // Other kernels go on within the tolerance of the first ones, not with their bits (DETERMINISM). Versions matter to
+  // bits only; where a manifest names no version, nothing is known of it.
+  std::optional<WarnEvent> warn_of_others(const Manifest& manifest) const {
+    std::string others;
+    const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {
+      if (!then.empty() && !now.empty() && then != now) {
+        others += fmt::format("{}{} {} (now {})", others.empty() ? "" : ", ", what, then, now);
+      }
+    };
+    compare("instruction set", manifest.isa, options_.isa);
+    if (options_.deterministic) {
+      compare("xrun", manifest.version, options_.version);
+      for (const auto& [name, version] : options_.libraries) {
+        const auto at = manifest.libraries.find(name);
+        compare(name, at == manifest.libraries.end() ? "" : at->second, version);
+      }
+    }
+    if (others.empty()) {
+      return std::nullopt;
+    }
+    return WarnEvent{
+        "XG0703", fmt::format("{} was written with {}: {}", step_name(manifest.step), others,
+                              options_.deterministic ? "from here on the bits are not those of a run with either alone"
+                                                     : "results go on within a tolerance")};
+  }
+
+  std::optional<std::string> older_than(int64_t step) const {
+    auto steps = steps_in(options_.directory);
+    std::erase_if(steps, [&](int64_t other) { return other >= step; });
+    return steps.empty() ? std::nullopt : std::optional(options_.directory + "/" + step_name(steps.back()));
+  }
+
+  CheckpointOptions options_;
+  DirectoryLock lock_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
+  XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory));
+  const auto newest = newest_in(options.directory);
+  auto store = std::make_unique<Store>(options, std::move(lock));
+  if (newest) {
+    // One that cannot be read is for `resume` to tell of.
+    const auto info = open_checkpoint(options.directory + "/" + *newest);
+    if (info.ok()) {
+      XRUN_TRY(store->check_digest(*info));
+    }
+  }
+  return std::unique_ptr<CheckpointStore>(std::move(store));
+}
+
+bool is_checkpoint(const std::string& path) { return step_directory(path).has_value(); }
+
+Result<CheckpointInfo> open_checkpoint(const std::string& path) {
+  const auto directory = step_directory(path);
+  if (!directory) {
+    return nothing_at(path, ENOENT);
+  }
+  CheckpointInfo info{.path = *directory};
+  const std::string name = info.path + "/manifest.json";
+  std::string text;
+  XRUN_TRY(stream_file(name, [&](std::span<const std::byte> bytes) -> Status {
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return static_cast<Bytes>(text.size()) > kLargestManifest ? Status(broken(name, "is too large")) : Status();
+  }));
+  XRUN_ASSIGN(info.manifest, parse_manifest(text, name));
+  info.bytes = static_cast<Bytes>(text.size());
+  for (const ManifestFile& file : info.manifest.files) {
+    info.bytes += file.bytes;
+  }
+  return info;
+}
+
+Status verify_checkpoint(const CheckpointInfo& info) {
+  for (const ManifestFile& file : info.manifest.files) {
+    const std::string path = info.path + "/" + file.name;
+    Xxh128 hash;
+    Bytes bytes = 0;
+    XRUN_TRY(stream_file(path, [&](std::span<const std::byte> piece) -> Status {
+      hash.add(piece);
+      bytes += static_cast<Bytes>(piece.size());
+      return {};
+    }));
+    if (bytes != file.bytes) {
+      return broken(path, fmt::format("has {} bytes, not {}", bytes, file.bytes));
+    }
+    if (hash.hex() != file.xxh3) {
+      return broken(path, "does not have the digest of what was written");
+    }
+  }
+  return {};
+}
+
+Status load_checkpoint(const std::string& path, TrainState& state, bool optimizer) {
+  XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+  return verify_and_read(info, state, optimizer);
+}
+
+Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state) {
+  XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+  XRUN_TRY(verify_checkpoint(info));
+  std::vector<std::string> new_heads;
+  XRUN_TRY(read_state(info, state, false, &new_heads));
+  return new_heads;
+}
+
+Result<std::string> describe_checkpoint(const std::string& path, bool json) {
+  XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+  XRUN_ASSIGN(const auto rows, list_state(info));
+  const Manifest& m = info.manifest;
+  if (json) {
+    nlohmann::ordered_json out{{"v", 1},
+                               {"path", info.path},
+                               {"step", m.step},
+                               {"epoch", m.epoch},
+                               {"samples", m.samples},
+                               {"seed", m.seed},
+                               {"math_digest", m.math_digest},
+                               {"version", m.version},
+                               {"isa", m.isa},
+                               {"libraries", m.libraries},
+                               {"deterministic", m.deterministic},
+                               {"bytes", info.bytes},
+                               {"classes_named", m.class_names.size()},
+                               {"tensors", nlohmann::ordered_json::array()}};
+    for (const StoredTensor& row : rows) {
+      out["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}});
+    }
+    return out.dump() + "\n";
+  }
+  std::string out = fmt::format("{}   step {}   epoch {:.3f}   {}   {} files\n", info.path, format_count(m.step),
+                                m.epoch, format_bytes(info.bytes), m.files.size());
+  out += fmt::format("  math {:.8}   seed {}   isa {}   xrun {}{}\n\n", m.math_digest, m.seed, m.isa, m.version,
+                     m.deterministic ? "   deterministic" : "");
+  for (const auto& [name, version] : m.libraries) {
+    out.insert(out.size() - 2, fmt::format("   {} {}", name, version));
+  }
+  size_t width = 0;
+  for (const StoredTensor& row : rows) {
+    width = std::max(width, row.name.size());
+  }
+  for (const StoredTensor& row : rows) {
+    out += fmt::format("  {:<{}}   {:<4} [{}]\n", row.name, width, row.dtype, fmt::join(row.shape, ", "));
+  }
+  return out;
+}
+
+}  // namespace xrun::runtime

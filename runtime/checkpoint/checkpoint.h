@@ -1,0 +1,75 @@
+// Checkpoints on disk (FORMATS 10): a directory a step, complete or not there at all.
+//
+//   DIR/step-000400/manifest.json                      digests of the files below, and of itself
+//   DIR/step-000400/trunk.safetensors                  weights and running statistics
+//   DIR/step-000400/trunk.optim.safetensors            optimizer states
+//   DIR/step-000400/head.NAME.r0000000000.safetensors  a row range of a head: weight and optimizer states
+//   DIR/latest                                         name of the newest
+//
+// A head file holds rows of a logical tensor, not a device's shard: any number of shards reads them. Everything is
+// written into a directory of another name, made durable, and renamed; a crash leaves the older ones as they were.
+// Files are verified before anything is taken from them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/store.h"
+#include "runtime/train_state.h"
+
+namespace xrun::runtime {
+
+struct CheckpointOptions {
+  std::string directory;        // DIR; made when it is not there
+  int64_t keep = 3;             // older ones are removed after a new one is durable
+  std::string resume = "auto";  // `auto`: the newest; `never`; else a checkpoint's path
+  std::string math_digest;      // of the run: only its own checkpoints are resumed from
+  std::string isa;
+  bool deterministic = false;
+  uint64_t seed = 0;
+  std::vector<std::string> class_names;
+  std::string version;
+  int64_t epoch_samples = 0;  // 0: not known
+  std::map<std::string, std::string> libraries;
+  Bytes range_bytes = 64 * kMiB;  // of a head file
+};
+
+// The directory belongs to one run at a time. Errors: XG0711 it cannot be written, XG0712 another run has it, XG0701 it
+// holds checkpoints of another model, data or training.
+// Errors of save: XG0711 (kWorld; nothing is left behind). Of resume: those of load_checkpoint, and XG0701.
+Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
+
+struct CheckpointInfo {
+  std::string path;  // the step directory
+  Manifest manifest;
+  Bytes bytes = 0;
+};
+
+// Whether `path` is a step directory, a directory of them, or its `latest`.
+bool is_checkpoint(const std::string& path);
+
+// Finds and reads the manifest; `path` as in is_checkpoint. Errors: XG0713 nothing there, XG0710, XG0714.
+Result<CheckpointInfo> open_checkpoint(const std::string& path);
+
+// Compares every file with its digest. Errors: XG0710 names the file.
+Status verify_checkpoint(const CheckpointInfo& info);
+
+// Fills `state` with weights and running statistics, and with optimizer states where `optimizer` asks for them; any
+// number of shards, whatever it was saved with. Verifies first; nothing is changed when it fails. After it, the session
+// prepares weights again. Errors: those of open and verify; XG0702 a tensor is missing or has another shape.
+Status load_checkpoint(const std::string& path, TrainState& state, bool optimizer = false);
+
+// `init = checkpoint(path)`: fills weights and running statistics of a new run with those that another run has left,
+// by name. A head that is not there, or there with other classes, keeps its first values: gives the names of such
+// heads. Errors: as load_checkpoint.
+Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state);
+
+// For `xrun show`: what the manifest and the headers say.
+Result<std::string> describe_checkpoint(const std::string& path, bool json);
+
+}  // namespace xrun::runtime

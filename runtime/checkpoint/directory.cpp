@@ -1,0 +1,233 @@
+#include "runtime/checkpoint/directory.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStep = "step-";
+constexpr std::string_view kPending = ".tmp-";
+
+Status sync_directory(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0 || ::fsync(file) != 0) {
+    const int number = errno;
+    if (file >= 0) {
+      ::close(file);
+    }
+    return checkpoint_write_error(path, number);
+  }
+  ::close(file);
+  return {};
+}
+
+Status write_synced(const std::string& path, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  size_t done = 0;
+  bool good = file >= 0;
+  while (good && done < text.size()) {
+    const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);
+    good = wrote >= 0 || errno == EINTR;
+    done += static_cast<size_t>(std::max<ssize_t>(wrote, 0));
+  }
+  good = good && ::fsync(file) == 0;
+  const int number = errno;
+  if (file >= 0 && ::close(file) != 0 && good) {
+    return checkpoint_write_error(path, errno);
+  }
+  return good ? Status() : checkpoint_write_error(path, number);
+}
+
+std::string unlikely_name() {
+  uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+    bits = static_cast<uint64_t>(::getpid());
+  }
+  return fmt::format("{:016x}", bits);
+}
+
+// Takes the manifest away first, so that a removal that is cut short leaves nothing that looks whole.
+void remove_step(const std::string& path) {
+  ::unlink((path + "/manifest.json").c_str());
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+}  // namespace
+
+Error checkpoint_write_error(const std::string& path, int number) {
+  const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
+  return {.kind = ErrorKind::kWorld,
+          .code = "XG0711",
+          .message = fmt::format("cannot write {}: {}", path, std::strerror(number)),
+          .help = full ? "free some space, or choose another directory with -C or `checkpoint { dir }`"
+                       : "choose another directory with -C or `checkpoint { dir }`"};
+}
+
+std::string step_name(int64_t step) { return fmt::format("{}{:06}", kStep, step); }
+
+std::optional<int64_t> step_of_name(const std::string& name) {
+  if (!name.starts_with(kStep)) {
+    return std::nullopt;
+  }
+  int64_t step = 0;
+  const char* first = name.data() + kStep.size();
+  const char* last = name.data() + name.size();
+  const auto [end, fault] = std::from_chars(first, last, step);
+  return fault == std::errc() && end == last && step >= 0 && step_name(step) == name ? std::optional(step)
+                                                                                     : std::nullopt;
+}
+
+std::vector<int64_t> steps_in(const std::string& directory) {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    const auto step = step_of_name(at->path().filename().string());
+    std::error_code ignored;
+    if (step && fs::exists(at->path() / "manifest.json", ignored)) {
+      steps.push_back(*step);
+    }
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+std::optional<std::string> read_latest(const std::string& directory) {
+  std::ifstream file(directory + "/latest");
+  std::string name;
+  std::error_code ignored;
+  if (!std::getline(file, name) || !step_of_name(name) ||
+      !fs::exists(directory + "/" + name + "/manifest.json", ignored)) {
+    return std::nullopt;
+  }
+  return name;
+}
+
+std::optional<std::string> newest_in(const std::string& directory) {
+  if (auto latest = read_latest(directory)) {
+    return latest;
+  }
+  const auto steps = steps_in(directory);
+  return steps.empty() ? std::nullopt : std::optional(step_name(steps.back()));
+}
+
+Result<DirectoryLock> DirectoryLock::take(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    return checkpoint_write_error(directory, error.value());
+  }
+  const int file = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) {
+    return checkpoint_write_error(directory, errno);
+  }
+  DirectoryLock lock(file);
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    return checkpoint_write_error(directory, errno);
+  }
+  // The lock ends with the process, however it ends. File systems without locks have none to give.
+  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return Error{.kind = ErrorKind::kWorld,
+                 .code = "XG0712",
+                 .message = fmt::format("another run writes its checkpoints into {}", directory),
+                 .help = "wait for it, or choose another directory with -C"};
+  }
+  return lock;
+}
+
+DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+
+DirectoryLock::~DirectoryLock() {
+  if (file_ >= 0) {
+    ::close(file_);
+  }
+}
+
+Result<PendingDirectory> PendingDirectory::make(const std::string& parent, const std::string& name) {
+  PendingDirectory made;
+  made.parent_ = parent;
+  made.name_ = name;
+  std::string path = fmt::format("{}/{}{}{}", parent, name, kPending, unlikely_name());
+  if (::mkdir(path.c_str(), 0755) != 0) {
+    return checkpoint_write_error(path, errno);
+  }
+  made.path_ = std::move(path);
+  return made;
+}
+
+PendingDirectory::PendingDirectory(PendingDirectory&& other) noexcept
+    : parent_(std::move(other.parent_)), name_(std::move(other.name_)), path_(std::exchange(other.path_, "")) {}
+
+PendingDirectory::~PendingDirectory() {
+  if (!path_.empty()) {
+    remove_step(path_);
+  }
+}
+
+Status PendingDirectory::write(const std::string& name, const std::string& text) const {
+  return write_synced(path_ + "/" + name, text);
+}
+
+Status PendingDirectory::publish() {
+  XRUN_TRY(sync_directory(path_));
+  const std::string target = parent_ + "/" + name_;
+  // A step that is there already changes places with the new one in one move.
+  bool replaced = false;
+  if (::rename(path_.c_str(), target.c_str()) != 0) {
+    if (errno != ENOTEMPTY && errno != EEXIST) {
+      return checkpoint_write_error(target, errno);
+    }
+    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
+      return checkpoint_write_error(target, errno);
+    }
+    replaced = true;
+  }
+  XRUN_TRY(sync_directory(parent_));
+  if (replaced) {
+    remove_step(path_);
+  }
+  path_.clear();
+  const std::string pending = fmt::format("{}/latest{}{}", parent_, kPending, unlikely_name());
+  XRUN_TRY(write_synced(pending, name_ + "\n"));
+  if (::rename(pending.c_str(), (parent_ + "/latest").c_str()) != 0) {
+    return checkpoint_write_error(parent_ + "/latest", errno);
+  }
+  return sync_directory(parent_);
+}
+
+void prune(const std::string& directory, int64_t step, int64_t keep) {
+  std::error_code error;
+  std::vector<std::string> left;
+  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if ((name.starts_with(kStep) || name.starts_with("latest")) && name.find(kPending) != std::string::npos) {
+      left.push_back(at->path().string());
+    }
+  }
+  for (const std::string& path : left) {
+    remove_step(path);
+  }
+  // Steps beyond this one belong to a course that was given up; they are the user's to remove.
+  auto steps = steps_in(directory);
+  std::erase_if(steps, [&](int64_t other) { return other >= step; });
+  for (size_t i = 0; i + static_cast<size_t>(std::max<int64_t>(keep, 1)) <= steps.size(); ++i) {
+    remove_step(directory + "/" + step_name(steps[i]));
+  }
+}
+
+}  // namespace xrun::runtime

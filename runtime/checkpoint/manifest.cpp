@@ -1,0 +1,147 @@
+#include "runtime/checkpoint/manifest.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "runtime/xxh128.h"
+
+namespace xrun::runtime {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int64_t kFormat = 1;
+
+Error broken(std::string_view name, std::string_view why) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0710",
+          .message = fmt::format("{} {}", name, why),
+          .help = "the checkpoint is damaged: use an older one"};
+}
+
+std::string text_of(const ordered_json& json) {
+  return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+// Reads typed entries; the first one that is missing or of another type is remembered.
+class Entries {
+ public:
+  explicit Entries(const ordered_json& json) : json_(json) {}
+
+  template <typename T>
+  void read(const char* name, T& to) {
+    const auto at = json_.find(name);
+    if (at == json_.end() || !fits(*at, to)) {
+      good_ = false;
+    } else {
+      to = at->template get<T>();
+    }
+  }
+  bool good() const { return good_; }
+  const ordered_json* list(const char* name) {
+    const auto at = json_.find(name);
+    good_ = good_ && at != json_.end() && at->is_array();
+    return good_ ? &*at : nullptr;
+  }
+
+ private:
+  static bool fits(const ordered_json& value, const int64_t&) {
+    return value.is_number_integer() &&
+           (!value.is_number_unsigned() || value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
+  }
+  static bool fits(const ordered_json& value, const uint64_t&) { return value.is_number_unsigned(); }
+  static bool fits(const ordered_json& value, const double&) { return value.is_number(); }
+  static bool fits(const ordered_json& value, const bool&) { return value.is_boolean(); }
+  static bool fits(const ordered_json& value, const std::string&) { return value.is_string(); }
+
+  const ordered_json& json_;
+  bool good_ = true;
+};
+
+}  // namespace
+
+std::string print_manifest(const Manifest& manifest) {
+  ordered_json json{{"format", kFormat},
+                    {"step", manifest.step},
+                    {"epoch", manifest.epoch},
+                    {"samples", manifest.samples},
+                    {"seed", manifest.seed},
+                    {"math_digest", manifest.math_digest},
+                    {"version", manifest.version},
+                    {"isa", manifest.isa},
+                    {"libraries", ordered_json::object()},
+                    {"deterministic", manifest.deterministic},
+                    {"files", ordered_json::array()},
+                    {"class_names", manifest.class_names},
+                    {"digest", ""}};
+  for (const auto& [name, version] : manifest.libraries) {
+    json["libraries"][name] = version;
+  }
+  for (const ManifestFile& file : manifest.files) {
+    json["files"].push_back(ordered_json{{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}});
+  }
+  const std::string text = text_of(json);
+  json["digest"] = xxh128(std::as_bytes(std::span(text)));
+  return text_of(json);
+}
+
+Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
+  const ordered_json json = ordered_json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    return broken(name, "is no JSON object");
+  }
+  Entries entries(json);
+  int64_t format = 0;
+  entries.read("format", format);
+  if (entries.good() && format > kFormat) {
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0714",
+                 .message = fmt::format("{} has format {}; this version knows {}", name, format, kFormat),
+                 .help = "use the xrun that wrote it, or a later one"};
+  }
+  Manifest manifest;
+  entries.read("step", manifest.step);
+  entries.read("epoch", manifest.epoch);
+  entries.read("samples", manifest.samples);
+  entries.read("seed", manifest.seed);
+  entries.read("math_digest", manifest.math_digest);
+  entries.read("version", manifest.version);
+  entries.read("isa", manifest.isa);
+  entries.read("deterministic", manifest.deterministic);
+  const ordered_json* files = entries.list("files");
+  for (size_t i = 0; files != nullptr && i < files->size(); ++i) {
+    Entries one((*files)[i]);
+    ManifestFile& file = manifest.files.emplace_back();
+    one.read("name", file.name);
+    one.read("bytes", file.bytes);
+    one.read("xxh3", file.xxh3);
+    const bool inside = !file.name.empty() && file.name.find('/') == std::string::npos && file.name != "..";
+    if (!one.good() || !inside || file.bytes < 0) {
+      return broken(name, fmt::format("has a broken entry for file {}", i));
+    }
+  }
+  const ordered_json* names = entries.list("class_names");
+  for (size_t i = 0; names != nullptr && i < names->size(); ++i) {
+    if (!(*names)[i].is_string()) {
+      return broken(name, "has a class name that is no string");
+    }
+    manifest.class_names.push_back((*names)[i].get<std::string>());
+  }
+  if (const auto at = json.find("libraries"); at != json.end() && at->is_object()) {
+    for (const auto& [key, value] : at->items()) {
+      manifest.libraries[key] = value.is_string() ? value.get<std::string>() : "";
+    }
+  }
+  if (!entries.good() || manifest.step < 0 || manifest.samples < 0) {
+    return broken(name, "lacks an entry, or has one of another type");
+  }
+  // Repeated and unknown entries, blanks, the digest: all of it must be what is written for these values.
+  if (print_manifest(manifest) != text) {
+    return broken(name, "is not as it was written");
+  }
+  return manifest;
+}
+
+}  // namespace xrun::runtime

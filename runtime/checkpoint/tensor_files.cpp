@@ -1,0 +1,263 @@
+#include "runtime/checkpoint/tensor_files.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+
+#include "runtime/checkpoint/safetensors.h"
+
+namespace xrun::runtime {
+namespace {
+
+constexpr Bytes kChunk = 4 * kMiB;
+
+Error broken(std::string_view file, std::string_view why) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0710",
+          .message = fmt::format("{} {}", file, why),
+          .help = "the checkpoint is damaged: use an older one"};
+}
+
+// Rows of a tensor in one of the files.
+struct StoredRows {
+  size_t file = 0;
+  SafeTensor tensor;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+};
+
+struct StoredTensors {
+  std::vector<SafetensorsFile> files;
+  std::map<std::string, std::vector<StoredRows>> rows;  // by tensor, ascending
+};
+
+std::optional<int64_t> whole(const std::map<std::string, std::string>& metadata, const std::string& key) {
+  const auto at = metadata.find(key);
+  if (at == metadata.end() || at->second.empty() || at->second.size() > 18 ||
+      at->second.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  return std::stoll(at->second);
+}
+
+Result<StoredTensors> open_files(const CheckpointInfo& info) {
+  StoredTensors stored;
+  for (const ManifestFile& entry : info.manifest.files) {
+    const std::string path = info.path + "/" + entry.name;
+    XRUN_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
+    const auto& metadata = file.header().metadata;
+    const bool head = metadata.contains("tensor");
+    const auto begin = whole(metadata, "row_begin");
+    const auto end = whole(metadata, "row_end");
+    if (head && (!begin || !end)) {
+      return broken(path, "does not say which rows it holds");
+    }
+    for (const SafeTensor& tensor : file.header().tensors) {
+      const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
+      const StoredRows part{stored.files.size(), tensor, head ? *begin : 0, head ? *end : rows};
+      if (part.row_end - part.row_begin != rows) {
+        return broken(
+            path, fmt::format("has {} rows of `{}`, but says {}", rows, tensor.name, part.row_end - part.row_begin));
+      }
+      stored.rows[tensor.name].push_back(part);
+    }
+    stored.files.push_back(std::move(file));
+  }
+  for (auto& [name, parts] : stored.rows) {
+    std::ranges::sort(parts, {}, &StoredRows::row_begin);
+  }
+  return stored;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string shape_text(const std::vector<int64_t>& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+
+// The stored form of `tensor`, or what is wrong with it. `found` stays null where it is not there.
+Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const StateTensor& tensor,
+                 const std::vector<StoredRows>*& found) {
+  const auto at = stored.rows.find(tensor.name);
+  if (at == stored.rows.end()) {
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0702",
+                 .message = fmt::format("the checkpoint {} has no `{}` {}", info.path, tensor.name,
+                                        shape_text(tensor.type.dims)),
+                 .help = "take the checkpoint of this model, or the model of this checkpoint"};
+  }
+  int64_t next = 0;
+  for (const StoredRows& part : at->second) {
+    std::vector<int64_t> dims = part.tensor.shape;
+    if (!dims.empty()) {
+      dims[0] = tensor.rows();
+    }
+    if (dims != tensor.type.dims || part.tensor.dtype != safetensors_name(tensor.type.dtype)) {
+      return Error{
+          .kind = ErrorKind::kContent,
+          .code = "XG0702",
+          .message = fmt::format("`{}` is {} in the model, but {} {} in the checkpoint {}", tensor.name,
+                                 to_text(tensor.type), part.tensor.dtype, shape_text(part.tensor.shape), info.path),
+          .help = "take the checkpoint of this model, or the model of this checkpoint"};
+    }
+    if (part.row_begin != next) {
+      return broken(info.path, fmt::format("has rows of `{}` twice or not at all, at row {}", tensor.name, next));
+    }
+    next = part.row_end;
+  }
+  if (next != tensor.rows()) {
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0702",
+                 .message = fmt::format("`{}` has {} rows in the model, but {} in the checkpoint {}", tensor.name,
+                                        format_count(tensor.rows()), format_count(next), info.path),
+                 .help = tensor.head.empty() ? "take the checkpoint of this model, or the model of this checkpoint"
+                                             : "give the head as many classes as the checkpoint has"};
+  }
+  found = &at->second;
+  return {};
+}
+
+// One file to be: rows [row_begin, row_end) of some tensors, or all of each.
+struct FilePlan {
+  std::string name;
+  std::vector<const StateTensor*> tensors;
+  bool head = false;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+};
+
+std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
+  FilePlan trunk{.name = "trunk.safetensors"};
+  FilePlan optimizer{.name = "trunk.optim.safetensors"};
+  std::map<std::string, std::vector<const StateTensor*>> heads;
+  for (const StateTensor& tensor : state.tensors()) {
+    if (!tensor.head.empty()) {
+      heads[tensor.head].push_back(&tensor);
+    } else {
+      (tensor.role == StateTensor::Role::kOptimizer ? optimizer : trunk).tensors.push_back(&tensor);
+    }
+  }
+  std::vector<FilePlan> files{trunk};
+  if (!optimizer.tensors.empty()) {
+    files.push_back(optimizer);
+  }
+  for (const auto& [head, tensors] : heads) {
+    Bytes row_bytes = 0;
+    for (const StateTensor* tensor : tensors) {
+      row_bytes += tensor->row_bytes();
+    }
+    const int64_t rows = tensors[0]->rows();
+    int64_t range = std::max<int64_t>(1, range_bytes / std::max<Bytes>(row_bytes, 1));
+    range = range > 64 ? range / 64 * 64 : range;
+    for (int64_t row = 0; row < rows; row += range) {
+      files.push_back({.name = fmt::format("head.{}.r{:010}.safetensors", head, row),
+                       .tensors = tensors,
+                       .head = true,
+                       .row_begin = row,
+                       .row_end = std::min(rows, row + range)});
+    }
+  }
+  return files;
+}
+
+Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, const std::string& directory) {
+  std::vector<SafeTensor> tensors;
+  std::map<std::string, std::string> metadata{{"format", "xrun 1"}};
+  for (const StateTensor* tensor : plan.tensors) {
+    SafeTensor one{
+        .name = tensor->name, .dtype = std::string(safetensors_name(tensor->type.dtype)), .shape = tensor->type.dims};
+    if (plan.head) {
+      one.shape[0] = plan.row_end - plan.row_begin;
+    }
+    tensors.push_back(std::move(one));
+  }
+  if (plan.head) {
+    metadata["tensor"] = plan.tensors[0]->name;
+    metadata["row_begin"] = std::to_string(plan.row_begin);
+    metadata["row_end"] = std::to_string(plan.row_end);
+    metadata["rows"] = std::to_string(plan.tensors[0]->rows());
+  }
+  lay_out(tensors);
+  XRUN_ASSIGN(auto writer, SafetensorsWriter::create(directory + "/" + plan.name, tensors, metadata));
+  std::vector<std::byte> buffer;
+  for (const SafeTensor& one : tensors) {
+    const StateTensor& tensor = *state.find(one.name);
+    const Bytes row_bytes = tensor.row_bytes();
+    const int64_t end = plan.head ? plan.row_end : tensor.rows();
+    const int64_t step = std::max<int64_t>(1, kChunk / std::max<Bytes>(row_bytes, 1));
+    for (int64_t row = plan.row_begin; row < end && row_bytes > 0; row += step) {
+      const int64_t last = std::min(end, row + step);
+      buffer.resize(static_cast<size_t>((last - row) * row_bytes));
+      state.read_rows(tensor, row, last, buffer.data());
+      XRUN_TRY(writer.write(buffer));
+    }
+  }
+  XRUN_TRY(writer.finish());
+  return ManifestFile{plan.name, writer.bytes(), writer.digest()};
+}
+
+}  // namespace
+
+Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory,
+                                              Bytes range_bytes) {
+  std::vector<ManifestFile> files;
+  for (const FilePlan& plan : plan_files(state, range_bytes)) {
+    XRUN_ASSIGN(ManifestFile file, write_file(state, plan, directory));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::vector<std::string>* new_heads) {
+  XRUN_ASSIGN(const StoredTensors stored, open_files(info));
+  // Everything is looked up before anything is written.
+  std::vector<std::pair<const StateTensor*, const std::vector<StoredRows>*>> wanted;
+  for (const StateTensor& tensor : state.tensors()) {
+    if (tensor.role == StateTensor::Role::kOptimizer && !optimizer) {
+      continue;
+    }
+    const std::vector<StoredRows>* rows = nullptr;
+    Status found = find_rows(info, stored, tensor, rows);
+    if (!found.ok() && new_heads != nullptr && !tensor.head.empty() && found.error().code == "XG0702") {
+      if (!contains(*new_heads, tensor.head)) {
+        new_heads->push_back(tensor.head);
+      }
+      continue;
+    }
+    XRUN_TRY(std::move(found));
+    wanted.emplace_back(&tensor, rows);
+  }
+  if (new_heads != nullptr) {
+    std::erase_if(wanted, [&](const auto& one) { return contains(*new_heads, one.first->head); });
+  }
+  std::vector<std::byte> buffer;
+  for (const auto& [tensor, parts] : wanted) {
+    const Bytes row_bytes = tensor->row_bytes();
+    const int64_t step = std::max<int64_t>(1, row_bytes == 0 ? INT64_MAX : kChunk / row_bytes);
+    for (const StoredRows& part : *parts) {
+      for (int64_t row = part.row_begin; row < part.row_end && row_bytes > 0; row += step) {
+        const int64_t end = std::min(part.row_end, row + step);
+        buffer.resize(static_cast<size_t>((end - row) * row_bytes));
+        XRUN_TRY(stored.files[part.file].read(part.tensor, (row - part.row_begin) * row_bytes, buffer));
+        state.write_rows(*tensor, row, end, buffer.data());
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info) {
+  XRUN_ASSIGN(const StoredTensors stored, open_files(info));
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, parts] : stored.rows) {
+    StoredTensor one{name, parts[0].tensor.dtype, parts[0].tensor.shape};
+    if (!one.shape.empty()) {
+      one.shape[0] = parts.back().row_end;
+    }
+    tensors.push_back(std::move(one));
+  }
+  return tensors;
+}
+
+}  // namespace xrun::runtime

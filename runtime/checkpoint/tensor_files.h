@@ -1,0 +1,33 @@
+// The tensor files of a checkpoint: trunk, optimizer states of the trunk, and row ranges of heads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/train_state.h"
+
+namespace xrun::runtime {
+
+// Writes all tensors into new files of `directory`, head files of about `range_bytes`. Errors: XG0711.
+Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes);
+
+// Fills `state`, whose shards may be cut in another way; the files have been verified. Everything is looked up before
+// anything is written. Heads that are not there, or there with other classes, are left as they are and named in
+// `new_heads` where that is given. Errors: XG0702, XG0710, XG0715.
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
+                  std::vector<std::string>* new_heads = nullptr);
+
+// A tensor with all of its rows.
+struct StoredTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+};
+
+// By name. Errors: XG0710, XG0715.
+Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info);
+
+}  // namespace xrun::runtime

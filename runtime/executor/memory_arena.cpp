@@ -1,0 +1,43 @@
+#include "runtime/executor/memory_arena.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <utility>
+
+namespace xrun::runtime {
+
+Result<MemoryArena> MemoryArena::map(Bytes bytes) {
+  MemoryArena arena;
+  if (bytes == 0) {
+    return arena;
+  }
+  void* base = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) {
+    return Error{ErrorKind::kWorld, "XG0801",
+                 "the system refuses a mapping of " + format_bytes(bytes) + ": " + std::strerror(errno),
+                 "free memory, or plan for less of it with `schedule.memory_limit`"};
+  }
+  // Only an advice: without huge pages everything works, a little slower.
+  (void)madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  arena.base_ = static_cast<std::byte*>(base);
+  arena.bytes_ = bytes;
+  return arena;
+}
+
+MemoryArena::~MemoryArena() {
+  if (base_ != nullptr) {
+    munmap(base_, static_cast<size_t>(bytes_));
+  }
+}
+
+MemoryArena::MemoryArena(MemoryArena&& other) noexcept
+    : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+MemoryArena& MemoryArena::operator=(MemoryArena&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+}  // namespace xrun::runtime

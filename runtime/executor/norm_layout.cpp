@@ -1,0 +1,34 @@
+#include "runtime/executor/norm_layout.h"
+
+#include <algorithm>
+
+#include "graph/gradients.h"
+#include "graph/head_shape.h"
+#include "runtime/executor/fold.h"
+
+namespace xrun::runtime {
+
+NormLayout norm_layout(const Module& module) {
+  const Graph& graph = module.graph;
+  NormLayout layout;
+  layout.first.assign(graph.params.size(), -1);
+  layout.count.assign(graph.params.size(), 0);
+  std::vector<size_t> order;
+  for (size_t p = 0; p < graph.params.size(); ++p) {
+    if (has_gradient(graph, ParamId(p)) && (!graph.params[p].head || module.train.clip.heads)) {
+      order.push_back(p);
+    }
+  }
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return graph.params[a].name < graph.params[b].name; });
+  for (const size_t p : order) {
+    const TensorType& type = graph.value(graph.params[p].value).type;
+    layout.first[p] = layout.total;
+    layout.count[p] =
+        graph.params[p].head ? class_block_count(type.dims[0]) : (type.elements(0, 0) + kNormChunk - 1) / kNormChunk;
+    layout.total += layout.count[p];
+  }
+  return layout;
+}
+
+}  // namespace xrun::runtime

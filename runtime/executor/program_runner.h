@@ -1,0 +1,66 @@
+// What the instructions of a program do: each bound once to its kernels and memory, then run once a step.
+#pragma once
+
+#include <atomic>
+#include <variant>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/program.h"
+#include "runtime/executor/exchanges.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/head_runner.h"
+#include "runtime/executor/stage_runner.h"
+#include "runtime/executor/update_runner.h"
+
+namespace xrun::runtime {
+
+// kCopy: rows of a head pass to or from their places among the rows of the batch.
+struct BoundCopy {
+  struct Segment {
+    RowsAt from;
+    std::byte* to = nullptr;
+    Bytes bytes = 0;
+  };
+  std::vector<Segment> segments;
+};
+
+// Threads: as InstructionRunner; `begin_step` between steps.
+class ProgramRunner final : public InstructionRunner {
+ public:
+  ProgramRunner(const Module& module, const planner::Program& program, const BoundMemory& memory,
+                const KernelSet& kernels, ops::Isa isa, const ops::OptimizerForm& form);
+
+  void begin_step(const StepContext& step) { step_ = step; }
+  Status run(const planner::Instruction& instruction, ops::Workers& workers) override;
+  Status prepare(const planner::Instruction& instruction, Exchange& exchange) override;
+
+  // Makes all prepared weights from the weights as they are, on the calling thread, between steps.
+  Status prepare_weights();
+  // Of the last step, before clipping; 0 where the run does not clip by norm.
+  double grad_norm() const { return grad_norm_.load(std::memory_order_relaxed); }
+
+ private:
+  using Bound = std::variant<std::monostate, BoundPass, BoundHead, BoundUpdate, BoundCopy>;
+  Bound bind(const planner::Instruction& instruction) const;
+  BoundCopy bind_copy(const planner::Instruction& instruction) const;
+  // What gradients are multiplied by, from the norms that the instruction reads.
+  double grad_scale(const planner::Instruction& instruction);
+
+  const Module& module_;
+  const planner::Program& program_;
+  const BoundMemory& memory_;
+  const KernelSet& kernels_;
+  NormLayout norms_;
+  Binder binder_;
+  HeadSet heads_;
+  StageRunner stage_runner_;
+  HeadRunner head_runner_;
+  UpdateRunner update_runner_;
+  Exchanges exchanges_;
+  std::vector<Bound> bound_;  // by instruction
+  StepContext step_;
+  std::atomic<double> grad_norm_{0};
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,46 @@
+// Where the time of a step went on each device, from the times of its instructions.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "planner/program.h"
+#include "runtime/executor/executor.h"
+
+namespace xrun::runtime {
+
+// One device's share of the time from the start of a step to its last instruction: the three add up to it.
+struct DeviceTimes {
+  Seconds busy = 0;          // an instruction that computes is under way
+  Seconds exposed_comm = 0;  // none is, and data of a communication it belongs to are being moved
+  Seconds idle = 0;          // neither: it waits for what another device computes, or for nothing (the bubble)
+};
+
+struct StepTimes {
+  Seconds seconds = 0;  // from the start of the step to its last instruction
+  std::vector<DeviceTimes> devices;
+};
+
+// Threads: one.
+class TimeTable {
+ public:
+  explicit TimeTable(const planner::Program& program);
+  // The result is overwritten by the next call. Allocates nothing from the second call on.
+  const StepTimes& measure(std::span<const Timing> timings);
+
+ private:
+  struct Span {
+    double begin = 0;
+    double end = 0;
+  };
+  struct Lists {
+    std::vector<int32_t> compute;
+    std::vector<int32_t> comm;  // of all members of the groups that the device belongs to
+  };
+  std::vector<Lists> lists_;  // by device
+  std::vector<Span> busy_;
+  std::vector<Span> moving_;
+  StepTimes times_;
+};
+
+}  // namespace xrun::runtime

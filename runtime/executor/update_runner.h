@@ -1,0 +1,83 @@
+// The end of a step: lanes are folded, gradients clipped, weights updated and prepared, running statistics folded.
+#pragma once
+
+#include <vector>
+
+#include "graph/module.h"
+#include "ops/optimizer.h"
+#include "ops/workers.h"
+#include "planner/program.h"
+#include "runtime/executor/binding.h"
+#include "runtime/executor/norm_layout.h"
+#include "runtime/executor/stage_runner.h"
+#include "runtime/executor/update_rule.h"
+
+namespace xrun::runtime {
+
+// A trained tensor outside of heads, on one replica.
+struct BoundWeight {
+  ParamId param;
+  int64_t count = 0;
+  float* weight = nullptr;
+  float* states[2] = {nullptr, nullptr};
+  std::vector<float*> lanes;  // of this replica
+  UpdateRule rule;
+  double* norms = nullptr;  // its partial sums of squares
+};
+
+// A weight in the form that a kernel wants.
+struct BoundPrepare {
+  const ops::Kernel* kernel = nullptr;
+  int input = 0;
+  ops::TensorView plain;
+  std::byte* prepared = nullptr;
+};
+
+struct BoundFold {
+  const ops::Kernel* kernel = nullptr;
+  std::vector<ops::TensorView> inputs;
+  std::vector<ops::TensorView> outputs;
+};
+
+// A kUpdate, kFoldLanes or kNorm of one device.
+struct BoundUpdate {
+  std::vector<BoundWeight> weights;
+  std::vector<BoundPrepare> prepares;
+  std::vector<BoundFold> folds;
+  std::byte* scratch = nullptr;  // a slice a worker, for preparing
+  Bytes slice = 0;
+};
+
+// Threads: as InstructionRunner.
+class UpdateRunner {
+ public:
+  UpdateRunner(const Module& module, const planner::Program& program, const BoundMemory& memory,
+               const KernelSet& kernels, const Binder& binder, const NormLayout& norms, ops::Isa isa,
+               const ops::OptimizerForm& form);
+
+  BoundUpdate bind(const planner::Instruction& instruction) const;
+
+  // Folds the lanes of each weight into its first lane.
+  void fold_lanes(const BoundUpdate& update, ops::Workers& workers) const;
+  // Partial sums of squares of the folded gradients.
+  void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
+  // Updates, prepares and folds states. Gradients lie folded in the first lane and are multiplied by `grad_scale`.
+  Status apply(const BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
+  // Makes the prepared forms from the weights as they are.
+  Status prepare(const BoundUpdate& update, ops::Workers& workers) const;
+
+ private:
+  BoundWeight bind_weight(const planner::Buffer& gradient, const planner::Instruction& instruction) const;
+  BoundFold bind_fold(const planner::Instruction& instruction, NodeId node) const;
+
+  const Module& module_;
+  const planner::Program& program_;
+  const BoundMemory& memory_;
+  const KernelSet& kernels_;
+  const Binder& binder_;
+  const NormLayout& norms_;
+  ops::Isa isa_;
+  ops::OptimizerForm form_;
+};
+
+}  // namespace xrun::runtime
