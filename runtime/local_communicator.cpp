@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "graph/base/check.h"
-#include "runtime/executor/fold.h"
+#include "runtime/fold.h"
 
 namespace xrun::runtime {
 

@@ -4,8 +4,8 @@
 
 #include "graph/base/check.h"
 #include "runtime/executor/executor.h"
-#include "runtime/executor/fold.h"
 #include "runtime/executor/places.h"
+#include "runtime/fold.h"
 
 namespace xrun::runtime {
 namespace {

@@ -58,8 +58,10 @@ class ParallelExecutor final : public Executor {
     for (const int32_t root : roots_) {
       submit(root);
     }
-    std::unique_lock lock(mutex_);
-    all_done_.wait(lock, [this] { return finished_; });
+    {
+      std::unique_lock lock(mutex_);
+      all_done_.wait(lock, [this] { return finished_; });
+    }
     // Whoever ended the step may still be on its way out of a desk.
     for (const Desk& desk : desks_) {
       while (desk.calls.load(std::memory_order_acquire) != 0) {
@@ -281,7 +283,7 @@ class ParallelExecutor final : public Executor {
   std::mutex mutex_;
   std::condition_variable all_done_;
   bool finished_ = false;  // guarded by mutex_
-  Status first_error_;     // guarded by mutex_
+  Status first_error_;     // guarded by mutex_ until the step has finished
 };
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "graph/gradients.h"
 #include "graph/head_shape.h"
-#include "runtime/executor/fold.h"
+#include "runtime/fold.h"
 
 namespace xrun::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/executor/fold.h"
+#include "runtime/fold.h"
 
 namespace xrun::runtime {
 
