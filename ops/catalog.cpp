@@ -7,7 +7,7 @@
 #include "ops/conv.h"
 #include "ops/dropout.h"
 #include "ops/embed.h"
-#include "ops/fibers.h"
+#include "ops/global_pool.h"
 #include "ops/head_ops.h"
 #include "ops/later_ops.h"
 #include "ops/layer_norm.h"
@@ -17,22 +17,29 @@
 #include "ops/pointwise.h"
 #include "ops/pool.h"
 #include "ops/prelu.h"
+#include "ops/reduce.h"
 #include "ops/row_losses.h"
 #include "ops/sequence.h"
+#include "ops/softmax.h"
 
 namespace xrun::ops {
 namespace {
 
 std::vector<const Op*> list_all() {
-  std::vector<const Op*> all{
-      &kEmbed,     &kEmbedGrad,     &kLinear,  &kLinearDx,    &kLinearDw,  &kBiasGrad,       // dense
-      &kConv,      &kDwconv,        &kConvDx,  &kConvDw,                                     // convolution
-      &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kBatchNorm, &kBatchNormGrad,  // norm
-      &kDropout,   &kDropPath,                                                               // regularise
-      &kAttention, &kAttentionGrad, &kPrelu,   &kPreluGrad,
-  };
-  for (const auto family : {pool_ops(), sequence_ops(), fiber_ops(), pointwise_ops(), arithmetic_ops(), layout_ops(),
-                            cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {
+  std::vector<const Op*> all{// dense
+                             &kEmbed, &kEmbedGrad, &kLinear, &kLinearDx, &kLinearDw, &kBiasGrad,
+                             // convolution
+                             &kConv, &kDwconv, &kConvDx, &kConvDw,
+                             // norm
+                             &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kBatchNorm, &kBatchNormGrad,
+                             // regularise
+                             &kDropout, &kDropPath,
+                             // pooling
+                             &kGlobalAvgPool, &kGlobalAvgPoolGrad,
+                             // the rest of those with files of their own
+                             &kAttention, &kAttentionGrad, &kPrelu, &kPreluGrad};
+  for (const auto family : {pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(),
+                            layout_ops(), cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

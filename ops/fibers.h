@@ -1,13 +1,78 @@
-// Operators along one dimension of a sample: softmax, l2norm (same shape), mean, sum, max (the dimension goes, or stays
-// as 1 with keep=true).
+// A fiber is the run of elements along one dimension of a sample. Each is gathered to contiguous f32 in scratch, worked
+// on by lanes, and scattered back, so that one loop serves every rank, layout and element type.
 #pragma once
 
-#include <span>
+#include <vector>
 
-#include "ops/op.h"
+#include "ops/lane_math.h"
+#include "ops/shape.h"
+#include "ops/strides.h"
 
 namespace xrun::ops {
 
-std::span<const Op* const> fiber_ops();
+// The fibers of `full` along `axis`, walked beside the elements of `reduced` (the same tensor, for maps).
+class Fibers {
+ public:
+  Fibers(const TensorType& full, const TensorType* reduced, int64_t rows, int64_t axis_argument)
+      : axis_(static_cast<size_t>(axis_argument < 0 ? axis_argument + full.rank() : axis_argument)) {
+    std::vector<int64_t> dims = block_dims(full, rows);
+    const std::vector<int64_t> strides = block_strides(full, rows);
+    n_ = dims[axis_];
+    stride_ = strides[axis_];
+    std::vector<int64_t> beside = strides;
+    if (reduced != nullptr) {
+      beside = block_strides(*reduced, rows);
+      if (beside.size() < dims.size()) {
+        beside.insert(beside.begin() + static_cast<std::ptrdiff_t>(axis_), 0);
+      }
+    }
+    dims[axis_] = 1;
+    loop_ = StridedLoop<2>(dims, {strides, beside});
+  }
+
+  int64_t size() const { return n_; }
+  int64_t stride() const { return stride_; }
+  int64_t padded() const { return align_up(n_, kLanes); }
+
+  // body(offset of the fiber, offset beside it).
+  template <typename Body>
+  void for_each(const Body& body) const {
+    const auto& steps = loop_.inner_steps();
+    loop_.for_each_run([&](const auto& at) {
+      for (int64_t i = 0; i < loop_.inner_count(); ++i) {
+        body(at[0] + i * steps[0], at[1] + i * steps[1]);
+      }
+    });
+  }
+
+ private:
+  size_t axis_;
+  int64_t n_ = 0;
+  int64_t stride_ = 0;
+  StridedLoop<2> loop_;
+};
+
+template <typename T>
+XRUN_INLINE void gather(const T* from, int64_t stride, int64_t n, float* v) {
+  for (int64_t i = 0; i < n; ++i) {
+    v[i] = to_float(from[i * stride]);
+  }
+}
+
+template <typename T>
+XRUN_INLINE void scatter(const float* v, int64_t n, T* to, int64_t stride) {
+  for (int64_t i = 0; i < n; ++i) {
+    assign(to[i * stride], v[i]);
+  }
+}
+
+// The largest of v[0, n); NaN where there is one.
+XRUN_INLINE float max_of(const float* v, int64_t n) {
+  float best = v[0];
+  for (int64_t i = 1; i < n; ++i) {
+    best = (v[i] <= best || best != best) ? best : v[i];
+  }
+  return best;
+}
 
 }  // namespace xrun::ops

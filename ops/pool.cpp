@@ -61,13 +61,6 @@ Result<OpShape> infer_avg(std::span<const TensorType> in, const Attrs& attrs) {
   return infer_pool("avg_pool", in[0], attrs);
 }
 
-Result<OpShape> infer_global(std::span<const TensorType> in, const Attrs&) {
-  XRUN_TRY(expect_image("global_avg_pool", in[0]));
-  OpShape shape;
-  shape.outputs.push_back(with_dims(in[0], {kBatch, in[0].dims[1]}));
-  return shape;
-}
-
 // Gradients take the input's height and width as arguments, since strides hide them.
 Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
   const TensorType& dy = in.back();
@@ -99,13 +92,6 @@ Status grad_max(GradBuilder& builder) {
 Status grad_avg(GradBuilder& builder) {
   XRUN_ASSIGN(const std::vector<ValueId> dx,
               builder.emit("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder)));
-  builder.set_grad(0, dx[0]);
-  return {};
-}
-
-Status grad_global(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("global_avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder)));
   builder.set_grad(0, dx[0]);
   return {};
 }
@@ -258,77 +244,6 @@ using MaxPoolGrad = PoolGrad<T, true>;
 template <typename T>
 using AvgPoolGrad = PoolGrad<T, false>;
 
-template <typename T>
-struct ScaleBody {
-  XRUN_INLINE static void run(const float* sums, float scale, T* y, int64_t n) {
-    for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(y + i, load_upto(sums + i, n - i) * scale, n - i);
-    }
-  }
-};
-
-template <typename T>
-class GlobalAvgPool final : public Kernel {
- public:
-  explicit GlobalAvgPool(const KernelSpec& spec)
-      : isa_(spec.isa),
-        rows_(spec.rows),
-        channels_(spec.inputs[0].dims[1]),
-        positions_(spec.inputs[0].row_elements() / channels_) {}
-  Bytes scratch_bytes() const override { return channels_ * static_cast<Bytes>(sizeof(float)); }
-  Status run(const KernelCall& call) const override {
-    auto* const sums = reinterpret_cast<float*>(call.scratch);
-    for (int64_t r = 0; r < rows_; ++r) {
-      std::fill_n(sums, channels_, 0.0F);
-      add_column_sums(isa_, call.inputs[0].as<T>() + r * channels_ * positions_, positions_, channels_, sums);
-      run_for<ScaleBody<T>>(isa_, static_cast<const float*>(sums), 1.0F / static_cast<float>(positions_),
-                            call.outputs[0].as<T>() + r * channels_, channels_);
-    }
-    return {};
-  }
-
- private:
-  Isa isa_;
-  int64_t rows_;
-  int64_t channels_;
-  int64_t positions_;
-};
-
-template <typename T>
-struct SpreadBody {
-  XRUN_INLINE static void run(const T* dy, float scale, T* dx, int64_t positions, int64_t channels) {
-    for (int64_t p = 0; p < positions; ++p, dx += channels) {
-      for (int64_t c = 0; c < channels; c += kLanes) {
-        store_upto(dx + c, load_upto(dy + c, channels - c) * scale, channels - c);
-      }
-    }
-  }
-};
-
-template <typename T>
-class GlobalAvgPoolGrad final : public Kernel {
- public:
-  explicit GlobalAvgPoolGrad(const KernelSpec& spec)
-      : isa_(spec.isa),
-        rows_(spec.rows),
-        channels_(spec.outputs[0].dims[1]),
-        positions_(spec.outputs[0].row_elements() / channels_) {}
-  Status run(const KernelCall& call) const override {
-    for (int64_t r = 0; r < rows_; ++r) {
-      run_for<SpreadBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>() + r * channels_),
-                             1.0F / static_cast<float>(positions_),
-                             call.outputs[0].as<T>() + r * channels_ * positions_, positions_, channels_);
-    }
-    return {};
-  }
-
- private:
-  Isa isa_;
-  int64_t rows_;
-  int64_t channels_;
-  int64_t positions_;
-};
-
 constexpr Op kMaxPool{.def = {.name = "max_pool",
                               .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = k // 2)",
                               .group = "pooling",
@@ -369,26 +284,7 @@ constexpr Op kAvgPoolGrad{.def = {.name = "avg_pool.grad",
                                   .shard = "nc__->nc__"},
                           .cpu = make_by_dtype<AvgPoolGrad>};
 
-constexpr Op kGlobalAvgPool{.def = {.name = "global_avg_pool",
-                                    .signature = "(x: [N, C, H, W])",
-                                    .group = "pooling",
-                                    .doc = "the mean of all positions of each channel",
-                                    .example = "global_avg_pool",
-                                    .infer = infer_global,
-                                    .grad = grad_global,
-                                    .shard = "nc__->nc"},
-                            .cpu = make_by_dtype<GlobalAvgPool>};
-
-constexpr Op kGlobalAvgPoolGrad{.def = {.name = "global_avg_pool.grad",
-                                        .signature = "(dy: [N, C])",
-                                        .group = "pooling",
-                                        .doc = "gradient of global_avg_pool",
-                                        .infer = infer_grad,
-                                        .shard = "nc->nc__"},
-                                .cpu = make_by_dtype<GlobalAvgPoolGrad>};
-
-constexpr std::array<const Op*, 6> kOps{&kMaxPool,     &kMaxPoolGrad,   &kAvgPool,
-                                        &kAvgPoolGrad, &kGlobalAvgPool, &kGlobalAvgPoolGrad};
+constexpr std::array<const Op*, 4> kOps{&kMaxPool, &kMaxPoolGrad, &kAvgPool, &kAvgPoolGrad};
 
 }  // namespace
 

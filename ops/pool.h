@@ -1,5 +1,5 @@
-// Pooling of images: the largest or the mean of each k x k window, or the mean of all positions. Cells outside the
-// image do not count. H' = floor((H + 2 pad - k) / stride) + 1.
+// Pooling of images: the largest or the mean of each k x k window. Cells outside the image do not count. H' = floor((H
+// + 2 pad - k) / stride) + 1.
 #pragma once
 
 #include <span>

@@ -1,0 +1,180 @@
+#include "ops/reduce.h"
+
+#include <array>
+
+#include "graph/autodiff.h"
+#include "ops/fibers.h"
+#include "ops/lane_sums.h"
+#include "ops/make_kernel.h"
+
+namespace xrun::ops {
+namespace {
+
+struct Mean {
+  static constexpr std::string_view kName = "mean", kGrad = "mean.grad", kDoc = "mean along a dimension",
+                                    kExample = "mean(1)";
+  static constexpr bool kNeedsInput = false;
+  XRUN_INLINE static float reduce(float* v, int64_t n) {
+    pad_run(v, n, 0);
+    return sum_of(v, n) / static_cast<float>(n);
+  }
+  XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(v + i, broadcast(dy / static_cast<float>(n)));
+    }
+  }
+};
+
+struct Sum {
+  static constexpr std::string_view kName = "sum", kGrad = "sum.grad", kDoc = "sum along a dimension",
+                                    kExample = "sum(1)";
+  static constexpr bool kNeedsInput = false;
+  XRUN_INLINE static float reduce(float* v, int64_t n) {
+    pad_run(v, n, 0);
+    return sum_of(v, n);
+  }
+  XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(v + i, broadcast(dy));
+    }
+  }
+};
+
+struct Max {
+  static constexpr std::string_view kName = "max", kGrad = "max.grad", kDoc = "largest element along a dimension",
+                                    kExample = "max(1)";
+  static constexpr bool kNeedsInput = true;
+  XRUN_INLINE static float reduce(float* v, int64_t n) { return max_of(v, n); }
+  // To the first of equals.
+  XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
+    const float top = max_of(v, n);
+    bool given = false;
+    for (int64_t i = 0; i < n; ++i) {
+      const bool here = !given && (v[i] == top || v[i] != v[i]);
+      given = given || here;
+      v[i] = here ? dy : 0.0F;
+    }
+  }
+};
+
+template <class F, typename T>
+struct ReduceBody {
+  XRUN_INLINE static void run(const T* x, int64_t stride, int64_t n, T* y, float* v) {
+    gather(x, stride, n, v);
+    assign(*y, F::reduce(v, n));
+  }
+};
+
+template <class F, typename T>
+struct SpreadBody {
+  XRUN_INLINE static void run(const T* x, const T* dy, T* dx, int64_t stride, int64_t n, float* v) {
+    if (F::kNeedsInput) {
+      gather(x, stride, n, v);
+    }
+    F::spread(v, n, to_float(*dy));
+    scatter(static_cast<const float*>(v), n, dx, stride);
+  }
+};
+
+template <class F>
+struct Reduce {
+  static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs& attrs) {
+    XRUN_TRY(expect_activation(F::kName, inputs[0]));
+    XRUN_ASSIGN(const int axis, axis_of(F::kName, inputs[0], attrs.integer("axis")));
+    std::vector<int64_t> dims = inputs[0].dims;
+    if (attrs.flag("keep", false)) {
+      dims[static_cast<size_t>(axis)] = 1;
+    } else {
+      dims.erase(dims.begin() + axis);
+    }
+    OpShape shape;
+    shape.outputs.push_back(with_dims(inputs[0], std::move(dims)));
+    return shape;
+  }
+
+  static Status grad(GradBuilder& builder) {
+    Attrs attrs = builder.node().attrs;
+    attrs.set("dims", builder.type(builder.input(0)).dims);
+    std::vector<ValueId> inputs{builder.output_grad(0)};
+    if (F::kNeedsInput) {
+      inputs.push_back(builder.input(0));
+    }
+    XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit(F::kGrad, std::move(inputs), std::move(attrs)));
+    builder.set_grad(0, dx[0]);
+    return {};
+  }
+
+  // inputs: dy, and x where it is needed.
+  static Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
+    OpShape shape;
+    shape.outputs.push_back(with_dims(inputs[0], attrs.integers("dims")));
+    return shape;
+  }
+
+  template <typename T>
+  class Forward final : public Kernel {
+   public:
+    explicit Forward(const KernelSpec& spec)
+        : isa_(spec.isa), fibers_(spec.inputs[0], &spec.outputs[0], spec.rows, spec.attrs.integer("axis")) {}
+    Bytes scratch_bytes() const override { return fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    Status run(const KernelCall& call) const override {
+      const T* const x = call.inputs[0].as<T>();
+      T* const y = call.outputs[0].as<T>();
+      fibers_.for_each([&](int64_t at, int64_t beside) {
+        run_for<ReduceBody<F, T>>(isa_, x + at, fibers_.stride(), fibers_.size(), y + beside,
+                                  reinterpret_cast<float*>(call.scratch));
+      });
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    Fibers fibers_;
+  };
+
+  template <typename T>
+  class Backward final : public Kernel {
+   public:
+    explicit Backward(const KernelSpec& spec)
+        : isa_(spec.isa), fibers_(spec.outputs[0], &spec.inputs[0], spec.rows, spec.attrs.integer("axis")) {}
+    Bytes scratch_bytes() const override { return fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    Status run(const KernelCall& call) const override {
+      const T* const dy = call.inputs[0].as<T>();
+      const T* const x = F::kNeedsInput ? call.inputs[1].as<T>() : nullptr;
+      T* const dx = call.outputs[0].as<T>();
+      fibers_.for_each([&](int64_t at, int64_t beside) {
+        run_for<SpreadBody<F, T>>(isa_, x == nullptr ? x : x + at, dy + beside, dx + at, fibers_.stride(),
+                                  fibers_.size(), reinterpret_cast<float*>(call.scratch));
+      });
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    Fibers fibers_;
+  };
+
+  static constexpr Op kForward{.def = {.name = F::kName,
+                                       .signature = "(x: [N, ...], axis: int, keep: bool = false)",
+                                       .group = "shape",
+                                       .doc = F::kDoc,
+                                       .example = F::kExample,
+                                       .infer = infer,
+                                       .grad = grad},
+                               .cpu = make_by_dtype<Forward>};
+  static constexpr Op kBackward{.def = {.name = F::kGrad,
+                                        .signature = "(dy: [N, ...])",
+                                        .group = "shape",
+                                        .doc = "gradient of a reduction",
+                                        .infer = infer_grad},
+                                .cpu = make_by_dtype<Backward>};
+};
+
+constexpr std::array<const Op*, 6> kOps{&Reduce<Mean>::kForward, &Reduce<Mean>::kBackward, &Reduce<Sum>::kForward,
+                                        &Reduce<Sum>::kBackward, &Reduce<Max>::kForward,   &Reduce<Max>::kBackward};
+
+}  // namespace
+
+std::span<const Op* const> reduce_ops() { return kOps; }
+
+}  // namespace xrun::ops

@@ -1,0 +1,179 @@
+#include "ops/softmax.h"
+
+#include <array>
+#include <cmath>
+
+#include "graph/autodiff.h"
+#include "ops/fibers.h"
+#include "ops/lane_sums.h"
+#include "ops/make_kernel.h"
+
+namespace xrun::ops {
+namespace {
+
+struct Softmax {
+  static constexpr std::string_view kName = "softmax", kGrad = "softmax.grad",
+                                    kDoc = "exp(x) over its sum along a dimension", kExample = "softmax";
+  static constexpr bool kUsesOutput = true;
+  static constexpr PrecisionRule kPrecision = PrecisionRule::kWide;
+  XRUN_INLINE static void run(float* v, int64_t n) {
+    const float top = max_of(v, n);
+    pad_run(v, n, -INFINITY);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(v + i, exp_lanes(load(v + i) - top));
+    }
+    const float sum = sum_of(v, n);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(v + i, load(v + i) / broadcast(sum));
+    }
+  }
+  // dx = y (dy - <y, dy>).
+  XRUN_INLINE static void grad(float* y, float* dy, int64_t n) {
+    pad_run(y, n, 0);
+    pad_run(dy, n, 0);
+    const float along = dot_of(y, dy, n);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(dy + i, load(y + i) * (load(dy + i) - along));
+    }
+  }
+};
+
+struct L2Norm {
+  static constexpr std::string_view kName = "l2norm", kGrad = "l2norm.grad",
+                                    kDoc = "x over its Euclidean norm along a dimension", kExample = "l2norm";
+  static constexpr bool kUsesOutput = false;
+  static constexpr PrecisionRule kPrecision = PrecisionRule::kFollows;
+  XRUN_INLINE static float size(float* v, int64_t n) {
+    pad_run(v, n, 0);
+    const float norm = std::sqrt(dot_of(v, v, n));
+    return norm > 1e-12F ? norm : 1e-12F;
+  }
+  XRUN_INLINE static void run(float* v, int64_t n) {
+    const F16 inverse = 1.0F / broadcast(size(v, n));
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(v + i, load(v + i) * inverse);
+    }
+  }
+  // With y = x / |x|: dx = (dy - y <y, dy>) / |x|.
+  XRUN_INLINE static void grad(float* x, float* dy, int64_t n) {
+    const float norm = size(x, n);
+    pad_run(dy, n, 0);
+    const F16 inverse = 1.0F / broadcast(norm);
+    const F16 along = dot_of(x, dy, n) * inverse * inverse;
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(dy + i, (load(dy + i) - load(x + i) * along) * inverse);
+    }
+  }
+};
+
+template <class F, typename T>
+struct MapBody {
+  XRUN_INLINE static void run(const T* x, T* y, int64_t stride, int64_t n, float* v) {
+    gather(x, stride, n, v);
+    F::run(v, n);
+    scatter(v, n, y, stride);
+  }
+};
+
+template <class F, typename T>
+struct MapGradBody {
+  XRUN_INLINE static void run(const T* kept, const T* dy, T* dx, int64_t stride, int64_t n, float* v, float* g) {
+    gather(kept, stride, n, v);
+    gather(dy, stride, n, g);
+    F::grad(v, g, n);
+    scatter(static_cast<const float*>(g), n, dx, stride);
+  }
+};
+
+template <class F>
+struct Map {
+  static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs& attrs) {
+    XRUN_TRY(expect_activation(F::kName, inputs[0]));
+    XRUN_TRY(axis_of(F::kName, inputs[0], attrs.integer("axis", -1)));
+    return same_as_input(inputs, attrs);
+  }
+
+  static Status grad(GradBuilder& builder) {
+    const ValueId kept = F::kUsesOutput ? builder.output(0) : builder.input(0);
+    XRUN_ASSIGN(const std::vector<ValueId> dx,
+                builder.emit(F::kGrad, {kept, builder.output_grad(0)}, builder.node().attrs));
+    builder.set_grad(0, dx[0]);
+    return {};
+  }
+
+  static OpCost cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+    return pointwise_cost(inputs, outputs, 8);
+  }
+
+  template <typename T>
+  class Forward final : public Kernel {
+   public:
+    explicit Forward(const KernelSpec& spec)
+        : isa_(spec.isa), fibers_(spec.inputs[0], nullptr, spec.rows, spec.attrs.integer("axis", -1)) {}
+    Bytes scratch_bytes() const override { return fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    Status run(const KernelCall& call) const override {
+      const T* const x = call.inputs[0].as<T>();
+      T* const y = call.outputs[0].as<T>();
+      fibers_.for_each([&](int64_t at, int64_t) {
+        run_for<MapBody<F, T>>(isa_, x + at, y + at, fibers_.stride(), fibers_.size(),
+                               reinterpret_cast<float*>(call.scratch));
+      });
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    Fibers fibers_;
+  };
+
+  template <typename T>
+  class Backward final : public Kernel {
+   public:
+    explicit Backward(const KernelSpec& spec)
+        : isa_(spec.isa), fibers_(spec.inputs[0], nullptr, spec.rows, spec.attrs.integer("axis", -1)) {}
+    Bytes scratch_bytes() const override { return 2 * fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    Status run(const KernelCall& call) const override {
+      const T* const kept = call.inputs[0].as<T>();
+      const T* const dy = call.inputs[1].as<T>();
+      T* const dx = call.outputs[0].as<T>();
+      auto* const v = reinterpret_cast<float*>(call.scratch);
+      fibers_.for_each([&](int64_t at, int64_t) {
+        run_for<MapGradBody<F, T>>(isa_, kept + at, dy + at, dx + at, fibers_.stride(), fibers_.size(), v,
+                                   v + fibers_.padded());
+      });
+      return {};
+    }
+
+   private:
+    Isa isa_;
+    Fibers fibers_;
+  };
+
+  static constexpr Op kForward{.def = {.name = F::kName,
+                                       .signature = "(x: [N, ...], axis: int = -1)",
+                                       .group = F::kPrecision == PrecisionRule::kWide ? "pointwise" : "norm",
+                                       .doc = F::kDoc,
+                                       .example = F::kExample,
+                                       .precision = F::kPrecision,
+                                       .infer = infer,
+                                       .cost = cost,
+                                       .grad = grad},
+                               .cpu = make_by_dtype<Forward>};
+  static constexpr Op kBackward{.def = {.name = F::kGrad,
+                                        .signature = "(kept: [N, ...], dy: [N, ...])",
+                                        .group = F::kPrecision == PrecisionRule::kWide ? "pointwise" : "norm",
+                                        .doc = "gradient along a dimension",
+                                        .precision = F::kPrecision,
+                                        .infer = same_as_input,
+                                        .cost = cost},
+                                .cpu = make_by_dtype<Backward>};
+};
+
+constexpr std::array<const Op*, 4> kOps{&Map<Softmax>::kForward, &Map<Softmax>::kBackward, &Map<L2Norm>::kForward,
+                                        &Map<L2Norm>::kBackward};
+
+}  // namespace
+
+std::span<const Op* const> softmax_ops() { return kOps; }
+
+}  // namespace xrun::ops
