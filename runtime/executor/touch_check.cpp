@@ -1,7 +1,6 @@
 #include "runtime/executor/touch_check.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/executor/executor.h"
 
@@ -89,7 +88,7 @@ TouchCheck::Extent TouchCheck::extent(const Buffer& buffer) const {
 std::byte* TouchCheck::at(int device, Bytes offset) const { return memory_.at(device, offset); }
 
 void TouchCheck::fill(int device, Extent extent) const {
-  std::memset(at(device, extent.begin), kPattern, static_cast<size_t>(extent.end - extent.begin));
+  std::fill_n(at(device, extent.begin), extent.end - extent.begin, std::byte{kPattern});  // a device may have no memory
 }
 
 Bytes TouchCheck::first_touched(int device, Extent extent) const {
