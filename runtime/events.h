@@ -65,7 +65,7 @@ struct WarnEvent {
 
 struct EndEvent {
   int64_t step = 0;
-  double loss = 0;      // of the last step
+  double loss = 0;      // of the last step; NaN where none was done
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
   Seconds seconds = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -34,14 +35,18 @@ class Run {
     begin_ = Clock::now();
     Status status = run_steps();
     request_.batches.stop();
+    if (!status.ok() && whole_ && done_ > saved_) {
+      (void)save();  // what was learned is not lost with data that cannot be read; the first error is the one to tell
+    }
     if (status.ok() && request_.checkpoints != nullptr) {
       status = request_.checkpoints->finish();
     }
-    TrainOutcome outcome{.step = done_, .loss = report_.loss, .interrupted = interrupted_};
+    const double loss = steps_here_ > 0 ? report_.loss : std::numeric_limits<double>::quiet_NaN();
+    TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
     // The weights of a run that failed are nobody's result.
     outcome.weights = status.ok() ? session_->state().weights_digest() : "";
     request_.events.on_end({.step = done_,
-                            .loss = report_.loss,
+                            .loss = loss,
                             .weights = outcome.weights,
                             .exit = !status.ok()   ? exit_code(status.error().kind)
                                     : interrupted_ ? exit_code(ErrorKind::kInterrupted)
@@ -75,20 +80,23 @@ class Run {
     if (done_ < end) {
       XRUN_TRY(request_.batches.start(done_, session_->ring()));
     }
+    saved_ = done_;
+    whole_ = true;
     while (done_ < end && !interrupted_) {
       XRUN_TRY(run_step());
       ++done_;
+      whole_ = true;
       const bool last = done_ == end;
       interrupted_ = !last && request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed);
       report_.step = done_;
       report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
       request_.events.on_step(report_, last || interrupted_ || due(train_.log_every));
       warn_of_slow_steps();
-      if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
-        XRUN_TRY(evaluate_now());
-      }
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
+      }
+      if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
+        XRUN_TRY(evaluate_now());
       }
     }
     return {};
@@ -129,6 +137,7 @@ class Run {
     XRUN_TRY(request_.batches.wait(done_));
     report_.data_wait = since(start);
     report_.lr = curve_.at(done_);
+    whole_ = false;
     const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
     XRUN_TRY(session_->step(done_, report_.lr, slot));
     request_.batches.release(done_);
@@ -216,6 +225,7 @@ class Run {
   }
 
   Status save() {
+    saved_ = done_;
     if (request_.checkpoints == nullptr) {
       return {};
     }
@@ -263,6 +273,8 @@ class Run {
   StepReport report_;
   std::vector<DeviceTimes> device_sums_;
   int64_t done_ = 0;
+  int64_t saved_ = 0;   // as many steps were done when a save was last begun
+  bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool interrupted_ = false;
   Clock::time_point begin_;
   int64_t steps_here_ = 0;

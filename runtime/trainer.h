@@ -39,7 +39,7 @@ struct TrainRequest {
 
 struct TrainOutcome {
   int64_t step = 0;     // steps done
-  double loss = 0;      // of the last step
+  double loss = 0;      // of the last step; NaN where none was done
   std::string weights;  // digest
   bool interrupted = false;
 };

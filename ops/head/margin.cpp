@@ -8,15 +8,15 @@ namespace xrun::ops {
 
 namespace {
 
-constexpr double kEdge = 1e-7;  // keeps acos away from +-1, where f32 cosines end
+constexpr double kEdge = 1e-7;  // keeps slopes away from those at +-1, where f32 cosines end
 constexpr double kSmallestSine = 1e-3;
 
 Margin angular_margin(const MarginForm& form, double x) {
+  const double inside = std::clamp(x, -1 + kEdge, 1 - kEdge);
   if (form.grad == MarginGrad::kExact) {
     const double phi = form.m1 * std::acos(x) + form.m2;
-    return {std::cos(phi) - form.m3, form.m1 * std::sin(phi) / std::sqrt(1 - x * x)};
+    return {std::cos(phi) - form.m3, form.m1 * std::sin(phi) / std::sqrt(1 - inside * inside)};
   }
-  const double inside = std::clamp(x, -1 + kEdge, 1 - kEdge);
   const double phi = form.m1 * std::acos(inside) + form.m2;
   const double sine = std::max(std::sqrt(1 - inside * inside), kSmallestSine);
   const bool over = phi > std::numbers::pi;

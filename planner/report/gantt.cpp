@@ -88,6 +88,9 @@ std::string hint_of(const Program& program) {
     int fewer = 0;
     const ScheduleTimes other = simulate_stages(program, PipelineKind::kOneFOneB, local, fewer);
     const bool same = std::abs(other.makespan - now.makespan) < 1e-3 * now.makespan;
+    if (same && fewer >= held) {
+      return text.empty() ? "" : "\nhint: " + text + "\n";
+    }
     text += (text.empty() ? "" : "; ") + std::string("pipeline = one_f_one_b ") + (same ? "keeps " : "idles ") +
             percent(other.bubble + other.imbalance) + (same ? " but holds " : " and holds ") + std::to_string(fewer) +
             " instead of " + std::to_string(held) + " micro-batches on stage 0";

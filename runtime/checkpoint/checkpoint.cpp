@@ -303,7 +303,7 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
     for (const StoredTensor& row : rows) {
       out["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}});
     }
-    return out.dump() + "\n";
+    return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
   std::string out = fmt::format("{}   step {}   epoch {:.3f}   {}   {} files\n", info.path, format_count(m.step),
                                 m.epoch, format_bytes(info.bytes), m.files.size());

@@ -53,6 +53,24 @@ Status write_synced(const std::string& path, const std::string& text) {
   return good ? Status() : checkpoint_write_error(path, number);
 }
 
+// A directory is there for good when the one that names it is synced.
+Status create_directories(const std::string& directory) {
+  std::vector<std::string> parents;
+  std::error_code error;
+  fs::path path = fs::absolute(directory, error).lexically_normal();
+  for (; path.has_relative_path() && !fs::exists(path, error); path = path.parent_path()) {
+    parents.push_back(path.parent_path().string());
+  }
+  fs::create_directories(directory, error);
+  if (error) {
+    return checkpoint_write_error(directory, error.value());
+  }
+  for (const std::string& parent : parents) {
+    XRUN_TRY(sync_directory(parent));
+  }
+  return {};
+}
+
 std::string unlikely_name() {
   uint64_t bits = 0;
   if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
@@ -127,11 +145,7 @@ std::optional<std::string> newest_in(const std::string& directory) {
 }
 
 Result<DirectoryLock> DirectoryLock::take(const std::string& directory) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) {
-    return checkpoint_write_error(directory, error.value());
-  }
+  XRUN_TRY(create_directories(directory));
   const int file = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) {
     return checkpoint_write_error(directory, errno);
@@ -185,6 +199,19 @@ Status PendingDirectory::write(const std::string& name, const std::string& text)
 
 Status PendingDirectory::publish() {
   XRUN_TRY(sync_directory(path_));
+  // All that can fail for want of space comes before the step has its name.
+  const std::string pending = fmt::format("{}/latest{}{}", parent_, kPending, unlikely_name());
+  Status status = write_synced(pending, name_ + "\n");
+  if (status.ok()) {
+    status = rename_both(pending);
+  }
+  if (!status.ok()) {
+    ::unlink(pending.c_str());
+  }
+  return status;
+}
+
+Status PendingDirectory::rename_both(const std::string& latest) {
   const std::string target = parent_ + "/" + name_;
   // A step that is there already changes places with the new one in one move.
   bool replaced = false;
@@ -202,9 +229,7 @@ Status PendingDirectory::publish() {
     remove_step(path_);
   }
   path_.clear();
-  const std::string pending = fmt::format("{}/latest{}{}", parent_, kPending, unlikely_name());
-  XRUN_TRY(write_synced(pending, name_ + "\n"));
-  if (::rename(pending.c_str(), (parent_ + "/latest").c_str()) != 0) {
+  if (::rename(latest.c_str(), (parent_ + "/latest").c_str()) != 0) {
     return checkpoint_write_error(parent_ + "/latest", errno);
   }
   return sync_directory(parent_);

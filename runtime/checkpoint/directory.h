@@ -54,6 +54,7 @@ class PendingDirectory {
 
  private:
   PendingDirectory() = default;
+  Status rename_both(const std::string& latest);
 
   std::string parent_;
   std::string name_;

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/tensor_files.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -161,6 +162,19 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
   return files;
 }
 
+// A run that has gone wrong must not take the place of what it had learned before.
+Status expect_finite(const StateTensor& tensor, std::span<const std::byte> rows) {
+  if (tensor.type.dtype != DType::kF32) {
+    return {};
+  }
+  const std::span numbers(reinterpret_cast<const float*>(rows.data()), rows.size() / sizeof(float));
+  if (std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); })) {
+    return {};
+  }
+  return Error{ErrorKind::kNonFinite, "XG0810", "`" + tensor.name + "` is no longer finite, so it is not saved",
+               "go on from an older checkpoint with a lower `train.lr` or with `train.clip = norm(1)`"};
+}
+
 Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, const std::string& directory) {
   std::vector<SafeTensor> tensors;
   std::map<std::string, std::string> metadata{{"format", "xrun 1"}};
@@ -190,6 +204,7 @@ Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, c
       const int64_t last = std::min(end, row + step);
       buffer.resize(static_cast<size_t>((last - row) * row_bytes));
       state.read_rows(tensor, row, last, buffer.data());
+      XRUN_TRY(expect_finite(tensor, buffer));
       XRUN_TRY(writer.write(buffer));
     }
   }

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <functional>
 
@@ -31,7 +32,8 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
       ->envname("XRUN_SET")
       ->type_name("PATH=VALUE")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);  // one word a flag: the next one is the file
   app.add_option("--run", g.run, "the `run` declaration to use")->envname("XRUN_RUN");
   app.add_option("--cluster", g.cluster, "take the cluster from another file")
       ->envname("XRUN_CLUSTER")
@@ -206,8 +208,15 @@ int parse_and_run(int argc, const char* const* argv) {
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
+  // A file that grows beyond its limit is an error to report, not a reason to die.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return parse_and_run(argc, argv);
+    const int exit = parse_and_run(argc, argv);
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && exit == 0) {
+      std::fprintf(stderr, "error: the results cannot be written to stdout\nhelp: free some space where they go\n");
+      return kWorld;
+    }
+    return exit;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr,
                  "error: out of memory\nhelp: `xrun plan` says what a run needs; close other programs or train a "

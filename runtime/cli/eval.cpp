@@ -57,11 +57,15 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   const std::vector<std::string> measured = measured_sources(module);
   const std::vector<std::string> names = args.on.empty() ? measured : args.on;
   if (measured.empty()) {
-    return Error{ErrorKind::kContent,
-                 "XG0413",
-                 "`train " + module.train.name + "` measures nothing",
-                 "name metrics in `train`, or an `eval` group",
-                 {}};
+    return Error{
+        ErrorKind::kContent,
+        "XG0413",
+        "`train " + module.train.name + "` measures nothing" +
+            (module.train.measured().empty() ? ""
+                                             : ": its metrics are of sources other than `train`, and there is none"),
+        module.train.measured().empty() ? "name metrics in `train`, or an `eval` group"
+                                        : "declare another source in `data`",
+        {}};
   }
   XRUN_TRY(check_names(module, names, measured));
   XRUN_ASSIGN(const auto sources, open_row_sources(planned, names));

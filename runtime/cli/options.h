@@ -65,7 +65,7 @@ struct PredictArgs {
   std::vector<std::string> images;
   std::string source;
   std::string rows;  // a..b
-  int topk = 1;
+  int topk = 0;      // 0: one
   bool embedding = false;
   std::string output;
 };

@@ -100,20 +100,21 @@ std::string about_plan(const planner::Plan& plan) {
 
 // A plan is what was decided; deciding something else means planning again.
 std::optional<Error> find_conflict(const GlobalOptions& options, const std::string& path) {
-  std::string flag = !options.sets.empty()       ? "--set"
-                     : options.devices > 0       ? "--devices"
-                     : options.threads > 0       ? "--threads"
-                     : options.deterministic     ? "--deterministic"
-                     : !options.run.empty()      ? "--run"
-                     : !options.cluster.empty()  ? "--cluster"
-                     : !options.schedule.empty() ? "--schedule"
-                                                 : "";
+  std::string flag = !options.sets.empty()        ? "--set"
+                     : options.devices > 0        ? "--devices"
+                     : options.threads > 0        ? "--threads"
+                     : options.deterministic      ? "--deterministic"
+                     : !options.run.empty()       ? "--run"
+                     : !options.cluster.empty()   ? "--cluster"
+                     : !options.schedule.empty()  ? "--schedule"
+                     : options.cost != "analytic" ? "--cost"
+                                                  : "";
   if (flag.empty()) {
     return std::nullopt;
   }
   return Error{ErrorKind::kUsage,
                "XG0620",
-               "`" + flag + "` has no effect on `" + path + "`: a plan holds its settings",
+               "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
                "give the model file, or plan again with " + flag,
                {}};
 }

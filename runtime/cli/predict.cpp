@@ -100,6 +100,10 @@ Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& arg
   return subject;
 }
 
+std::string to_line(const nlohmann::ordered_json& object) {
+  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 struct Names {
   std::vector<std::string> classes;
   std::string of(int32_t index) const {
@@ -110,7 +114,7 @@ struct Names {
 std::string class_lines(const Subject& subject, const runtime::BestClasses& best, const Names& names, int topk,
                         bool json) {
   std::string out;
-  const int64_t k = std::min<int64_t>(topk, best.k);
+  const int64_t k = std::min<int64_t>(std::max(topk, 1), best.k);
   for (size_t row = 0; row < subject.names.size(); ++row) {
     nlohmann::ordered_json object{{"input", subject.names[row]}, {"classes", nlohmann::ordered_json::array()}};
     std::string line = subject.names[row];
@@ -120,13 +124,13 @@ std::string class_lines(const Subject& subject, const runtime::BestClasses& best
       line += fmt::format("   {} {:.4f}", name, best.scores[at]);
       object["classes"].push_back({{"class", best.classes[at]}, {"name", name}, {"score", best.scores[at]}});
     }
-    out += json ? object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : line + "\n";
+    out += json ? to_line(object) : line + "\n";
   }
   return out;
 }
 
 Result<std::string> embeddings(runtime::Session& session, Subject& subject, const Module& module,
-                               const PredictArgs& args) {
+                               const PredictArgs& args, bool json) {
   if (module.graph.outputs.empty()) {
     return Error{ErrorKind::kContent, "XG0903", "the model has no output to write", "declare one: output feature", {}};
   }
@@ -137,13 +141,21 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
   const int64_t columns = module.graph.value(output.value).type.row_elements();
   if (!args.output.empty()) {
     XRUN_TRY(runtime::write_npy(args.output, values, rows, columns));
+    if (json) {
+      return to_line({{"output", args.output}, {"rows", rows}, {"columns", columns}, {"value", output.name}});
+    }
     return fmt::format("{}   f32[{}, {}]   {}\n", args.output, rows, columns, output.name);
   }
   std::string out;
   for (int64_t row = 0; row < rows; ++row) {
+    const std::span one = std::span(values).subspan(static_cast<size_t>(row * columns), static_cast<size_t>(columns));
+    if (json) {
+      out += to_line({{"input", subject.names[static_cast<size_t>(row)]}, {"embedding", one}});
+      continue;
+    }
     out += subject.names[static_cast<size_t>(row)];
-    for (int64_t i = 0; i < columns; ++i) {
-      out += fmt::format(" {:.6g}", values[static_cast<size_t>(row * columns + i)]);
+    for (const float x : one) {
+      out += fmt::format(" {:.6g}", x);
     }
     out += "\n";
   }
@@ -159,7 +171,7 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
   XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
   XRUN_TRY(session->weights_changed());
   if (args.embedding) {
-    return embeddings(*session, subject, module, args);
+    return embeddings(*session, subject, module, args, json);
   }
   XRUN_ASSIGN(const runtime::BestClasses best, runtime::predict_classes(*session, *subject.rows, subject.range.begin,
                                                                         subject.range.end - subject.range.begin));
@@ -184,6 +196,13 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
                          args.images.empty() ? "nothing to predict" : "pictures and `--source` exclude one another",
                          "name pictures, or rows of a source: --source NAME --rows a..b",
                          {}});
+  }
+  if (!args.embedding && !args.output.empty()) {
+    return console.fail({ErrorKind::kUsage, "XG0905", "`-o` is where `--embedding` writes", "add --embedding", {}});
+  }
+  if (args.embedding && args.topk > 0) {
+    return console.fail(
+        {ErrorKind::kUsage, "XG0905", "`--embedding` and `--topk` exclude one another", "leave one of them out", {}});
   }
   int exit = 0;
   const auto planned = plan_from(args.file, options, console, true, exit);

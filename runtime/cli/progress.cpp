@@ -49,19 +49,38 @@ Json by_device(const std::vector<runtime::DeviceTimes>& devices, Seconds runtime
 // Warnings and phases, the same for lines and bar.
 std::string warning_line(const WarnEvent& event) { return fmt::format("warning[{}]: {}\n", event.code, event.message); }
 
-// A line that wraps would break the count of rows to erase.
+// A line that wraps would break the count of rows to erase: what does not fit goes, by whole fields.
 std::string clip_lines(const std::string& text, int columns) {
+  constexpr std::string_view kGap = "   ";
   std::string out;
   int column = 0;
-  for (const char c : text) {
-    const bool starts = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    column = c == '\n' ? 0 : column + (starts ? 1 : 0);
-    if (c == '\n' || column < columns) {
+  size_t field_end = 0;  // in `out`: where the last field that fits has its end
+  bool full = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      column = 0;
+      full = false;
+      out += c;
+      field_end = out.size();
+      continue;
+    }
+    if (std::string_view(text).substr(i).starts_with(kGap) && !full) {
+      field_end = out.size();
+    }
+    column += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
+    if (!full && column >= columns) {
+      full = true;
+      out.resize(field_end);
+    }
+    if (!full) {
       out += c;
     }
   }
   return out;
 }
+
+std::string loss_text(double loss) { return std::isnan(loss) ? "" : fmt::format("   loss {:.4g}", loss); }
 
 std::string repeat(const char* piece, int count) {
   std::string out;
@@ -221,7 +240,7 @@ class BarProgress : public EventSink {
   void on_end(const EndEvent& e) override {
     draw(now());
     rows_ = 0;
-    console_.note(fmt::format("  Finished  step {}   loss {:.4g}   {}   weights {}\n", format_count(e.step), e.loss,
+    console_.note(fmt::format("  Finished  step {}{}   {}   weights {}\n", format_count(e.step), loss_text(e.loss),
                               format_seconds(e.seconds), e.weights.substr(0, 16)));
   }
 

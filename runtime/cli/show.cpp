@@ -76,10 +76,41 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
   return args.table.empty() ? planner::report_text(plan, module) : planner::report_table(plan, module, args.table);
 }
 
+// Nothing that was asked for is passed over in silence.
+Status check_request(const ShowArgs& args, bool json) {
+  const bool checkpoint = runtime::is_checkpoint(args.file);
+  const std::string flag = !args.emit.empty()    ? "--emit"
+                           : !args.table.empty() ? "--table"
+                           : args.gantt          ? "--gantt"
+                                                 : "";
+  const int flags = (args.emit.empty() ? 0 : 1) + (args.table.empty() ? 0 : 1) + (args.gantt ? 1 : 0);
+  const auto fault = [](std::string message, std::string help) {
+    return Error{ErrorKind::kUsage, "XG0906", std::move(message), std::move(help), {}};
+  };
+  if (flags > 1) {
+    return fault("`--emit`, `--table` and `--gantt` exclude one another", "ask for one of them");
+  }
+  if (checkpoint && flags > 0) {
+    return fault("`" + args.file + "` is a checkpoint: it has nothing for `" + flag + "`",
+                 "leave `" + flag + "` out, or give a model or a plan");
+  }
+  if (is_plan_file(args.file) && !args.emit.empty() && args.emit != "plan" && args.emit != "program") {
+    return fault("`" + args.file + "` is a plan: it does not hold what `--emit " + args.emit + "` prints",
+                 "give the model file");
+  }
+  if (json && flags > 0 && args.emit != "plan") {
+    return fault("`" + flag + "` prints text, not JSON", "leave `--format json` out, or `" + flag + "`");
+  }
+  return {};
+}
+
 }  // namespace
 
 int run_show(const GlobalOptions& options, const ShowArgs& args) {
   const Console console(options);
+  if (const Status request = check_request(args, console.json()); !request.ok()) {
+    return console.fail(request.error());
+  }
   if (runtime::is_checkpoint(args.file)) {
     const auto text = runtime::describe_checkpoint(args.file, console.json());
     if (!text.ok()) {
@@ -91,7 +122,7 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
   if (args.emit == "tokens" || args.emit == "ast") {
     return show_syntax(args, console);
   }
-  if (!is_plan_file(args.file) && (args.emit == "checked" || args.emit == "module" || args.emit == "backward")) {
+  if (args.emit == "checked" || args.emit == "module" || args.emit == "backward") {
     return show_module(options, args, console);
   }
   int exit = 0;

@@ -32,8 +32,6 @@ void catch_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
     ::sigaction(number, &action, nullptr);
   }
-  // A file that grows beyond its limit is an error to report, not a reason to die.
-  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& train) {

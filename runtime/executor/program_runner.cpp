@@ -102,7 +102,7 @@ BoundCopy ProgramRunner::bind_copy(const Instruction& instruction) const {
   return copy;
 }
 
-double ProgramRunner::grad_scale(const Instruction& instruction) {
+Result<double> ProgramRunner::grad_scale(const Instruction& instruction) {
   const ClipSpec& clip = module_.train.clip;
   const Buffer* buffer = find_purpose(program_, instruction, Purpose::kNorms);
   if (clip.kind != ClipSpec::kNorm || buffer == nullptr) {
@@ -115,6 +115,12 @@ double ProgramRunner::grad_scale(const Instruction& instruction) {
   }
   const double norm = std::sqrt(total);
   grad_norm_.store(norm, std::memory_order_relaxed);
+  if (!std::isfinite(norm)) {
+    return Error{ErrorKind::kNonFinite, "XG0810",
+                 "the gradients of step " + std::to_string(step_.step + 1) + " are not finite: their norm is " +
+                     std::to_string(norm),
+                 "lower `train.lr`, or lengthen its warmup", module_.train.span};
+  }
   return norm > clip.limit ? clip.limit / norm : 1;
 }
 
@@ -125,7 +131,11 @@ Status ProgramRunner::run(const Instruction& instruction, ops::Workers& workers)
   }
   if (auto* head = std::get_if<BoundHead>(&bound)) {
     const bool clipped = instruction.pass == Pass::kHeadUpdate && module_.train.clip.heads;
-    return head_runner_.run(instruction, *head, step_, clipped ? grad_scale(instruction) : 1, workers);
+    double scale = 1;
+    if (clipped) {
+      XRUN_ASSIGN(scale, grad_scale(instruction));
+    }
+    return head_runner_.run(instruction, *head, step_, scale, workers);
   }
   if (auto* update = std::get_if<BoundUpdate>(&bound)) {
     if (instruction.pass == Pass::kFoldLanes) {
@@ -136,7 +146,8 @@ Status ProgramRunner::run(const Instruction& instruction, ops::Workers& workers)
       update_runner_.add_squares(*update, workers);
       return {};
     }
-    return update_runner_.apply(*update, step_, grad_scale(instruction), workers);
+    XRUN_ASSIGN(const double scale, grad_scale(instruction));
+    return update_runner_.apply(*update, step_, scale, workers);
   }
   if (auto* copy = std::get_if<BoundCopy>(&bound)) {
     for (const BoundCopy::Segment& segment : copy->segments) {

@@ -45,7 +45,7 @@ class ProgramRunner final : public InstructionRunner {
   Bound bind(const planner::Instruction& instruction) const;
   BoundCopy bind_copy(const planner::Instruction& instruction) const;
   // What gradients are multiplied by, from the norms that the instruction reads.
-  double grad_scale(const planner::Instruction& instruction);
+  Result<double> grad_scale(const planner::Instruction& instruction);
 
   const Module& module_;
   const planner::Program& program_;

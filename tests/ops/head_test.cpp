@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "ops/head/margin.h"
 #include "tests/ops/head_runner.h"
 
 namespace xrun::ops {
@@ -182,6 +183,13 @@ TEST_P(HeadOnIsa, TheExactSlopeMatchesTheOracleAwayFromTheEnds) {
                              .margin = margin(16, 1.2, 0.3, 0.1, MarginGrad::kExact),
                              .seed = 7}),
                {.shards = 2, .pass_rows = 30, .block_rows = 5, .isa = isa()});
+}
+
+TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
+  for (const double x : {-1.0, 1.0}) {
+    const Margin at_end = margin_of(margin(16, 1, 0.5, 0, MarginGrad::kExact), x);
+    EXPECT_TRUE(std::isfinite(at_end.psi) && std::isfinite(at_end.slope)) << x << ": " << at_end.slope;
+  }
 }
 
 TEST_P(HeadOnIsa, SmoothingMatchesTheOracle) {

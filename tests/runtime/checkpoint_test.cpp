@@ -427,6 +427,46 @@ TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
   }
 }
 
+TEST_F(Checkpoint, NumbersThatAreNotFiniteAreNotSaved) {
+  Model model(2);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  const auto before = names();
+  for (const StateTensor& tensor : model.state().tensors()) {
+    model.fill(2);
+    std::vector<float> row(static_cast<size_t>(tensor.row_bytes() / 4), 1.0F);
+    row.back() = std::numeric_limits<float>::infinity();
+    model.state().write_rows(tensor, tensor.rows() - 1, tensor.rows(), reinterpret_cast<const std::byte*>(row.data()));
+    const auto saved = store()->save(model.state(), 2, 2);
+    ASSERT_FALSE(saved.ok()) << tensor.name;
+    EXPECT_EQ(saved.error().code, "XG0810");
+    EXPECT_THAT(saved.error().message, HasSubstr("`" + tensor.name + "`"));
+    EXPECT_EQ(names(), before);
+  }
+}
+
+TEST_F(Checkpoint, ALatestThatCannotBeReplacedLeavesNothingBehind) {
+  fs::create_directories(root_ + "/latest/in_the_way");
+  Model model(1);
+  model.fill(1);
+  const auto saved = store()->save(model.state(), 1, 1);
+  ASSERT_FALSE(saved.ok());
+  EXPECT_EQ(saved.error().code, "XG0711");
+  for (const auto& entry : fs::directory_iterator(root_)) {
+    EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path();
+  }
+}
+
+TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
+  root_ += "/\xff";
+  Model model(1);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  const auto text = describe_checkpoint(root_ + "/latest", true);
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_THAT(*text, HasSubstr("step-000001"));
+}
+
 TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {
   if (geteuid() == 0) {
     GTEST_SKIP() << "root may write anywhere";

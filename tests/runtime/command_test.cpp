@@ -40,6 +40,42 @@ TEST_F(Command, CheckNamesFilesTestsAndParameters) {
   EXPECT_THAT(result.out, HasSubstr("1 test passed"));
 }
 
+TEST_F(Command, FlagsStandBeforeTheFileToo) {
+  directory.write("tiny.xgraph", tiny_model());
+  const std::vector<std::string> set{"--set", "train.epochs=2"};  // takes one word, not the file as well
+  for (const char* command : {"check", "plan", "show"}) {
+    const auto result = run({command, set[0], set[1], "tiny.xgraph"});
+    EXPECT_EQ(result.exit, 0) << command << ": " << result.err;
+  }
+  const auto trained = run({"train", "--progress", "none", set[0], set[1], "tiny.xgraph", "--steps", "1"});
+  EXPECT_EQ(trained.exit, 0) << trained.err;
+}
+
+TEST_F(Command, ResultsThatCannotBeWrittenAreTheWorldsFault) {
+  const std::string words = std::string(XRUN_BINARY_DIR) + "/xrun doctor >/dev/full 2>" + directory.path() + "/err";
+  const int status = std::system(words.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 4);
+  EXPECT_THAT(read_file(directory.path() + "/err"), HasSubstr("cannot be written to stdout"));
+}
+
+TEST_F(Command, EmbeddingsAreTextJsonOrAnArray) {
+  directory.write("tiny.xgraph", tiny_model());
+  ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
+  std::vector<std::string> words{"predict", "tiny.xgraph", "ckpt/quick", "--source", "test", "--rows", "0..2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return run(more);
+  };
+  const auto json = with({"--embedding", "--format", "json"});
+  ASSERT_EQ(json.exit, 0) << json.err;
+  const auto first = nlohmann::json::parse(json.out.substr(0, json.out.find('\n')));
+  EXPECT_GT(first.at("embedding").size(), 1u);
+  EXPECT_EQ(with({"--embedding", "-o", "e.npy"}).exit, 0);
+  EXPECT_GT(std::filesystem::file_size(directory.path() + "/e.npy"), 128u);
+  EXPECT_EQ(with({"-o", "e2.npy"}).exit, 2);
+  EXPECT_EQ(with({"--embedding", "--topk", "2"}).exit, 2);
+}
+
 TEST_F(Command, PlanWritesAFileThatTrainRuns) {
   directory.write("tiny.xgraph", tiny_model());
   const auto plan = run({"plan", "tiny.xgraph", "--devices", "2", "--threads", "2"});

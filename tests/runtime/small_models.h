@@ -146,18 +146,30 @@ class SyntheticRows final : public BatchSource, public RowSource {
     return {};
   }
   Status wait(int64_t step) override {
+    if (fails_from_ >= 0 && step >= fails_from_) {
+      return broken();
+    }
     const BatchView& batch = ring_[static_cast<size_t>(step) % ring_.size()];
     return fill(step * options_.batch, options_.batch, batch);
   }
   void release(int64_t) override {}
   void stop() override {}
 
-  Status read(int64_t first, int64_t rows, const BatchView& batch) override { return fill(first, rows, batch); }
+  Status read(int64_t first, int64_t rows, const BatchView& batch) override {
+    return fails_from_ >= 0 ? Status(broken()) : fill(first, rows, batch);
+  }
 
-  // Poisons a value of one sample, once.
-  void poison(int64_t sample) { poisoned_ = sample; }
+  // Gives one sample a first value of its own.
+  void poison(int64_t sample, float value = std::nanf("")) {
+    poisoned_ = sample;
+    poison_ = value;
+  }
+  // Has no batch from this step on, and no rows at all.
+  void fail_from(int64_t step) { fails_from_ = step; }
 
  private:
+  static Error broken() { return {ErrorKind::kContent, "XG0408", "too many samples are broken", ""}; }
+
   Status fill(int64_t first, int64_t rows, const BatchView& batch) {
     const RandomStream prototypes(seed_, 1);
     for (int64_t row = 0; row < rows; ++row) {
@@ -170,7 +182,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
         x[i] = prototypes.normal(at) + 0.5F * random.normal(static_cast<uint64_t>(i));
       }
       if (static_cast<int64_t>(sample) == poisoned_) {
-        x[0] = std::nanf("");
+        x[0] = poison_;
       }
       if (batch.inputs[label_] != nullptr) {
         std::memcpy(batch.inputs[label_] + row * 4, &label, 4);
@@ -187,6 +199,8 @@ class SyntheticRows final : public BatchSource, public RowSource {
   std::span<const BatchView> ring_;
   int64_t filled_ = 0;
   int64_t poisoned_ = -1;
+  float poison_ = 0;
+  int64_t fails_from_ = -1;
 };
 
 }  // namespace xrun::runtime::testing

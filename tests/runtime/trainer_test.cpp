@@ -1,6 +1,8 @@
 // Training small models end to end, from programs of the planner's emission.
 #include "runtime/trainer.h"
 
+#include <cstring>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
 
@@ -125,16 +127,23 @@ struct MemoryStore final : CheckpointStore {
 
 class RunsTest : public ::testing::Test {
  protected:
-  Result<TrainOutcome> train_with(CheckpointStore* store, int64_t steps, const std::atomic<bool>* stop = nullptr,
-                                  int64_t poisoned = -1) {
-    const auto program = make_program(prepared_, {}).value();
-    const auto devices = make_cpu_devices(program.threads);
+  Result<TrainOutcome> train_with(CheckpointStore* store, int64_t steps, const std::atomic<bool>* stop = nullptr) {
     SyntheticRows rows(prepared_.module.graph, options_, 1000);
-    rows.poison(poisoned);
+    return train_on(rows, store, steps, stop);
+  }
+
+  Result<TrainOutcome> train_on(SyntheticRows& rows, CheckpointStore* store, int64_t steps = -1,
+                                const std::atomic<bool>* stop = nullptr, RowSource* measured = nullptr) {
+    const auto program = make_program(prepared_, {}).value();
+    const auto inference = make_program(prepared_, {}, false).value();
+    const auto devices = make_cpu_devices(program.threads);
     TrainRequest request{.module = prepared_.module,
                          .training = program,
+                         .inference_module = &prepared_.inference,
+                         .inference = measured == nullptr ? nullptr : &inference,
                          .devices = *devices,
                          .batches = rows,
+                         .eval_sources = {measured},
                          .checkpoints = store,
                          .events = events_,
                          .session = {.isa = prepared_.isa},
@@ -176,7 +185,9 @@ TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {
 }
 
 TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
-  const auto outcome = train_with(nullptr, -1, nullptr, 2 * options_.batch + 9);  // of the third step
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  rows.poison(2 * options_.batch + 9);  // of the third step
+  const auto outcome = train_on(rows, nullptr);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
   EXPECT_EQ(outcome.error().code, "XG0810");
@@ -194,6 +205,53 @@ TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
   const auto outcome = train_with(nullptr, -1);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite) << outcome.error().message;
+}
+
+TEST_F(RunsTest, WhatWasLearnedOutlivesAnEvaluationThatFails) {
+  MemoryStore store;
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  SyntheticRows broken(prepared_.inference.graph, options_, 101);
+  broken.fail_from(0);
+  const auto outcome = train_on(rows, &store, -1, nullptr, &broken);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code, "XG0408");
+  EXPECT_EQ(store.saves, 1);
+  EXPECT_EQ(store.latest->step, 12);
+}
+
+TEST_F(RunsTest, WhatWasLearnedOutlivesDataThatEnds) {
+  MemoryStore store;
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  rows.fail_from(7);
+  const auto outcome = train_on(rows, &store);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code, "XG0408");
+  EXPECT_EQ(store.saves, 1);
+  EXPECT_EQ(store.latest->step, 7);
+}
+
+TEST_F(RunsTest, GradientsThatAreNotFiniteAreNotApplied) {
+  options_ = {.layers = 0, .clip = {.kind = ClipSpec::kNorm, .limit = 1}};
+  prepared_ = prepare_for(make_module(options_));
+  // Small times large is 1 on the way forward, large times large is infinite on the way back.
+  const auto all = [&](float value, int64_t count) {
+    const std::vector<float> values(static_cast<size_t>(count), value);
+    const auto bytes = std::as_bytes(std::span(values));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  MemoryStore store;
+  store.tensors["stem.weight"] = all(1e-20F, options_.width * options_.input);
+  store.tensors["out.weight"] = all(1e25F, options_.classes * options_.width);
+  const std::vector<float> other_sign(static_cast<size_t>(options_.width), -1e25F);
+  std::memcpy(store.tensors["out.weight"].data(), other_sign.data(), other_sign.size() * sizeof(float));
+  store.latest = CheckpointStore::Resumed{0, "memory"};
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  rows.poison(0, 1e20F);
+  const auto outcome = train_on(rows, &store);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().code, "XG0810");
+  EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("the gradients of step 1 are not finite"));
+  EXPECT_EQ(store.saves, 0);
 }
 
 TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {

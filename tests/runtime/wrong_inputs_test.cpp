@@ -322,6 +322,20 @@ std::vector<Fault> plan_faults() {
          write(d + "/m.xgraph", tiny_with("dropout(0.1)", "dropout(0.2)"));
        }},
       {"plan_into_no_directory", m, {"plan", "m.xgraph", "-o", "none/m.xplan"}, 4, {"none/m.xplan"}},
+      {"plan_on_a_full_disk",
+       m,
+       {"plan", "m.xgraph", "-o", "m.xplan"},
+       4,
+       {"m.xplan", "File too large"},
+       nullptr,
+       {.file_size_limit = 512}},
+      {"text_of_a_plan",
+       m,
+       {"show", "m.xplan", "--emit", "ast"},
+       2,
+       {"m.xplan", "--emit ast", "give the model"},
+       plan_in},
+      {"cost_of_a_plan", m, {"train", "m.xplan", "--cost", "measured"}, 2, {"m.xplan", "--cost"}, plan_in},
   };
 }
 
@@ -413,6 +427,12 @@ std::vector<Fault> checkpoint_faults() {
          train_in(d);
          overwrite(checkpoint_file(d, "trunk.safetensors"), -9, "\x55");
        }},
+      {"schedule_of_a_checkpoint",
+       m,
+       {"show", "ckpt/quick/latest", "--gantt"},
+       2,
+       {"ckpt/quick", "--gantt"},
+       [](const std::string& d) { train_in(d); }},
       {"truncated_weights",
        m,
        eval,

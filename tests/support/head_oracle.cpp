@@ -59,11 +59,9 @@ Psi psi(const MarginForm& form, double x) {
   if (!angular) {
     return {x - form.m3, 1};
   }
-  if (form.grad != MarginGrad::kExact) {
-    x = std::min(std::max(x, -1 + 1e-7), 1 - 1e-7);
-  }
-  const double phi = form.m1 * std::acos(x) + form.m2;
-  const double root = std::sqrt(1 - x * x);
+  const double inside = std::min(std::max(x, -1 + 1e-7), 1 - 1e-7);
+  const double phi = form.m1 * std::acos(form.grad == MarginGrad::kExact ? x : inside) + form.m2;
+  const double root = std::sqrt(1 - inside * inside);
   switch (form.grad) {
     case MarginGrad::kExact:
       return {std::cos(phi) - form.m3, form.m1 * std::sin(phi) / root};
