@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace xrun {
@@ -17,25 +18,30 @@ constexpr std::array<OptimizerDef, 5> kOptimizers{{
     {.name = "adam",
      .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0)",
      .doc = "moving means of the gradient and of its square; decay is added to the gradient",
+     .example = "adam(weight_decay=1e-4)",
      .availability = Availability::kNotYet,
      .states = adam_states},
     {.name = "adamw",
      .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01)",
      .doc = "adam with weight decay apart from the gradient",
+     .example = "adamw(weight_decay=0.05)",
      .states = adam_states},
     {.name = "lamb",
      .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-6, weight_decay: float = 0.01)",
      .doc = "adamw whose step has the norm of the weight, tensor by tensor",
+     .example = "lamb(weight_decay=0.02)",
      .availability = Availability::kNotYet,
      .states = adam_states},
     {.name = "lars",
      .signature = "(momentum: float = 0.9, weight_decay: float = 1e-4, trust: float = 0.001)",
      .doc = "sgd whose rate follows the ratio of the norms of weight and gradient, tensor by tensor",
+     .example = "lars(weight_decay=1e-4)",
      .availability = Availability::kNotYet,
      .states = velocity},
     {.name = "sgd",
      .signature = "(momentum: float = 0, weight_decay: float = 0, nesterov: bool = false)",
-     .doc = "steepest descent, with momentum if asked",
+     .doc = "steepest descent, with momentum if asked; decay is added to the gradient",
+     .example = "sgd(momentum=0.9, weight_decay=5e-4)",
      .states = velocity_if_any},
 }};
 
@@ -79,6 +85,22 @@ std::vector<const OptimizerDef*> all_optimizers() {
     all.push_back(&def);
   }
   return all;
+}
+
+std::string_view refused_argument(std::string_view argument, double value) {
+  // Each test is of what is good, so that what is no number is refused. Kernels compute in f32, where less is 0.
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  if (argument == "beta1" || argument == "beta2" || argument == "momentum") {
+    return value >= 0 && value < 1 ? "" : "at least 0, and less than 1";
+  }
+  if (argument == "eps" || argument == "trust") {
+    return value >= kLeast && value <= kMost ? "" : value > 0 ? "outside of f32" : "more than 0";
+  }
+  if (argument == "weight_decay") {
+    return value >= 0 && value <= kMost ? "" : value > 0 ? "outside of f32" : "at least 0";
+  }
+  return {};
 }
 
 double Curve::at(int64_t step) const {

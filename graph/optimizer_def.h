@@ -15,6 +15,7 @@ struct OptimizerDef {
   std::string_view name;
   std::string_view signature;  // "(momentum: float = 0, weight_decay: float = 0, nesterov: bool = false)"
   std::string_view doc;
+  std::string_view example;
   Availability availability = Availability::kReady;
   // Names of the f32 states that each weight carries, in the order in which kernels take them: {"m", "v"}.
   std::vector<std::string> (*states)(const Attrs& arguments) = nullptr;
@@ -22,6 +23,9 @@ struct OptimizerDef {
 
 const OptimizerDef* find_optimizer(std::string_view name);
 std::vector<const OptimizerDef*> all_optimizers();
+// What an argument takes, "0 <= momentum < 1", where `value` is outside of it; empty where it is not. An argument means
+// the same to every optimizer that has it.
+std::string_view refused_argument(std::string_view argument, double value);
 
 // The rate over a run: pieces that follow one another. Steps are counted from 0.
 struct CurvePiece {

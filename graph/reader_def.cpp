@@ -144,27 +144,35 @@ Result<std::vector<Field>> text_fields(const Attrs&) {
   return std::vector<Field>{text("line"), unknown_label("label")};
 }
 
+constexpr auto kReady = Availability::kReady;
+constexpr auto kNotYet = Availability::kNotYet;
+
 constexpr ReaderDef kReaders[] = {
     {"glyphs", "(fonts: list, chars: range, size: int = 32, em: int = 26)",
-     "characters drawn from installed fonts; label = code point - first", Availability::kReady, glyphs_fields,
-     glyphs_held},
+     "characters drawn from installed fonts, `em` pixels high in a picture of `size`; label = code point - first",
+     "glyphs([\"uming\", \"ukai\"], 0x4E00..0x9FA6)", kReady, glyphs_fields, glyphs_held},
     {"idx", "(images: str, labels: str)", "pictures and labels of a pair of IDX files, gzip accepted",
-     Availability::kReady, idx_fields},
+     "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
     {"folder", "(paths: list, match: str = \"*\")",
-     "pictures in directories or zip archives; the class is the directory that holds the file", Availability::kReady,
-     folder_fields},
+     "PNG and JPEG files in directories or zip archives whose names fit `match`; the class is the directory that holds "
+     "the file",
+     "folder(\"pictures/train\", match=\"*_{01..15}.png\")", kReady, folder_fields},
     {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")",
-     "numbers in a text table, read through column(i) and columns(a..b)", Availability::kReady, csv_fields},
+     "numbers in a text table, gzip accepted, read through column(i) and columns(a..b)",
+     "csv(\"digits.csv\", rows=0..1437)", kReady, csv_fields},
     {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
-     "synthetic: a random prototype of unit variance for each class, plus noise", Availability::kReady,
-     synthetic_fields, nothing_held},
-    {"recordio", "(path: str)", "pictures of an MXNet RecordIO file", Availability::kNotYet, recordio_fields},
-    {"pairs", "(path: str)", "pairs of pictures of a verification set", Availability::kNotYet, pairs_fields},
+     "made up, without a file: a random prototype of unit variance for each class, plus noise; another `seed` gives "
+     "other samples of the same classes",
+     "synthetic([64], 1000, 20_000)", kReady, synthetic_fields, nothing_held},
+    {"recordio", "(path: str)", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
+     recordio_fields},
+    {"pairs", "(path: str)", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet, pairs_fields},
     {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "pictures named by a list of path and label",
-     Availability::kNotYet, list_fields},
-    {"webdataset", "(path: str)", "samples of tar shards", Availability::kNotYet, webdataset_fields},
-    {"npy", "(path: str)", "rows of a NumPy array", Availability::kNotYet, npy_fields},
-    {"text", "(path: str)", "lines of text", Availability::kNotYet, text_fields},
+     "list(\"train.tsv\", root=\"pictures\")", kNotYet, list_fields},
+    {"webdataset", "(path: str)", "samples of tar shards", "webdataset(\"train-{000..127}.tar\")", kNotYet,
+     webdataset_fields},
+    {"npy", "(path: str)", "rows of a NumPy array", "npy(\"rows.npy\")", kNotYet, npy_fields},
+    {"text", "(path: str)", "lines of text", "text(\"lines.txt\")", kNotYet, text_fields},
 };
 
 // ---- stages ----------------------------------------------------------------------------------------------------
@@ -336,36 +344,44 @@ Result<TensorType> infer_noise(const Field& input, const Attrs& args) {
   XRUN_TRY(check_real(args, "sigma", 0, 1e6));
   return as_float(input, "random_noise");
 }
-Result<TensorType> infer_jitter(const Field& input, const Attrs&) { return float_picture(input, "color_jitter"); }
-
-constexpr auto kReady = Availability::kReady;
-constexpr auto kNotYet = Availability::kNotYet;
+Result<TensorType> infer_jitter(const Field& input, const Attrs& args) {
+  for (const std::string_view name : {"brightness", "contrast", "saturation"}) {
+    XRUN_TRY(check_real(args, name, 0, 1));
+  }
+  return float_picture(input, "color_jitter");
+}
 
 constexpr AugmentDef kAugments[] = {
-    {"decode", "(size: int = none, channels: int = 3)", "JPEG or PNG to pixels; with `size`, resized to a square",
-     false, kReady, infer_decode},
-    {"resize", "(size: int)", "to size x size by antialiased bilinear filtering", false, kReady, infer_resize},
-    {"random_crop", "(size: int, pad: int = 0)", "a random square, after `pad` zeros on each side", true, kReady,
-     infer_random_crop},
-    {"center_crop", "(size: int)", "the square in the middle", false, kReady, infer_center_crop},
-    {"random_resized_crop", "(size: int)", "a random area and aspect, resized to a square", true, kNotYet,
-     infer_random_resized_crop},
-    {"random_flip", "()", "left and right swapped with probability 1/2", true, kReady, infer_flip},
+    {"decode", "(size: int = none, channels: int = 3)",
+     "JPEG or PNG to pixels of 0 to 255, grey with channels=1; with `size`, resized to a square",
+     "decode(32, channels=1)", false, kReady, infer_decode},
+    {"resize", "(size: int)", "to size x size by antialiased bilinear filtering", "resize(32)", false, kReady,
+     infer_resize},
+    {"random_crop", "(size: int, pad: int = 0)",
+     "a random square, after `pad` zeros on each side; outside training the one in the middle",
+     "random_crop(32, pad=4)", true, kReady, infer_random_crop},
+    {"center_crop", "(size: int)", "the square in the middle", "center_crop(64)", false, kReady, infer_center_crop},
+    {"random_resized_crop", "(size: int)", "a random area and aspect, resized to a square", "random_resized_crop(64)",
+     true, kNotYet, infer_random_resized_crop},
+    {"random_flip", "()", "left and right swapped with probability 1/2", "random_flip", true, kReady, infer_flip},
     {"color_jitter", "(brightness: float = 0, contrast: float = 0, saturation: float = 0)",
-     "random brightness, contrast and saturation", true, kNotYet, infer_jitter},
-    {"scale", "(k: float)", "x times k", false, kReady, infer_scale},
-    {"normalize", "(mean: list, std: list)", "(x - mean) / std, for all channels or one by one", false, kReady,
-     infer_normalize},
-    {"as_index", "(classes: int)", "a whole number in 0..classes-1", false, kReady, infer_as_index},
-    {"columns", "(range: range)", "columns a..b of a row", false, kReady, infer_columns},
-    {"column", "(index: int)", "one column of a row, counted from 0", false, kReady, infer_column},
+     "random brightness, contrast and saturation", "color_jitter(brightness=0.2)", true, kNotYet, infer_jitter},
+    {"scale", "(k: float)", "x times k", "scale(1 / 255)", false, kReady, infer_scale},
+    {"normalize", "(mean: list, std: list)", "(x - mean) / std, for all channels or one by one",
+     "normalize(mean=127.5, std=127.5)", false, kReady, infer_normalize},
+    {"as_index", "(classes: int)", "a whole number in 0..classes-1", "as_index(10)", false, kReady, infer_as_index},
+    {"columns", "(range: range)", "columns a to b - 1 of a row, counted from 0", "columns(0..64)", false, kReady,
+     infer_columns},
+    {"column", "(index: int)", "one column of a row, counted from 0", "column(64)", false, kReady, infer_column},
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
-     "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside", true,
-     kReady, infer_affine},
-    {"random_stroke", "(w: float)", "strokes up to w of a 3x3 dilation thicker or of an erosion thinner", true, kReady,
-     infer_stroke},
-    {"random_blur", "(p: float)", "with probability p, mixed with its 3x3 mean", true, kReady, infer_blur},
-    {"random_noise", "(sigma: float)", "normal noise, then clamped to 0..1", true, kReady, infer_noise},
+     "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",
+     "random_affine(rotate=0.1, shift=0.06)", true, kReady, infer_affine},
+    {"random_stroke", "(w: float)", "strokes up to w of a 3x3 dilation thicker or of an erosion thinner",
+     "random_stroke(0.5)", true, kReady, infer_stroke},
+    {"random_blur", "(p: float)", "with probability p, mixed with its 3x3 mean", "random_blur(0.3)", true, kReady,
+     infer_blur},
+    {"random_noise", "(sigma: float)", "normal noise of deviation sigma, then clamped to 0..1", "random_noise(0.05)",
+     true, kReady, infer_noise},
 };
 
 }  // namespace

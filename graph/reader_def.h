@@ -32,6 +32,7 @@ struct ReaderDef {
   std::string_view name;
   std::string_view signature;  // "(fonts: list, chars: range, size: int = 32, em: int = 26)"
   std::string_view doc;
+  std::string_view example;  // what stands behind `source train =`
   Availability availability = Availability::kReady;
   // Fields by arguments alone; nothing is opened.
   Result<std::vector<Field>> (*fields)(const Attrs& arguments) = nullptr;
@@ -44,6 +45,7 @@ struct AugmentDef {
   std::string_view name;
   std::string_view signature;  // arguments after the input
   std::string_view doc;
+  std::string_view example;    // "resize(32)"
   bool training_only = false;  // random_* stages
   Availability availability = Availability::kReady;
   Result<TensorType> (*infer)(const Field& input, const Attrs& arguments) = nullptr;

@@ -212,6 +212,10 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
       report(std::move(d));
       return false;
     }
+    if (value.whole() && !to_int64(value)) {
+      refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "it does not fit 64 bits");
+      return false;
+    }
     return to_int64(value) ? true : expects("a whole number");
   }
   if (type == "float") {

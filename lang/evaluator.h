@@ -154,7 +154,8 @@ class Evaluator {
   Signatures& signatures_;
   std::vector<Diagnostic> not_yet_;
   SkippedIf last_skipped_;
-  Span call_span_;  // of the operator whose arguments are being bound
+  Span call_span_;    // of the operator whose arguments are being bound
+  Span bound_value_;  // of the value of the binding of a model that is being evaluated
   std::map<int32_t, Span> input_spans_;
   int64_t steps_ = 0;
   int depth_ = 0;

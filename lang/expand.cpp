@@ -125,6 +125,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
       case StmtKind::kParam:
       case StmtKind::kState:
         refuse("XG0199", stmt.span, "own parameters of a block are not available yet", "of a later edition of xrun");
+        bind_local(ast[stmt.names][0], Datum(), env, false);  // what speaks of it is no fault of its own
         break;
       default:
         refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "these belong to a model");

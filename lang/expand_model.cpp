@@ -87,7 +87,9 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
         model_head(ast, stmt, scope);
         break;
       case StmtKind::kBind:
+        bound_value_ = ast[stmt.value].span;
         bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
+        bound_value_ = {};
         break;
       case StmtKind::kAssert:
         run_assert(ast, stmt, scope);
@@ -95,6 +97,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
       case StmtKind::kParam:
       case StmtKind::kState:
         refuse("XG0199", stmt.span, "own parameters of a model are not available yet", "of a later edition of xrun");
+        bind_local(ast[stmt.names][0], Datum(), scope, false);  // what speaks of it is no fault of its own
         break;
       default:
         refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model");

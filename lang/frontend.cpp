@@ -2,9 +2,11 @@
 
 #include <deque>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
+#include "lang/options.h"
 #include "lang/parser.h"
 #include "lang/uncalled.h"
 
@@ -83,9 +85,17 @@ class Frontend {
   }
 
   void set_options() {
-    for (const SetFlag& flag : flags_) {
+    for (SetFlag& flag : flags_) {
       const Span at{flag.ast.file, 0, 0};
       const size_t dot = flag.path.find('.');
+      if (("." + flag.path + ".").find("..") != std::string::npos) {
+        Diagnostic d = Evaluator::fault("XG0210", at, fmt::format("`--set {}` names no setting", flag.path),
+                                        "a step of the path is empty");
+        d.fixes.push_back({.title = "write names with a dot between them, as in schedule.stages"});
+        diagnostics_.add(std::move(d));
+        flag.path.clear();  // it is for nobody
+        continue;
+      }
       if (dot != std::string::npos) {
         if (!kind_of(std::string_view(flag.path).substr(0, dot))) {
           report("XG0210", at, fmt::format("`--set {}` names no setting", flag.path),
@@ -120,93 +130,38 @@ class Frontend {
     for (const SourceFile& file : loader_.files()) {
       for (const Decl& decl : file.ast.decls) {
         if (decl.kind == DeclKind::kOption) {
-          check_option(file, decl);
+          check_option(evaluator_, file, decl);
         }
       }
     }
   }
 
-  // The value of an option is of the declared type and in the declared range.
-  void check_option(const SourceFile& file, const Decl& decl) {
-    Datum value = evaluator_.eval_constant({&file, &decl});
-    if (value.hole()) {
-      if (!decl.value.valid()) {
-        report("XG0204", decl.name.span, fmt::format("option `{}` has no value", decl.name.text),
-               fmt::format("give it one by --set {}=...", decl.name.text));
+  // The names that a file gives to its declarations of a kind; one without a name cannot be asked for.
+  static std::vector<std::string> names_of(const SourceFile& file, DeclKind kind) {
+    std::vector<std::string> names;
+    for (const DeclRef& other : file.all(kind)) {
+      if (other.decl->name) {
+        names.emplace_back(other.decl->name.text);
       }
-      return;
     }
-    const std::string_view type = decl.type_name.text;
-    const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
-    if (!known) {
-      report("XG0205", decl.type_name.span, fmt::format("an option is an int, float, bool or str, not `{}`", type), "");
-      return;
-    }
-    const bool good = type == "int"     ? to_int64(value).has_value()
-                      : type == "float" ? value.plain_number()
-                      : type == "bool"  ? value.kind == DatumKind::kBool
-                                        : value.kind == DatumKind::kString;
-    if (!good) {
-      Diagnostic d = Evaluator::fault("XG0205", value.span.valid() ? value.span : decl.name.span,
-                                      fmt::format("option `{}` is {}, not {}", decl.name.text,
-                                                  type == "int"    ? "a whole number"
-                                                  : type == "str"  ? "a string"
-                                                  : type == "bool" ? "true or false"
-                                                                   : "a number",
-                                                  kind_text(value)));
-      if (value.span != decl.name.span && value.span.valid()) {
-        d.secondary.push_back({decl.name.span, "declared here"});
-      }
-      if (type == "str") {
-        d.notes.push_back(fmt::format("strings are quoted: --set '{}=\"...\"'", decl.name.text));
-      }
-      diagnostics_.add(std::move(d));
-      return;
-    }
-    if (type == "float") {
-      value = make_real(value.as_double());
-      evaluator_.set_option(&decl, value, decl.name.span);
-    }
-    if (!decl.range.valid()) {
-      return;
-    }
-    Scope scope;
-    scope.file = &file;
-    const Datum range = evaluator_.eval(file.ast, decl.range, scope);
-    if (range.hole()) {
-      return;
-    }
-    bool inside = false;
-    std::string problem;
-    if (range.kind == DatumKind::kRange && value.plain_number()) {
-      // Bounds of an option are values that it may have, so both ends count.
-      const Datum& last = (*range.items)[1];
-      const Datum low = constant_binary(Op::kGe, value, (*range.items)[0], problem);
-      const Datum high = constant_binary(Op::kLe, value, last, problem);
-      inside = low.flag && high.flag;
-    } else if (range.kind == DatumKind::kList) {
-      inside = std::any_of(range.items->begin(), range.items->end(), [&](const Datum& d) { return equal(d, value); });
-    } else {
-      report("XG0205", range.span, "what an option may be is a range or a list", "this is " + kind_text(range));
-      return;
-    }
-    if (!inside) {
-      Diagnostic d = Evaluator::fault("XG0214", value.span.valid() ? value.span : decl.name.span,
-                                      fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)));
-      d.secondary.push_back({range.span, "what it may be"});
-      diagnostics_.add(std::move(d));
-    }
+    return names;
+  }
+
+  static std::string few_of(const std::vector<std::string>& names) {
+    constexpr size_t kFew = 12;
+    const size_t shown = std::min(names.size(), kFew);
+    return fmt::format("{}{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                       shown < names.size() ? ", ..." : "");
   }
 
   DeclRef by_name(const SourceFile& file, DeclKind kind, std::string_view name, Span at) {
     const DeclRef found = file.find(kind, name);
     if (!found) {
-      std::vector<std::string> known;
-      for (const DeclRef& other : file.all(kind)) {
-        known.emplace_back(other.decl->name.text);
-      }
+      const std::vector<std::string> known = names_of(file, kind);
       Diagnostic d =
           Evaluator::fault("XG0213", at, fmt::format("there is no `{} {}`", keyword_of(kind), name), "unknown name");
+      d.notes.push_back(known.empty() ? fmt::format("`{}` names no `{}`", file.path, keyword_of(kind))
+                                      : fmt::format("`{}` has: {}", file.path, few_of(known)));
       if (const std::string near = nearest(name, known); !near.empty()) {
         Fix fix{.title = "did you mean `" + near + "`?", .edits = {}};
         if (at.valid()) {
@@ -229,8 +184,13 @@ class Frontend {
                                        found.size(), keyword_of(kind)),
                            "another one");
       d.secondary.push_back({found[0].decl->keyword, "one"});
-      d.fixes.push_back({.title = fmt::format("name it in a `run`: run NAME {{ {} = {} }}", keyword_of(kind),
-                                              found[0].decl->name.text)});
+      const std::vector<std::string> names = names_of(*main_, kind);
+      if (kind == DeclKind::kRun) {
+        d.fixes.push_back({.title = fmt::format("name it: --run {}", names.empty() ? "NAME" : names[0])});
+      } else {
+        d.fixes.push_back({.title = fmt::format("name it in a `run`: run NAME {{ {} = {} }}", keyword_of(kind),
+                                                names.empty() ? "NAME" : names[0])});
+      }
       diagnostics_.add(std::move(d));
       return {};
     }
@@ -258,6 +218,10 @@ class Frontend {
                                                    {DeclKind::kCluster, &choice.cluster},
                                                    {DeclKind::kSchedule, &choice.schedule}};
     Settings chosen;
+    if (run && run.decl->base) {
+      report("XG0199", run.decl->base.span, "`extends` is not available yet", "of a later edition of xrun");
+      return choice;
+    }
     if (run) {
       chosen = read_settings(*run.file, *run.decl, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
@@ -306,7 +270,18 @@ class Frontend {
     }
     const auto all = file->all(kind);
     if (all.size() != 1) {
-      report("XG0213", {}, fmt::format("`{}` has {} declarations of `{}`", path, all.size(), keyword_of(kind)), "");
+      const std::string_view word = keyword_of(kind);
+      Diagnostic d = Evaluator::fault("XG0213", {},
+                                      all.empty() ? fmt::format("`{}` declares no `{}`", path, word)
+                                                  : fmt::format("`{}` has {} declarations of `{}`, and nothing says "
+                                                                "which one is meant",
+                                                                path, all.size(), word));
+      const std::vector<std::string> names = names_of(*file, kind);
+      d.fixes.push_back(
+          {.title = all.empty()     ? fmt::format("--{} takes a file that declares one", word)
+                    : names.empty() ? fmt::format("give them names")
+                                    : fmt::format("name one of {}: --{} {}:{}", few_of(names), word, path, names[0])});
+      diagnostics_.add(std::move(d));
       return {};
     }
     return all[0];

@@ -50,6 +50,19 @@ Diagnostic fault(const char* code, Span at, std::string message, std::string lab
   return {.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
 }
 
+// By errno. A pipe gives its text only once, and a model is read again by whoever resumes or checks it.
+Diagnostic unreadable(Span at, const std::string& path, std::string label) {
+  const bool is_pipe = errno == ESPIPE;
+  Diagnostic d =
+      fault("XG0207", at,
+            "cannot read `" + path + "`: " + (is_pipe ? "it is a pipe or a device, not a file" : std::strerror(errno)),
+            std::move(label));
+  if (is_pipe) {
+    d.fixes.push_back({.title = "save it to a file first"});
+  }
+  return d;
+}
+
 // One name a file, however it is spelled on the way.
 std::string key_of(const std::string& path) { return fs::path(path).lexically_normal().string(); }
 
@@ -58,7 +71,8 @@ std::string key_of(const std::string& path) { return fs::path(path).lexically_no
 std::optional<std::string> read_whole_file(const std::string& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
-    errno = error ? error.value() : fs::is_directory(path, error) ? EISDIR : ENOENT;
+    const bool is_there = !error && fs::exists(path, error);
+    errno = error ? error.value() : fs::is_directory(path, error) ? EISDIR : is_there ? ESPIPE : ENOENT;
     return std::nullopt;
   }
   std::ifstream in(path, std::ios::binary);
@@ -115,7 +129,7 @@ const SourceFile* Loader::load_file(const std::string& path) {
   }
   std::optional<std::string> text = read_whole_file(path);
   if (!text) {
-    diagnostics_.add(fault("XG0207", {}, "cannot read `" + path + "`: " + std::strerror(errno), ""));
+    diagnostics_.add(unreadable({}, path, ""));
     return nullptr;
   }
   return add(key_of(path), path, std::move(*text));
@@ -226,7 +240,7 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   }
   std::optional<std::string> content = read_whole_file(path);
   if (!content) {
-    Diagnostic d = fault("XG0207", at, "cannot read `" + path + "`: " + std::strerror(errno), "imported here");
+    Diagnostic d = unreadable(at, path, "imported here");
     d.notes.push_back("imports are relative to the file that names them");
     diagnostics_.add(std::move(d));
     by_key_.erase(key);

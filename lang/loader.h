@@ -68,7 +68,7 @@ class Loader {
   std::map<std::string, const SourceFile*> by_key_;  // null while it is being read
 };
 
-// The whole content of a file; nothing where it cannot be read.
+// The whole content of a file; nothing where it cannot be read, and errno says why: ESPIPE is a pipe or a device.
 std::optional<std::string> read_whole_file(const std::string& path);
 
 }  // namespace xrun::lang

@@ -2,22 +2,22 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "lang/curves.h"
 #include "lang/module_builder.h"
 
 namespace xrun::lang {
 namespace {
 
-struct CurveKind {
-  std::string_view name;
-  std::string_view signature;
-};
-
 constexpr CurveKind kCurves[] = {
-    {"warmup", "(rate: rates, span: span)"},
-    {"constant", "(rate: float, span: span = none)"},
-    {"cosine", "(rate: rates, span: span = none)"},
-    {"poly", "(rate: rates, span: span = none, power: float = 1)"},
-    {"steps", "(rate: float, at: list, by: float = 0.1)"},
+    {"warmup", "(rate: rates, span: span)", "in a straight line from a to b",
+     "[warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"},
+    {"constant", "(rate: float, span: span = none)", "one rate", "constant(0.1)"},
+    {"cosine", "(rate: rates, span: span = none)", "from a to b along half a cosine, slow at both ends",
+     "cosine(0.1 .. 0)"},
+    {"poly", "(rate: rates, span: span = none, power: float = 1)", "b + (a - b) · (1 - t)^power for t from 0 to 1",
+     "poly(0.1 .. 0, power=2)"},
+    {"steps", "(rate: float, at: list, by: float = 0.1)", "the rate, multiplied by `by` at each time of `at`",
+     "steps(0.1, at=[5 epochs, 8 epochs])"},
 };
 
 std::string span_text(const TrainSpan& span) {
@@ -28,6 +28,8 @@ std::string span_text(const TrainSpan& span) {
 }
 
 }  // namespace
+
+std::span<const CurveKind> curve_kinds() { return kCurves; }
 
 void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope) {
   if (!node.has_value()) {

@@ -79,7 +79,8 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   for (const SettingNode& node : settings.sources) {
     lower_source(node, scope);
   }
-  if (settings.sources.empty()) {
+  data_is_partial_ = settings.has_hole;
+  if (settings.sources.empty() && !data_is_partial_) {
     ev_.refuse("XG0501", settings.root.key_span, "`data` has no source", "write `source train = reader(...)`");
   }
   const bool learns = choice_.train || has_flags(DeclKind::kTrain);
@@ -312,7 +313,7 @@ void ModuleBuilder::bind_inputs() {
       const Span at = targets_.contains(input.name) ? targets_[input.name] : source.spec.span;
       if (field == nullptr) {
         // A binding that failed was reported where it stands.
-        if (!targets_.contains(input.name)) {
+        if (!targets_.contains(input.name) && !data_is_partial_) {
           Diagnostic d = Evaluator::fault("XG0420", at, fmt::format("nothing gives the input `{}`", input.name),
                                           "this source has the fields " + field_list(source.fields));
           if (const Name* declared = declared_input(input.name)) {
@@ -341,6 +342,9 @@ void ModuleBuilder::bind_inputs() {
 
 // A source that a metric is measured on gives every field that the metric asks for.
 void ModuleBuilder::check_metric_sources() {
+  if (data_is_partial_) {
+    return;
+  }
   const Graph& graph = ev_.graph();
   const auto check = [&](const MetricSpec& metric, const Source& source) {
     for (const ValueId input : graph.node(graph.value(metric.value).producer).inputs) {

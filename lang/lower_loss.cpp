@@ -1,10 +1,45 @@
 // The loss and the metrics of `train`: expressions over the model and the data that become nodes of the graph.
+#include <algorithm>
+#include <cctype>
 #include <fmt/format.h>
 
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
+
+namespace {
+
+// Whether an argument is what the signature says without it. A default that is computed from other arguments counts as
+// kept: those tell the calls apart.
+bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
+  if (!param.value.valid()) {
+    return false;
+  }
+  const Expr& written = ast[param.value];
+  const auto* word = std::get_if<std::string>(&value);
+  const auto* flag = std::get_if<bool>(&value);
+  const auto* whole = std::get_if<int64_t>(&value);
+  const auto* real = std::get_if<double>(&value);
+  switch (written.kind) {
+    case ExprKind::kNumber: {
+      const double number = ast.number(param.value).in_base();
+      return (whole != nullptr && static_cast<double>(*whole) == number) || (real != nullptr && *real == number);
+    }
+    case ExprKind::kString:
+      return word != nullptr && *word == ast.text(param.value);
+    case ExprKind::kName:
+      return word != nullptr && *word == written.name.text;
+    case ExprKind::kBool:
+      return flag != nullptr && *flag == written.flag;
+    case ExprKind::kNone:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
 
 void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   if (!node.has_value()) {
@@ -47,6 +82,60 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   }
   module_.train.loss = value.tensor;
   ev_.graph().loss = value.tensor;
+}
+
+void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope) {
+  const Ast* ast = node.ast;
+  if (!node.has_value() || (*ast)[node.value].kind != ExprKind::kList) {
+    Diagnostic d =
+        Evaluator::fault("XG0205", node.key_span, "`metrics` is a list of metrics", "[accuracy(logits, label)]");
+    if (node.has_value() && (*ast)[node.value].kind == ExprKind::kCall) {
+      const Span call = (*ast)[node.value].span;
+      d.fixes.push_back(
+          {.title = "put it into a list", .edits = {{call, fmt::format("[{}]", ev_.sources().text(call))}}});
+    }
+    ev_.report(std::move(d));
+    return;
+  }
+  std::vector<MetricSpec>& metrics = module_.train.metrics;
+  for (const ExprId item : (*ast)[(*ast)[node.value].items]) {
+    auto spec = metric(*ast, item, "", scope);
+    if (!spec) {
+      continue;
+    }
+    // Names are the keys of reports: each stands there once.
+    const std::string name = spec->name + differences(*spec);
+    const auto taken = [&](const MetricSpec& known) { return known.name == spec->name; };
+    spec->name = name;
+    for (int next = 2; std::any_of(metrics.begin(), metrics.end(), taken); ++next) {
+      spec->name = fmt::format("{}_{}", name, next);
+    }
+    metrics.push_back(std::move(*spec));
+  }
+}
+
+// What tells a metric from the plain one: "_k5_val" of accuracy(logits, label, k=5, source=val).
+std::string ModuleBuilder::differences(const MetricSpec& metric) {
+  const Graph& graph = ev_.graph();
+  const Node& node = graph.node(graph.value(metric.value).producer);
+  if (node.op->name != metric.name) {
+    return {};
+  }
+  constexpr size_t kLongest = 64;
+  const Signature& signature = ev_.signatures().of(*node.op);
+  std::string text;
+  for (const Param& param : signature.params) {
+    const AttrValue* value = node.attrs.find(param.name.text);
+    if (value != nullptr && param.name.text != "source" && !is_default(*signature.ast, param, *value)) {
+      const auto* word = std::get_if<std::string>(value);
+      text += fmt::format("_{}{}", param.name.text, word != nullptr ? *word : xrun::to_text(*value));
+    }
+  }
+  text += metric.source.empty() ? "" : "_" + metric.source;
+  text.resize(std::min(text.size(), kLongest));
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return text;
 }
 
 void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
@@ -119,7 +208,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
     for (const Source& source : sources_) {
       known.push_back(source.spec.name);
     }
-    if (std::find(known.begin(), known.end(), spec.source) == known.end()) {
+    if (std::find(known.begin(), known.end(), spec.source) == known.end() && !data_is_partial_) {
       Diagnostic d = Evaluator::fault("XG0201", ast[arg.value].span,
                                       fmt::format("the data has no source `{}`", spec.source), "unknown source");
       if (const std::string near = nearest(spec.source, known); !near.empty()) {

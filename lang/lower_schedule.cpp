@@ -9,6 +9,7 @@ namespace xrun::lang {
 namespace {
 
 constexpr int64_t kMany = 1 << 20;
+constexpr int64_t kMostCores = 1024;  // as many as --devices takes
 
 Span value_span(const SettingNode& node) { return node.has_value() ? (*node.ast)[node.value].span : node.key_span; }
 
@@ -31,7 +32,7 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
     } else if (node.key == "node") {
       lower_node(node, scope);
     } else if (node.key == "reserve") {
-      cluster.reserve = static_cast<Bytes>(quantity(node, scope, Dimension::kSize).value_or(-1));
+      cluster.reserve = size(node, scope, 0).value_or(-1);
     } else {
       unknown_setting(node, DeclKind::kCluster, "cluster", {});
     }
@@ -64,9 +65,9 @@ void ModuleBuilder::lower_node(const SettingNode& node, Scope& scope) {
       const std::string name = symbol(child);
       cluster.cpu = name.empty() ? text(child, scope).value_or("") : name;
     } else if (child.key == "cores") {
-      cluster.cores = whole(child, scope, 1, kMany).value_or(0);
+      cluster.cores = whole(child, scope, 1, kMostCores).value_or(0);
     } else if (child.key == "memory") {
-      cluster.memory = static_cast<Bytes>(quantity(child, scope, Dimension::kSize).value_or(0));
+      cluster.memory = size(child, scope, 1).value_or(0);
     } else if (child.key == "storage") {
       if (quantity(child, scope, Dimension::kRate)) {
         ev_.not_yet(child.key_span, "`node.storage`");
@@ -125,12 +126,12 @@ void ModuleBuilder::lower_schedule(const DeclRef& decl) {
         }
       }
     } else if (node.key == "bucket") {
-      if (quantity(node, scope, Dimension::kSize)) {
+      if (size(node, scope, 1)) {
         ev_.not_yet(node.key_span, "`schedule.bucket`");
       }
     } else if (node.key == "memory_limit") {
-      if (const auto bytes = quantity(node, scope, Dimension::kSize)) {
-        schedule.memory_limit = Hint<Bytes>{static_cast<Bytes>(*bytes), value_span(node)};
+      if (const auto bytes = size(node, scope, 1)) {
+        schedule.memory_limit = Hint<Bytes>{*bytes, value_span(node)};
       }
     } else if (node.key == "search") {
       lower_search(node, scope);
@@ -189,7 +190,9 @@ void ModuleBuilder::lower_recompute(const SettingNode& node) {
 void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope) {
   ShardHint hint{.head = node.key, .shards = 0, .granularity = "auto", .span = node.span};
   const auto& heads = ev_.graph().heads;
-  if (std::none_of(heads.begin(), heads.end(), [&](const Head& head) { return head.name == node.key; })) {
+  // Without a model, as in a file of machines, there is nothing to compare with.
+  if (choice_.model &&
+      std::none_of(heads.begin(), heads.end(), [&](const Head& head) { return head.name == node.key; })) {
     std::vector<std::string> names;
     for (const Head& head : heads) {
       names.push_back(head.name);

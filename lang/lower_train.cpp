@@ -1,8 +1,7 @@
-// `train`: its settings become fields of TrainSpec; loss and metrics are in lower_loss.cpp, rates in lower_curves.cpp.
-#include <cmath>
+// `train`: its settings become fields of TrainSpec; loss and metrics are in lower_loss.cpp, rates in lower_curves.cpp,
+// the optimizer and what is frozen in lower_update.cpp.
 #include <fmt/format.h>
 
-#include "graph/optimizer_def.h"
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
 
@@ -10,6 +9,7 @@ namespace xrun::lang {
 namespace {
 
 constexpr int64_t kDefaultRows = 64;
+constexpr int64_t kMostSamples = int64_t{1} << 30;  // of a batch; the planner looks at its divisors
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
 // Batch and precision come first: messages about the model's logits speak of them.
 void ModuleBuilder::lower_batch(const Settings& settings, Scope& scope) {
   if (const SettingNode* node = settings.root.find("batch")) {
-    module_.train.batch = whole(*node, scope, 1, int64_t{1} << 40).value_or(0);
+    module_.train.batch = whole(*node, scope, 1, kMostSamples).value_or(0);
     module_.train.batch_span = node->has_value() ? (*node->ast)[node->value].span : node->key_span;
   }
   PrecisionMode mode = PrecisionMode::kF32;
@@ -49,7 +49,11 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   Settings settings = settings_of(decl, DeclKind::kTrain);
   Scope scope = constants(decl);
   scope.parent = &model_scope_;
-  scope.resolve = [this](std::string_view name, Span at) { return data_value(name, at); };
+  scope.resolve = [this, file = scope.file](std::string_view name, Span at) {
+    auto value = data_value(name, at);
+    const bool elsewhere = name == "N" || file->find(name) || ev_.options().ops->find(name) != nullptr;
+    return value || elsewhere || !data_is_partial_ ? value : std::optional(Datum());
+  };
   for (const Source& source : sources_) {
     for (const Field& field : source.fields) {
       scope.resolvable.push_back(field.name);
@@ -89,6 +93,12 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   lower_norm_rows(settings, scope);
   // An update sums the gradients of that many batches: the mathematics of one batch as large as all of them.
   train.batch *= train.grad_accumulation;
+  if (train.batch > kMostSamples) {
+    const SettingNode* node = settings.root.find("grad_accumulation");
+    ev_.refuse("XG0214", node->has_value() ? (*node->ast)[node->value].span : node->key_span,
+               fmt::format("an update cannot take {} samples", train.batch),
+               fmt::format("batch x grad_accumulation is at most {}", kMostSamples));
+  }
 }
 
 void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
@@ -99,23 +109,7 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
     return;  // done before the others
   }
   if (key == "metrics") {
-    const Ast* ast = node.ast;
-    if (!node.has_value() || (*ast)[node.value].kind != ExprKind::kList) {
-      Diagnostic d =
-          Evaluator::fault("XG0205", node.key_span, "`metrics` is a list of metrics", "[accuracy(logits, label)]");
-      if (node.has_value() && (*ast)[node.value].kind == ExprKind::kCall) {
-        const Span call = (*ast)[node.value].span;
-        d.fixes.push_back(
-            {.title = "put it into a list", .edits = {{call, fmt::format("[{}]", ev_.sources().text(call))}}});
-      }
-      ev_.report(std::move(d));
-      return;
-    }
-    for (const ExprId item : (*ast)[(*ast)[node.value].items]) {
-      if (auto spec = metric(*ast, item, "", scope)) {
-        train.metrics.push_back(std::move(*spec));
-      }
-    }
+    lower_metrics(node, scope);
   } else if (key == "optimizer") {
     lower_optimizer(node, scope);
   } else if (key == "lr") {
@@ -180,112 +174,6 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
     }
   } else {
     unknown_setting(node, DeclKind::kTrain, "train", {});
-  }
-}
-
-void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
-  const std::string name = symbol(node);
-  const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
-  if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
-    ev_.refuse("XG0199", at, fmt::format("`optimizer {}` of your own is not available yet", name),
-               "of a later edition of xrun");
-    return;
-  }
-  const OptimizerDef* def = find_optimizer(name);
-  if (def == nullptr) {
-    std::vector<std::string> names;
-    std::string list;
-    for (const OptimizerDef* known : all_optimizers()) {
-      names.emplace_back(known->name);
-      list += (list.empty() ? "" : ", ") + std::string(known->name);
-    }
-    Span named = at;
-    named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
-    Diagnostic d = Evaluator::fault(
-        "XG0201", named,
-        name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
-        "known are " + list);
-    if (const std::string near = nearest(name, names); !near.empty()) {
-      d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{named, near}}});
-    }
-    ev_.report(std::move(d));
-    return;
-  }
-  const auto bound = arguments(node, def->name, def->signature, scope);
-  const auto attrs = bound ? ev_.attributes(ev_.signatures().of(def->name, def->signature), *bound) : std::nullopt;
-  if (!attrs) {
-    return;
-  }
-  if (def->availability == Availability::kNotYet) {
-    ev_.not_yet(at, fmt::format("the optimizer `{}`", name));
-  }
-  module_.train.optimizer = {name, *attrs, at};
-}
-
-void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& path, Scope& scope) {
-  if (node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`groups` holds a group for each tensor prefix",
-               "groups { PATH { lr = 0.1 } }");
-    return;
-  }
-  GroupSpec group{.path = path, .lr = {}, .weight_decay = {}, .span = node.span};
-  for (const SettingNode& child : node.children) {
-    const std::string below = path.empty() ? child.key : path + "." + child.key;
-    if (!child.has_value()) {
-      lower_groups(child, below, scope);
-    } else if (child.key == "lr") {
-      group.lr = real(child, scope, 0, HUGE_VAL);
-    } else if (child.key == "weight_decay") {
-      group.weight_decay = real(child, scope, 0, HUGE_VAL);
-    } else {
-      unknown_setting(child, DeclKind::kHole, "groups", {"lr", "weight_decay"});
-    }
-  }
-  if (path.empty() || (!group.lr && !group.weight_decay)) {
-    return;
-  }
-  if (!names_a_tensor(path)) {
-    ev_.refuse("XG0217", node.key_span, fmt::format("no tensor is called `{}`", path),
-               "nothing in the model has this prefix");
-  }
-  module_.train.groups.push_back(std::move(group));
-}
-
-// Weights below the paths get no gradient, so that nothing updates them and nothing is kept for it. Running statistics
-// are no weights: they go on following the data, since the layers behind them see what batch norm makes of these.
-void ModuleBuilder::lower_freeze(const SettingNode& node) {
-  module_.train.freeze = paths(node);
-  std::vector<Parameter>& params = ev_.graph().params;
-  for (const std::string& path : module_.train.freeze) {
-    bool any = false;
-    for (Parameter& parameter : params) {
-      if (parameter.trained && is_prefix(path, parameter.name)) {
-        parameter.frozen = any = true;
-      }
-    }
-    if (!any && names_a_part(path)) {
-      ev_.refuse("XG0217", node.key_span, fmt::format("`freeze` names `{}`, which has no weights", path),
-                 "a layer or block with weights, or one of its tensors");
-    }
-  }
-  if (!params.empty() && std::none_of(params.begin(), params.end(), [](const auto& p) { return p.updated(); })) {
-    ev_.refuse("XG0509", node.key_span, "`freeze` leaves nothing to train", "every weight is frozen");
-  }
-  // A sweep over class rows updates weight and bias together.
-  for (const Head& head : ev_.graph().heads) {
-    const Node& classifier = ev_.graph().node(head.node);
-    bool some = false;
-    bool all = true;
-    for (const ValueId input : classifier.inputs) {
-      const ParamId param = ev_.graph().value(input).param;
-      if (param.valid()) {
-        some = some || ev_.graph().param(param).frozen;
-        all = all && ev_.graph().param(param).frozen;
-      }
-    }
-    if (some && !all) {
-      ev_.not_yet(node.key_span, fmt::format("freezing a part of the head `{}`", head.name));
-    }
   }
 }
 

@@ -1,7 +1,9 @@
 // The order of work: model, data, train, cluster, schedule; then the digest of what is learned.
 #include "lang/module_builder.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/sha.h>
 
 #include "graph/print.h"
@@ -25,6 +27,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
     settings = read_settings(*decl.file, *decl.decl, ev_.diagnostics());
     if (decl.decl->base) {
       ev_.refuse("XG0199", decl.decl->base.span, "`extends` is not available yet", "of a later edition of xrun");
+      settings.has_hole = true;  // what is not written here may stand in the other one
     }
   } else {
     settings.root.key = std::string(keyword_of(kind));
@@ -32,7 +35,8 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
   const std::string prefix = std::string(keyword_of(kind)) + ".";
   for (const SetFlag& flag : flags_) {
     if (flag.path.starts_with(prefix) && flag.ast.value.valid()) {
-      override_setting(settings, std::string_view(flag.path).substr(prefix.size()), flag.ast, flag.ast.value);
+      override_setting(settings, std::string_view(flag.path).substr(prefix.size()), flag.ast, flag.ast.value,
+                       ev_.diagnostics());
     }
   }
   return settings;
@@ -54,7 +58,7 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
     if (node.key == "active_classes") {
       d.primary.text = "changes the loss";
     }
-    d.notes.push_back("`cluster` and `schedule` may change speed and memory only (`xrun explain XG0503`)");
+    d.notes.push_back("`cluster` and `schedule` may change speed and memory only");
     if (choice_.train) {
       const Position at = ev_.sources().position(choice_.train.decl->span.file, choice_.train.decl->keyword.begin);
       d.fixes.push_back(
@@ -72,11 +76,7 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   }
   Diagnostic d = Evaluator::fault("XG0210", node.key_span, fmt::format("unknown setting `{}` in `{}`", node.key, group),
                                   fmt::format("not a setting of {}", group));
-  d.notes.push_back(kind == DeclKind::kHole
-                        ? "a setting is known or it is an error; none is ever ignored"
-                        : fmt::format("a setting is known or it is an error; none is ever ignored (`xrun explain {}` "
-                                      "lists them)",
-                                      group));
+  d.notes.emplace_back("a setting is known or it is an error; none is ever ignored");
   if (const std::string near = nearest(node.key, names); !near.empty()) {
     Fix fix{.title = "did you mean `" + near + "`?"};
     // Keeps the column of the `=`.
@@ -86,11 +86,18 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
     }
     fix.edits.push_back({node.key_span, std::move(text)});
     d.fixes.push_back(std::move(fix));
+  } else {
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    d.notes.push_back(fmt::format("known in `{}`: {}", group, fmt::join(names, ", ")));
   }
   ev_.report(std::move(d));
 }
 
 bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
+  if (!choice_.model) {
+    return true;  // hints of a file of machines are for a model that is elsewhere
+  }
   const auto& params = ev_.graph().params;
   return std::any_of(params.begin(), params.end(), [&](const Parameter& p) { return is_prefix(prefix, p.name); });
 }

@@ -64,6 +64,7 @@ class ModuleBuilder {
   std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope);
   std::optional<TrainSpan> train_span(const Datum& value, std::string_view what, Span at);
   std::optional<double> quantity(const SettingNode& node, Scope& scope, Dimension dimension);
+  std::optional<Bytes> size(const SettingNode& node, Scope& scope, Bytes low);  // 0: none is fine, 1: not nothing
   std::optional<double> quantity(const Datum& value, std::string_view what, Span at, Dimension dimension);
   // The name of a symbol, or of a called symbol; empty for another expression.
   std::string symbol(const SettingNode& node) const;
@@ -93,17 +94,21 @@ class ModuleBuilder {
   void lower_batch(const Settings& settings, Scope& scope);
   void train_setting(const SettingNode& node, Scope& scope);
   void lower_loss(const SettingNode& node, Scope& scope);
-  void lower_optimizer(const SettingNode& node, Scope& scope);
-  void lower_groups(const SettingNode& node, const std::string& path, Scope& scope);
+  void lower_metrics(const SettingNode& node, Scope& scope);
   void lower_eval(const SettingNode& node, Scope& scope);
   void lower_checkpoint(const SettingNode& node, Scope& scope);
   void lower_log(const SettingNode& node, Scope& scope);
   void lower_clip(const SettingNode& node, Scope& scope);
-  void lower_freeze(const SettingNode& node);
   void lower_norm_rows(const Settings& settings, Scope& scope);
   PrecisionMode precision(const SettingNode& node, Scope& scope, bool quiet);
+  std::string differences(const MetricSpec& metric);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, std::string name, Scope& scope);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
+
+  // lower_update.cpp
+  void lower_optimizer(const SettingNode& node, Scope& scope);
+  void lower_groups(const SettingNode& node, const std::string& path, Scope& scope);
+  void lower_freeze(const SettingNode& node);
 
   // lower_curves.cpp
   void lower_rate(const SettingNode& node, Scope& scope);
@@ -129,6 +134,7 @@ class ModuleBuilder {
   std::vector<Source> sources_;
   std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
   std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings
+  bool data_is_partial_ = false;  // some of it could not be read: what seems to be missing may be there
   Scope model_scope_;
 };
 

@@ -35,7 +35,7 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
     return std::nullopt;
   }
   const auto number = to_int64(*value);
-  if (!number) {
+  if (!number && !value->whole()) {
     if (value->number() && value->dimension != Dimension::kPlain) {
       refuse_unit(node, *value);
     } else {
@@ -44,9 +44,9 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
     }
     return std::nullopt;
   }
-  if (*number < low || *number > high) {
-    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, *number),
-               high == INT64_MAX ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high));
+  if (!number || *number < low || *number > high) {
+    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)),
+               high == INT64_MAX && number ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high));
     return std::nullopt;
   }
   return number;
@@ -140,6 +140,20 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
 std::optional<double> ModuleBuilder::quantity(const SettingNode& node, Scope& scope, Dimension dimension) {
   const auto value = value_of(node, scope);
   return value ? quantity(*value, node.key, value->span, dimension) : std::nullopt;
+}
+
+std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, Bytes low) {
+  constexpr double kMost = 1e6 * 0x1p40;
+  const auto value = value_of(node, scope);
+  const auto bytes = value ? quantity(*value, node.key, value->span, Dimension::kSize) : std::nullopt;
+  if (bytes && !(*bytes >= static_cast<double>(low) && *bytes <= kMost)) {
+    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)),
+               *bytes > kMost ? "at most 1_000_000TiB"
+               : *bytes == 0  ? "more than 0"
+                              : "at least 1B");
+    return std::nullopt;
+  }
+  return bytes ? std::optional(static_cast<Bytes>(*bytes)) : std::nullopt;
 }
 
 std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_view what, Span at, Dimension dimension) {

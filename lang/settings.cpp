@@ -121,15 +121,22 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
     }
     SettingNode* node = &into;
     const auto path = ast[setting.path];
+    const SettingNode* closed = nullptr;  // what the path leads through has a value: nobody would read what lies below
     for (const Name& part : path) {
-      node = &child_of(*node, part.text, part.span, setting.span);
+      closed = node->has_value() ? node : closed;
+      node = closed != nullptr ? node : &child_of(*node, part.text, part.span, setting.span);
+    }
+    if (closed != nullptr) {
+      report_twice(*closed, {.key = closed->key, .key_span = path.front().span}, diagnostics);
+      continue;
     }
     if (setting.kind == SettingKind::kGroup) {
-      if (setting.name) {
+      if (setting.name && !node->has_value()) {
         node = &child_of(*node, setting.name.text, setting.name.span, setting.span);
       }
       if (node->has_value()) {
         report_twice(*node, {.key = node->key, .key_span = path.back().span}, diagnostics);
+        continue;
       }
       read_group(ast, setting.settings, *node, nullptr, diagnostics);
       continue;
@@ -175,13 +182,26 @@ Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& di
   return settings;
 }
 
-void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value) {
+void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value,
+                      Diagnostics& diagnostics) {
   const Span at = ast[value].span;
   SettingNode* node = &settings.root;
-  while (!path.empty()) {
-    const size_t dot = path.find('.');
-    node = &child_of(*node, path.substr(0, dot), at, at);
-    path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
+  for (std::string_view rest = path; !rest.empty();) {
+    if (node->has_value()) {
+      Diagnostic d{.code = "XG0210",
+                   .message = "`" + node->key + "` has a value, so there is no `" + settings.root.key + "." +
+                              std::string(path) + "`",
+                   .primary = {at, "not a setting"}};
+      if (node->span.valid() && node->span != at) {
+        d.secondary.push_back({node->span, "the value"});
+      }
+      d.fixes.push_back({.title = "set `" + node->key + "` as a whole"});
+      diagnostics.add(std::move(d));
+      return;
+    }
+    const size_t dot = rest.find('.');
+    node = &child_of(*node, rest.substr(0, dot), at, at);
+    rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
   }
   node->key_span = at;
   node->span = at;

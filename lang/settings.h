@@ -14,8 +14,7 @@
 
 namespace xrun::lang {
 
-// One row of the table of settings: what `xrun explain train` lists. Groups have their settings as "eval.every"; a "*"
-// stands for a name of the user's.
+// One row of the table of settings. A "*" stands for a name of the user's.
 struct SettingInfo {
   DeclKind kind = DeclKind::kHole;
   std::string_view key;
@@ -48,8 +47,10 @@ struct Settings {
 // Reads the settings of a declaration; a setting that is given twice is XG0211.
 Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics);
 
-// Puts a value from the command line where `path` ("shard.id.over") leads, in the place of what is there.
-void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value);
+// Puts a value from the command line where `path` ("shard.id.over") leads, in the place of what is there. A path
+// through something that has a value is XG0210: nobody would read what lies below it.
+void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value,
+                      Diagnostics& diagnostics);
 
 // "backbone.stem" of a name, a chain of fields or a string; empty for another expression.
 std::string path_text(const Ast& ast, ExprId id);

@@ -174,7 +174,8 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
     }
   }
   d.notes.push_back("losses and `topk` reduce inside each shard and exchange a few numbers per row");
-  if (is_call) {
+  // Elsewhere what is computed from the call would not take its result.
+  if (is_call && at == bound_value_) {
     d.fixes.push_back({.title = "for the best classes, stay sharded",
                        .edits = {{at, fmt::format("topk({}, 10)", sources_.text(value.span))}}});
   }

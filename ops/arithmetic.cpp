@@ -116,7 +116,7 @@ struct Binary {
 Status set_broadcast_grad(GradBuilder& builder, int input, ValueId grad) {
   const std::vector<int64_t> dims = builder.type(builder.input(input)).dims;
   if (builder.type(grad).dims != dims) {
-    XRUN_ASSIGN(const std::vector<ValueId> sum, builder.emit("sum_to", {grad}, Attrs{{"dims", dims}}));
+    XRUN_ASSIGN(const std::vector<ValueId> sum, builder.emit("add.sum", {grad}, Attrs{{"dims", dims}}));
     grad = sum[0];
   }
   builder.set_grad(input, grad);
@@ -230,7 +230,7 @@ class SumTo final : public Kernel {
   StridedLoop<2> loop_;
 };
 
-constexpr Op kSumTo{.def = {.name = "sum_to",
+constexpr Op kSumTo{.def = {.name = "add.sum",
                             .signature = "(x: [N, ...])",
                             .group = "pointwise",
                             .doc = "sum over the dimensions that were broadcast",

@@ -1,6 +1,6 @@
 // Sum, difference, product and quotient of two tensors, and a choice between two. Ranks are equal; a dimension is equal
 // or
-// 1. `sum_to` is the gradient of broadcasting.
+// 1. `add.sum` is the gradient of broadcasting.
 #pragma once
 
 #include <span>

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
-#include "graph/optimizer_def.h"
+#include "planner/buffer_sizes.h"
 
 namespace xrun::planner {
 namespace {
-
-int states_of(const TrainSpec& train) {
-  const OptimizerDef* def = find_optimizer(train.optimizer.name);
-  return def != nullptr && def->states != nullptr ? static_cast<int>(def->states(train.optimizer.args).size()) : 0;
-}
 
 // The classifier heads and what reads their logits, as in autodiff.
 void split_gang(const Graph& graph, Chain& chain) {
@@ -83,7 +78,7 @@ void measure_values(const Graph& graph, int64_t g, Chain& chain) {
 void measure_parameters(const Module& module, const KernelFacts& facts, Chain& chain) {
   const Graph& graph = module.graph;
   const bool training = !graph.param_grads.empty();
-  const int states = training ? states_of(module.train) : 0;
+  const int states = training ? static_cast<int>(optimizer_states(module).size()) : 0;
   for (auto* list : {&chain.parameters, &chain.resident, &chain.gradients}) {
     list->assign(chain.nodes.size(), 0);
   }

@@ -18,8 +18,7 @@ struct EmitRequest {
   int input_ring = 2;  // batches that the loader may fill ahead, one slot each
 };
 
-// The program of a training step, or of inference on one batch. Of HeadPlan, what depends on the module (gradient of
-// the feature, kept classes, precision, weight of a row) is filled in here.
+// The program of a training step, or of inference on one batch.
 // Errors: kInfeasible XG0605, rows that micro-batches, replicas or lanes do not divide; kContent XG0198, a graph that
 // stages cannot carry; kContent XG0623, orders of the schedule that wait for each other.
 Result<Program> emit(const EmitRequest& request);

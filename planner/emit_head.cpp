@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/buffer_sizes.h"
 #include "planner/emitter.h"
 
 namespace xrun::planner {
@@ -154,10 +155,7 @@ void Emitter::emit_head_pass(size_t head, int pass) {
 void Emitter::emit_statistics(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   const auto devices = shard_devices(head);
-  Bytes bytes = 0;
-  for (const HeadShard& shard : plan.shards) {
-    bytes += head_stats_bytes(head_shape(program_, graph_, plan, shard, plan.rows));
-  }
+  const Bytes bytes = all_stats_bytes(program_, graph_, plan);
   for (const int device : devices) {
     statistics_[{head, device, pass}] =
         add_buffer({.device = device,
@@ -268,10 +266,7 @@ void Emitter::emit_pass_copies(size_t head, int pass) {
 void Emitter::emit_head_gradients(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   const auto holders = shard_devices(head);
-  std::map<int, Bytes> bytes;
-  for (const HeadShard& shard : plan.shards) {
-    bytes[shard.device] += head_gradient_bytes(head_shape(program_, graph_, plan, shard, plan.rows));
-  }
+  const std::map<int, Bytes> bytes = device_gradient_bytes(program_, graph_, plan);
   for (const int device : holders) {
     partials_[{head, device, pass}] = add_buffer({.device = device,
                                                   .purpose = Purpose::kHeadGradient,

@@ -1,7 +1,7 @@
 // Buffers of sharded heads: weights and states of the shards, rows of the passes, results.
 #include <set>
 
-#include "graph/optimizer_def.h"
+#include "planner/buffer_sizes.h"
 #include "planner/emitter.h"
 
 namespace xrun::planner {
@@ -20,12 +20,9 @@ std::vector<int> Emitter::shard_devices(size_t head) const {
 void Emitter::add_head_buffers() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& head = program_.heads[h];
-    const auto states =
-        updates(h) ? find_optimizer(request_.module.train.optimizer.name)->states(request_.module.train.optimizer.args)
-                  : std::vector<std::string>{};
+    const auto states = updates(h) ? optimizer_states(request_.module) : std::vector<std::string>{};
     for (const HeadShard& shard : head.shards) {
-      const int64_t rows = shard.row_end - shard.row_begin;
-      if (rows <= 0) {
+      if (shard.row_end <= shard.row_begin) {
         continue;
       }
       ShardBuffers& buffers = shards_[{h, shard.shard}];
@@ -36,7 +33,7 @@ void Emitter::add_head_buffers() {
         const Parameter& what = graph_.param(param);
         Buffer buffer{.device = shard.device,
                       .purpose = Purpose::kHeadWeight,
-                      .bytes = rows * (param == head.weight ? head.dim : 1) * 4,
+                      .bytes = shard_bytes(head, shard, param),
                       .persistent = true,
                       .value = what.value,
                       .param = param,
@@ -81,7 +78,7 @@ void Emitter::add_head_buffers() {
       add_result(graph_.node(metric).outputs[0], program_.batch * 4);
     }
     if (!program_.training) {
-      add_result(head.logits, program_.batch * head.top_k * 8);
+      add_result(head.logits, best_bytes(head, program_.batch));
     }
   }
 }
@@ -114,10 +111,9 @@ BufferId Emitter::softmax_buffer(size_t head, int device, int pass) {
   const int micro_batch = whole ? -1 : pass;
   auto [found, fresh] = softmax_.try_emplace({head, device, micro_batch});
   if (fresh) {
-    const HeadShape shape = head_shape(program_, graph_, plan, plan.shards.front(), whole ? program_.batch : plan.rows);
     found->second = add_buffer({.device = device,
                                 .purpose = Purpose::kHeadSoftmax,
-                                .bytes = head_softmax_bytes(shape),
+                                .bytes = softmax_bytes(program_, graph_, plan, whole ? program_.batch : plan.rows),
                                 .micro_batch = micro_batch,
                                 .replica = -1,
                                 .head = static_cast<int32_t>(head),

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "graph/base/check.h"
-#include "graph/optimizer_def.h"
+#include "planner/buffer_sizes.h"
 #include "planner/emitter.h"
 #include "planner/memory.h"
 
@@ -136,9 +136,7 @@ void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
   if (!program_.training || std::find(gradients.begin(), gradients.end(), param) == gradients.end()) {
     return;
   }
-  const OptimizerDef* optimizer = find_optimizer(request_.module.train.optimizer.name);
-  XRUN_CHECK(optimizer != nullptr, "a training that is planned has an optimizer");
-  const auto states = optimizer->states(request_.module.train.optimizer.args);
+  const auto states = optimizer_states(request_.module);
   buffer.purpose = Purpose::kOptimizer;
   for (size_t slot = 0; slot < states.size(); ++slot) {
     buffer.slot = static_cast<int32_t>(slot);
@@ -156,14 +154,13 @@ void Emitter::add_row_buffers() {
       const int device = device_of(stage.index, replica);
       for (const ParamId param : flow.gradients) {
         const ValueId grad = graph_.param_grads[static_cast<size_t>(param.index)];
-        const BufferId id = add_buffer(
-            {.device = device,
-             .purpose = Purpose::kGradient,
-             .bytes = align_up(type(grad).bytes(0, program_.block_rows)) * (program_.lanes / program_.replicas),
-             .value = grad,
-             .param = param,
-             .replica = replica,
-             .name = graph_.param(param).name + ".gradient"});
+        const BufferId id = add_buffer({.device = device,
+                                        .purpose = Purpose::kGradient,
+                                        .bytes = gradient_bytes(program_, type(grad)),
+                                        .value = grad,
+                                        .param = param,
+                                        .replica = replica,
+                                        .name = graph_.param(param).name + ".gradient"});
         gradients_[{param, device}] = id;
         set_place(grad, device, -1, id);
       }

@@ -2,16 +2,10 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/gradients.h"
+#include "planner/buffer_sizes.h"
 #include "planner/emitter.h"
 
 namespace xrun::planner {
-namespace {
-
-// Elements of a tensor whose squares one owner sums (DETERMINISM 15).
-constexpr int64_t kNormChunk = 4096;
-
-}  // namespace
 
 void Emitter::emit_update() {
   emit_fold_and_reduce();
@@ -150,14 +144,6 @@ void Emitter::emit_statistics_gather() {
 
 void Emitter::add_norm_buffers() {
   const bool with_heads = request_.module.train.clip.heads;
-  int64_t slots = 0;
-  for (size_t p = 0; p < graph_.params.size(); ++p) {
-    const Parameter& param = graph_.params[p];
-    const TensorType& what = type(param.value);
-    if (has_gradient(graph_, ParamId(p)) && (!param.head || with_heads)) {
-      slots += param.head ? class_block_count(what.dims[0]) : (what.row_elements() + kNormChunk - 1) / kNormChunk;
-    }
-  }
   std::set<int> devices;
   for (const Stage& one : program_.stages) {
     devices.insert(one.devices.begin(), one.devices.end());
@@ -168,12 +154,10 @@ void Emitter::add_norm_buffers() {
       devices.insert(holders.begin(), holders.end());
     }
   }
+  const Bytes bytes = norm_bytes(request_.module);
   for (const int device : devices) {
-    norms_[device] = add_buffer({.device = device,
-                                 .purpose = Purpose::kNorms,
-                                 .bytes = std::max<Bytes>(slots, 1) * 8,
-                                 .replica = -1,
-                                 .name = "norms"});
+    norms_[device] =
+        add_buffer({.device = device, .purpose = Purpose::kNorms, .bytes = bytes, .replica = -1, .name = "norms"});
   }
 }
 

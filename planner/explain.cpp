@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 namespace xrun::planner {
 namespace {
@@ -42,73 +43,96 @@ const char* name_of(Purpose purpose) {
   }
 }
 
-// The fastest candidate of some kind that is not the chosen one.
-template <typename Pred>
-const Candidate* fastest(const std::vector<Candidate>& candidates, const Pred& wanted) {
-  const auto found = std::find_if(candidates.begin(), candidates.end(), wanted);
-  return found != candidates.end() ? &*found : nullptr;
+// The fastest setting of some kind that was not chosen, and what it would be beside the chosen one.
+struct Rival {
+  Setting setting;
+  Prediction predicted;
+  double ratio = 0;  // of the step's time, minus 1
+  bool fits = true;
+};
+
+// By its program where that was made, else by the estimate.
+template <typename Wanted>
+std::optional<Rival> fastest(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
+                             const Wanted& wanted) {
+  for (const Fitted& one : fitted) {
+    if (wanted(one.candidate.setting)) {
+      return Rival{one.candidate.setting, one.predicted, one.predicted.step / fitted[0].predicted.step - 1};
+    }
+  }
+  for (const Candidate& one : candidates) {
+    if (wanted(one.setting)) {
+      const double ratio = one.predicted.step / fitted[0].candidate.predicted.step - 1;
+      // Programs are made of the fastest first: one that is faster and was not made does not fit.
+      return Rival{one.setting, one.predicted, ratio, ratio > 0};
+    }
+  }
+  return std::nullopt;
 }
 
-std::string slower(const Candidate& other, const Candidate& chosen) {
-  const double ratio = other.predicted.step / chosen.predicted.step - 1;
-  return ratio > 5e-4 ? percent(ratio) + " slower" : "no faster";
+std::string slower(const Rival& rival) { return rival.ratio > 5e-4 ? percent(rival.ratio) + " slower" : "no faster"; }
+
+// "1 is 16 % slower", "2 stages do not fit".
+std::string compare(const std::string& who, bool one, const Rival& rival) {
+  return who + (!rival.fits ? one ? " does not fit" : " do not fit" : (one ? " is " : " are ") + slower(rival));
 }
 
-Reason explain_stages(const Candidate& chosen, const std::vector<Candidate>& candidates, const SearchInput& input) {
-  const int stages = chosen.setting.stages;
+Reason explain_stages(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
+                      const SearchInput& input) {
+  const int stages = fitted[0].candidate.setting.stages;
   Reason reason{"stages = " + std::to_string(stages), ""};
   if (input.module.schedule.stages) {
     reason.text = "asked for";
     return reason;
   }
-  const Candidate* other =
-      fastest(candidates, [&](const Candidate& c) { return c.setting.stages == (stages == 1 ? 2 : stages - 1); });
+  const auto other =
+      fastest(fitted, candidates, [&](const Setting& s) { return s.stages == (stages == 1 ? 2 : stages - 1); });
   if (input.machine.devices == 1) {
     reason.text = "there is one device";
-  } else if (other == nullptr) {
+  } else if (!other) {
     reason.text = "the layers cannot be cut otherwise";
-  } else if (stages == 1) {
-    reason.text = "two stages would idle " + percent(other->predicted.bubble + other->predicted.imbalance) + ": " +
-                  slower(*other, chosen);
   } else {
-    reason.text = std::to_string(stages - 1) + (stages == 2 ? " stage is " : " stages are ") + slower(*other, chosen);
+    const std::string idle = percent(other->predicted.bubble + other->predicted.imbalance);
+    reason.text = stages > 1
+                      ? compare(std::to_string(stages - 1) + (stages == 2 ? " stage" : " stages"), stages == 2, *other)
+                  : other->fits ? "two stages would idle " + idle + ": " + slower(*other)
+                                : "two stages do not fit";
   }
   return reason;
 }
 
-Reason explain_replicas(const Candidate& chosen, const std::vector<Candidate>& candidates, const SearchInput& input) {
-  const Setting& setting = chosen.setting;
+Reason explain_replicas(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
+                        const SearchInput& input) {
+  const Setting& setting = fitted[0].candidate.setting;
   Reason reason{"replicas = " + std::to_string(setting.replicas), ""};
-  const Candidate* other = fastest(candidates, [&](const Candidate& c) {
-    return c.setting.stages == setting.stages && c.setting.replicas != setting.replicas;
+  const auto other = fastest(fitted, candidates, [&](const Setting& s) {
+    return s.stages == setting.stages && s.replicas != setting.replicas;
   });
   if (input.module.schedule.replicas) {
     reason.text = "asked for";
-  } else if (other == nullptr) {
+  } else if (!other) {
     reason.text = input.machine.devices == 1                   ? "there is one device"
                   : setting.stages * 2 > input.machine.devices ? "stages take the devices"
                                                                : "no other number divides row blocks and devices";
   } else {
-    reason.text = std::to_string(other->setting.replicas) + (other->setting.replicas == 1 ? " is " : " are ") +
-                  slower(*other, chosen);
+    reason.text = compare(std::to_string(other->setting.replicas), other->setting.replicas == 1, *other);
   }
   return reason;
 }
 
-Reason explain_micro_batches(const Candidate& chosen, const std::vector<Candidate>& candidates,
+Reason explain_micro_batches(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
                              const SearchInput& input) {
-  const Setting& setting = chosen.setting;
-  const int64_t rows = chosen.decision.batch / setting.micro_batches;
+  const Setting& setting = fitted[0].candidate.setting;
+  const int64_t rows = fitted[0].candidate.decision.batch / setting.micro_batches;
   Reason reason{"micro_batches = " + std::to_string(setting.micro_batches),
                 format_count(rows) + (rows == 1 ? " row each" : " rows each")};
-  const Candidate* other = fastest(candidates, [&](const Candidate& c) {
-    return c.setting.stages == setting.stages && c.setting.replicas == setting.replicas &&
-           c.setting.micro_batches > setting.micro_batches;
+  const auto other = fastest(fitted, candidates, [&](const Setting& s) {
+    return s.stages == setting.stages && s.replicas == setting.replicas && s.micro_batches > setting.micro_batches;
   });
   if (input.module.schedule.micro_batches) {
     reason.text += ", asked for";
-  } else if (other != nullptr) {
-    reason.text += "; " + std::to_string(other->setting.micro_batches) + " are " + slower(*other, chosen);
+  } else if (other) {
+    reason.text += "; " + compare(std::to_string(other->setting.micro_batches), false, *other);
   }
   return reason;
 }
@@ -162,15 +186,16 @@ void sort_largest_first(std::vector<MemoryPart>& parts) {
 
 }  // namespace
 
-std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Candidate>& candidates) {
+std::vector<Reason> explain(const SearchInput& input, const std::vector<Fitted>& fitted,
+                            const std::vector<Candidate>& candidates) {
   std::vector<Reason> reasons;
-  reasons.push_back(explain_stages(chosen.candidate, candidates, input));
-  reasons.push_back(explain_replicas(chosen.candidate, candidates, input));
-  reasons.push_back(explain_micro_batches(chosen.candidate, candidates, input));
-  for (Reason& reason : explain_shards(chosen, input)) {
+  reasons.push_back(explain_stages(fitted, candidates, input));
+  reasons.push_back(explain_replicas(fitted, candidates, input));
+  reasons.push_back(explain_micro_batches(fitted, candidates, input));
+  for (Reason& reason : explain_shards(fitted[0], input)) {
     reasons.push_back(std::move(reason));
   }
-  reasons.push_back(explain_recompute(chosen, input));
+  reasons.push_back(explain_recompute(fitted[0], input));
   return reasons;
 }
 
@@ -234,13 +259,18 @@ Error explain_misfit(const SearchInput& input, const Fitted& smallest, const Mem
                      const std::vector<std::string>& mends) {
   const RunMemory& memory = smallest.memory;
   const bool whole = memory.sum() > limits.total;
+  const ClusterSpec& cluster = input.module.cluster;
+  const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
   error.message = whole ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
-                              format_bytes(limits.total) + " are usable"
+                              format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
                         : "does not fit: a device needs " + format_bytes(smallest.largest_device) +
                               ", memory_limit is " + format_bytes(limits.device);
   if (!whole && input.module.schedule.memory_limit) {
     error.span = input.module.schedule.memory_limit->span;
+  }
+  if (whole && clustered && cluster.span.valid()) {
+    error.span = cluster.span;
   }
   int device = 0;
   for (const Arena& arena : smallest.training.arenas) {

@@ -9,10 +9,11 @@
 
 namespace xrun::planner {
 
-// One line each for stages, replicas, micro-batches, shards and recompute.
-std::vector<Reason> explain(const SearchInput& input, const Fitted& chosen, const std::vector<Candidate>& candidates);
+// One line each for stages, replicas, micro-batches, shards and recompute; the first of `fitted` is the chosen one.
+std::vector<Reason> explain(const SearchInput& input, const std::vector<Fitted>& fitted,
+                            const std::vector<Candidate>& candidates);
 
-// The other programs that were compared; the first of `fitted` is the chosen one.
+// The other programs that were compared.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
 // Buffers of a device that are alive when it needs most: their sizes add up to its Arena::live_max.

@@ -12,8 +12,7 @@ namespace {
 constexpr int64_t kShownClasses = 5;
 
 // The loss, the metrics and the labels of a head: the gang nodes that read its logits.
-Status find_readers(const Module& module, const Chain& chain, HeadPlan& plan) {
-  const Graph& graph = module.graph;
+Status find_readers(const Graph& graph, std::span<const NodeId> gang, HeadPlan& plan) {
   const auto take_label = [&](const Node& node) -> Status {
     if (node.inputs.size() < 2) {
       return {};
@@ -25,7 +24,7 @@ Status find_readers(const Module& module, const Chain& chain, HeadPlan& plan) {
     plan.label = node.inputs[1];
     return {};
   };
-  for (const NodeId id : chain.gang) {
+  for (const NodeId id : gang) {
     const Node& node = graph.node(id);
     if (node.inputs.empty() || node.inputs[0] != plan.logits) {
       continue;
@@ -61,10 +60,43 @@ const ShardHint* find_hint(const Module& module, const std::string& head) {
 
 }  // namespace
 
-Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows) {
+Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> gang, size_t head, int64_t rows) {
   const Graph& graph = module.graph;
   const TrainSpec& train = module.train;
   const bool training = !graph.param_grads.empty();
+  const Head& what = graph.heads[head];
+  const Node& node = graph.node(what.node);
+  const TensorType& weight = graph.value(node.inputs[1]).type;
+  HeadPlan plan{.head = static_cast<int>(head),
+                .node = what.node,
+                .feature = node.inputs[0],
+                .logits = node.outputs[0],
+                .weight = graph.value(node.inputs[1]).param,
+                .classes = weight.dims[0],
+                .dim = weight.dims[1],
+                .class_block = class_block(weight.dims[0]),
+                .rows = rows,
+                .top_k = training ? 1 : kShownClasses,
+                .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16,
+                .row_weight = train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(train.batch)};
+  if (node.op->head(node.attrs).bias) {
+    plan.bias = graph.value(node.inputs[2]).param;
+  }
+  for (const NamedValue& input : graph.inputs) {
+    if (training && input.name == what.name + ".dx") {
+      plan.feature_grad = input.value;
+    }
+  }
+  XRUN_TRY(find_readers(graph, gang, plan));
+  plan.top_k = std::min(plan.top_k, plan.classes);
+  plan.frozen = training && graph.param(plan.weight).frozen;
+  plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&
+                      (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
+  return plan;
+}
+
+Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows) {
+  const Graph& graph = module.graph;
   for (const ShardHint& hint : module.schedule.shards) {
     if (std::none_of(graph.heads.begin(), graph.heads.end(), [&](const Head& h) { return h.name == hint.head; })) {
       return Error{
@@ -75,36 +107,8 @@ Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chai
   }
   std::vector<HeadPlan> plans;
   for (size_t i = 0; i < graph.heads.size(); ++i) {
-    const Head& head = graph.heads[i];
-    const Node& node = graph.node(head.node);
-    const HeadForm form = node.op->head(node.attrs);
-    const TensorType& weight = graph.value(node.inputs[1]).type;
-    HeadPlan plan{.head = static_cast<int>(i),
-                  .node = head.node,
-                  .feature = node.inputs[0],
-                  .logits = node.outputs[0],
-                  .weight = graph.value(node.inputs[1]).param,
-                  .classes = weight.dims[0],
-                  .dim = weight.dims[1],
-                  .class_block = class_block(weight.dims[0]),
-                  .rows = rows,
-                  .top_k = training ? 1 : kShownClasses,
-                  .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16,
-                  .row_weight = train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(train.batch)};
-    if (form.bias) {
-      plan.bias = graph.value(node.inputs[2]).param;
-    }
-    for (const NamedValue& input : graph.inputs) {
-      if (training && input.name == head.name + ".dx") {
-        plan.feature_grad = input.value;
-      }
-    }
-    XRUN_TRY(find_readers(module, chain, plan));
-    plan.top_k = std::min(plan.top_k, plan.classes);
-    plan.frozen = training && graph.param(plan.weight).frozen;
-    plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&
-                        (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
-    const ShardHint* hint = find_hint(module, head.name);
+    XRUN_ASSIGN(HeadPlan plan, plan_head(module, chain.gang, i, rows));
+    const ShardHint* hint = find_hint(module, graph.heads[i].name);
     plan.shards = place_shards(plan.head, plan.classes, hint != nullptr ? static_cast<int>(hint->shards) : 0, devices);
     plans.push_back(std::move(plan));
   }

@@ -2,6 +2,7 @@
 // which classes.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "graph/module.h"
@@ -10,9 +11,13 @@
 
 namespace xrun::planner {
 
+// Head `head` of the module's graph, all but its shards; the verifier holds plans to it. `gang` has the nodes that read
+// logits (and perhaps others). Errors: kContent XG0198 where two losses or labels share the head.
+Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> gang, size_t head, int64_t rows);
+
 // Every head of `module` with its shards. `rows`: gathered rows of one pass, h (less than the batch: dW and update are
 // a sweep of their own).
-// Errors: kContent XG0604 for a shard hint of an unknown head; XG0198 where two losses or labels share a head.
+// Errors: kContent XG0604 for a shard hint of an unknown head; those of plan_head.
 Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows);
 
 // Seconds of the passes of all heads on the slowest device. `pass` is statistics and gradients with the collectives

@@ -1,11 +1,13 @@
 #include "planner/mesh.h"
 
+#include <algorithm>
+
 #include "graph/head_shape.h"
 
 namespace xrun::planner {
 
 int default_replicas(int devices, int stages, int micro_batches, int lanes) {
-  for (int r = devices / stages; r > 1; --r) {
+  for (int r = std::min(devices / stages, kMostReplicas); r > 1; --r) {
     if (micro_batches % r == 0 && (lanes == 0 || lanes % r == 0)) {
       return r;
     }

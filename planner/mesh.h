@@ -16,8 +16,8 @@ struct Mesh {
   int device_of(int stage, int replica) const { return replica * stages + stage; }
 };
 
-// Replicas unless a hint says otherwise: the largest R <= devices / stages that divides `micro_batches`, and `lanes`
-// where that is not 0.
+// Replicas unless a hint says otherwise: the largest R <= devices / stages, kMostReplicas at most, that divides
+// `micro_batches`, and `lanes` where that is not 0.
 int default_replicas(int devices, int stages, int micro_batches, int lanes);
 
 // Row ranges of a head of `classes` classes in `shards` shards, shard r on device r mod devices; 0: one a device.

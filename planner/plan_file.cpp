@@ -1,11 +1,14 @@
 #include "planner/plan_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <openssl/sha.h>
+#include <unistd.h>
 
 #include "planner/plan_codec.h"
 #include "planner/run_memory.h"
@@ -31,6 +34,25 @@ Status verify_loaded(const Program& program) {
   XRUN_TRY(verify_passes(program));
   XRUN_TRY(verify_order(program));
   return verify_memory(program, 0);
+}
+
+// On the disk when it returns: a rename over a good plan must not come before the bytes of the new one.
+bool write_synced(const std::string& path, std::span<const std::byte> bytes) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) {
+    return false;
+  }
+  bool good = true;
+  while (good && !bytes.empty()) {
+    const ssize_t wrote = ::write(file, bytes.data(), bytes.size());
+    good = wrote > 0 || (wrote < 0 && errno == EINTR);
+    bytes = bytes.subspan(static_cast<size_t>(std::max<ssize_t>(wrote, 0)));
+  }
+  good = good && ::fsync(file) == 0;
+  const int number = errno;
+  const bool closed = ::close(file) == 0;
+  errno = good ? errno : number;
+  return good && closed;
 }
 
 }  // namespace
@@ -73,16 +95,10 @@ Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string
 
 Status save_plan(const Plan& plan, const std::string& path) {
   const std::vector<std::byte> bytes = plan_bytes(plan);
-  const std::string fresh = path + ".tmp";
+  // A name of this process: another one may be writing the same plan.
+  const std::string fresh = path + ".tmp-" + std::to_string(::getpid());
   errno = 0;
-  bool written = false;
-  {
-    std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    out.flush();
-    written = out.good();
-  }
-  if (!written || std::rename(fresh.c_str(), path.c_str()) != 0) {
+  if (!write_synced(fresh, bytes) || std::rename(fresh.c_str(), path.c_str()) != 0) {
     const std::string reason = errno != 0 ? std::strerror(errno) : "write failed";
     std::remove(fresh.c_str());
     return Error{ErrorKind::kWorld, "", "cannot write `" + path + "`: " + reason,
@@ -150,10 +166,10 @@ Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& 
                  format_bytes(machine.memory) + " to give");
   }
   XRUN_TRY(verify_structure(plan.training, &training.graph));
-  XRUN_TRY(verify_operands(plan.training, training.graph));
+  XRUN_TRY(verify_operands(plan.training, training));
   if (inference != nullptr) {
     XRUN_TRY(verify_structure(plan.inference, &inference->graph));
-    XRUN_TRY(verify_operands(plan.inference, inference->graph));
+    XRUN_TRY(verify_operands(plan.inference, *inference));
   }
   return {};
 }

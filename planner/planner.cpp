@@ -90,10 +90,9 @@ Result<std::vector<std::string>> find_mends(const Module& training, const FitInp
   if (open) {
     mends.push_back(line_of("without hints: " + to_text(open->candidate.setting), *open, ""));
   }
-  for (int64_t batch = training.train.batch / 2; batch >= batch_floor && mends.size() < 3; batch /= 2) {
-    if (batch % training.train.norm_rows != 0) {
-      break;
-    }
+  const int64_t block = training.train.norm_rows;
+  for (int64_t batch = training.train.batch; batch > batch_floor && mends.size() < 3;) {
+    batch = std::max(batch_floor, batch / 2 / block * block);  // down to one row block, whatever the number divides by
     Module smaller = free;
     smaller.train.batch = batch;
     XRUN_ASSIGN(const std::optional<Fitted> fitted, best_of(smaller, input, limits));
@@ -133,12 +132,12 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
     return explain_misfit(space, smallest, limits, mends);
   }
 
-  XRUN_TRY(verify_program(fitted[0].training, training.graph, limits.total));
-  XRUN_TRY(verify_program(fitted[0].inference, inference.graph, limits.total));
+  XRUN_TRY(verify_program(fitted[0].training, training, limits.total));
+  XRUN_TRY(verify_program(fitted[0].inference, inference, limits.total));
 
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = fitted[0].predicted;
-  plan.why = explain(space, fitted[0], candidates);
+  plan.why = explain(space, fitted, candidates);
   plan.alternatives = list_alternatives(fitted);
   plan.training = std::move(fitted[0].training);
   plan.inference = std::move(fitted[0].inference);

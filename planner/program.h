@@ -42,6 +42,8 @@ inline constexpr int kHost = -1;
 
 // Lanes of one replica: more accumulators than this cost more memory than they save in waiting.
 inline constexpr int kMostLanes = 16;
+// Terms of one sum over replicas: an all-reduce has room for so many addresses.
+inline constexpr int kMostReplicas = 256;
 
 // What a buffer is for; `persistent` purposes live across steps.
 enum class Purpose : uint8_t {
@@ -113,7 +115,7 @@ enum class Kind : uint8_t {
   kFree,       // not emitted: live ranges are in the buffers
   kUpdate,     // of a stage's device: optimizer, states (fold_states), prepared weights. Reads lane 0 of kGradient,
                // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared, and the
-            // kScratch of the device, in which kernels prepare weights
+               // kScratch of the device, in which kernels prepare weights
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
@@ -199,6 +201,7 @@ struct HeadShard {
   int device = 0;
   int64_t row_begin = 0;
   int64_t row_end = 0;
+  bool operator==(const HeadShard&) const = default;
 };
 
 struct HeadPlan {
@@ -222,6 +225,7 @@ struct HeadPlan {
   double row_weight = 1;      // HeadShape::row_weight
   std::vector<HeadShard> shards;
   bool frozen = false;  // trained through, but not updated (Parameter::frozen)
+  bool operator==(const HeadPlan&) const = default;
 };
 
 // A device's memory: one mapping.

@@ -108,6 +108,13 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
                       std::to_string(std::max<int64_t>(1, hint.value)),
                   hint.span);
   }
+  if (hint.value > kMostReplicas) {
+    return refuse("XG0603",
+                  std::to_string(hint.value) + " replicas: their gradients are summed over " +
+                      std::to_string(kMostReplicas) + " at most",
+                  "replicas = 1 .. " + std::to_string(kMostReplicas) + "; further devices can take stages and shards",
+                  hint.span);
+  }
   if (blocks % hint.value != 0) {
     return refuse(
         "XG0603",
@@ -214,7 +221,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   bool early_backward = false;
   std::vector<Setting> settings;
   for (int stages = 1; stages <= std::min<int64_t>(machine.devices, layers); ++stages) {
-    for (int replicas = 1; replicas * stages <= machine.devices; ++replicas) {
+    for (int replicas = 1; replicas <= std::min(machine.devices / stages, kMostReplicas); ++replicas) {
       if (!in_range(stages, schedule.stages) || !in_range(replicas, schedule.replicas) || blocks % replicas != 0 ||
           (deterministic && std::min<int64_t>(4, blocks) % replicas != 0)) {
         continue;

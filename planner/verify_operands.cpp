@@ -1,28 +1,20 @@
 // Operands of nodes against the graph: the same search for a place that the executor does.
 #include <algorithm>
-#include <fmt/format.h>
 #include <map>
 #include <set>
 
+#include "planner/verify_parts.h"
 #include "planner/verify_program.h"
 
 namespace xrun::planner {
 namespace {
 
-template <typename... Args>
-Error wrong(fmt::format_string<Args...> what, Args&&... args) {
-  return {ErrorKind::kContent, "XG0622", "the program is not sound: " + fmt::format(what, std::forward<Args>(args)...),
-          "make the plan again with `xrun plan`"};
-}
-
 class Operands {
  public:
-  Operands(const Program& program, const Graph& graph) : program_(program), graph_(graph) {
+  Operands(const Program& program, const Graph& graph) : program_(program), graph_(graph), params_(program) {
     for (const Buffer& buffer : program.buffers) {
       if (buffer.purpose == Purpose::kPrepared) {
-        prepared_[{buffer.node.index, buffer.slot, buffer.device}] = buffer.id;
-      } else if (buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kState) {
-        params_[{buffer.param.index, buffer.device}] = &buffer;
+        prepared_[{buffer.node.index, buffer.slot, buffer.replica}] = buffer.id;
       }
     }
   }
@@ -35,14 +27,9 @@ class Operands {
       nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
       XRUN_TRY(check_layout(stage, nodes, stage.backward_layout));
     }
-    for (const Buffer& buffer : program_.buffers) {
-      XRUN_TRY(check_size(buffer));
-    }
     for (const Instruction& one : program_.instructions) {
       if (one.kind == Kind::kRun && (one.pass == Pass::kForward || one.pass == Pass::kBackward)) {
         XRUN_TRY(check_pass(one));
-      } else if (one.kind == Kind::kRun && one.head >= 0) {
-        XRUN_TRY(check_head_pass(one));
       }
     }
     return {};
@@ -139,94 +126,21 @@ class Operands {
     return {};
   }
 
-  // Rows that a buffer of a value must hold.
-  Status check_size(const Buffer& buffer) const {
-    int64_t rows = buffer.replica < 0 ? program_.batch : program_.batch / program_.replicas;
-    if (buffer.micro_batch >= 0) {
-      rows = buffer.head >= 0 ? program_.heads[static_cast<size_t>(buffer.head)].rows : program_.micro_batch_rows();
-    }
-    Bytes least = 0;
+  // Whatever of the buffer's rows or lanes a pass looks up, it has those of the pass.
+  static bool fits(const Instruction& one, const Buffer& buffer) {
     switch (buffer.purpose) {
+      case Purpose::kInput:
+        return true;
       case Purpose::kWeight:
       case Purpose::kState:
-      case Purpose::kOptimizer:
-        if (!buffer.param.valid()) {
-          return wrong("buffer {} is of no parameter", buffer.id.index);
-        }
-        least = type(graph_.param(buffer.param).value).bytes(0, program_.block_rows);
-        break;
+      case Purpose::kPrepared:
       case Purpose::kGradient:
-        if (!buffer.param.valid() || !buffer.value.valid()) {
-          return wrong("buffer {} is of no parameter", buffer.id.index);
-        }
-        least = type(buffer.value).bytes(0, program_.block_rows) * (program_.lanes / program_.replicas);
-        break;
-      case Purpose::kInput:
-        rows = program_.batch;
-        [[fallthrough]];
       case Purpose::kActivation:
-      case Purpose::kGathered:
       case Purpose::kResult:
-        if (!buffer.value.valid()) {
-          return wrong("buffer {} is of no value", buffer.id.index);
-        }
-        least = type(buffer.value).sharded ? rows * 8 : type(buffer.value).bytes(rows, program_.block_rows);
-        break;
-      case Purpose::kScratch:
+        return buffer.replica == one.replica && (buffer.micro_batch < 0 || buffer.micro_batch == one.micro_batch);
       default:
-        break;
+        return false;
     }
-    if (buffer.bytes < least) {
-      return wrong("buffer {} ({}) has {} bytes for {}", buffer.id.index, buffer.name, buffer.bytes, least);
-    }
-    return {};
-  }
-
-  // Buffers of a head pass have what the kernels want (graph/head_shape.h).
-  Status check_head_pass(const Instruction& one) const {
-    const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
-    const bool sweep = one.pass == Pass::kHeadUpdate || one.pass == Pass::kHeadNorms;
-    const int64_t rows = sweep ? program_.batch : head.rows;
-    Bytes stats = 0;
-    Bytes gradient = 0;
-    for (const HeadShard& shard : head.shards) {
-      const HeadShape shape = head_shape(program_, graph_, head, shard, head.rows);
-      stats += head_stats_bytes(shape);
-      gradient += shard.device == one.device ? head_gradient_bytes(shape) : 0;
-    }
-    Bytes scratch = 0;
-    if (one.pass != Pass::kReduceStats) {
-      const HeadShape shape = head_shape(program_, graph_, head, head.shards[static_cast<size_t>(one.shard)], rows);
-      scratch = head_scratch_bytes(shape, one.pass == Pass::kHeadForward    ? HeadPass::kForward
-                                          : one.pass == Pass::kHeadBackward ? HeadPass::kBackward
-                                                                            : HeadPass::kUpdate);
-    }
-    const bool makes_stats = one.pass == Pass::kHeadForward || one.pass == Pass::kReduceStats;
-    const std::map<Purpose, Bytes> wanted{
-        {Purpose::kHeadStats, makes_stats ? stats : 0},
-        {Purpose::kHeadGradient, one.pass == Pass::kHeadBackward ? gradient : 0},
-        {Purpose::kHeadSoftmax, one.pass == Pass::kHeadForward ? 0 : rows * 8},
-        {Purpose::kHeadScratch, scratch},
-    };
-    for (const auto& [purpose, bytes] : wanted) {
-      Bytes has = 0;
-      for (const auto* list : {&one.reads, &one.writes}) {
-        for (const BufferId id : *list) {
-          has = std::max(has, program_.buffer(id).purpose == purpose ? program_.buffer(id).bytes : 0);
-        }
-      }
-      if (has < bytes) {
-        return wrong("instruction {} has {} of {} bytes for a head pass", one.id.index, has, bytes);
-      }
-    }
-    const auto reads = [&](ValueId value) {
-      return std::any_of(one.reads.begin(), one.reads.end(),
-                         [&](BufferId id) { return program_.buffer(id).value == value; });
-    };
-    if ((one.pass != Pass::kReduceStats && !reads(head.feature)) || (head.label.valid() && !reads(head.label))) {
-      return wrong("instruction {} does not read the features and labels of its head", one.id.index);
-    }
-    return {};
   }
 
   Status check_pass(const Instruction& one) const {
@@ -236,27 +150,28 @@ class Operands {
     for (const LocalValue& local : layout.locals) {
       locals.insert(local.value);
     }
-    std::map<ValueId, const Buffer*> reads;
-    std::map<ValueId, const Buffer*> writes;
+    std::set<ValueId> reads;
+    std::set<ValueId> writes;
     std::set<BufferId> read;
-    Bytes scratch = 0;
-    for (const BufferId id : one.reads) {
-      read.insert(id);
-      reads[program_.buffer(id).value] = &program_.buffer(id);
-    }
-    for (const BufferId id : one.writes) {
-      const Buffer& buffer = program_.buffer(id);
-      scratch += buffer.purpose == Purpose::kScratch ? buffer.bytes : 0;
-      if (buffer.value.valid() && !writes.insert({buffer.value, &buffer}).second) {
-        return wrong("instruction {} writes value {} in two places", one.id.index, buffer.value.index);
+    Bytes scratch = -1;  // of the first, which the executor takes
+    for (const auto* list : {&one.reads, &one.writes}) {
+      for (const BufferId id : *list) {
+        const Buffer& buffer = program_.buffer(id);
+        if (buffer.purpose == Purpose::kScratch) {
+          scratch = scratch < 0 ? buffer.bytes : scratch;
+        } else if (!fits(one, buffer)) {
+          return wrong("instruction {} cannot work on buffer {} ({})", one.id.index, id.index, buffer.name);
+        }
+        if (list == &one.reads) {
+          read.insert(id);
+          reads.insert(buffer.value);
+        } else if (buffer.value.valid() && !writes.insert(buffer.value).second) {
+          return wrong("instruction {} writes value {} in two places", one.id.index, buffer.value.index);
+        }
       }
     }
-    const auto fits = [&](const Buffer& buffer) {
-      return buffer.purpose == Purpose::kInput || buffer.purpose == Purpose::kGradient ||
-             (buffer.replica == one.replica && (buffer.micro_batch < 0 || buffer.micro_batch == one.micro_batch));
-    };
-    if (scratch < align_up(layout.bytes) * program_.threads[static_cast<size_t>(one.device)]) {
-      return wrong("instruction {} has {} bytes of scratch", one.id.index, scratch);
+    if (std::max<Bytes>(scratch, 0) < align_up(layout.bytes) * program_.threads[static_cast<size_t>(one.device)]) {
+      return wrong("instruction {} has {} bytes of scratch", one.id.index, std::max<Bytes>(scratch, 0));
     }
     for (const NodeId id : one.nodes) {
       const Node& node = graph_.node(id);
@@ -264,30 +179,23 @@ class Operands {
         const ValueId value = node.inputs[i];
         const Value& what = graph_.value(value);
         if (what.param.valid()) {
-          const auto prepared = prepared_.find({id.index, static_cast<int32_t>(i), one.device});
-          const auto param = params_.find({what.param.index, one.device});
+          const auto prepared = prepared_.find({id.index, static_cast<int32_t>(i), one.replica});
+          const Buffer* plain = params_.find(what.param, Purpose::kWeight, one.replica);
+          plain = plain != nullptr ? plain : params_.find(what.param, Purpose::kState, one.replica);
           if (prepared != prepared_.end() ? !read.contains(prepared->second)
-                                          : param == params_.end() || !read.contains(param->second->id)) {
+                                          : plain == nullptr || !read.contains(plain->id)) {
             return wrong("instruction {} does not read parameter `{}` of node {}", one.id.index,
                          graph_.param(what.param).name, id.index);
           }
           continue;
         }
-        if (locals.contains(value) || writes.contains(value)) {
-          continue;
-        }
-        const auto found = reads.find(value);
-        if (found == reads.end() || !fits(*found->second)) {
+        if (!locals.contains(value) && !writes.contains(value) && !reads.contains(value)) {
           return wrong("instruction {} has no place for value {} that node {} reads", one.id.index, value.index,
                        id.index);
         }
       }
       for (const ValueId value : node.outputs) {
-        if (locals.contains(value)) {
-          continue;
-        }
-        const auto found = writes.find(value);
-        if (found == writes.end() || !fits(*found->second)) {
+        if (!locals.contains(value) && !writes.contains(value)) {
           return wrong("instruction {} has no place for value {} that node {} makes", one.id.index, value.index,
                        id.index);
         }
@@ -298,12 +206,16 @@ class Operands {
 
   const Program& program_;
   const Graph& graph_;
-  std::map<std::tuple<int32_t, int32_t, int>, BufferId> prepared_;  // (node, input, device)
-  std::map<std::pair<int32_t, int>, const Buffer*> params_;
+  ParamBuffers params_;
+  std::map<std::tuple<int32_t, int32_t, int>, BufferId> prepared_;  // (node, input, replica)
 };
 
 }  // namespace
 
-Status verify_operands(const Program& program, const Graph& graph) { return Operands(program, graph).run(); }
+Status verify_operands(const Program& program, const Module& module) {
+  XRUN_TRY(verify_buffers(program, module));
+  XRUN_TRY(Operands(program, module.graph).run());
+  return verify_instructions(program, module);
+}
 
 }  // namespace xrun::planner

@@ -2,18 +2,12 @@
 // have ended before it begins: the union over its dependencies and its predecessor in the stream, as one number a
 // stream (how many of its instructions), since streams run in order.
 #include <algorithm>
-#include <fmt/format.h>
 
+#include "planner/verify_parts.h"
 #include "planner/verify_program.h"
 
 namespace xrun::planner {
 namespace {
-
-template <typename... Args>
-Error wrong(fmt::format_string<Args...> what, Args&&... args) {
-  return {ErrorKind::kContent, "XG0622", "the program is not sound: " + fmt::format(what, std::forward<Args>(args)...),
-          "make the plan again with `xrun plan`"};
-}
 
 class Past {
  public:

@@ -1,21 +1,14 @@
 // Passes, groups and class rows: what is run, how often, in which order, and who owns which weights.
 #include <algorithm>
-#include <fmt/format.h>
 #include <map>
 #include <set>
 
+#include "planner/buffer_sizes.h"
+#include "planner/verify_parts.h"
 #include "planner/verify_program.h"
 
 namespace xrun::planner {
 namespace {
-
-template <typename... Args>
-Error wrong(fmt::format_string<Args...> what, Args&&... args) {
-  return {ErrorKind::kContent, "XG0622", "the program is not sound: " + fmt::format(what, std::forward<Args>(args)...),
-          "make the plan again with `xrun plan`"};
-}
-
-bool inside(int64_t value, int64_t low, int64_t end) { return value >= low && value < end; }
 
 // Which head passes there are, which shards have rows, and who updates.
 class Passes {
@@ -47,7 +40,7 @@ class Passes {
         for (const Buffer& buffer : program_.buffers) {
           if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight && buffer.shard == shard.shard) {
             ++weights;
-            if (buffer.device != shard.device || buffer.bytes != (shard.row_end - shard.row_begin) * head.dim * 4) {
+            if (buffer.device != shard.device || buffer.bytes != shard_bytes(head, shard, head.weight)) {
               return wrong("the rows of shard {} of head {} lie in a buffer of {} bytes on device {}", s, h,
                            buffer.bytes, buffer.device);
             }
@@ -196,10 +189,13 @@ class Passes {
       if (!of_pass && !of_step) {
         continue;
       }
-      if (one.head < 0 || (of_pass && one.micro_batch < 0)) {
+      if (one.head < 0) {
         return wrong("instruction {} is a pass of no head", one.id.index);
       }
       const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
+      if (of_pass && !inside(one.micro_batch, 0, passes_of(head))) {
+        return wrong("instruction {} is pass {} of a head that has {}", one.id.index, one.micro_batch, passes_of(head));
+      }
       if (one.pass != Pass::kReduceStats) {
         if (!inside(one.shard, 0, count(head.shards)) ||
             head.shards[static_cast<size_t>(one.shard)].device != one.device) {
@@ -229,7 +225,6 @@ class Passes {
       const HeadPlan& head = program_.heads[h];
       const bool trained = program_.training && head.loss.valid();
       const bool wanted = !program_.training || trained || !head.metrics.empty();
-      const int passes = head.rows == program_.batch ? 1 : program_.micro_batches / program_.replicas;
       for (const HeadShard& shard : head.shards) {
         const bool rows = shard.row_end > shard.row_begin;
         const std::pair<int, int> key{static_cast<int>(h), shard.shard};
@@ -237,7 +232,7 @@ class Passes {
         if (changed.contains(key) != (updated && rows)) {
           return wrong("the rows of shard {} of head {} are {} updated", shard.shard, h, updated ? "never" : "wrongly");
         }
-        for (int j = 0; j < passes; ++j) {
+        for (int j = 0; j < passes_of(head); ++j) {
           if (seen.contains({Pass::kHeadForward, key.first, key.second, j}) != (wanted && rows) ||
               seen.contains({Pass::kHeadBackward, key.first, key.second, j}) != (trained && rows)) {
             return wrong("pass {} of head {} leaves out shard {}", j, h, shard.shard);
@@ -248,9 +243,8 @@ class Passes {
     return {};
   }
 
-  template <typename T>
-  static int64_t count(const std::vector<T>& list) {
-    return static_cast<int64_t>(list.size());
+  int passes_of(const HeadPlan& head) const {
+    return head.rows == program_.batch ? 1 : program_.micro_batches / program_.replicas;
   }
 
   const Program& program_;

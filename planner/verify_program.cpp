@@ -1,7 +1,8 @@
 #include "planner/verify_program.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+
+#include "planner/verify_parts.h"
 
 namespace xrun::planner {
 namespace {
@@ -11,14 +12,8 @@ constexpr int kMostDevices = 4096;
 constexpr int64_t kMost = int64_t{1} << 40;
 constexpr int64_t kMostRows = int64_t{1} << 31;
 constexpr int64_t kMostClasses = int64_t{1} << 36;
-
-template <typename... Args>
-Error wrong(fmt::format_string<Args...> what, Args&&... args) {
-  return {ErrorKind::kContent, "XG0622", "the program is not sound: " + fmt::format(what, std::forward<Args>(args)...),
-          "make the plan again with `xrun plan`"};
-}
-
-bool inside(int64_t value, int64_t low, int64_t end) { return value >= low && value < end; }
+// Instructions and buffers times streams: what verify_order and verify_memory keep a number for, 2 GiB of them at most.
+constexpr int64_t kMostPlaces = int64_t{1} << 28;
 
 class Structure {
  public:
@@ -63,10 +58,17 @@ class Structure {
     }
     const int64_t blocks = p.batch / p.block_rows;
     if (!inside(p.micro_batches, 1, blocks + 1) || blocks % p.micro_batches != 0 ||
-        !inside(p.replicas, 1, blocks + 1) || p.micro_batches % p.replicas != 0 || !inside(p.lanes, 1, blocks + 1) ||
-        p.lanes % p.replicas != 0 || p.lanes / p.replicas > kMostLanes) {
+        !inside(p.replicas, 1, std::min<int64_t>(blocks, kMostReplicas) + 1) || p.micro_batches % p.replicas != 0 ||
+        !inside(p.lanes, 1, blocks + 1) || p.lanes % p.replicas != 0 || p.lanes / p.replicas > kMostLanes) {
       return wrong("{} micro-batches, {} replicas and {} lanes of {} row blocks", p.micro_batches, p.replicas, p.lanes,
                    blocks);
+    }
+    const int64_t size = count(p.instructions) + count(p.buffers);
+    if (size * 2 * p.devices > kMostPlaces) {
+      return wrong(
+          "{} instructions and {} buffers on {} devices are more than can be verified: plan for fewer devices or "
+          "micro-batches",
+          p.instructions.size(), p.buffers.size(), p.devices);
     }
     if (p.arenas.size() != static_cast<size_t>(p.devices) + 1) {
       return wrong("{} arenas for {} devices and the host", p.arenas.size(), p.devices);
@@ -82,10 +84,6 @@ class Structure {
   bool is_node(NodeId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->nodes))); }
   bool is_value(ValueId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->values))); }
   bool is_param(ParamId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->params))); }
-  template <typename T>
-  static int64_t count(const std::vector<T>& list) {
-    return static_cast<int64_t>(list.size());
-  }
 
   Status check_layout(const Stage& stage, const BlockLayout& layout) const {
     if (!inside(layout.bytes, 0, kMost) || !inside(layout.kernel_offset, 0, layout.bytes + 1)) {
@@ -240,8 +238,8 @@ class Structure {
     if (stage_pass && (instruction.stage < 0 || instruction.replica < 0 || instruction.micro_batch < 0)) {
       return wrong("instruction {} is a pass of no stage", instruction.id.index);
     }
-    if (instruction.kind == Kind::kRun && instruction.pass == Pass::kNone) {
-      return wrong("instruction {} runs nothing", instruction.id.index);
+    if ((instruction.kind == Kind::kRun) != (instruction.pass != Pass::kNone)) {
+      return wrong("instruction {} runs nothing, or is no pass", instruction.id.index);
     }
     return {};
   }
@@ -254,12 +252,12 @@ class Structure {
 
 Status verify_structure(const Program& program, const Graph* graph) { return Structure(program, graph).run(); }
 
-Status verify_program(const Program& program, const Graph& graph, Bytes memory) {
-  XRUN_TRY(verify_structure(program, &graph));
+Status verify_program(const Program& program, const Module& module, Bytes memory) {
+  XRUN_TRY(verify_structure(program, &module.graph));
   XRUN_TRY(verify_passes(program));
   XRUN_TRY(verify_order(program));
   XRUN_TRY(verify_memory(program, memory));
-  return verify_operands(program, graph);
+  return verify_operands(program, module);
 }
 
 }  // namespace xrun::planner

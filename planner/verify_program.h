@@ -1,18 +1,20 @@
-// The independent verifier of programs: shares no code with emit, and trusts nothing but the graph. What it accepts,
-// the executor may run without further questions.
+// The independent verifier of programs: shares no code with emit but the sizes that tensors ask for, and trusts
+// nothing but the module. What it accepts, the executor may run without further questions.
 #pragma once
 
 #include "graph/base/result.h"
+#include "graph/module.h"
 #include "planner/program.h"
 
 namespace xrun::planner {
 
 // All of the below. `memory`: what all arenas together may take; 0: no bound.
 // Errors: kContent XG0622, what is wrong and which instruction or buffer; the first one found.
-Status verify_program(const Program& program, const Graph& graph, Bytes memory = 0);
+Status verify_program(const Program& program, const Module& module, Bytes memory = 0);
 
 // Every number and index inside its range, so that the others may look things up; ids of the graph are checked against
-// `graph` where given. Linear in the size of the program.
+// `graph` where given; no more instructions and buffers than the others have room for. Linear in the size of the
+// program.
 Status verify_structure(const Program& program, const Graph* graph);
 
 // Every pass is run once, sums in ascending order; groups are complete, stand together and have one order on all of
@@ -27,8 +29,9 @@ Status verify_order(const Program& program);
 // ranges and sums are as the program says; no more than `memory`. After verify_structure.
 Status verify_memory(const Program& program, Bytes memory);
 
-// Every operand of every node has a place that is large enough; slices of workers hold what is alive together; every
-// forward node is in one stage, in order. After verify_structure.
-Status verify_operands(const Program& program, const Graph& graph);
+// Against the module: heads are its heads; every operand of every node and of every other instruction has a place that
+// is large enough; slices of workers hold what is alive together; every forward node is in one stage, in order. After
+// verify_structure and verify_passes.
+Status verify_operands(const Program& program, const Module& module);
 
 }  // namespace xrun::planner

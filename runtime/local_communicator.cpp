@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/base/check.h"
+#include "planner/program.h"
 #include "runtime/fold.h"
 
 namespace xrun::runtime {
@@ -31,12 +32,12 @@ Status receive(void* /*context*/, const Exchange& exchange, Published parts) {
 
 Status sum_f32(void* /*context*/, const Exchange& exchange, Published parts) {
   const auto members = static_cast<int64_t>(parts.size());
-  XRUN_CHECK(members <= kMaxFolded, "an all-reduce over more members than a fold takes");
+  XRUN_CHECK(members <= planner::kMostReplicas, "an all-reduce over more members than a fold takes");
   for (size_t piece = 0; piece < exchange.send.size(); ++piece) {
     const auto count = static_cast<int64_t>(exchange.send[piece].size() / sizeof(float));
     const int64_t begin = count * exchange.member / members;
     const int64_t end = count * (exchange.member + 1) / members;
-    std::array<float*, kMaxFolded> terms;
+    std::array<float*, planner::kMostReplicas> terms;
     for (int64_t m = 0; m < members; ++m) {
       terms[static_cast<size_t>(m)] = reinterpret_cast<float*>(parts[static_cast<size_t>(m)][piece].data()) + begin;
     }

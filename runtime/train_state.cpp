@@ -4,13 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <tbb/parallel_for.h>
-#include <xxhash.h>
 
 #include "graph/base/check.h"
 #include "graph/base/random.h"
 #include "graph/optimizer_def.h"
+#include "runtime/xxh128.h"
 
 namespace xrun::runtime {
 namespace {
@@ -177,26 +176,16 @@ void TrainState::copy_from(const TrainState& other) {
 }
 
 std::string TrainState::weights_digest() const {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
-  XXH3_128bits_reset(state.get());
+  Xxh128 digest;
   for (const StateTensor& tensor : tensors_) {
     if (tensor.role != StateTensor::Role::kWeight || !tensor.trained) {
       continue;
     }
     for (const TensorPiece& piece : tensor.pieces) {
-      XXH3_128bits_update(state.get(), piece.copies[0],
-                          static_cast<size_t>((piece.row_end - piece.row_begin) * tensor.row_bytes()));
+      digest.add({piece.copies[0], static_cast<size_t>((piece.row_end - piece.row_begin) * tensor.row_bytes())});
     }
   }
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state.get()));
-  std::string text;
-  for (const unsigned char byte : canonical.digest) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return digest.hex();
 }
 
 }  // namespace xrun::runtime

@@ -160,7 +160,7 @@ std::string report_json(const Plan& plan, const Module& module) {
                            {"exposed_comm_seconds", predicted.exposed_comm}}},
                          {"why", std::move(why)},
                          {"alternatives", std::move(alternatives)}};
-  return document.dump(2) + "\n";
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace xrun::planner

@@ -23,13 +23,6 @@ namespace fs = std::filesystem;
 constexpr Bytes kChunk = 4 * kMiB;
 constexpr Bytes kLargestManifest = 4 * kGiB;
 
-Error broken(std::string_view file, std::string_view why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0710",
-          .message = fmt::format("{} {}", file, why),
-          .help = "the checkpoint is damaged: use an older one"};
-}
-
 Error nothing_at(std::string_view path, int number) {
   const bool missing = number == ENOENT || number == ENOTDIR;
   return {.kind = missing ? ErrorKind::kContent : ErrorKind::kWorld,
@@ -43,7 +36,7 @@ template <typename Use>
 Status stream_file(const std::string& path, Use use) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
-    return errno == ENOENT ? broken(path, "is missing") : nothing_at(path, errno);
+    return errno == ENOENT ? damaged(path, "is missing") : nothing_at(path, errno);
   }
   std::vector<std::byte> buffer(static_cast<size_t>(kChunk));
   Status done;
@@ -238,7 +231,7 @@ Result<CheckpointInfo> open_checkpoint(const std::string& path) {
   std::string text;
   XRUN_TRY(stream_file(name, [&](std::span<const std::byte> bytes) -> Status {
     text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return static_cast<Bytes>(text.size()) > kLargestManifest ? Status(broken(name, "is too large")) : Status();
+    return static_cast<Bytes>(text.size()) > kLargestManifest ? Status(damaged(name, "is too large")) : Status();
   }));
   XRUN_ASSIGN(info.manifest, parse_manifest(text, name));
   info.bytes = static_cast<Bytes>(text.size());
@@ -259,10 +252,10 @@ Status verify_checkpoint(const CheckpointInfo& info) {
       return {};
     }));
     if (bytes != file.bytes) {
-      return broken(path, fmt::format("has {} bytes, not {}", bytes, file.bytes));
+      return damaged(path, fmt::format("has {} bytes, not {}", bytes, file.bytes));
     }
     if (hash.hex() != file.xxh3) {
-      return broken(path, "does not have the digest of what was written");
+      return damaged(path, "does not have the digest of what was written");
     }
   }
   return {};

@@ -14,13 +14,6 @@ using nlohmann::ordered_json;
 
 constexpr int64_t kFormat = 1;
 
-Error broken(std::string_view name, std::string_view why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0710",
-          .message = fmt::format("{} {}", name, why),
-          .help = "the checkpoint is damaged: use an older one"};
-}
-
 std::string text_of(const ordered_json& json) {
   return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -62,6 +55,13 @@ class Entries {
 
 }  // namespace
 
+Error damaged(std::string_view name, std::string_view why) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0710",
+          .message = fmt::format("{} {}", name, why),
+          .help = "the checkpoint is damaged: use an older one"};
+}
+
 std::string print_manifest(const Manifest& manifest) {
   ordered_json json{{"format", kFormat},
                     {"step", manifest.step},
@@ -90,7 +90,7 @@ std::string print_manifest(const Manifest& manifest) {
 Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   const ordered_json json = ordered_json::parse(text, nullptr, false);
   if (!json.is_object()) {
-    return broken(name, "is no JSON object");
+    return damaged(name, "is no JSON object");
   }
   Entries entries(json);
   int64_t format = 0;
@@ -119,13 +119,13 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
     one.read("xxh3", file.xxh3);
     const bool inside = !file.name.empty() && file.name.find('/') == std::string::npos && file.name != "..";
     if (!one.good() || !inside || file.bytes < 0) {
-      return broken(name, fmt::format("has a broken entry for file {}", i));
+      return damaged(name, fmt::format("has a broken entry for file {}", i));
     }
   }
   const ordered_json* names = entries.list("class_names");
   for (size_t i = 0; names != nullptr && i < names->size(); ++i) {
     if (!(*names)[i].is_string()) {
-      return broken(name, "has a class name that is no string");
+      return damaged(name, "has a class name that is no string");
     }
     manifest.class_names.push_back((*names)[i].get<std::string>());
   }
@@ -135,11 +135,11 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
     }
   }
   if (!entries.good() || manifest.step < 0 || manifest.samples < 0) {
-    return broken(name, "lacks an entry, or has one of another type");
+    return damaged(name, "lacks an entry, or has one of another type");
   }
   // Repeated and unknown entries, blanks, the digest: all of it must be what is written for these values.
   if (print_manifest(manifest) != text) {
-    return broken(name, "is not as it was written");
+    return damaged(name, "is not as it was written");
   }
   return manifest;
 }

@@ -32,6 +32,9 @@ struct Manifest {
   std::vector<ManifestFile> files;
 };
 
+// XG0710: `name`, a part of a checkpoint, "is truncated", "holds ...".
+Error damaged(std::string_view name, std::string_view why);
+
 // Stable text: one manifest has one text. Its last entry is the digest of the text with that digest empty.
 std::string print_manifest(const Manifest& manifest);
 

@@ -13,13 +13,6 @@ namespace {
 
 constexpr Bytes kChunk = 4 * kMiB;
 
-Error broken(std::string_view file, std::string_view why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0710",
-          .message = fmt::format("{} {}", file, why),
-          .help = "the checkpoint is damaged: use an older one"};
-}
-
 // Rows of a tensor in one of the files.
 struct StoredRows {
   size_t file = 0;
@@ -52,13 +45,13 @@ Result<StoredTensors> open_files(const CheckpointInfo& info) {
     const auto begin = whole(metadata, "row_begin");
     const auto end = whole(metadata, "row_end");
     if (head && (!begin || !end)) {
-      return broken(path, "does not say which rows it holds");
+      return damaged(path, "does not say which rows it holds");
     }
     for (const SafeTensor& tensor : file.header().tensors) {
       const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
       const StoredRows part{stored.files.size(), tensor, head ? *begin : 0, head ? *end : rows};
       if (part.row_end - part.row_begin != rows) {
-        return broken(
+        return damaged(
             path, fmt::format("has {} rows of `{}`, but says {}", rows, tensor.name, part.row_end - part.row_begin));
       }
       stored.rows[tensor.name].push_back(part);
@@ -103,7 +96,7 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
           .help = "take the checkpoint of this model, or the model of this checkpoint"};
     }
     if (part.row_begin != next) {
-      return broken(info.path, fmt::format("has rows of `{}` twice or not at all, at row {}", tensor.name, next));
+      return damaged(info.path, fmt::format("has rows of `{}` twice or not at all, at row {}", tensor.name, next));
     }
     next = part.row_end;
   }

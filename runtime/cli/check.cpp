@@ -39,9 +39,12 @@ int run_check(const GlobalOptions& options, const CheckArgs& args) {
       continue;
     }
     console.out(summary(*model));
-    for (const Diagnostic& later : model->file.module.not_yet) {
-      console.note(render(later, model->sources, {.color = console.color()}) + "\n");
+    Diagnostics later;  // of a file that is right
+    for (Diagnostic diagnostic : model->file.module.not_yet) {
+      diagnostic.severity = Severity::kWarning;
+      later.add(std::move(diagnostic));
     }
+    console.report(later, model->sources);
     if (args.data) {
       worst = std::max(worst, check_data(*model, console));
     }

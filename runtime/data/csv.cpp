@@ -10,8 +10,6 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kLargestFile = 16 * kGiB;
-
 std::string_view trimmed(std::string_view text) {
   const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
   while (!text.empty() && is_blank(text.front())) {
@@ -111,6 +109,18 @@ Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std
   return table;
 }
 
+Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
+  XRUN_ASSIGN(const auto bytes, read_file(path, options.largest + 1));
+  // Going on with the part that was read would drop rows unsaid, and cut the last number.
+  if (static_cast<Bytes>(bytes.size()) > options.largest) {
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0412",
+                 .message = fmt::format("{}: a table of more than {}", path, format_bytes(options.largest)),
+                 .help = "keep only the rows and columns that the model reads, or split the file"};
+  }
+  return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options, path);
+}
+
 Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec) {
   const Attrs& args = spec.reader.args;
   XRUN_TRY(data_registry().find_reader("csv")->fields(args));
@@ -120,9 +130,7 @@ Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec) {
     options.first = args.integers("rows")[0];
     options.last = args.integers("rows")[1];
   }
-  XRUN_ASSIGN(const auto bytes, read_file(path, kLargestFile));
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  XRUN_ASSIGN(CsvTable table, parse_csv(text, options, path));
+  XRUN_ASSIGN(CsvTable table, read_csv(path, options));
   if (options.last != INT64_MAX && table.rows < options.last - options.first) {
     return Error{.kind = ErrorKind::kContent,
                  .code = "XG0413",

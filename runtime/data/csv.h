@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct CsvOptions {
   char delimiter = ',';
   int64_t first = 0;  // rows [first, last), counted without the header
   int64_t last = INT64_MAX;
+  Bytes largest = 16 * kGiB;  // of the text, after undoing gzip
 };
 
 struct CsvTable {
@@ -26,6 +28,9 @@ struct CsvTable {
 // Parses lines of numbers; empty lines do not count, blanks around numbers and a carriage return at the end of a line
 // are passed over. `name` is for messages. Errors: XG0412 names line and column.
 Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std::string_view name);
+
+// The table of a file. Errors: XG0401, XG0412, also where the text is longer than options.largest.
+Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options);
 
 // Field `row` f64 [columns]. Errors: XG0401, XG0412; XG0413 where the file ends before the rows asked for.
 Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec);

@@ -31,6 +31,38 @@ std::string reason(archive* a) {
   return text != nullptr ? text : "damaged";
 }
 
+const char* help_for(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return "check the path; relative paths start at the file that names them";
+    case EACCES:
+    case EPERM:
+      return "give the user who runs xrun the right to read it";
+    case EMFILE:
+      return "raise the limit of open files (`ulimit -n`)";
+    default:
+      return "";
+  }
+}
+
+// What libarchive met: what the system said (errno is passed on), else content that it cannot make sense of. It uses
+// other numbers of errno for content, ENOMEM among them.
+Error fault_of(archive* a, std::string_view path) {
+  switch (const int number = archive_errno(a)) {
+    case EACCES:
+    case EIO:
+    case EMFILE:
+    case ENFILE:
+    case ENOENT:
+    case EPERM:
+    case ESTALE:
+      return file_error(path, number);
+    default:
+      return broken(path, reason(a));
+  }
+}
+
 // Appends data of the current entry until its end or `most` bytes in all; true at the end.
 Result<bool> append(archive* a, std::vector<std::byte>& to, size_t most, std::string_view path) {
   const size_t start = to.size();
@@ -41,7 +73,7 @@ Result<bool> append(archive* a, std::vector<std::byte>& to, size_t most, std::st
     const la_ssize_t got = archive_read_data(a, to.data() + old, want);
     to.resize(old + static_cast<size_t>(std::max<la_ssize_t>(got, 0)));
     if (got < 0) {
-      return broken(path, reason(a));
+      return fault_of(a, path);
     }
     if (got == 0) {
       return true;
@@ -77,7 +109,7 @@ Status visit_open(archive* a, std::string_view path, const std::function<Status(
       return {};
     }
     if (status < ARCHIVE_WARN) {
-      return broken(path, reason(a));
+      return fault_of(a, path);
     }
     const char* name = archive_entry_pathname(entry);
     if (name == nullptr) {
@@ -106,7 +138,7 @@ Error file_error(std::string_view path, int error_number) {
   return {.kind = missing ? ErrorKind::kContent : ErrorKind::kWorld,
           .code = "XG0401",
           .message = fmt::format("cannot read {}: {}", path, std::strerror(error_number)),
-          .help = missing ? "check the path; relative paths start at the file that names them" : ""};
+          .help = help_for(error_number)};
 }
 
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most) {
@@ -123,8 +155,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most) {
   archive_read_support_format_raw(a.get());
   archive_read_support_format_empty(a.get());
   if (archive_read_open_filename(a.get(), path.c_str(), kChunk) != ARCHIVE_OK) {
-    const int number = archive_errno(a.get());
-    return number > 0 && number < 200 ? file_error(path, number) : broken(path, reason(a.get()));
+    return fault_of(a.get(), path);
   }
   std::vector<std::byte> out;
   archive_entry* entry = nullptr;
@@ -133,7 +164,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most) {
     return out;  // an empty file
   }
   if (status < ARCHIVE_WARN) {
-    return broken(path, reason(a.get()));
+    return fault_of(a.get(), path);
   }
   XRUN_TRY(append(a.get(), out, static_cast<size_t>(most), path));
   return out;
@@ -146,9 +177,7 @@ Status visit_archive(const std::string& path, const std::function<Status(Archive
   }
   const ArchivePtr a = new_zip();
   if (archive_read_open_filename(a.get(), path.c_str(), kChunk) != ARCHIVE_OK) {
-    const int number = archive_errno(a.get());
-    return number == EACCES || number == EPERM || number == EIO ? file_error(path, number)
-                                                                : broken(path, reason(a.get()));
+    return fault_of(a.get(), path);
   }
   return visit_open(a.get(), path, visit);
 }

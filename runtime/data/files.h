@@ -17,8 +17,8 @@ namespace xrun::runtime {
 // What the system says of a path: XG0401, the user's fault when it does not exist, the world's otherwise.
 Error file_error(std::string_view path, int error_number);
 
-// The first `most` bytes of a file after undoing gzip; fewer where the file is shorter. Errors: XG0401, XG0412 (broken
-// gzip).
+// The first `most` bytes of a file after undoing gzip; fewer where the file is shorter. Who wants the whole file asks
+// for one byte more than it may have, and looks. Errors: XG0401, XG0412 (broken gzip).
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most);
 
 // One file of an archive while it is read.
@@ -26,7 +26,8 @@ class ArchiveEntry {
  public:
   virtual ~ArchiveEntry() = default;
   virtual std::string_view name() const = 0;  // path inside the archive
-  // Appends its contents, at most `most` bytes. Errors: XG0412: damaged, encrypted, or longer.
+  // Appends its contents, at most `most` bytes. Errors: XG0412 damaged, encrypted, or longer; XG0401 the archive cannot
+  // be read.
   virtual Status read(std::vector<std::byte>& to, Bytes most) = 0;
 };
 

@@ -23,7 +23,7 @@ constexpr Bytes kLargestPicture = 256 * kMiB;  // encoded
 constexpr Bytes kLargestArchive = 16 * kGiB;   // of the pictures taken from it
 constexpr size_t kMostFiles = size_t{1} << 28;
 
-struct Picture {
+struct PictureFile {
   size_t root = 0;    // which path
   std::string name;   // below the root
   std::string why;    // not empty: its archive entry is broken
@@ -87,14 +87,14 @@ class FolderReader final : public Reader {
       const size_t first = pictures_.size();
       XRUN_TRY(roots_.back().archive ? load_archive(match) : load_directory(match));
       std::sort(pictures_.begin() + static_cast<ptrdiff_t>(first), pictures_.end(),
-                [](const Picture& a, const Picture& b) { return a.name < b.name; });
+                [](const PictureFile& a, const PictureFile& b) { return a.name < b.name; });
     }
     int64_t number = 0;
     for (auto& [name, label] : classes_) {
       label = number++;
       names_.push_back(name);
     }
-    for (Picture& picture : pictures_) {
+    for (PictureFile& picture : pictures_) {
       picture.label = classes_.find(directory_of(picture.name))->second;
     }
     bytes_.shrink_to_fit();
@@ -109,7 +109,7 @@ class FolderReader final : public Reader {
   int64_t classes() const override { return static_cast<int64_t>(names_.size()); }
 
   Status read(int64_t sample, int field, FieldValue& out) const override {
-    const Picture& picture = pictures_[static_cast<size_t>(sample)];
+    const PictureFile& picture = pictures_[static_cast<size_t>(sample)];
     if (field == 1) {
       out.set_integer(DType::kI64, picture.label);
       return {};
@@ -132,14 +132,14 @@ class FolderReader final : public Reader {
 
   std::string class_name(int64_t label) const override { return names_[static_cast<size_t>(label)]; }
   std::string sample_name(int64_t sample) const override {
-    const Picture& picture = pictures_[static_cast<size_t>(sample)];
+    const PictureFile& picture = pictures_[static_cast<size_t>(sample)];
     return roots_[picture.root].path + "/" + roots_[picture.root].inner + picture.name;
   }
   std::string describe() const override {
     return fmt::format("folder: {} images, {} classes", format_count(samples()), format_count(classes()));
   }
   Bytes memory() const override {
-    return static_cast<Bytes>(bytes_.capacity() + pictures_.capacity() * sizeof(Picture));
+    return static_cast<Bytes>(bytes_.capacity() + pictures_.capacity() * sizeof(PictureFile));
   }
 
  private:
@@ -173,9 +173,12 @@ class FolderReader final : public Reader {
       if (!name.starts_with(root.inner) || !note(name.substr(root.inner.size()), match)) {
         return {};
       }
-      Picture& picture = pictures_.back();
+      PictureFile& picture = pictures_.back();
       picture.offset = bytes_.size();
       if (Status read = entry.read(bytes_, kLargestPicture); !read.ok()) {
+        if (read.error().code != "XG0412") {
+          return read;
+        }
         // One broken entry is a broken sample; the rest of the archive may be good.
         picture.why = read.error().message;
         bytes_.resize(picture.offset);
@@ -211,39 +214,57 @@ class FolderReader final : public Reader {
     return {};
   }
 
+  // What the system says of a file that was there when the source was opened. Only its absence is a fault of the
+  // sample: others would take its place while the disk fails or descriptors run out, and the run would learn from what
+  // happened to be readable.
+  static Error fault_of(int error_number) {
+    const std::string why = fmt::format("cannot be read: {}", std::strerror(error_number));
+    if (error_number == ENOENT || error_number == ENOTDIR) {
+      return broken(why);
+    }
+    Error error = file_error("", error_number);
+    error.message = why;
+    return error;
+  }
+
   static Status read_from_disk(const std::string& path, FieldValue& out) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    int file = -1;
+    do {
+      file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    } while (file < 0 && errno == EINTR);
+    if (file < 0) {
+      return fault_of(errno);
+    }
+    Status done = read_all(file, out);
+    close(file);
+    return done;
+  }
+
+  static Status read_all(int file, FieldValue& out) {
     struct stat info {};
-    if (file < 0 || fstat(file, &info) != 0) {
-      const int error = errno;
-      if (file >= 0) {
-        close(file);
-      }
-      return broken(fmt::format("cannot be read: {}", std::strerror(error)));
+    if (fstat(file, &info) != 0) {
+      return fault_of(errno);
     }
     if (!S_ISREG(info.st_mode) || info.st_size > kLargestPicture) {
-      close(file);
       return broken(fmt::format("no file of at most {}", format_bytes(kLargestPicture)));
     }
     const std::array<int64_t, 1> shape{info.st_size};
     std::byte* to = out.set_own(DType::kU8, shape);
-    size_t done = 0;
-    ssize_t got = 1;
-    while (done < static_cast<size_t>(info.st_size) && got > 0) {
-      got = ::read(file, to + done, static_cast<size_t>(info.st_size) - done);
+    for (size_t done = 0; done < static_cast<size_t>(info.st_size);) {
+      const ssize_t got = ::read(file, to + done, static_cast<size_t>(info.st_size) - done);
+      if (got == 0) {
+        return broken("became shorter while it was read");
+      }
+      if (got < 0 && errno != EINTR) {
+        return fault_of(errno);
+      }
       done += static_cast<size_t>(std::max<ssize_t>(got, 0));
-    }
-    const int error = errno;
-    close(file);
-    if (done < static_cast<size_t>(info.st_size)) {
-      return broken(got < 0 ? fmt::format("cannot be read: {}", std::strerror(error))
-                            : "became shorter while it was read");
     }
     return {};
   }
 
   std::vector<Root> roots_;
-  std::vector<Picture> pictures_;
+  std::vector<PictureFile> pictures_;
   std::map<std::string, int64_t, std::less<>> classes_;
   std::vector<std::string> names_;
   std::vector<std::byte> bytes_;

@@ -28,7 +28,7 @@ struct LoaderOptions {
 //
 // Batches are filled in runs of rows by tasks of an arena of low priority: they take the workers that the devices
 // leave, and no task waits. start, wait, release and stop belong to one thread, which is no worker. Errors of `wait`:
-// XG0408 more than max_bad of the samples are broken; XG0402, XG0404 of a sample, named.
+// XG0408 more than max_bad of the samples are broken; XG0401, XG0402, XG0404 of a sample, named.
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // Samples first, first + 1, ... in training = false form. A broken sample becomes a row of zeros, counted; beyond

@@ -262,23 +262,14 @@ void Resizer::Axis::prepare(int from_size, int to_size) {
 void Resizer::resize(const Picture& from, Picture& to) {
   vertical_.prepare(from.height(), to.height());
   horizontal_.prepare(from.width(), to.width());
-  middle_.reshape(from.channels(), to.height(), from.width());
-  for_groups(middle_, [&](int c, int y, int x) {
-    const float* w = vertical_.weights.data() + ptrdiff_t{y} * vertical_.taps;
-    const int begin = vertical_.first[static_cast<size_t>(y)];
-    __m256 sum = _mm256_setzero_ps();
-    for (int t = 0; t < vertical_.taps; ++t) {
-      sum = _mm256_fmadd_ps(_mm256_set1_ps(w[t]), _mm256_loadu_ps(from.row(c, begin + t) + x), sum);
-    }
-    _mm256_storeu_ps(middle_.row(c, y) + x, sum);
-  });
+  middle_.resize((static_cast<size_t>(from.width()) + 7) / 8 * 8);
   for (int c = 0; c < to.channels(); ++c) {
     for (int y = 0; y < to.height(); ++y) {
-      const float* row = middle_.row(c, y);
+      blend_rows(from, c, y);
       float* out = to.row(c, y);
       for (int x = 0; x < to.width(); ++x) {
         const float* w = horizontal_.weights.data() + ptrdiff_t{x} * horizontal_.taps;
-        const float* at = row + horizontal_.first[static_cast<size_t>(x)];
+        const float* at = middle_.data() + horizontal_.first[static_cast<size_t>(x)];
         float sum = 0;
         for (int t = 0; t < horizontal_.taps; ++t) {
           sum += w[t] * at[t];
@@ -286,6 +277,18 @@ void Resizer::resize(const Picture& from, Picture& to) {
         out[x] = sum;
       }
     }
+  }
+}
+
+void Resizer::blend_rows(const Picture& from, int c, int y) {
+  const float* w = vertical_.weights.data() + ptrdiff_t{y} * vertical_.taps;
+  const int begin = vertical_.first[static_cast<size_t>(y)];
+  for (int x = 0; x < from.width(); x += 8) {
+    __m256 sum = _mm256_setzero_ps();
+    for (int t = 0; t < vertical_.taps; ++t) {
+      sum = _mm256_fmadd_ps(_mm256_set1_ps(w[t]), _mm256_loadu_ps(from.row(c, begin + t) + x), sum);
+    }
+    _mm256_storeu_ps(middle_.data() + x, sum);
   }
 }
 

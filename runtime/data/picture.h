@@ -73,7 +73,8 @@ void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::v
 // Triangle filter widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
 class Resizer {
  public:
-  // `to` has the wanted size. Keeps the weights of the last pair of sizes.
+  // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row: files say how wide a picture
+  // is, so memory does not grow with the product of its width and the height of `to`.
   void resize(const Picture& from, Picture& to);
 
  private:
@@ -85,9 +86,11 @@ class Resizer {
     std::vector<float> weights;  // [to, taps]
     void prepare(int from_size, int to_size);
   };
+  void blend_rows(const Picture& from, int c, int y);  // fills middle_ for row y of `to`
+
   Axis vertical_;
   Axis horizontal_;
-  Picture middle_;
+  std::vector<float> middle_;  // one row of `to`, still as wide as `from`
 };
 
 }  // namespace xrun::runtime

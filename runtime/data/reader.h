@@ -44,8 +44,8 @@ class Reader {
   virtual const std::vector<Field>& fields() const = 0;
   // Labels are 0..classes()-1; 0 where the source has none.
   virtual int64_t classes() const = 0;
-  // Reads field number `field` of a sample. Errors: XG0412 names the sample when its content is broken, XG0401 when it
-  // cannot be read.
+  // Reads field number `field` of a sample. Errors, which the caller completes with the sample's name: XG0412 its
+  // content is broken or gone, so that another sample may stand in; XG0401 the system does not let it be read.
   virtual Status read(int64_t sample, int field, FieldValue& out) const = 0;
 
   virtual std::string class_name(int64_t label) const = 0;    // "" where classes have no names

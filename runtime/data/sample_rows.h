@@ -9,8 +9,8 @@
 #include "graph/graph.h"
 #include "graph/specs.h"
 #include "runtime/batch_source.h"
-#include "runtime/data/transform.h"
 #include "runtime/data/reader.h"
+#include "runtime/data/transform.h"
 
 namespace xrun::runtime {
 

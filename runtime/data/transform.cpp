@@ -1,8 +1,9 @@
 #include "runtime/data/transform.h"
 
-#include <bit>
 #include <cstring>
 #include <fmt/format.h>
+
+#include "ops/simd.h"
 
 namespace xrun::runtime {
 namespace {
@@ -92,11 +93,6 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
 
 namespace {
 
-uint16_t to_bf16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
-}
-
 template <typename T, typename Convert>
 void store_picture(const Picture& picture, std::byte* out, Convert convert) {
   const int channels = picture.channels();
@@ -141,7 +137,7 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
                  "add `resize` to the binding");
   }
   if (target_.dtype == DType::kBF16) {
-    store_picture<uint16_t>(picture, out, to_bf16);
+    store_picture<ops::Bf16>(picture, out, [](float x) { return ops::to_bf16(x); });
   } else if (picture.channels() == 1 && target_.dtype == DType::kF32) {
     for (int y = 0; y < picture.height(); ++y) {
       std::memcpy(out + static_cast<size_t>(y) * static_cast<size_t>(picture.width()) * 4, picture.row(0, y),

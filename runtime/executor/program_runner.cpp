@@ -169,16 +169,14 @@ Status ProgramRunner::prepare_weights() {
     if (buffer.purpose != Purpose::kPrepared) {
       continue;
     }
-    const Node& node = module_.graph.node(buffer.node);
-    const ParamId param = module_.graph.value(node.inputs[static_cast<size_t>(buffer.slot)]).param;
-    const Buffer* plain = binder_.find_param(param, Purpose::kWeight, buffer.replica);
-    XRUN_CHECK(plain != nullptr, "a prepared weight without its plain form: " + node.path);
-    all.prepares = {{kernels_.of(buffer.node), buffer.slot, {memory_.at(*plain)}, memory_.at(buffer)}};
-    // Between steps all scratch is free.
-    const auto scratch = std::find_if(program_.buffers.begin(), program_.buffers.end(), [&](const Buffer& one) {
-      return one.purpose == Purpose::kScratch && one.device == buffer.device;
-    });
-    all.scratch = scratch == program_.buffers.end() ? nullptr : memory_.at(*scratch);
+    all.prepares = {update_runner_.bind_prepare(buffer)};
+    // Between steps all scratch is free; every slice holds what the kernels of its device ask for.
+    const Buffer* scratch = nullptr;
+    for (const Buffer& one : program_.buffers) {
+      const bool mine = one.purpose == Purpose::kScratch && one.device == buffer.device;
+      scratch = mine && (scratch == nullptr || one.bytes > scratch->bytes) ? &one : scratch;
+    }
+    all.scratch = scratch == nullptr ? nullptr : memory_.at(*scratch);
     XRUN_TRY(update_runner_.prepare(all, workers));
   }
   head_runner_.prepare(workers);

@@ -52,6 +52,14 @@ UpdateRunner::UpdateRunner(const Module& module, const planner::Program& program
       isa_(isa),
       form_(form) {}
 
+BoundPrepare UpdateRunner::bind_prepare(const Buffer& prepared) const {
+  const Node& node = module_.graph.node(prepared.node);
+  const ParamId param = module_.graph.value(node.inputs[static_cast<size_t>(prepared.slot)]).param;
+  const Buffer* plain = binder_.find_param(param, Purpose::kWeight, prepared.replica);
+  XRUN_CHECK(plain != nullptr, "a prepared weight without its plain form: " + node.path);
+  return {kernels_.of(prepared.node), prepared.slot, {memory_.at(*plain)}, memory_.at(prepared)};
+}
+
 BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   const Graph& graph = module_.graph;
   BoundUpdate update;
@@ -64,11 +72,7 @@ BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   for (const planner::BufferId id : instruction.writes) {
     const Buffer& buffer = program_.buffer(id);
     if (buffer.purpose == Purpose::kPrepared) {
-      const Node& node = graph.node(buffer.node);
-      const ParamId param = graph.value(node.inputs[static_cast<size_t>(buffer.slot)]).param;
-      const Buffer* plain = binder_.find_param(param, Purpose::kWeight, buffer.replica);
-      XRUN_CHECK(plain != nullptr, "a prepared weight without its plain form: " + node.path);
-      update.prepares.push_back({kernels_.of(buffer.node), buffer.slot, {memory_.at(*plain)}, memory_.at(buffer)});
+      update.prepares.push_back(bind_prepare(buffer));
     }
   }
   if (const Buffer* scratch = find_purpose(program_, instruction, Purpose::kScratch)) {

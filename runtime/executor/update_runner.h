@@ -56,6 +56,8 @@ class UpdateRunner {
                const ops::OptimizerForm& form);
 
   BoundUpdate bind(const planner::Instruction& instruction) const;
+  // Of a kPrepared buffer.
+  BoundPrepare bind_prepare(const planner::Buffer& prepared) const;
 
   // Folds the lanes of each weight into its first lane.
   void fold_lanes(const BoundUpdate& update, ops::Workers& workers) const;

@@ -46,6 +46,7 @@ TEST(Infer, RefusesWithACodeAndBothShapes) {
       {"conv", {tensor({kBatch, 6, 8, 8})}, conv(0, 3), "XG0303", "width = 0"},
       {"linear", {tensor({kBatch, 6, 8, 8})}, {{"out", int64_t{3}}}, "XG0302", "f32[N, 6, 8, 8]"},
       {"linear", {whole}, {{"out", int64_t{3}}}, "XG0304", "i32[N, 4]"},
+      {"cast", {tensor({kBatch, 4})}, {{"to", "f8"}}, "XG0303", "f32 or bf16"},
       {"softmax", {sharded}, {{"axis", int64_t{-1}}}, "XG0305", "sharded[N, 100]"},
       {"softmax", {tensor({kBatch, 4})}, {{"axis", int64_t{2}}}, "XG0303", "axis = 2"},
       {"mean", {tensor({kBatch, 4})}, {{"axis", int64_t{0}}}, "XG0303", "axis 0"},

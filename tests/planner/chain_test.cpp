@@ -182,6 +182,8 @@ TEST(Mesh, ReplicasDivideMicroBatchesAndLanes) {
   EXPECT_EQ(default_replicas(8, 2, 6, 0), 3);
   EXPECT_EQ(default_replicas(6, 1, 12, 4), 4);
   EXPECT_EQ(default_replicas(2, 2, 8, 4), 1);
+  EXPECT_EQ(default_replicas(1024, 2, 512, 0), kMostReplicas);
+  EXPECT_EQ(default_replicas(300, 1, 300, 0), 150) << "300 are more than a sum takes";
 }
 
 TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {

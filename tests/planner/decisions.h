@@ -164,6 +164,7 @@ inline ModelOptions random_model(std::mt19937_64& random) {
   options.layers = 1 + static_cast<int>(random() % 4);
   options.head = random() % 3 != 0;
   options.head_bias = random() % 2 == 0;
+  options.head_cosine = !options.head_bias && random() % 2 == 0;
   options.norm = random() % 2 == 0;
   options.skips = random() % 2 == 0;
   options.random = random() % 2 == 0;

@@ -31,13 +31,13 @@ TEST(Emit, AnyLegalLayoutGivesASoundProgram) {
     const Module prepared = prepare_training(module);
     const auto program = emit_layout(prepared, layout, true, layout.devices + static_cast<int>(random() % 3));
     ASSERT_TRUE(program.ok()) << "seed " << seed << ": " << to_text(layout) << ": " << program.error().message;
-    const Status sound = verify_program(*program, prepared.graph);
+    const Status sound = verify_program(*program, prepared);
     ASSERT_TRUE(sound.ok()) << "seed " << seed << ": " << to_text(layout) << ": " << sound.error().message << "\n"
                             << print(*program, prepared.graph);
     const Module forward = prepare_inference(module);
     const auto inference = emit_layout(forward, layout, false);
     ASSERT_TRUE(inference.ok()) << "seed " << seed << ": " << inference.error().message;
-    const Status also = verify_program(*inference, forward.graph);
+    const Status also = verify_program(*inference, forward);
     ASSERT_TRUE(also.ok()) << "seed " << seed << ": " << to_text(layout) << ": " << also.error().message << "\n"
                            << print(*inference, forward.graph);
   }
@@ -105,7 +105,7 @@ TEST(Emit, RecomputedValuesAreNotSaved) {
   ASSERT_TRUE(kept.ok() && again.ok());
   EXPECT_FALSE(kept->stages[0].saved.empty());
   EXPECT_TRUE(again->stages[0].saved.empty());
-  EXPECT_TRUE(verify_program(*again, module.graph).ok());
+  EXPECT_TRUE(verify_program(*again, module).ok());
 }
 
 TEST(Emit, ASkipOverSeveralStagesIsSentStraight) {
@@ -130,7 +130,7 @@ TEST(Emit, ASkipOverSeveralStagesIsSentStraight) {
   Decision decision = make_decision(prepared, {.stages = 3, .devices = 3});
   const auto program = emit({prepared, make_facts(prepared), make_test_machine(3), decision});
   ASSERT_TRUE(program.ok());
-  EXPECT_TRUE(verify_program(*program, prepared.graph).ok());
+  EXPECT_TRUE(verify_program(*program, prepared).ok());
   // Forward 0-1, 1-2, 0-2; gradients the same ways back.
   EXPECT_EQ(count(*program, Kind::kSend), 6);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/planner.h"
+#include "planner/space.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
@@ -146,6 +147,29 @@ TEST(Hints, GranularityThatCannotBeHeldIsRefused) {
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, "XG0607");
   EXPECT_EQ(made.error().span, (Span{0, 3, 5}));
+}
+
+// One row a replica on 300 devices; the machine never runs.
+TEST(Hints, NoMoreReplicasThanASumTakes) {
+  const Machine machine{.name = "300 x cpu", .cores = 300, .devices = 300, .threads = 300, .memory = 64 * kGiB};
+  Module module = make_module({.layers = 1, .batch = 300, .norm_rows = 1});
+  const auto settings = [&] {
+    const Module training = prepare_training(module);
+    const KernelFacts facts = make_facts(training);
+    return legal_settings(training, make_chain(training, CostModel(facts, machine)), machine, false);
+  };
+  const auto all = settings();
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  for (const Setting& setting : *all) {
+    EXPECT_LE(setting.replicas, kMostReplicas);
+  }
+  module.schedule.replicas = Hint<int64_t>{300, {0, 11, 13}};
+  const auto refused = settings();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0603");
+  EXPECT_EQ(refused.error().message, "300 replicas: their gradients are summed over 256 at most");
+  EXPECT_NE(refused.error().help.find("1 .. 256"), std::string::npos) << refused.error().help;
+  EXPECT_EQ(refused.error().span, (Span{0, 11, 13}));
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 #include "planner/plan_file.h"
 
-#include <cstdio>
-#include <cstring>
-#include <fstream>
+#include <algorithm>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
 
@@ -12,6 +11,8 @@
 
 namespace xrun::planner::testing {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct Made {
   Module training;
@@ -45,6 +46,15 @@ Made make_plan_to_store() {
   return made;
 }
 
+std::vector<std::string> files_of(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 std::string code_of(const std::vector<std::byte>& bytes) {
   const auto plan = load_plan_bytes(bytes);
   return plan.ok() ? "" : plan.error().code;
@@ -73,8 +83,8 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(loaded->machine.memory, made.plan.machine.memory);
   EXPECT_EQ(loaded->alternatives[0].note, "slower");
   EXPECT_EQ(loaded->training.heads[0].shards[2].row_end, 700);
-  EXPECT_TRUE(verify_program(loaded->training, made.training.graph).ok());
-  EXPECT_TRUE(verify_program(loaded->inference, made.inference.graph).ok());
+  EXPECT_TRUE(verify_program(loaded->training, made.training).ok());
+  EXPECT_TRUE(verify_program(loaded->inference, made.inference).ok());
 }
 
 TEST(PlanFile, EveryTruncationIsRefused) {
@@ -138,13 +148,25 @@ TEST(PlanFile, AnUnsoundProgramIsNotLoaded) {
 
 TEST(PlanFile, IsWrittenAsAWholeOrNotAtAll) {
   const Plan plan = make_plan_to_store().plan;
-  const std::string path = ::testing::TempDir() + "xrun_plan_file_test.xplan";
+  const fs::path folder = fs::path(::testing::TempDir()) / "xrun_plan_file_test";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const std::string path = folder / "small.xplan";
   ASSERT_TRUE(save_plan(plan, path).ok());
   ASSERT_TRUE(save_plan(plan, path).ok()) << "replaces what was there";
   const auto loaded = load_plan(path);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
-  EXPECT_FALSE(std::ifstream(path + ".tmp").good());
-  std::remove(path.c_str());
+  EXPECT_EQ(files_of(folder), (std::vector<std::string>{"small.xplan"}));
+  // Another process may be at it: its file is not ours.
+  fs::create_directory(path + ".tmp");
+  EXPECT_TRUE(save_plan(plan, path).ok());
+  EXPECT_EQ(files_of(folder), (std::vector<std::string>{"small.xplan", "small.xplan.tmp"}));
+  // What cannot be put in place is removed.
+  const Status refused = save_plan(plan, path + ".tmp");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kWorld);
+  EXPECT_EQ(files_of(folder), (std::vector<std::string>{"small.xplan", "small.xplan.tmp"}));
+  fs::remove_all(folder);
   const Status nowhere = save_plan(plan, "/no/such/folder/x.xplan");
   ASSERT_FALSE(nowhere.ok());
   EXPECT_EQ(nowhere.error().kind, ErrorKind::kWorld);

@@ -56,6 +56,30 @@ TEST(Planner, TwoEqualDevicesGetTwoReplicasRatherThanABubble) {
   EXPECT_GE(made->alternatives[0].step, made->predicted.step);
 }
 
+// What `why` says of a program that was made is what `also` says of it.
+TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
+  ModelOptions options = wide();
+  options.batch = 4096;
+  options.norm_rows = 64;
+  const auto made = plan(make_module(options), machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const auto also = std::find_if(made->alternatives.begin(), made->alternatives.end(),
+                                 [](const Alternative& one) { return one.text.starts_with("stages = 2"); });
+  ASSERT_NE(also, made->alternatives.end());
+  const std::string slower = also->note.substr(0, also->note.find(" slower"));
+  EXPECT_NE(made->why[0].text.find(": " + slower + " slower"), std::string::npos)
+      << made->why[0].text << " beside " << also->note;
+}
+
+TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
+  ModelOptions options = wide();
+  options.batch = 16 * 3001;
+  const auto made = plan(make_module(options), machine_of(2, 16 * kMiB));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0601");
+  EXPECT_NE(made.error().help.find("changes training"), std::string::npos) << made.error().help;
+}
+
 TEST(Planner, StagesHintIsObeyed) {
   Module module = make_module(wide());
   module.schedule.stages = Hint<int64_t>{2, {0, 5, 6}};

@@ -80,6 +80,13 @@ TEST(Report, JsonHasTheKeysOfTheFormat) {
   EXPECT_NE(text.find("\"" + planned.plan.id + "\""), std::string::npos);
 }
 
+TEST(Report, JsonOfAPathThatIsNotUtf8IsStillJson) {
+  Planned planned = make(0, false);
+  planned.plan.sources = {{"caf\xE9.xgraph", "aa11"}};  // as Latin-1 has it
+  const std::string text = report_json(planned.plan, planned.module);
+  EXPECT_NE(text.find("\"caf\xEF\xBF\xBD.xgraph\": \"aa11\""), std::string::npos);
+}
+
 TEST(Report, LayersSumUpToTheModel) {
   const Planned planned = make(2, true);
   int64_t parameters = 0;

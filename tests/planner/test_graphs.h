@@ -165,7 +165,10 @@ inline const OpRegistry& test_registry() {
       {.name = "classifier",
        .precision = PrecisionRule::kNarrow,
        .infer = ops::infer_classifier,
-       .head = [](const Attrs& attrs) { return HeadForm{.cosine = false, .bias = attrs.flag("bias", false)}; }},
+       .head =
+           [](const Attrs& attrs) {
+             return HeadForm{.cosine = attrs.flag("cosine", false), .bias = attrs.flag("bias", false)};
+           }},
       {.name = "softmax_ce",
        .precision = PrecisionRule::kWide,
        .infer = ops::infer_rows,
@@ -194,7 +197,8 @@ struct ModelOptions {
   int64_t classes = 10;
   bool head = false;  // sharded classifier; otherwise a dense one
   bool head_bias = false;
-  bool norm = true;  // bn in each layer
+  bool head_cosine = false;  // class weights have a prepared form
+  bool norm = true;          // bn in each layer
   bool skips = false;
   bool random = false;  // noise after the last layer
   PrecisionMode precision = PrecisionMode::kF32;
@@ -239,7 +243,11 @@ inline Module make_module(const ModelOptions& options) {
   }
   graph.outputs.push_back({"feature", x});
   if (options.head) {
-    x = call("classifier", {x}, {{"classes", options.classes}, {"bias", options.head_bias}}, "id");
+    Attrs attrs{{"classes", options.classes}, {"bias", options.head_bias}};
+    if (options.head_cosine) {
+      attrs.set("cosine", true);
+    }
+    x = call("classifier", {x}, std::move(attrs), "id");
     graph.heads.push_back({"id", graph.value(x).producer, {}});
   } else {
     x = call("linear", {x}, {{"out", options.classes}}, "out");

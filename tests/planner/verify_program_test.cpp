@@ -1,66 +1,10 @@
 // Each kind of damage is found: a sound program is damaged in one place and must be refused, with words that name it.
 #include "planner/verify_program.h"
 
-#include <functional>
-#include <gtest/gtest.h>
-
-#include "tests/planner/decisions.h"
+#include "tests/planner/verify_case.h"
 
 namespace xrun::planner::testing {
 namespace {
-
-struct Case {
-  Module module;
-  Program program;
-};
-
-// Two stages, two replicas, three shards over five devices: everything that a program can have.
-Case make_case(PipelineKind pipeline = PipelineKind::kGpipe, bool deterministic = true) {
-  Case made{.module = prepare_training(make_module({.layers = 3, .classes = 900, .head = true, .skips = true}))};
-  made.program = emit_layout(made.module, {.stages = 2,
-                                           .replicas = 2,
-                                           .micro_batches = 4,
-                                           .shards = 3,
-                                           .devices = 5,
-                                           .pipeline = pipeline,
-                                           .deterministic = deterministic})
-                     .value();
-  return made;
-}
-
-std::string complaint(const Case& made) {
-  const Status status = verify_program(made.program, made.module.graph);
-  return status.ok() ? "" : status.error().message;
-}
-
-Instruction& find(Program& program, const std::function<bool(const Instruction&)>& wanted) {
-  for (Instruction& one : program.instructions) {
-    if (wanted(one)) {
-      return one;
-    }
-  }
-  XRUN_CHECK(false, "the case has no such instruction");
-}
-
-Buffer& find(Program& program, Purpose purpose) {
-  for (Buffer& buffer : program.buffers) {
-    if (buffer.purpose == purpose && !(buffer.shard > 0)) {
-      return buffer;
-    }
-  }
-  XRUN_CHECK(false, "the case has no such buffer");
-}
-
-bool is_pass(const Instruction& one, Pass pass) { return one.kind == Kind::kRun && one.pass == pass; }
-
-void expect_found(const std::string& words, const std::function<void(Program&)>& damage,
-                  PipelineKind pipeline = PipelineKind::kGpipe) {
-  Case made = make_case(pipeline);
-  ASSERT_EQ(complaint(made), "");
-  damage(made.program);
-  const std::string said = complaint(made);
-  EXPECT_NE(said.find(words), std::string::npos) << "wanted: " << words << "\nsaid: " << said;
-}
 
 TEST(VerifyProgram, DependenciesThatPointForwardAreFound) {
   expect_found("is not before it", [](Program& p) { p.instructions[3].deps.push_back(InstructionId(9)); });
@@ -159,12 +103,15 @@ TEST(VerifyProgram, PassesThatAreMissingOrDoneTwiceAreFound) {
   expect_found("leaves out shard", [](Program& p) {
     find(p, [](const auto& i) { return is_pass(i, Pass::kHeadForward); }).pass = Pass::kNorm;
   });
+  expect_found("of a head that has 1", [](Program& p) {
+    find(p, [](const auto& i) { return is_pass(i, Pass::kReduceStats); }).micro_batch = 1;
+  });
   expect_found(
       "runs pass",
       [](Program& p) {
         find(p, [](const auto& i) { return is_pass(i, Pass::kHeadForward) && i.micro_batch == 1; }).micro_batch = 0;
       },
-      PipelineKind::kOneFOneB);
+      {.pipeline = PipelineKind::kOneFOneB});
   expect_found("are never updated", [](Program& p) {
     Instruction& one = find(p, [](const auto& i) { return is_pass(i, Pass::kHeadBackward); });
     std::erase_if(one.writes, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kHeadWeight; });
@@ -192,8 +139,8 @@ TEST(VerifyProgram, MemoryThatIsTooSmallOrSharedIsFound) {
   expect_found("is used from", [](Program& p) { find(p, Purpose::kActivation).last_use -= 1; });
   expect_found("live bytes at most", [](Program& p) { p.arenas[1].live_max -= 64; });
   Case made = make_case();
-  EXPECT_TRUE(verify_program(made.program, made.module.graph, kGiB).ok());
-  EXPECT_FALSE(verify_program(made.program, made.module.graph, 100 * kKiB).ok());
+  EXPECT_TRUE(verify_program(made.program, made.module, kGiB).ok());
+  EXPECT_FALSE(verify_program(made.program, made.module, 100 * kKiB).ok());
 }
 
 TEST(VerifyProgram, AnyBufferMovedOntoALivingOneIsFound) {
@@ -214,57 +161,6 @@ TEST(VerifyProgram, AnyBufferMovedOntoALivingOneIsFound) {
     EXPECT_NE(complaint(damaged), "") << a.name << " on " << b.name;
   }
   EXPECT_GT(found, 20);
-}
-
-// Operands by themselves: the damage would also show in the sums of memory.
-void expect_operand_found(const std::string& words, const std::function<void(Program&)>& damage) {
-  Case made = make_case();
-  ASSERT_TRUE(verify_operands(made.program, made.module.graph).ok());
-  damage(made.program);
-  const Status status = verify_operands(made.program, made.module.graph);
-  ASSERT_FALSE(status.ok()) << words;
-  EXPECT_NE(status.error().message.find(words), std::string::npos) << status.error().message;
-}
-
-TEST(VerifyProgram, OperandsWithoutAPlaceAreFound) {
-  const auto drop = [](Pass pass, Purpose purpose, bool writes) {
-    return [=](Program& p) {
-      Instruction& one = find(p, [&](const auto& i) { return is_pass(i, pass) && i.stage == 1; });
-      std::erase_if(writes ? one.writes : one.reads, [&](BufferId id) { return p.buffer(id).purpose == purpose; });
-    };
-  };
-  expect_operand_found("that node", drop(Pass::kBackward, Purpose::kActivation, false));
-  expect_operand_found("has no place for value", drop(Pass::kBackward, Purpose::kGradient, true));
-  expect_operand_found("does not read parameter", drop(Pass::kForward, Purpose::kWeight, false));
-  expect_operand_found("bytes of scratch", drop(Pass::kForward, Purpose::kScratch, true));
-  expect_operand_found("share bytes in a slice", [](Program& p) {
-    for (Stage& stage : p.stages) {
-      for (LocalValue& local : stage.backward_layout.locals) {
-        local.offset = 0;
-      }
-    }
-  });
-  expect_operand_found("bytes in a slice", [](Program& p) { p.stages[0].backward_layout.locals[0].bytes = 4; });
-  expect_operand_found("bytes for", [](Program& p) { find(p, Purpose::kOptimizer).bytes -= 64; });
-  expect_operand_found("is in two stages", [](Program& p) { p.stages[0].backward.push_back(p.stages[1].backward[0]); });
-  expect_operand_found("is in no stage", [](Program& p) { p.stages[0].backward.pop_back(); });
-  expect_operand_found("is out of order", [](Program& p) { std::swap(p.stages[0].forward, p.stages[1].forward); });
-  expect_operand_found("which is not its own",
-                       [](Program& p) { p.stages[0].recomputed.push_back(p.stages[1].forward[0]); });
-}
-
-TEST(VerifyProgram, HeadPassesWithoutTheirBuffersAreFound) {
-  for (const Purpose purpose : {Purpose::kHeadStats, Purpose::kHeadGradient, Purpose::kHeadScratch}) {
-    expect_operand_found("bytes for a head pass", [=](Program& p) { find(p, purpose).bytes -= 64; });
-  }
-  expect_operand_found("bytes for a head pass", [](Program& p) { find(p, Purpose::kHeadSoftmax).bytes = 8; });
-  expect_operand_found("features and labels", [](Program& p) {
-    Instruction& one = find(p, [](const auto& i) { return is_pass(i, Pass::kHeadBackward); });
-    std::erase_if(one.reads, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kGathered; });
-  });
-  expect_found("is not the classifier", [](Program& p) { p.heads[0].node = NodeId(0); });
-  expect_found("is not a loss", [](Program& p) { p.heads[0].loss = NodeId(0); });
-  expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
 }
 
 TEST(VerifyProgram, NumbersOutOfRangeAreFound) {
@@ -290,11 +186,47 @@ TEST(VerifyProgram, NumbersOutOfRangeAreFound) {
       [](Program& p) { p.instructions[3].stage = 77; },
       [](Program& p) { p.instructions[3].id = InstructionId(0); },
       [](Program& p) { p.instructions[0].writes.push_back(p.instructions[0].reads[0]); },
+      [](Program& p) { find(p, Kind::kAllGather).pass = Pass::kHeadNorms; },
   };
   for (size_t i = 0; i < damages.size(); ++i) {
     Case made = make_case();
     damages[i](made.program);
     EXPECT_NE(complaint(made), "") << "damage " << i;
+  }
+}
+
+// A program of many devices in which nothing happens.
+Program make_idle(int devices, size_t instructions) {
+  Program program;
+  program.devices = devices;
+  program.threads.assign(static_cast<size_t>(devices), 1);
+  program.batch = 1;
+  program.block_rows = 1;
+  for (int device = kHost; device < devices; ++device) {
+    program.arenas.push_back({.device = device});
+  }
+  for (size_t i = 0; i < instructions; ++i) {
+    program.instructions.push_back({.id = InstructionId(i), .kind = Kind::kFree});
+  }
+  return program;
+}
+
+TEST(VerifyProgram, ASmallFileDoesNotAskForHugeTables) {
+  // What verify_order keeps: 4 bytes for each instruction and each of 2 x 4 095 streams.
+  EXPECT_TRUE(verify_structure(make_idle(4095, 30'000), nullptr).ok());
+  const Status status = verify_structure(make_idle(4095, 33'000), nullptr);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, "XG0622");
+  EXPECT_NE(status.error().message.find("33000 instructions and 0 buffers on 4095 devices"), std::string::npos)
+      << status.error().message;
+  EXPECT_TRUE(verify_structure(make_idle(64, 33'000), nullptr).ok());
+}
+
+TEST(VerifyProgram, NoMoreReplicasThanASumTakes) {
+  for (const int replicas : {kMostReplicas, kMostReplicas + 1}) {
+    Program program = make_idle(replicas, 0);
+    program.batch = program.micro_batches = program.replicas = program.lanes = replicas;
+    EXPECT_EQ(verify_structure(program, nullptr).ok(), replicas == kMostReplicas) << replicas;
   }
 }
 

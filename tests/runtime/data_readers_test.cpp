@@ -1,18 +1,11 @@
 #include <algorithm>
-#include <archive.h>
-#include <archive_entry.h>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <map>
-#include <png.h>
-#include <set>
-#include <unistd.h>
 
 #include "runtime/data/csv.h"
 #include "runtime/data/decode.h"
-#include "runtime/data/glob.h"
 #include "runtime/data/idx.h"
-#include "tests/runtime/data_support.h"
+#include "tests/runtime/data_files.h"
 
 namespace xrun::runtime {
 namespace {
@@ -20,182 +13,7 @@ namespace {
 using namespace testing;
 namespace fs = std::filesystem;
 
-// A directory of its own for each test, removed at the end.
-class Files : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::temp_directory_path() / ("xrun_data_" + std::string(info->name()) + "_" + std::to_string(getpid()));
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    fs::permissions(root_, fs::perms::owner_all, ignored);
-    fs::remove_all(root_, ignored);
-  }
-  std::string write(const std::string& name, std::string_view bytes) {
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return (root_ / name).string();
-  }
-  fs::path root_;
-};
-
 using Readers = Files;
-
-// A grey PNG of `side` pixels, all of one value.
-std::string png(int side, uint8_t value) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = image.height = static_cast<png_uint_32>(side);
-  image.format = PNG_FORMAT_GRAY;
-  const std::vector<uint8_t> pixels(static_cast<size_t>(side * side), value);
-  std::string out(size_t{4096}, '\0');
-  png_alloc_size_t size = out.size();
-  EXPECT_NE(png_image_write_to_memory(&image, out.data(), &size, 0, pixels.data(), 0, nullptr), 0);
-  out.resize(size);
-  return out;
-}
-
-void write_zip(const std::string& path, const std::vector<std::pair<std::string, std::string>>& files) {
-  archive* a = archive_write_new();
-  archive_write_set_format_zip(a);
-  ASSERT_EQ(archive_write_open_filename(a, path.c_str()), ARCHIVE_OK);
-  for (const auto& [name, bytes] : files) {
-    archive_entry* entry = archive_entry_new();
-    archive_entry_set_pathname(entry, name.c_str());
-    archive_entry_set_size(entry, static_cast<la_int64_t>(bytes.size()));
-    archive_entry_set_filetype(entry, AE_IFREG);
-    archive_entry_set_perm(entry, 0644);
-    archive_write_header(a, entry);
-    archive_write_data(a, bytes.data(), bytes.size());
-    archive_entry_free(entry);
-  }
-  archive_write_free(a);
-}
-
-SourceSpec folder(std::vector<std::string> paths, std::string match = "*", std::string directory = "") {
-  return source("train", "folder", {{"paths", std::move(paths)}, {"match", std::move(match)}}, std::move(directory));
-}
-
-int64_t label_of(const Reader& reader, int64_t sample) {
-  FieldValue value;
-  EXPECT_TRUE(reader.read(sample, reader.find_field("label"), value).ok());
-  if (value.dtype == DType::kI64) {
-    return *reinterpret_cast<const int64_t*>(value.bytes.data());
-  }
-  return *reinterpret_cast<const int32_t*>(value.bytes.data());
-}
-
-TEST_F(Readers, FolderNumbersDirectoriesInByteOrderBeforeMatch) {
-  for (const char* name : {"b/x_01.png", "b/x_02.png", "a/c/x_01.png", "B/x_03.PNG", "z/x_09.jpeg"}) {
-    write(name, png(4, 9));
-  }
-  write("b/notes.txt", "no picture");
-  write("list.csv", "no picture");
-  write("b/.hidden.png", "no picture");
-  const auto reader = open_reader(folder({root_.string() + "/"}, "x_{01..02}.png")).value();
-  ASSERT_EQ(reader->samples(), 3);
-  EXPECT_EQ(reader->classes(), 4) << "z and B count although no file of theirs matches";
-  EXPECT_EQ(reader->class_name(0), "B");
-  EXPECT_EQ(reader->class_name(1), "a/c");
-  EXPECT_EQ(reader->class_name(2), "b");
-  EXPECT_EQ(label_of(*reader, 0), 1);
-  EXPECT_EQ(label_of(*reader, 1), 2);
-  EXPECT_TRUE(reader->sample_name(2).ends_with("/b/x_02.png"));
-}
-
-TEST_F(Readers, FolderReadsArchivesAndFoldersInside) {
-  const std::string path = (root_ / "a.zip").string();
-  write_zip(path, {{"train/q/2.png", png(5, 20)},
-                   {"train/p/1.png", png(5, 10)},
-                   {"test/p/3.png", png(5, 30)},
-                   {"train/readme.md", "x"}});
-  const auto whole = open_reader(folder({"a.zip"}, "*", root_.string())).value();
-  EXPECT_EQ(whole->samples(), 3);
-  EXPECT_EQ(whole->classes(), 3);
-  const auto train = open_reader(folder({"a.zip/train"}, "*", root_.string())).value();
-  ASSERT_EQ(train->samples(), 2);
-  EXPECT_EQ(train->class_name(0), "p");
-  FieldValue value;
-  ASSERT_TRUE(train->read(0, 0, value).ok());
-  std::vector<uint8_t> pixels;
-  const auto size = decode_picture(value.bytes, 1, pixels);
-  ASSERT_TRUE(size.ok());
-  EXPECT_EQ(size->width, 5);
-  EXPECT_EQ(pixels[0], 10);
-  ASSERT_TRUE(train->read(0, 2, value).ok());
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()), "p/1.png");
-}
-
-TEST_F(Readers, FolderOfTwoPathsSharesClasses) {
-  write("one/a/1.png", png(4, 1));
-  write("two/a/2.png", png(4, 2));
-  write("two/b/1.png", png(4, 3));
-  const auto reader = open_reader(folder({"one", "two"}, "*", root_.string())).value();
-  EXPECT_EQ(reader->classes(), 2);
-  EXPECT_EQ(label_of(*reader, 0), 0);
-  EXPECT_EQ(label_of(*reader, 1), 0);
-  EXPECT_EQ(label_of(*reader, 2), 1);
-}
-
-TEST_F(Readers, FolderFaultsSayWhatAndWhere) {
-  const auto code = [](const Result<std::unique_ptr<Reader>>& r) { return r.ok() ? std::string() : r.error().code; };
-  const auto missing = open_reader(folder({(root_ / "no/where").string()}));
-  EXPECT_EQ(code(missing), "XG0401");
-  EXPECT_EQ(exit_code(missing.error().kind), 1);
-  EXPECT_EQ(code(open_reader(folder({root_.string()}))), "XG0406");
-  EXPECT_EQ(code(open_reader(folder({write("not.zip", "this is no archive at all")}))), "XG0412");
-  EXPECT_EQ(code(open_reader(folder({root_.string()}, "x{01.."))), "XG0413");
-  if (geteuid() != 0) {
-    fs::permissions(root_, fs::perms::none);
-    const auto closed = open_reader(folder({root_.string()}));
-    EXPECT_EQ(code(closed), "XG0401");
-    EXPECT_EQ(exit_code(closed.error().kind), 4);
-  }
-}
-
-TEST_F(Readers, FileThatVanishesOrIsTornIsABrokenSample) {
-  const std::string good = png(6, 100);
-  write("a/1.png", good);
-  write("a/2.png", good.substr(0, good.size() / 2));
-  const std::string gone = write("a/3.png", good);
-  write("a/4.png", "");
-  const Graph graph = inputs({{"image", picture_type(1, 6, 6)}, {"label", label_type(1)}});
-  const DataSpec data{
-      .name = "d",
-      .sources = {folder({root_.string()})},
-      .bindings = {{.target = "image", .field = "file", .stages = {{"decode", {{"channels", int64_t{1}}}, {}}}}}};
-  const auto rows = SampleRows::open(data, "train", graph).value();
-  fs::remove(gone);
-  Batch batch(graph, 1);
-  AugmentScratch scratch;
-  EXPECT_TRUE(rows->fill(0, {}, scratch, batch.view, 0).ok());
-  EXPECT_EQ(batch.floats(0)[35], 100);
-  for (int64_t i = 1; i < 4; ++i) {
-    const Status done = rows->fill(i, {}, scratch, batch.view, 0);
-    ASSERT_FALSE(done.ok()) << i;
-    EXPECT_TRUE(is_broken_sample(done.error()));
-    EXPECT_NE(done.error().message.find("a/" + std::to_string(i + 1) + ".png"), std::string::npos)
-        << done.error().message;
-  }
-}
-
-TEST_F(Readers, PictureOfAnotherSizeThanTheInputIsNamed) {
-  write("a/1.png", png(6, 1));
-  const Graph graph = inputs({{"image", picture_type(1, 8, 8)}});
-  const DataSpec data{
-      .name = "d",
-      .sources = {folder({root_.string()})},
-      .bindings = {{.target = "image", .field = "file", .stages = {{"decode", {{"channels", int64_t{1}}}, {}}}}}};
-  const auto rows = SampleRows::open(data, "train", graph).value();
-  Batch batch(graph, 1);
-  AugmentScratch scratch;
-  const Status done = rows->fill(0, {}, scratch, batch.view, 0);
-  ASSERT_FALSE(done.ok());
-  EXPECT_EQ(done.error().code, "XG0404");
-}
 
 std::string idx(int type, const std::vector<uint32_t>& dims, std::string data) {
   std::string out{'\0', '\0', static_cast<char>(type), static_cast<char>(dims.size())};
@@ -284,6 +102,21 @@ TEST_F(Readers, CsvFeedsColumnsExactly) {
   EXPECT_NE(beyond.error().message.find("has 3 rows"), std::string::npos) << beyond.error().message;
 }
 
+TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
+  const std::string path = write("t.csv", "1,2\n3,45\n");
+  const auto whole = read_csv(path, {.largest = 9});
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  EXPECT_EQ(whole->numbers, (std::vector<double>{1, 2, 3, 45}));
+  // At 7 bytes the part that fits would be a table, too: 1,2 and 3,4.
+  for (const Bytes largest : {Bytes{8}, Bytes{7}, Bytes{4}}) {
+    const auto cut = read_csv(path, {.largest = largest});
+    ASSERT_FALSE(cut.ok()) << largest;
+    EXPECT_EQ(cut.error().code, "XG0412");
+    EXPECT_EQ(cut.error().message, path + ": a table of more than " + std::to_string(largest) + " B");
+    EXPECT_NE(cut.error().help, "");
+  }
+}
+
 TEST(Csv, FaultsNameLineAndColumn) {
   const auto message = [](std::string_view text) {
     const auto table = parse_csv(text, {}, "t.csv");
@@ -294,24 +127,6 @@ TEST(Csv, FaultsNameLineAndColumn) {
   EXPECT_EQ(message("1,\n"), "t.csv:1: column 1 is \"\", no number");
   EXPECT_EQ(message("1,nan\n"), "t.csv:1: column 1 is \"nan\", no number");
   EXPECT_EQ(message(""), "");
-}
-
-TEST(GlobPattern, MatchesStarsAndInclusiveRanges) {
-  const auto matches = [](std::string_view pattern, std::string_view name) {
-    return Glob::parse(pattern).value().matches(name);
-  };
-  EXPECT_TRUE(matches("*_{01..15}.png", "0709_01.png"));
-  EXPECT_TRUE(matches("*_{01..15}.png", "0709_15.png"));
-  EXPECT_FALSE(matches("*_{01..15}.png", "0709_16.png"));
-  EXPECT_FALSE(matches("*_{01..15}.png", "0709_1.png"));
-  EXPECT_TRUE(matches("{a,bc}?.*", "bcd.x"));
-  EXPECT_FALSE(matches("{a,bc}?.*", "bc.x"));
-  EXPECT_TRUE(matches("*", ""));
-  EXPECT_TRUE(matches("a*b*c", "aXbYbZc"));
-  EXPECT_FALSE(matches("a*b*c", "aXbYbZ"));
-  for (const char* bad : {"{1..", "{5..3}", "{x..3}", "{0..70000}", "{0..999}{0..999}", "{-1..3}"}) {
-    EXPECT_FALSE(Glob::parse(bad).ok()) << bad;
-  }
 }
 
 TEST(Decode, ForeignBytesAreErrorsNotCrashes) {
@@ -331,6 +146,40 @@ TEST(Decode, ForeignBytesAreErrorsNotCrashes) {
   for (size_t cut = 0; cut < good.size() - 12; ++cut) {
     EXPECT_EQ(code(good.substr(0, cut)), "XG0412") << cut;
   }
+}
+
+// Memory that the process holds now.
+Bytes resident_bytes() {
+  Bytes total = 0;
+  Bytes resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// A tiny file may be a million pixels wide. Resizing it must not hold a picture of that width and the new height, which
+// is 0.9 GB here.
+TEST(Decode, WidePicturesAreResizedInLittleMemory) {
+  const std::string file = png(1'000'000, 64, 77);
+  EXPECT_LT(file.size(), 200'000u);
+  AugmentScratch scratch;
+  const std::array<int64_t, 1> shape{static_cast<int64_t>(file.size())};
+  scratch.source.set_view(DType::kU8, shape, std::as_bytes(std::span(file)));
+  const TensorType target = picture_type(1, 224, 224);
+  const auto transform =
+      Transform::compile({.target = "image",
+                          .field = "file",
+                          .stages = {{"decode", {{"size", int64_t{224}}, {"channels", int64_t{1}}}, {}}}},
+                         {"file", {.dtype = DType::kU8, .dims = {kBatch, 0}}, true}, target)
+          .value();
+  std::vector<float> out(224 * 224);
+  [[maybe_unused]] const Bytes before = resident_bytes();
+  const Status done = transform.run(scratch, {}, reinterpret_cast<std::byte*>(out.data()));
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_TRUE(std::ranges::all_of(out, [](float x) { return std::abs(x - 77) < 0.01f; }));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // The bytes and the floats of the file itself: 64 MB and 66 x 4 MB.
+  EXPECT_LT(resident_bytes() - before, 400 * kMiB);
+#endif
 }
 
 // ---- real data ---------------------------------------------------------------------------------------------------

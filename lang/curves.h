@@ -1,0 +1,19 @@
+// The curves of `lr`, as values: what the checker reads and what the reference lists (docs/reference.md).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace xrun::lang {
+
+struct CurveKind {
+  std::string_view name;
+  std::string_view
+      signature;  // conventions of graph/reader_def.h; `rates` is a range of rates, `span` a time of the run
+  std::string_view doc;
+  std::string_view example;  // what stands behind `lr =`
+};
+
+std::span<const CurveKind> curve_kinds();
+
+}  // namespace xrun::lang

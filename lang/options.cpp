@@ -1,0 +1,93 @@
+#include "lang/options.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace xrun::lang {
+namespace {
+
+void report(Evaluator& evaluator, const char* code, Span at, std::string message, std::string label) {
+  evaluator.diagnostics().add(Evaluator::fault(code, at, std::move(message), std::move(label)));
+}
+
+}  // namespace
+
+void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl) {
+  Datum value = evaluator.eval_constant({&file, &decl});
+  if (value.hole()) {
+    if (!decl.value.valid()) {
+      report(evaluator, "XG0204", decl.name.span, fmt::format("option `{}` has no value", decl.name.text),
+             fmt::format("give it one by --set {}=...", decl.name.text));
+    }
+    return;
+  }
+  const std::string_view type = decl.type_name.text;
+  const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
+  if (!known) {
+    report(evaluator, "XG0205", decl.type_name.span,
+           fmt::format("an option is an int, float, bool or str, not `{}`", type), "");
+    return;
+  }
+  const bool good = type == "int"     ? to_int64(value).has_value()
+                    : type == "float" ? value.plain_number()
+                    : type == "bool"  ? value.kind == DatumKind::kBool
+                                      : value.kind == DatumKind::kString;
+  if (type == "int" && value.whole() && !good) {
+    report(evaluator, "XG0214", value.span.valid() ? value.span : decl.name.span,
+           fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "it does not fit 64 bits");
+    return;
+  }
+  if (!good) {
+    Diagnostic d = Evaluator::fault("XG0205", value.span.valid() ? value.span : decl.name.span,
+                                    fmt::format("option `{}` is {}, not {}", decl.name.text,
+                                                type == "int"    ? "a whole number"
+                                                : type == "str"  ? "a string"
+                                                : type == "bool" ? "true or false"
+                                                                 : "a number",
+                                                kind_text(value)));
+    if (value.span != decl.name.span && value.span.valid()) {
+      d.secondary.push_back({decl.name.span, "declared here"});
+    }
+    if (type == "str") {
+      d.notes.push_back(fmt::format("strings are quoted: --set '{}=\"...\"'", decl.name.text));
+    }
+    evaluator.diagnostics().add(std::move(d));
+    return;
+  }
+  if (type == "float") {
+    value = make_real(value.as_double());
+    evaluator.set_option(&decl, value, decl.name.span);
+  }
+  if (!decl.range.valid()) {
+    return;
+  }
+  Scope scope;
+  scope.file = &file;
+  const Datum range = evaluator.eval(file.ast, decl.range, scope);
+  if (range.hole()) {
+    return;
+  }
+  bool inside = false;
+  std::string problem;
+  if (range.kind == DatumKind::kRange && value.plain_number()) {
+    // Bounds of an option are values that it may have, so both ends count.
+    const Datum& last = (*range.items)[1];
+    const Datum low = constant_binary(Op::kGe, value, (*range.items)[0], problem);
+    const Datum high = constant_binary(Op::kLe, value, last, problem);
+    inside = low.flag && high.flag;
+  } else if (range.kind == DatumKind::kList) {
+    inside = std::any_of(range.items->begin(), range.items->end(), [&](const Datum& d) { return equal(d, value); });
+  } else {
+    report(evaluator, "XG0205", range.span, "what an option may be is a range or a list",
+           "this is " + kind_text(range));
+    return;
+  }
+  if (!inside) {
+    Diagnostic d = Evaluator::fault("XG0214", value.span.valid() ? value.span : decl.name.span,
+                                    fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)));
+    d.secondary.push_back({range.span, "what it may be"});
+    evaluator.diagnostics().add(std::move(d));
+  }
+}
+
+}  // namespace xrun::lang

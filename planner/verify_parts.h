@@ -1,0 +1,51 @@
+// What the files of the verifier share; its door is verify_program.h.
+#pragma once
+
+#include <fmt/format.h>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/module.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+template <typename... Args>
+Error wrong(fmt::format_string<Args...> what, Args&&... args) {
+  return {ErrorKind::kContent, "XG0622", "the program is not sound: " + fmt::format(what, std::forward<Args>(args)...),
+          "make the plan again with `xrun plan`"};
+}
+
+inline bool inside(int64_t value, int64_t low, int64_t end) { return value >= low && value < end; }
+
+template <typename T>
+int64_t count(const std::vector<T>& list) {
+  return static_cast<int64_t>(list.size());
+}
+
+// Buffers of parameters by where they belong, the first of each: the one that the executor takes.
+class ParamBuffers {
+ public:
+  explicit ParamBuffers(const Program& program);
+
+  // Null when there is none.
+  const Buffer* find(ParamId param, Purpose purpose, int replica, int slot = 0) const;
+  const Buffer* find_shard(ParamId param, Purpose purpose, int shard, int slot = 0) const;
+
+ private:
+  using Key = std::tuple<int32_t, Purpose, int, int>;  // parameter, purpose, replica or shard, slot
+  std::map<Key, const Buffer*> of_replica_;
+  std::map<Key, const Buffer*> of_shard_;
+};
+
+// Heads are those of the module, every buffer is of something that is there and has its bytes, and nothing is missing
+// that the executor takes for granted: weights of gradients, states of weights, inputs of every slot.
+Status verify_buffers(const Program& program, const Module& module);
+
+// Instructions other than passes of stages have the buffers that they work on: passes and copies of heads, exchanges,
+// sums and updates. After verify_buffers.
+Status verify_instructions(const Program& program, const Module& module);
+
+}  // namespace xrun::planner

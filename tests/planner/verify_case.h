@@ -1,0 +1,98 @@
+// A sound program to damage in one place, and what the verifier then says.
+#pragma once
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <string>
+
+#include "planner/verify_program.h"
+#include "tests/planner/decisions.h"
+
+namespace xrun::planner::testing {
+
+struct Case {
+  Module module;
+  Program program;
+};
+
+// Two stages, two replicas, three shards over five devices: everything that a program can have.
+struct CaseOptions {
+  ModelOptions model{.layers = 3, .classes = 900, .head = true, .skips = true};
+  PipelineKind pipeline = PipelineKind::kGpipe;
+  bool clip_heads = false;
+  bool training = true;
+};
+
+inline Case make_case(const CaseOptions& options = {}) {
+  Module module = make_module(options.model);
+  if (options.clip_heads) {
+    module.train.clip = {ClipSpec::kNorm, 1.0, true};
+  }
+  Case made{.module = options.training ? prepare_training(module) : prepare_inference(module), .program = {}};
+  const Layout layout{.stages = 2,
+                      .replicas = 2,
+                      .micro_batches = 4,
+                      .shards = 3,
+                      .devices = 5,
+                      .pipeline = options.pipeline,
+                      .deterministic = true};
+  made.program = emit_layout(made.module, layout, options.training).value();
+  return made;
+}
+
+inline std::string complaint(const Case& made) {
+  const Status status = verify_program(made.program, made.module);
+  return status.ok() ? "" : status.error().message;
+}
+
+inline Instruction& find(Program& program, const std::function<bool(const Instruction&)>& wanted) {
+  for (Instruction& one : program.instructions) {
+    if (wanted(one)) {
+      return one;
+    }
+  }
+  XRUN_CHECK(false, "the case has no such instruction");
+}
+
+inline Instruction& find(Program& program, Kind kind) {
+  return find(program, [kind](const Instruction& one) { return one.kind == kind; });
+}
+
+inline Buffer& find_buffer(Program& program, const std::function<bool(const Buffer&)>& wanted) {
+  for (Buffer& buffer : program.buffers) {
+    if (wanted(buffer)) {
+      return buffer;
+    }
+  }
+  XRUN_CHECK(false, "the case has no such buffer");
+}
+
+inline Buffer& find(Program& program, Purpose purpose) {
+  return find_buffer(program, [=](const Buffer& buffer) { return buffer.purpose == purpose && !(buffer.shard > 0); });
+}
+
+inline bool is_pass(const Instruction& one, Pass pass) { return one.kind == Kind::kRun && one.pass == pass; }
+
+inline void expect_found(const std::string& words, const std::function<void(Program&)>& damage,
+                         const CaseOptions& options = {}) {
+  Case made = make_case(options);
+  ASSERT_EQ(complaint(made), "");
+  damage(made.program);
+  const std::string said = complaint(made);
+  EXPECT_NE(said.find(words), std::string::npos) << "wanted: " << words << "\nsaid: " << said;
+}
+
+// Operands by themselves: the damage would also show in the sums of memory.
+inline void expect_operand_found(const std::string& words, const std::function<void(Program&)>& damage,
+                                 const CaseOptions& options = {}) {
+  Case made = make_case(options);
+  const Status sound = verify_operands(made.program, made.module);
+  ASSERT_TRUE(sound.ok()) << sound.error().message;
+  damage(made.program);
+  const Status status = verify_operands(made.program, made.module);
+  ASSERT_FALSE(status.ok()) << words;
+  EXPECT_NE(status.error().message.find(words), std::string::npos)
+      << "wanted: " << words << "\nsaid: " << status.error().message;
+}
+
+}  // namespace xrun::planner::testing

@@ -1,0 +1,210 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "runtime/data/decode.h"
+#include "runtime/data/glob.h"
+#include "tests/runtime/data_files.h"
+
+namespace xrun::runtime {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+using Folder = Files;
+
+// As long as it lives, no file can be opened: EMFILE.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(Folder, NumbersDirectoriesInByteOrderBeforeMatch) {
+  for (const char* name : {"b/x_01.png", "b/x_02.png", "a/c/x_01.png", "B/x_03.PNG", "z/x_09.jpeg"}) {
+    write(name, png(4, 9));
+  }
+  write("b/notes.txt", "no picture");
+  write("list.csv", "no picture");
+  write("b/.hidden.png", "no picture");
+  const auto reader = open_reader(folder({root_.string() + "/"}, "x_{01..02}.png")).value();
+  ASSERT_EQ(reader->samples(), 3);
+  EXPECT_EQ(reader->classes(), 4) << "z and B count although no file of theirs matches";
+  EXPECT_EQ(reader->class_name(0), "B");
+  EXPECT_EQ(reader->class_name(1), "a/c");
+  EXPECT_EQ(reader->class_name(2), "b");
+  EXPECT_EQ(label_of(*reader, 0), 1);
+  EXPECT_EQ(label_of(*reader, 1), 2);
+  EXPECT_TRUE(reader->sample_name(2).ends_with("/b/x_02.png"));
+}
+
+TEST_F(Folder, ReadsArchivesAndFoldersInside) {
+  const std::string path = (root_ / "a.zip").string();
+  write_zip(path, {{"train/q/2.png", png(5, 20)},
+                   {"train/p/1.png", png(5, 10)},
+                   {"test/p/3.png", png(5, 30)},
+                   {"train/readme.md", "x"}});
+  const auto whole = open_reader(folder({"a.zip"}, "*", root_.string())).value();
+  EXPECT_EQ(whole->samples(), 3);
+  EXPECT_EQ(whole->classes(), 3);
+  const auto train = open_reader(folder({"a.zip/train"}, "*", root_.string())).value();
+  ASSERT_EQ(train->samples(), 2);
+  EXPECT_EQ(train->class_name(0), "p");
+  FieldValue value;
+  ASSERT_TRUE(train->read(0, 0, value).ok());
+  std::vector<uint8_t> pixels;
+  const auto size = decode_picture(value.bytes, 1, pixels);
+  ASSERT_TRUE(size.ok());
+  EXPECT_EQ(size->width, 5);
+  EXPECT_EQ(pixels[0], 10);
+  ASSERT_TRUE(train->read(0, 2, value).ok());
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()), "p/1.png");
+}
+
+TEST_F(Folder, OfTwoPathsSharesClasses) {
+  write("one/a/1.png", png(4, 1));
+  write("two/a/2.png", png(4, 2));
+  write("two/b/1.png", png(4, 3));
+  const auto reader = open_reader(folder({"one", "two"}, "*", root_.string())).value();
+  EXPECT_EQ(reader->classes(), 2);
+  EXPECT_EQ(label_of(*reader, 0), 0);
+  EXPECT_EQ(label_of(*reader, 1), 0);
+  EXPECT_EQ(label_of(*reader, 2), 1);
+}
+
+TEST_F(Folder, FaultsSayWhatAndWhere) {
+  const auto code = [](const Result<std::unique_ptr<Reader>>& r) { return r.ok() ? std::string() : r.error().code; };
+  const auto missing = open_reader(folder({(root_ / "no/where").string()}));
+  EXPECT_EQ(code(missing), "XG0401");
+  EXPECT_EQ(exit_code(missing.error().kind), 1);
+  EXPECT_EQ(code(open_reader(folder({root_.string()}))), "XG0406");
+  EXPECT_EQ(code(open_reader(folder({write("not.zip", "this is no archive at all")}))), "XG0412");
+  EXPECT_EQ(code(open_reader(folder({root_.string()}, "x{01.."))), "XG0413");
+  if (geteuid() != 0) {
+    fs::permissions(root_, fs::perms::none);
+    const auto closed = open_reader(folder({root_.string()}));
+    EXPECT_EQ(code(closed), "XG0401");
+    EXPECT_EQ(exit_code(closed.error().kind), 4);
+  }
+}
+
+TEST_F(Folder, FileThatVanishesOrIsTornIsABrokenSample) {
+  const std::string good = png(6, 100);
+  write("a/1.png", good);
+  write("a/2.png", good.substr(0, good.size() / 2));
+  const std::string gone = write("a/3.png", good);
+  write("a/4.png", "");
+  const Graph graph = inputs({{"image", picture_type(1, 6, 6)}, {"label", label_type(1)}});
+  const DataSpec data{
+      .name = "d",
+      .sources = {folder({root_.string()})},
+      .bindings = {{.target = "image", .field = "file", .stages = {{"decode", {{"channels", int64_t{1}}}, {}}}}}};
+  const auto rows = SampleRows::open(data, "train", graph).value();
+  fs::remove(gone);
+  Batch batch(graph, 1);
+  AugmentScratch scratch;
+  EXPECT_TRUE(rows->fill(0, {}, scratch, batch.view, 0).ok());
+  EXPECT_EQ(batch.floats(0)[35], 100);
+  for (int64_t i = 1; i < 4; ++i) {
+    const Status done = rows->fill(i, {}, scratch, batch.view, 0);
+    ASSERT_FALSE(done.ok()) << i;
+    EXPECT_TRUE(is_broken_sample(done.error()));
+    EXPECT_NE(done.error().message.find("a/" + std::to_string(i + 1) + ".png"), std::string::npos)
+        << done.error().message;
+  }
+}
+
+// What the system does not let be read is no fault of the samples: others must not take their place.
+TEST_F(Folder, FilesThatTheSystemDoesNotOpenEndTheRun) {
+  const std::string first = write("a/1.png", png(6, 100));
+  write("a/2.png", png(6, 100));
+  write_zip((root_ / "a.zip").string(), {{"a/1.png", png(6, 100)}});
+  const Graph graph = inputs({{"image", picture_type(1, 6, 6)}});
+  const DataSpec data{
+      .name = "d",
+      .sources = {folder({root_.string()})},
+      .bindings = {{.target = "image", .field = "file", .stages = {{"decode", {{"channels", int64_t{1}}}, {}}}}}};
+  auto rows = SampleRows::open(data, "train", graph).value();
+  Batch batch(graph, 1);
+  AugmentScratch scratch;
+  const auto expect_world = [](const Error& error, const std::string& words) {
+    EXPECT_EQ(error.code, "XG0401") << error.message;
+    EXPECT_EQ(exit_code(error.kind), 4);
+    EXPECT_NE(error.message.find(words), std::string::npos) << error.message;
+    EXPECT_NE(error.help, "");
+  };
+  {
+    const NoMoreFiles guard;
+    const Status done = rows->fill(0, {}, scratch, batch.view, 0);
+    ASSERT_FALSE(done.ok());
+    EXPECT_FALSE(is_broken_sample(done.error()));
+    expect_world(done.error(), "a/1.png of source `train`: cannot be read: Too many open files");
+    const auto archive = open_reader(folder({(root_ / "a.zip").string()}));
+    ASSERT_FALSE(archive.ok());
+    expect_world(archive.error(), "Too many open files");
+  }
+  EXPECT_TRUE(rows->fill(0, {}, scratch, batch.view, 0).ok());
+  if (geteuid() != 0) {
+    fs::permissions(first, fs::perms::none);
+    const Status done = rows->fill(0, {}, scratch, batch.view, 0);
+    ASSERT_FALSE(done.ok());
+    expect_world(done.error(), "Permission denied");
+    fs::permissions(first, fs::perms::owner_all);
+  }
+  // The loader gives the error on, although it may replace every sample.
+  auto loader = make_loader(std::move(rows), {.batch = 1, .max_bad = 1, .workers = 1}).value();
+  ASSERT_TRUE(loader->start(0, {&batch.view, 1}).ok());
+  ASSERT_TRUE(loader->wait(0).ok());
+  loader->stop();
+  const NoMoreFiles guard;
+  ASSERT_TRUE(loader->start(0, {&batch.view, 1}).ok());
+  const Status waited = loader->wait(0);
+  ASSERT_FALSE(waited.ok());
+  expect_world(waited.error(), "Too many open files");
+  EXPECT_EQ(loader->bad_samples(), 0);
+  loader->stop();
+}
+
+TEST_F(Folder, PictureOfAnotherSizeThanTheInputIsNamed) {
+  write("a/1.png", png(6, 1));
+  const Graph graph = inputs({{"image", picture_type(1, 8, 8)}});
+  const DataSpec data{
+      .name = "d",
+      .sources = {folder({root_.string()})},
+      .bindings = {{.target = "image", .field = "file", .stages = {{"decode", {{"channels", int64_t{1}}}, {}}}}}};
+  const auto rows = SampleRows::open(data, "train", graph).value();
+  Batch batch(graph, 1);
+  AugmentScratch scratch;
+  const Status done = rows->fill(0, {}, scratch, batch.view, 0);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, "XG0404");
+}
+
+TEST(GlobPattern, MatchesStarsAndInclusiveRanges) {
+  const auto matches = [](std::string_view pattern, std::string_view name) {
+    return Glob::parse(pattern).value().matches(name);
+  };
+  EXPECT_TRUE(matches("*_{01..15}.png", "0709_01.png"));
+  EXPECT_TRUE(matches("*_{01..15}.png", "0709_15.png"));
+  EXPECT_FALSE(matches("*_{01..15}.png", "0709_16.png"));
+  EXPECT_FALSE(matches("*_{01..15}.png", "0709_1.png"));
+  EXPECT_TRUE(matches("{a,bc}?.*", "bcd.x"));
+  EXPECT_FALSE(matches("{a,bc}?.*", "bc.x"));
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_TRUE(matches("a*b*c", "aXbYbZc"));
+  EXPECT_FALSE(matches("a*b*c", "aXbYbZ"));
+  for (const char* bad : {"{1..", "{5..3}", "{x..3}", "{0..70000}", "{0..999}{0..999}", "{-1..3}"}) {
+    EXPECT_FALSE(Glob::parse(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace xrun::runtime

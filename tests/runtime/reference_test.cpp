@@ -1,0 +1,328 @@
+// docs/reference.md lists what can be called: its tables are what the registries say, and their examples check.
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <map>
+
+#include "graph/optimizer_def.h"
+#include "graph/reader_def.h"
+#include "lang/curves.h"
+#include "lang/frontend.h"
+#include "ops/op.h"
+#include "tests/support/golden.h"
+
+namespace xrun {
+namespace {
+
+constexpr std::string_view kDocument = "docs/reference.md";
+
+struct Row {
+  std::string call;   // "conv(x: [N, C, H, W], width: int)"
+  std::string gives;  // fields of a reader
+  std::string doc;
+  std::string example;
+  Availability availability = Availability::kReady;
+};
+
+// Passes put in the operators without an example, and gradients are made of those with a dot.
+bool is_for_models(const OpDef& op) { return op.name.find('.') == std::string_view::npos && !op.example.empty(); }
+
+template <class Def>
+Row row_of(const Def& def) {
+  return {.call = fmt::format("{}{}", def.name, def.signature),
+          .gives = "",
+          .doc = std::string(def.doc),
+          .example = std::string(def.example),
+          .availability = def.availability};
+}
+
+// Names of the fields are the same for any arguments; these are some that every reader accepts.
+std::string fields_of(const ReaderDef& reader) {
+  const Attrs arguments{{"fonts", std::vector<std::string>{"uming"}},
+                        {"chars", std::vector<int64_t>{0, 2}},
+                        {"size", int64_t{32}},
+                        {"em", int64_t{26}},
+                        {"shape", std::vector<int64_t>{64}},
+                        {"classes", int64_t{2}},
+                        {"samples", int64_t{2}},
+                        {"noise", 0.5},
+                        {"delimiter", std::string(",")}};
+  const auto fields = reader.fields(arguments);
+  EXPECT_TRUE(fields.ok()) << reader.name;
+  std::vector<std::string> names;
+  for (const Field& field : fields.ok() ? *fields : std::vector<Field>{}) {
+    names.push_back(fmt::format("`{}`{}", field.name, field.encoded ? " (encoded)" : ""));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// Blocks of a file of the standard library, with the `##` lines before them.
+std::vector<Row> blocks_of(std::string_view file) {
+  std::vector<Row> rows;
+  std::string doc;
+  std::string head;  // of the block, until its brace
+  const std::string_view text = lang::std_source(file).value_or("");
+  EXPECT_FALSE(text.empty()) << file;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    if (line.starts_with("## ")) {
+      doc += (doc.empty() ? "" : " ") + std::string(line.substr(3));
+    } else if (line.starts_with("block ") || !head.empty()) {
+      head += head.empty() ? "" : " ";
+      head += line.substr(std::min(line.find_first_not_of(' '), line.size()));
+      if (const size_t brace = head.rfind(" {"); brace != std::string::npos) {
+        rows.push_back({.call = head.substr(6, brace - 6), .gives = "", .doc = doc, .example = ""});
+        head.clear();
+        doc.clear();
+      }
+    } else {
+      doc.clear();
+    }
+  }
+  return rows;
+}
+
+// Rows by the name of their table in the document.
+std::map<std::string, std::vector<Row>> all_tables() {
+  std::map<std::string, std::vector<Row>> tables;
+  for (const ops::Op* op : ops::catalog()) {
+    if (is_for_models(op->def)) {
+      tables[std::string(op->def.group)].push_back(row_of(op->def));
+    }
+  }
+  for (const ReaderDef* reader : data_registry().readers) {
+    tables["readers"].push_back(row_of(*reader));
+    tables["readers"].back().gives = fields_of(*reader);
+  }
+  for (const AugmentDef* stage : data_registry().augments) {
+    tables["stages"].push_back(row_of(*stage));
+  }
+  for (const OptimizerDef* optimizer : all_optimizers()) {
+    tables["optimizers"].push_back(row_of(*optimizer));
+  }
+  for (const lang::CurveKind& curve : lang::curve_kinds()) {
+    tables["curves"].push_back({.call = fmt::format("{}{}", curve.name, curve.signature),
+                                .gives = "",
+                                .doc = std::string(curve.doc),
+                                .example = std::string(curve.example)});
+  }
+  for (const std::string file : {"std/vision", "std/nets"}) {
+    tables[file] = blocks_of(file);
+  }
+  for (auto& [name, rows] : tables) {
+    std::stable_partition(rows.begin(), rows.end(),
+                          [](const Row& row) { return row.availability == Availability::kReady; });
+  }
+  return tables;
+}
+
+// Columns that no row fills are left out.
+std::string markdown(const std::vector<Row>& rows) {
+  const auto any = [&](std::string Row::*cell) {
+    return std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return !(row.*cell).empty(); });
+  };
+  const bool gives = any(&Row::gives);
+  const bool example = any(&Row::example);
+  std::string text = fmt::format("| call | what it does |{}{}\n|---|---|{}{}\n", gives ? " fields |" : "",
+                                 example ? " example |" : "", gives ? "---|" : "", example ? "---|" : "");
+  for (const Row& row : rows) {
+    EXPECT_EQ((row.call + row.gives + row.doc + row.example).find_first_of("|\n"), std::string::npos) << row.call;
+    EXPECT_FALSE(row.doc.empty()) << row.call;
+    text += fmt::format("| `{}` | {}{} |", row.call, row.availability == Availability::kReady ? "" : "**not yet:** ",
+                        row.doc);
+    text += gives ? fmt::format(" {} |", row.gives) : "";
+    text += example ? fmt::format(" `{}` |", row.example) : "";
+    text += "\n";
+  }
+  return text;
+}
+
+// The document with the lines between `<!-- table: NAME -->` and the next empty line made anew.
+std::string with_tables(const std::string& document, std::map<std::string, std::vector<Row>> tables) {
+  constexpr std::string_view kOpen = "<!-- table: ";
+  constexpr std::string_view kClose = " -->\n";
+  std::string text;
+  size_t from = 0;
+  for (size_t at = document.find(kOpen); at != std::string::npos; at = document.find(kOpen, from)) {
+    const size_t close = document.find(kClose, at);
+    const std::string name = document.substr(at + kOpen.size(), close - at - kOpen.size());
+    const auto table = tables.extract(name);
+    EXPECT_FALSE(table.empty()) << "the registries have no table `" << name << "`, or it stands there twice";
+    text += document.substr(from, close + kClose.size() - from);
+    text += table.empty() ? "" : markdown(table.mapped());
+    from = std::min(document.find("\n\n", close) + 1, document.size());
+  }
+  for (const auto& [name, rows] : tables) {
+    ADD_FAILURE() << kDocument << " has no place for the table `" << name << "`: put the line\n"
+                  << kOpen << name << kClose << "and an empty one after it where the table belongs";
+  }
+  return text + document.substr(from);
+}
+
+TEST(Reference, ItsTablesAreWhatTheRegistriesSay) {
+  const std::string document = test::read_source_file(std::string(kDocument));
+  EXPECT_TRUE(test::matches_golden(with_tables(document, all_tables()), fmt::format("../../{}", kDocument)));
+}
+
+TEST(Reference, OnlyWhatPassesPutInIsNoOperatorForModels) {
+  std::vector<std::string_view> left_out;
+  for (const OpDef* op : ops::registry().all()) {
+    if (op->name.find('.') == std::string_view::npos && !is_for_models(*op)) {
+      left_out.push_back(op->name);
+    }
+  }
+  EXPECT_EQ(left_out, (std::vector<std::string_view>{"cast", "fill"})) << "others need an example";
+}
+
+// ---- examples --------------------------------------------------------------------------------------------------
+
+// What is wrong with a file; nothing when it checks and needs nothing of a later edition.
+std::string faults_of(const std::string& text) {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  const auto file =
+      lang::check_text("example.xgraph", "xgraph 1\n" + text, sources, diagnostics, {.ops = &ops::registry()});
+  std::string faults;
+  for (const Diagnostic& diagnostic : diagnostics.all()) {
+    faults += diagnostic.severity == Severity::kError ? render(diagnostic, sources) : "";
+  }
+  for (const Diagnostic& diagnostic : file ? file->module.not_yet : std::vector<Diagnostic>{}) {
+    faults += render(diagnostic, sources);
+  }
+  return faults;
+}
+
+// Faults in the place that suits the example best: none where there is a place in which it checks.
+std::string faults_of_best(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) {
+    const std::string faults = faults_of(text);
+    if (faults.empty()) {
+      return {};
+    }
+    all += faults;
+  }
+  return all;
+}
+
+// A picture, a sequence, a row and indices, by each of the names that examples use.
+std::vector<std::string> models_with(std::string_view example) {
+  std::vector<std::string> texts;
+  for (const std::string_view type : {"f32[N, 64, 32, 32]", "f32[N, 96, 96]", "f32[N, 64]", "index(10)[N, 8]"}) {
+    for (const std::string_view way : {"x -> {}", "{}", "head"}) {
+      const bool head = way == "head";
+      const std::string call = head ? std::string(example) : fmt::format(fmt::runtime(way), example);
+      texts.push_back(
+          fmt::format("model m {{\n  input x: {}\n  y = x\n  a = x\n  b = x\n  c = x\n  logits = x\n"
+                      "  feature = x\n  {} = {}\n  output {}\n}}\n",
+                      type, head ? "head id" : "made", call, head ? "feature" : "made"));
+    }
+  }
+  return texts;
+}
+
+// A run of a row, with or without a head; lines of `train` that are not given are the usual ones.
+std::string run_with(bool head, const std::map<std::string, std::string>& given) {
+  std::map<std::string, std::string> train{{"batch", "64"},
+                                           {"epochs", "10"},
+                                           {"loss", head ? "softmax_ce(id, label)" : "softmax_ce(logits, label)"},
+                                           {"lr", "0.1"},
+                                           {"optimizer", "sgd"}};
+  for (const auto& [key, value] : given) {
+    train[key] = value;
+  }
+  std::string text = fmt::format(
+      "model m {{\n  input x: f32[N, 64]\n  logits = x -> linear(64)\n  y = logits\n"
+      "  output logits\n{}}}\n",
+      head ? "  head id = cosine_classifier(logits, 64)\n" : "");
+  text += "data d {\n  source train = synthetic([64], 64, 1000)\n  x = pixels\n  target = pixels\n}\ntrain t {\n";
+  for (const auto& [key, value] : train) {
+    text += fmt::format("  {} = {}\n", key, value);
+  }
+  return text + "}\n";
+}
+
+// A model of one input and a source that gives it; %s stands for the example.
+std::string data_with(std::string_view input, std::string_view source, std::string_view binding) {
+  return fmt::format("model m {{\n  input x: {0}\n  output x\n}}\ndata d {{\n  source train = {1}\n  x = {2}\n}}\n",
+                     input, source, binding);
+}
+
+TEST(Reference, ExamplesOfOperatorsCheck) {
+  for (const ops::Op* op : ops::catalog()) {
+    const OpDef& def = op->def;
+    if (!is_for_models(def) || def.availability != Availability::kReady) {
+      continue;
+    }
+    std::vector<std::string> texts = models_with(def.example);
+    for (const bool head : {true, false}) {
+      texts.push_back(
+          run_with(head, {{def.group == "losses" ? "loss" : "metrics",
+                           fmt::format(fmt::runtime(def.group == "losses" ? "{}" : "[{}]"), def.example)}}));
+    }
+    EXPECT_EQ(faults_of_best(texts), "") << def.name;
+  }
+  EXPECT_NE(faults_of_best(models_with("conv(64, 3, stripe=2)")), "");
+}
+
+TEST(Reference, ExamplesOfReadersCheck) {
+  const auto places = [](std::string_view example) {
+    return std::vector<std::string>{data_with("f32[N, 1, 32, 32]", example, "pixels"),
+                                    data_with("f32[N, 3, 32, 32]", example, "file -> decode(32)"),
+                                    data_with("f32[N, 64]", example, "columns(0..64)"),
+                                    data_with("f32[N, 64]", example, "pixels")};
+  };
+  for (const ReaderDef* reader : data_registry().readers) {
+    if (reader->availability == Availability::kReady) {
+      EXPECT_EQ(faults_of_best(places(reader->example)), "") << reader->name;
+    }
+  }
+  EXPECT_NE(faults_of_best(places("folder()")), "");
+}
+
+TEST(Reference, ExamplesOfStagesCheck) {
+  const auto places = [](std::string_view example) {
+    std::vector<std::string> texts;
+    for (const std::string_view input : {"f32[N, 1, 32, 32]", "f32[N, 3, 32, 32]", "f32[N, 3, 64, 64]"}) {
+      for (const std::string_view before : {"file", "file -> decode(32)", "file -> decode(64)"}) {
+        texts.push_back(data_with(input, "folder(\"pictures\")", fmt::format("{} -> {}", before, example)));
+      }
+    }
+    texts.push_back(data_with("f32[N, 64]", "csv(\"rows.csv\")", example));
+    texts.push_back(data_with("f32[N]", "csv(\"rows.csv\")", example));
+    texts.push_back(data_with("index(10)[N]", "csv(\"rows.csv\")", fmt::format("column(64) -> {}", example)));
+    return texts;
+  };
+  for (const AugmentDef* stage : data_registry().augments) {
+    if (stage->availability == Availability::kReady) {
+      EXPECT_EQ(faults_of_best(places(stage->example)), "") << stage->name;
+    }
+  }
+  EXPECT_NE(faults_of_best(places("resize(32, 32)")), "");
+}
+
+TEST(Reference, ExamplesOfOptimizersAndCurvesCheck) {
+  for (const OptimizerDef* optimizer : all_optimizers()) {
+    if (optimizer->availability == Availability::kReady) {
+      EXPECT_EQ(faults_of(run_with(false, {{"optimizer", std::string(optimizer->example)}})), "") << optimizer->name;
+    }
+  }
+  for (const lang::CurveKind& curve : lang::curve_kinds()) {
+    EXPECT_EQ(faults_of(run_with(false, {{"lr", std::string(curve.example)}})), "") << curve.name;
+  }
+  EXPECT_NE(faults_of(run_with(false, {{"lr", "warmup(0 .. 0.1, 2 epochs)"}})), "") << "the rest of the run is missing";
+}
+
+TEST(Reference, ItsWholeFileChecks) {
+  constexpr std::string_view kBlock = "```xgraph\nxgraph 1\n";
+  const std::string document = test::read_source_file(std::string(kDocument));
+  const size_t at = document.find(kBlock) + kBlock.size();
+  ASSERT_GE(at, kBlock.size()) << "no example";
+  EXPECT_EQ(faults_of(document.substr(at, document.find("\n```", at) + 1 - at)), "");
+}
+
+}  // namespace
+}  // namespace xrun
