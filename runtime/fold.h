@@ -6,8 +6,6 @@
 
 namespace xrun::runtime {
 
-inline constexpr int64_t kMaxFolded = 256;
-
 // terms[0] = ((t0 + t1) + (t2 + t3)) + ..., elementwise over `count` floats: an aligned binary tree over the index, so
 // that a tree over lanes that lie on several replicas is the tree over lanes, then over replicas. Other terms are
 // overwritten.
