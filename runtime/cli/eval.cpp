@@ -68,7 +68,8 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
         {}};
   }
   XRUN_TRY(check_names(module, names, measured));
-  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names));
+  XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, info.manifest.class_names));
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));

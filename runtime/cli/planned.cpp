@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 
 #include "planner/plan_file.h"
@@ -160,6 +161,21 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
 }
 
+Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained) {
+  const std::vector<std::string> names = class_names(rows.reader());
+  for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
+    if (i >= trained.size() || names[i] != trained[i]) {
+      return Error{ErrorKind::kContent,
+                   "XG0402",
+                   fmt::format("class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
+                               i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"),
+                   "give the source the classes of training, in the same order: a directory for each of them",
+                   {}};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_plan_file(const std::string& path) {
@@ -225,12 +241,25 @@ std::vector<std::string> measured_sources(const Module& module) {
   return measured;
 }
 
+std::vector<std::string> class_names(const runtime::Reader& reader) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < reader.classes(); ++i) {
+    names.push_back(reader.class_name(i));
+    if (names.back().empty()) {
+      return {};
+    }
+  }
+  return names;
+}
+
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
-                                                                          const std::vector<std::string>& names) {
+                                                                          const std::vector<std::string>& names,
+                                                                          const std::vector<std::string>& trained) {
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
     XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph));
+    XRUN_TRY(check_class_names(*rows, trained));
     XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
                                                                         .seed = module.train.seed,
                                                                         .max_bad = module.data.max_bad,

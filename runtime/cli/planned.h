@@ -30,9 +30,14 @@ Result<planner::Plan> make_plan_of(const std::string& path, const LoadedModel& m
 
 bool is_plan_file(const std::string& path);
 
-// Rows of the sources named, in that order, for evaluation with the inference graph.
+// Empty where the data name no classes.
+std::vector<std::string> class_names(const runtime::Reader& reader);
+
+// Rows of the sources named, in that order, for evaluation with the inference graph. Readers number classes each by
+// itself, so those that have names are held to the names that training had.
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
-                                                                          const std::vector<std::string>& names);
+                                                                          const std::vector<std::string>& names,
+                                                                          const std::vector<std::string>& trained);
 
 // The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
 std::vector<std::string> measured_sources(const Module& module);

@@ -41,17 +41,6 @@ std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& 
       .string();
 }
 
-std::vector<std::string> class_names(const runtime::Reader& reader) {
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < reader.classes(); ++i) {
-    names.push_back(reader.class_name(i));
-    if (names.back().empty()) {
-      return {};
-    }
-  }
-  return names;
-}
-
 struct Run {
   PlannedModel planned;
   std::unique_ptr<runtime::BatchSource> batches;
@@ -65,6 +54,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   const TrainSpec& train = module.train;
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
+  const std::vector<std::string> classes = class_names(rows->reader());
   runtime::CheckpointOptions store{.directory = checkpoint_directory(options, train),
                                    .keep = train.checkpoint_keep,
                                    .resume = args.resume,
@@ -72,7 +62,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                    .isa = planned.plan.isa,
                                    .deterministic = train.deterministic,
                                    .seed = train.seed,
-                                   .class_names = class_names(rows->reader()),
+                                   .class_names = classes,
                                    .version = XRUN_VERSION,
                                    .epoch_samples = rows->samples(),
                                    .libraries = runtime::library_versions()};
@@ -88,7 +78,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(auto eval, open_row_sources(planned, names));
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }

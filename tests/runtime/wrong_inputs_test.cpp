@@ -370,6 +370,19 @@ std::vector<Fault> data_faults() {
          write(d + "/i", "hello world, no idx");
          write(d + "/l", "hello");
        }},
+      {"evaluation_of_other_classes",
+       replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
+                         "file -> decode(8, channels=1) ->"),
+                "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd"),
+       train,
+       1,
+       {"XG0402", "`b` in the source `test`", "`a` in training"},
+       [](const std::string& d) {
+         for (const char* file : {"/pictures/a/1.png", "/pictures/b/1.png", "/others/b/1.png"}) {
+           fs::create_directories(fs::path(d + file).parent_path());
+           write(d + file, "no picture is needed to see it");
+         }
+       }},
       {"truncated_idx",
        picture_model("idx(\"i\", \"l\")"),
        train,
