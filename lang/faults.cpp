@@ -1,6 +1,7 @@
 #include "lang/faults.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace xrun::lang {
 
@@ -32,11 +33,15 @@ Diagnostic& Faults::add(Severity severity, const char* code, Span at, std::strin
 }
 
 void Faults::flush() {
-  std::stable_sort(found_.begin(), found_.end(), [](const Diagnostic& a, const Diagnostic& b) {
-    return a.primary.span.begin < b.primary.span.begin;
-  });
+  std::vector<Diagnostic*> order;
   for (Diagnostic& diagnostic : found_) {
-    sink_.add(std::move(diagnostic));
+    order.push_back(&diagnostic);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const Diagnostic* a, const Diagnostic* b) {
+    return a->primary.span.begin < b->primary.span.begin;
+  });
+  for (Diagnostic* diagnostic : order) {
+    sink_.add(std::move(*diagnostic));
   }
   found_.clear();
 }

@@ -1,9 +1,9 @@
 // The faults of one file while it is read: a sink that keeps them in the order of the text and ends a flood.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "graph/base/diagnostic.h"
 
@@ -29,7 +29,7 @@ class Faults {
   Diagnostic& add(Severity severity, const char* code, Span at, std::string message, std::string label);
 
   Diagnostics& sink_;
-  std::vector<Diagnostic> found_;
+  std::deque<Diagnostic> found_;
   Diagnostic dropped_;
   int errors_ = 0;
 };

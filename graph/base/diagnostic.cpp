@@ -245,7 +245,7 @@ void Diagnostics::add(Diagnostic diagnostic) {
   }
   // One cause, one error: a second diagnostic of the same code at the same place says nothing new.
   const bool known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& d) {
-    return d.code == diagnostic.code && d.primary.span == diagnostic.primary.span && d.message == diagnostic.message;
+    return d.primary.span == diagnostic.primary.span && d.code == diagnostic.code && d.message == diagnostic.message;
   });
   if (known) {
     return;
