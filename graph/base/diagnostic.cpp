@@ -224,7 +224,12 @@ class Renderer {
           text.replace(begin, end - begin, edit.text);
         }
       }
-      row(std::to_string(number), '~', text);
+      // An edit may put in line ends; the lines behind the first have no number yet.
+      size_t begin = 0;
+      for (size_t end = 0; end != std::string::npos; begin = end + 1) {
+        end = text.find('\n', begin);
+        row(begin == 0 ? std::to_string(number) : "", '~', std::string_view(text).substr(begin, end - begin));
+      }
     }
   }
 

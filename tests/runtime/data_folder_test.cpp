@@ -164,6 +164,8 @@ TEST_F(Folder, FilesThatTheSystemDoesNotOpenEndTheRun) {
   ASSERT_TRUE(loader->start(0, {&batch.view, 1}).ok());
   ASSERT_TRUE(loader->wait(0).ok());
   loader->stop();
+#if !defined( \
+    __SANITIZE_ADDRESS__)  // built with UBSan, too, which opens a pipe to look at an object before a virtual call
   const NoMoreFiles guard;
   ASSERT_TRUE(loader->start(0, {&batch.view, 1}).ok());
   const Status waited = loader->wait(0);
@@ -171,6 +173,7 @@ TEST_F(Folder, FilesThatTheSystemDoesNotOpenEndTheRun) {
   expect_world(waited.error(), "Too many open files");
   EXPECT_EQ(loader->bad_samples(), 0);
   loader->stop();
+#endif
 }
 
 TEST_F(Folder, PictureOfAnotherSizeThanTheInputIsNamed) {
