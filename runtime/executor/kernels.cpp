@@ -1,6 +1,7 @@
 #include "runtime/executor/kernels.h"
 
 #include "ops/kernel_spec.h"
+#include "runtime/executor/places.h"
 
 namespace xrun::runtime {
 namespace {
@@ -19,6 +20,39 @@ Status check_scratch(const Graph& graph, const std::vector<NodeId>& nodes, const
                               format_bytes(wanted) + ", planned are " +
                               format_bytes(layout.bytes - layout.kernel_offset),
                           graph.node(id).span);
+    }
+  }
+  return {};
+}
+
+// Prepared weights have the size, and their update the scratch, that the kernel asks for.
+Status check_prepared(const Graph& graph, const planner::Program& program, const KernelSet& kernels) {
+  for (const planner::Buffer& buffer : program.buffers) {
+    if (buffer.purpose != planner::Purpose::kPrepared) {
+      continue;
+    }
+    const Bytes wanted = kernels.of(buffer.node)->prepared_bytes(buffer.slot);
+    if (wanted > buffer.bytes) {
+      return plan_differs("`" + graph.node(buffer.node).path + "` prepares its weight in " + format_bytes(wanted) +
+                              ", planned are " + format_bytes(buffer.bytes),
+                          graph.node(buffer.node).span);
+    }
+  }
+  for (const planner::Instruction& instruction : program.instructions) {
+    if (instruction.kind != planner::Kind::kUpdate) {
+      continue;
+    }
+    const planner::Buffer* scratch = find_purpose(program, instruction, planner::Purpose::kScratch);
+    const Bytes slice =
+        scratch == nullptr ? 0 : scratch->bytes / program.threads[static_cast<size_t>(instruction.device)];
+    for (const planner::BufferId id : instruction.writes) {
+      const planner::Buffer& buffer = program.buffer(id);
+      if (buffer.purpose == planner::Purpose::kPrepared && kernels.of(buffer.node)->scratch_bytes() > slice) {
+        return plan_differs("`" + graph.node(buffer.node).path + "` prepares its weight by means of " +
+                                format_bytes(kernels.of(buffer.node)->scratch_bytes()) + ", planned are " +
+                                format_bytes(slice),
+                            graph.node(buffer.node).span);
+      }
     }
   }
   return {};
@@ -51,17 +85,7 @@ Result<KernelSet> KernelSet::make(const Graph& graph, const planner::Program& pr
     XRUN_TRY(check_scratch(graph, stage.recomputed, stage.backward_layout, set));
     XRUN_TRY(check_scratch(graph, stage.backward, stage.backward_layout, set));
   }
-  for (const planner::Buffer& buffer : program.buffers) {
-    if (buffer.purpose != planner::Purpose::kPrepared) {
-      continue;
-    }
-    const Bytes wanted = set.of(buffer.node)->prepared_bytes(buffer.slot);
-    if (wanted > buffer.bytes) {
-      return plan_differs("`" + graph.node(buffer.node).path + "` prepares its weight in " + format_bytes(wanted) +
-                              ", planned are " + format_bytes(buffer.bytes),
-                          graph.node(buffer.node).span);
-    }
-  }
+  XRUN_TRY(check_prepared(graph, program, set));
   return set;
 }
 

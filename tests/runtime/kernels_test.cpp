@@ -1,0 +1,57 @@
+// A plan that was made for other kernels is refused before anything runs.
+#include "runtime/executor/kernels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/runtime/plan_maker.h"
+#include "tests/runtime/small_models.h"
+
+namespace xrun::runtime {
+namespace {
+
+using planner::Purpose;
+using ::testing::HasSubstr;
+
+class Kernels : public ::testing::Test {
+ protected:
+  testing::Prepared prepared_ = testing::prepare_for(testing::make_module({.image = 8}));
+  planner::Program program_ = testing::make_program(prepared_, {}).value();
+
+  Result<KernelSet> make() const { return KernelSet::make(prepared_.module.graph, program_, prepared_.isa); }
+
+  void expect_refused(const std::string& words) const {
+    const auto made = make();
+    ASSERT_FALSE(made.ok()) << words;
+    EXPECT_EQ(made.error().code, "XG0625");
+    EXPECT_THAT(made.error().message, HasSubstr(words));
+    EXPECT_TRUE(made.error().span.valid());
+  }
+};
+
+TEST_F(Kernels, OfTheirOwnPlanAreMade) {
+  const auto made = make();
+  EXPECT_TRUE(made.ok()) << made.error().message;
+}
+
+TEST_F(Kernels, ThatWantMoreScratchThanPlannedAreRefused) {
+  program_.stages[0].forward_layout.kernel_offset = program_.stages[0].forward_layout.bytes;
+  expect_refused(" works in ");
+}
+
+TEST_F(Kernels, WhosePreparedWeightsAreLargerThanPlannedAreRefused) {
+  for (planner::Buffer& buffer : program_.buffers) {
+    buffer.bytes = buffer.purpose == Purpose::kPrepared ? 64 : buffer.bytes;
+  }
+  expect_refused(" prepares its weight in ");
+}
+
+TEST_F(Kernels, WhoseUpdateHasTooLittleScratchAreRefused) {
+  for (planner::Buffer& buffer : program_.buffers) {
+    buffer.bytes = buffer.name == "update.scratch" ? 0 : buffer.bytes;
+  }
+  expect_refused(" prepares its weight by means of ");
+}
+
+}  // namespace
+}  // namespace xrun::runtime
