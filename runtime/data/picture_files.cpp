@@ -90,7 +90,15 @@ Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> path
   }
   std::vector<std::vector<std::byte>> files;
   for (const std::string& path : paths) {
-    XRUN_ASSIGN(auto bytes, read_file(path, kMostPixels * 4));
+    constexpr Bytes kLargest = kMostPixels * 4;  // encoded; no picture that is decoded needs more
+    XRUN_ASSIGN(auto bytes, read_file(path, kLargest + 1));
+    if (static_cast<Bytes>(bytes.size()) > kLargest) {
+      return Error{ErrorKind::kContent,
+                   "XG0412",
+                   path + ": a picture of more than " + format_bytes(kLargest),
+                   "make it smaller first",
+                   {}};
+    }
     files.push_back(std::move(bytes));
   }
   return std::unique_ptr<Reader>(std::make_unique<PictureFiles>(std::move(paths), std::move(files), like));

@@ -1,0 +1,61 @@
+// Pictures that a command line names: read as the model's own source would give them.
+#include <gmock/gmock.h>
+
+#include "runtime/data/picture_files.h"
+#include "tests/runtime/data_files.h"
+
+namespace xrun::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::png;
+
+class PictureFiles : public testing::Files {
+ protected:
+  const Field encoded_{.name = "file", .type = {DType::kU8, {kBatch, 0}}, .encoded = true};
+  const Field pixels_{.name = "pixels", .type = {DType::kU8, {kBatch, 1, 6, 4}}};
+
+  void expect_fault(const std::vector<std::string>& paths, const Field& like, const char* code,
+                    const std::string& words) const {
+    const auto opened = open_picture_files(paths, like);
+    ASSERT_FALSE(opened.ok()) << words;
+    EXPECT_EQ(opened.error().code, code) << opened.error().message;
+    EXPECT_THAT(opened.error().message, HasSubstr(words));
+  }
+};
+
+TEST_F(PictureFiles, AreGivenAsTheyAreToAnEncodedField) {
+  const std::string bytes = png(8, 200);
+  const auto reader = open_picture_files({write("a.png", bytes), write("b.png", png(3, 7))}, encoded_).value();
+  EXPECT_EQ(reader->samples(), 2);
+  EXPECT_THAT(reader->sample_name(1), HasSubstr("b.png"));
+  FieldValue value;
+  ASSERT_TRUE(reader->read(0, 0, value).ok());
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()), bytes);
+}
+
+TEST_F(PictureFiles, AreDecodedAndResizedForAFieldOfPixels) {
+  const auto reader = open_picture_files({write("a.png", png(12, 16, 200))}, pixels_).value();
+  FieldValue value;
+  ASSERT_TRUE(reader->read(0, 0, value).ok());
+  ASSERT_EQ(value.bytes.size(), 6u * 4);
+  EXPECT_TRUE(std::ranges::all_of(value.bytes, [](std::byte b) { return b == std::byte{200}; }));
+}
+
+TEST_F(PictureFiles, FaultsNameTheFile) {
+  expect_fault({(root_ / "none.png").string()}, encoded_, "XG0401", "none.png");
+  expect_fault({write("a.png", png(8, 1))}, {.name = "row", .type = {DType::kF32, {kBatch, 4}}}, "XG0412", "`row`");
+  const std::string large = write("large.png", "");
+  std::filesystem::resize_file(large, 256 * kMiB + 1);  // sparse
+  expect_fault({large}, encoded_, "XG0412", "large.png: a picture of more than 256.0 MiB");
+
+  const auto reader = open_picture_files({write("text.png", "no picture")}, pixels_).value();
+  FieldValue value;
+  const Status read = reader->read(0, 0, value);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().code, "XG0412");
+  EXPECT_THAT(read.error().message, HasSubstr("text.png: "));
+}
+
+}  // namespace
+}  // namespace xrun::runtime
