@@ -54,15 +54,6 @@ struct DropBody {
 };
 
 template <typename T>
-struct ScaleBody {
-  XRUN_INLINE static void run(const T* x, float scale, T* y, int64_t n) {
-    for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(y + i, load_upto(x + i, n - i) * scale, n - i);
-    }
-  }
-};
-
-template <typename T>
 class Dropout final : public Kernel {
  public:
   explicit Dropout(const KernelSpec& spec)
@@ -124,7 +115,7 @@ class DropPath final : public Kernel {
       const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
                                 path_);
       const float scale = !training_ ? 1.0F : (stream.uniform(0) >= p_ ? 1.0F / (1.0F - p_) : 0.0F);
-      run_for<ScaleBody<T>>(isa_, x, scale, y, n_);
+      run_for<ScaleBody<T, T>>(isa_, x, scale, y, n_);
     }
     return {};
   }

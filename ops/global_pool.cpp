@@ -36,15 +36,6 @@ Status grad_global(GradBuilder& builder) {
 }
 
 template <typename T>
-struct ScaleBody {
-  XRUN_INLINE static void run(const float* sums, float scale, T* y, int64_t n) {
-    for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(y + i, load_upto(sums + i, n - i) * scale, n - i);
-    }
-  }
-};
-
-template <typename T>
 class GlobalAvgPool final : public Kernel {
  public:
   explicit GlobalAvgPool(const KernelSpec& spec)
@@ -58,8 +49,8 @@ class GlobalAvgPool final : public Kernel {
     for (int64_t r = 0; r < rows_; ++r) {
       std::fill_n(sums, channels_, 0.0F);
       add_column_sums(isa_, call.inputs[0].as<T>() + r * channels_ * positions_, positions_, channels_, sums);
-      run_for<ScaleBody<T>>(isa_, static_cast<const float*>(sums), 1.0F / static_cast<float>(positions_),
-                            call.outputs[0].as<T>() + r * channels_, channels_);
+      run_for<ScaleBody<float, T>>(isa_, static_cast<const float*>(sums), 1.0F / static_cast<float>(positions_),
+                                   call.outputs[0].as<T>() + r * channels_, channels_);
     }
     return {};
   }
@@ -74,10 +65,8 @@ class GlobalAvgPool final : public Kernel {
 template <typename T>
 struct SpreadBody {
   XRUN_INLINE static void run(const T* dy, float scale, T* dx, int64_t positions, int64_t channels) {
-    for (int64_t p = 0; p < positions; ++p, dx += channels) {
-      for (int64_t c = 0; c < channels; c += kLanes) {
-        store_upto(dx + c, load_upto(dy + c, channels - c) * scale, channels - c);
-      }
+    for (int64_t p = 0; p < positions; ++p) {
+      ScaleBody<T, T>::run(dy, scale, dx + p * channels, channels);
     }
   }
 };

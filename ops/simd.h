@@ -83,6 +83,16 @@ XRUN_INLINE void store_upto(T* p, F16 v, int64_t n) {
   }
 }
 
+// y[i] = x[i] scale for n elements of any two types: a body of run_for.
+template <typename From, typename To>
+struct ScaleBody {
+  XRUN_INLINE static void run(const From* x, float scale, To* y, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store_upto(y + i, load_upto(x + i, n - i) * scale, n - i);
+    }
+  }
+};
+
 // yes where the comparison of a and b holds, else no: `kWhat` is a predicate of _mm256_cmp_ps. For comparisons whose
 // result is used more than once: GCC 12 takes the plain form `(a < b) ? yes : no` apart, lane by lane, where it meets
 // the same comparison twice. By halves, as square_root.

@@ -4,12 +4,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <openssl/sha.h>
 #include <unistd.h>
 
+#include "graph/base/durable.h"
 #include "planner/plan_codec.h"
 #include "planner/run_memory.h"
 #include "planner/verify_program.h"
@@ -34,25 +34,6 @@ Status verify_loaded(const Program& program) {
   XRUN_TRY(verify_passes(program));
   XRUN_TRY(verify_order(program));
   return verify_memory(program, 0);
-}
-
-// On the disk when it returns: a rename over a good plan must not come before the bytes of the new one.
-bool write_synced(const std::string& path, std::span<const std::byte> bytes) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) {
-    return false;
-  }
-  bool good = true;
-  while (good && !bytes.empty()) {
-    const ssize_t wrote = ::write(file, bytes.data(), bytes.size());
-    good = wrote > 0 || (wrote < 0 && errno == EINTR);
-    bytes = bytes.subspan(static_cast<size_t>(std::max<ssize_t>(wrote, 0)));
-  }
-  good = good && ::fsync(file) == 0;
-  const int number = errno;
-  const bool closed = ::close(file) == 0;
-  errno = good ? errno : number;
-  return good && closed;
 }
 
 }  // namespace
@@ -97,11 +78,13 @@ Status save_plan(const Plan& plan, const std::string& path) {
   const std::vector<std::byte> bytes = plan_bytes(plan);
   // A name of this process: another one may be writing the same plan.
   const std::string fresh = path + ".tmp-" + std::to_string(::getpid());
-  errno = 0;
-  if (!write_synced(fresh, bytes) || std::rename(fresh.c_str(), path.c_str()) != 0) {
-    const std::string reason = errno != 0 ? std::strerror(errno) : "write failed";
+  int fault = write_durably(fresh, bytes);
+  if (fault == 0 && std::rename(fresh.c_str(), path.c_str()) != 0) {
+    fault = errno;
+  }
+  if (fault != 0) {
     std::remove(fresh.c_str());
-    return Error{ErrorKind::kWorld, "", "cannot write `" + path + "`: " + reason,
+    return Error{ErrorKind::kWorld, "", "cannot write `" + path + "`: " + std::strerror(fault),
                  "choose another place with `-o`, or make room"};
   }
   return {};

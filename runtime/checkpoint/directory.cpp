@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "graph/base/durable.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -23,34 +25,12 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kPending = ".tmp-";
 
-Status sync_directory(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0 || ::fsync(file) != 0) {
-    const int number = errno;
-    if (file >= 0) {
-      ::close(file);
-    }
-    return checkpoint_write_error(path, number);
-  }
-  ::close(file);
-  return {};
+Status written(const std::string& path, int fault) {
+  return fault == 0 ? Status() : checkpoint_write_error(path, fault);
 }
 
-Status write_synced(const std::string& path, const std::string& text) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  size_t done = 0;
-  bool good = file >= 0;
-  while (good && done < text.size()) {
-    const ssize_t wrote = ::write(file, text.data() + done, text.size() - done);
-    good = wrote >= 0 || errno == EINTR;
-    done += static_cast<size_t>(std::max<ssize_t>(wrote, 0));
-  }
-  good = good && ::fsync(file) == 0;
-  const int number = errno;
-  if (file >= 0 && ::close(file) != 0 && good) {
-    return checkpoint_write_error(path, errno);
-  }
-  return good ? Status() : checkpoint_write_error(path, number);
+Status write_file(const std::string& path, const std::string& text) {
+  return written(path, write_durably(path, std::as_bytes(std::span(text))));
 }
 
 // A directory is there for good when the one that names it is synced.
@@ -66,7 +46,7 @@ Status create_directories(const std::string& directory) {
     return checkpoint_write_error(directory, error.value());
   }
   for (const std::string& parent : parents) {
-    XRUN_TRY(sync_directory(parent));
+    XRUN_TRY(written(parent, sync_directory(parent)));
   }
   return {};
 }
@@ -194,14 +174,14 @@ PendingDirectory::~PendingDirectory() {
 }
 
 Status PendingDirectory::write(const std::string& name, const std::string& text) const {
-  return write_synced(path_ + "/" + name, text);
+  return write_file(path_ + "/" + name, text);
 }
 
 Status PendingDirectory::publish() {
-  XRUN_TRY(sync_directory(path_));
+  XRUN_TRY(written(path_, sync_directory(path_)));
   // All that can fail for want of space comes before the step has its name.
   const std::string pending = fmt::format("{}/latest{}{}", parent_, kPending, unlikely_name());
-  Status status = write_synced(pending, name_ + "\n");
+  Status status = write_file(pending, name_ + "\n");
   if (status.ok()) {
     status = rename_both(pending);
   }
@@ -224,7 +204,7 @@ Status PendingDirectory::rename_both(const std::string& latest) {
     }
     replaced = true;
   }
-  XRUN_TRY(sync_directory(parent_));
+  XRUN_TRY(written(parent_, sync_directory(parent_)));
   if (replaced) {
     remove_step(path_);
   }
@@ -232,7 +212,7 @@ Status PendingDirectory::rename_both(const std::string& latest) {
   if (::rename(latest.c_str(), (parent_ + "/latest").c_str()) != 0) {
     return checkpoint_write_error(parent_ + "/latest", errno);
   }
-  return sync_directory(parent_);
+  return written(parent_, sync_directory(parent_));
 }
 
 void prune(const std::string& directory, int64_t step, int64_t keep) {

@@ -1,9 +1,16 @@
+#include <cerrno>
 #include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <set>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "graph/attr.h"
 #include "graph/base/diagnostic.h"
+#include "graph/base/durable.h"
 #include "graph/base/random.h"
 #include "graph/base/units.h"
 #include "graph/shard_rule.h"
@@ -88,6 +95,35 @@ TEST(Units, PrintAsPeopleReadThem) {
   EXPECT_EQ(format_count(24557632), "24 557 632");
   EXPECT_EQ(format_count(-1234), "-1 234");
   EXPECT_EQ(format_with_underscores(6375008), "6_375_008");
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+TEST(Durable, WritesWholeFilesAndReplacesThem) {
+  const std::string path = testing::TempDir() + "/durable-" + std::to_string(::getpid());
+  EXPECT_EQ(write_durably(path, bytes_of("longer than the second")), 0);
+  EXPECT_EQ(write_durably(path, bytes_of("second")), 0);
+  std::string text;
+  std::getline(std::ifstream(path), text);
+  EXPECT_EQ(text, "second");
+  EXPECT_EQ(sync_directory(testing::TempDir()), 0);
+  EXPECT_EQ(sync_directory(path), ENOTDIR);
+  EXPECT_EQ(write_durably(path + "/inside", bytes_of("x")), ENOTDIR);
+  EXPECT_EQ(sync_directory(path + "-missing"), ENOENT);
+  std::filesystem::remove(path);
+}
+
+// In a process of its own, since a limit stays.
+TEST(Durable, SaysWhyAFileCannotGrow) {
+  const std::string path = testing::TempDir() + "/durable-limit-" + std::to_string(::getpid());
+  const auto limited = [&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{16, 16};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    std::_Exit(write_durably(path, bytes_of("more than sixteen bytes")));
+  };
+  EXPECT_EXIT(limited(), testing::ExitedWithCode(EFBIG), "");
+  std::filesystem::remove(path);
 }
 
 TEST(TensorType, PrintsInTheLanguagesForm) {
