@@ -70,7 +70,7 @@ std::vector<ValueId> result_values(const Module& module, const Decision& decisio
       heads.insert(graph.node(head.loss).outputs[0]);
     }
     for (const NodeId metric : head.metrics) {
-      heads.insert(graph.node(metric).outputs[0]);
+      heads.insert(graph.node(metric).outputs.begin(), graph.node(metric).outputs.end());
     }
   }
   std::vector<ValueId> results;

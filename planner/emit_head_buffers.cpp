@@ -75,7 +75,9 @@ void Emitter::add_head_buffers() {
       add_result(graph_.node(head.loss).outputs[0], program_.batch * 4);
     }
     for (const NodeId metric : head.metrics) {
-      add_result(graph_.node(metric).outputs[0], program_.batch * 4);
+      for (const ValueId output : graph_.node(metric).outputs) {
+        add_result(output, type(output).bytes(program_.batch, program_.block_rows));
+      }
     }
     if (!program_.training) {
       add_result(head.logits, best_bytes(head, program_.batch));

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kShownClasses = 5;
 
 // The loss, the metrics and the labels of a head: the gang nodes that read its logits.
-Status find_readers(const Graph& graph, std::span<const NodeId> gang, HeadPlan& plan) {
+Status find_readers(const Graph& graph, std::span<const NodeId> gang, bool training, HeadPlan& plan) {
   const auto take_label = [&](const Node& node) -> Status {
     if (node.inputs.size() < 2) {
       return {};
@@ -30,6 +30,10 @@ Status find_readers(const Graph& graph, std::span<const NodeId> gang, HeadPlan& 
       continue;
     }
     if (node.op->metric_k != nullptr) {
+      // Lists of the best classes are outputs, which nobody reads in training.
+      if (training && node.inputs.size() == 1) {
+        continue;
+      }
       plan.metrics.push_back(id);
       plan.top_k = std::max(plan.top_k, node.op->metric_k(node.attrs));
       XRUN_TRY(take_label(node));
@@ -87,7 +91,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> gang, s
       plan.feature_grad = input.value;
     }
   }
-  XRUN_TRY(find_readers(graph, gang, plan));
+  XRUN_TRY(find_readers(graph, gang, training, plan));
   plan.top_k = std::min(plan.top_k, plan.classes);
   plan.frozen = training && graph.param(plan.weight).frozen;
   plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&

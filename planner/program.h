@@ -70,7 +70,7 @@ enum class Purpose : uint8_t {
             // 4 096 elements (the last may be short); tensors of heads: one for each class block
   kResult,  // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: of one
             // replica, or of all (-1) where a head makes them. Of a head's logits (inference): k = HeadPlan::top_k
-            // best classes, i32 [batch, k], then their logits, f32 [batch, k]
+            // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
 };
 
 struct Buffer {
@@ -208,7 +208,7 @@ struct HeadPlan {
   int head = 0;  // index in Graph::heads
   NodeId node;   // the classifier
   NodeId loss;   // none when the loss does not use this head
-  std::vector<NodeId> metrics;
+  std::vector<NodeId> metrics;  // in inference also lists of best classes (topk), which compare with no label
   ValueId feature;
   ValueId feature_grad;  // the graph's input "<head>.dx"; none where nothing before the head is trained
   ValueId logits;

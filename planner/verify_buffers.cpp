@@ -235,7 +235,9 @@ class Buffers {
   Status check_head_rows(const Buffer& buffer) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     const int64_t rows = buffer.micro_batch >= 0 ? head.rows : program_.batch;
-    const auto made_by = [&](NodeId node) { return node.valid() && graph_.node(node).outputs[0] == buffer.value; };
+    const auto made_by = [&](NodeId node) {
+      return node.valid() && std::ranges::count(graph_.node(node).outputs, buffer.value) > 0;
+    };
     const bool result = buffer.value == head.logits || made_by(head.loss) ||
                         std::any_of(head.metrics.begin(), head.metrics.end(), made_by);
     const bool operand = buffer.value == head.feature || buffer.value == head.label;

@@ -142,7 +142,19 @@ class Instructions {
         return at_fault(one, "has no buffer of a kind that its head pass works on");
       }
     }
-    return one.pass == Pass::kReduceStats ? Status() : check_shard_pass(one, head, sweep);
+    return one.pass == Pass::kReduceStats ? check_lists(one, head) : check_shard_pass(one, head, sweep);
+  }
+
+  // A list of best classes is made with its logits.
+  Status check_lists(const Instruction& one, const HeadPlan& head) const {
+    for (const NodeId metric : head.metrics) {
+      const auto& outputs = graph_.node(metric).outputs;
+      const auto made = std::ranges::count_if(outputs, [&](ValueId output) { return find(one, output) != nullptr; });
+      if (made != 0 && made != std::ssize(outputs)) {
+        return at_fault(one, "makes {} of {} results of a node", made, outputs.size());
+      }
+    }
+    return {};
   }
 
   Status check_shard_pass(const Instruction& one, const HeadPlan& head, bool sweep) const {

@@ -154,12 +154,12 @@ class Structure {
       }
       if (head.loss.valid()) {
         const Node& loss = graph_->node(head.loss);
-        if (loss.op->margin == nullptr || !loss.op->margin(loss.attrs).ok()) {
+        if (loss.op->margin == nullptr || !loss.op->margin(loss.attrs).ok() || loss.inputs[0] != head.logits) {
           return wrong("node {} is not a loss on a head", head.loss.index);
         }
       }
       for (const NodeId metric : head.metrics) {
-        if (graph_->node(metric).op->metric_k == nullptr) {
+        if (graph_->node(metric).op->metric_k == nullptr || graph_->node(metric).inputs[0] != head.logits) {
           return wrong("node {} is not a metric on a head", metric.index);
         }
       }

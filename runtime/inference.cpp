@@ -8,6 +8,7 @@
 #include "graph/base/check.h"
 
 namespace xrun::runtime {
+
 Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows) {
   const Graph& graph = session.module().graph;
   const planner::Program& program = session.program();
@@ -21,34 +22,6 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
     std::memset(batch.inputs[i] + row * rows, 0, static_cast<size_t>(row * (program.batch - rows)));
   }
   return session.step(0, 0, 0);
-}
-
-// The best columns of the first output, which holds dense logits [N, C]; ties go to the lower class.
-Result<BestClasses> best_of_output(Session& session, RowSource& source, int64_t first, int64_t rows) {
-  const Graph& graph = session.module().graph;
-  if (graph.outputs.empty() || graph.value(graph.outputs[0].value).type.rank() != 2) {
-    return Error{ErrorKind::kContent,
-                 "XG0903",
-                 "the model has neither a head nor an output [N, C] to name classes by",
-                 "declare one of them, or ask for --embedding",
-                 {}};
-  }
-  const ValueId value = graph.outputs[0].value;
-  const auto columns = static_cast<int32_t>(graph.value(value).type.row_elements());
-  XRUN_ASSIGN(const std::vector<float> logits, predict_floats(session, source, value, first, rows));
-  BestClasses best{.k = std::min<int64_t>(columns, 5)};
-  std::vector<int32_t> order(static_cast<size_t>(columns));
-  for (int64_t row = 0; row < rows; ++row) {
-    const float* scores = logits.data() + row * columns;
-    std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + best.k, order.end(),
-                      [&](int32_t a, int32_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-    for (int64_t i = 0; i < best.k; ++i) {
-      best.classes.push_back(order[static_cast<size_t>(i)]);
-      best.scores.push_back(scores[order[static_cast<size_t>(i)]]);
-    }
-  }
-  return best;
 }
 
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources) {
@@ -150,9 +123,6 @@ Result<std::vector<float>> predict_floats(Session& session, RowSource& source, V
 Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows) {
   const Graph& graph = session.module().graph;
   const planner::Program& program = session.program();
-  if (program.heads.empty()) {
-    return best_of_output(session, source, first, rows);
-  }
   const planner::HeadPlan& head = program.heads[0];
   const auto k = static_cast<size_t>(head.top_k);
   const auto batch = static_cast<size_t>(program.batch);
@@ -166,6 +136,24 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t
     const auto kept = static_cast<std::ptrdiff_t>(static_cast<size_t>(count) * k);
     best.classes.insert(best.classes.end(), classes.begin(), classes.begin() + kept);
     best.scores.insert(best.scores.end(), scores.begin(), scores.begin() + kept);
+  }
+  return best;
+}
+
+Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t first, int64_t rows) {
+  const auto columns = static_cast<int32_t>(session.module().graph.value(logits).type.row_elements());
+  XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows));
+  BestClasses best{.k = std::min<int64_t>(columns, 5)};
+  std::vector<int32_t> order(static_cast<size_t>(columns));
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* scores = values.data() + row * columns;
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + best.k, order.end(),
+                      [&](int32_t a, int32_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+    for (int64_t i = 0; i < best.k; ++i) {
+      best.classes.push_back(order[static_cast<size_t>(i)]);
+      best.scores.push_back(scores[order[static_cast<size_t>(i)]]);
+    }
   }
   return best;
 }

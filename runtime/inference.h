@@ -44,13 +44,15 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
                                           int64_t rows);
 
-// The k best classes of each row, best first, and their logits, [rows, k]. Of a model without a sharded head, from its
-// first output.
+// The k best classes of each row, best first, and their logits, [rows, k].
 struct BestClasses {
   int64_t k = 0;
   std::vector<int32_t> classes;
   std::vector<float> scores;
 };
+// Of the model's first sharded head.
 Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows);
+// Of dense logits: an output f32 or bf16 [N, C]. Ties go to the lower class.
+Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t first, int64_t rows);
 
 }  // namespace xrun::runtime

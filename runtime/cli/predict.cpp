@@ -129,12 +129,41 @@ std::string class_lines(const Subject& subject, const runtime::BestClasses& best
   return out;
 }
 
+Error no_output(std::string message, std::string help) {
+  return {ErrorKind::kContent, "XG0903", std::move(message), std::move(help), {}};
+}
+
+// The dense logits that the loss reads, as an output. Before `prepare` the loss and its logits stand in the graph;
+// outputs keep their names.
+Result<ValueId> class_logits(const Module& checked, const Module& prepared) {
+  const Graph& graph = checked.graph;
+  const auto loss = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.op->margin != nullptr; });
+  if (loss == graph.nodes.end()) {
+    return no_output("the model's loss compares with no classes, so there are none to name", "ask for --embedding");
+  }
+  const auto logits = std::ranges::find(graph.outputs, loss->inputs[0], &NamedValue::value);
+  if (logits == graph.outputs.end()) {
+    return no_output("the logits of `" + std::string(loss->op->name) + "` are no output of the model",
+                     "declare them one: output logits");
+  }
+  return std::ranges::find(prepared.graph.outputs, logits->name, &NamedValue::name)->value;
+}
+
+// The first output of real numbers.
+Result<NamedValue> embedding_output(const Graph& graph) {
+  for (const NamedValue& output : graph.outputs) {
+    const DType dtype = graph.value(output.value).type.dtype;
+    if (dtype == DType::kF32 || dtype == DType::kBF16) {
+      return output;
+    }
+  }
+  return no_output(graph.outputs.empty() ? "the model has no output to write" : "the model's outputs are whole numbers",
+                   "declare one of real numbers: output feature");
+}
+
 Result<std::string> embeddings(runtime::Session& session, Subject& subject, const Module& module,
                                const PredictArgs& args, bool json) {
-  if (module.graph.outputs.empty()) {
-    return Error{ErrorKind::kContent, "XG0903", "the model has no output to write", "declare one: output feature", {}};
-  }
-  const NamedValue& output = module.graph.outputs[0];
+  XRUN_ASSIGN(const NamedValue output, embedding_output(module.graph));
   const int64_t rows = subject.range.end - subject.range.begin;
   XRUN_ASSIGN(const std::vector<float> values,
               runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, rows));
@@ -173,8 +202,15 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
   if (args.embedding) {
     return embeddings(*session, subject, module, args, json);
   }
-  XRUN_ASSIGN(const runtime::BestClasses best, runtime::predict_classes(*session, *subject.rows, subject.range.begin,
-                                                                        subject.range.end - subject.range.begin));
+  const int64_t rows = subject.range.end - subject.range.begin;
+  const auto find_best = [&]() -> Result<runtime::BestClasses> {
+    if (!planned.plan.inference.heads.empty()) {
+      return runtime::predict_classes(*session, *subject.rows, subject.range.begin, rows);
+    }
+    XRUN_ASSIGN(const ValueId logits, class_logits(planned.model.file.module, module));
+    return runtime::predict_classes(*session, *subject.rows, logits, subject.range.begin, rows);
+  };
+  XRUN_ASSIGN(const runtime::BestClasses best, find_best());
   if (args.topk > best.k) {
     return Error{ErrorKind::kUsage,
                  "XG0904",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "graph/base/check.h"
 #include "runtime/executor/places.h"
@@ -111,6 +112,7 @@ void HeadRunner::bind_results(const Instruction& instruction, const HeadPlan& he
     bound.all_stats.push_back(empty ? nullptr
                                     : memory_.at(*stats) + heads_.stats_offset(instruction.head, shard.shard));
   }
+  std::map<ValueId, BestRows> lists;
   for (const planner::BufferId id : instruction.writes) {
     const Buffer& buffer = program_.buffer(id);
     if (buffer.purpose != Purpose::kResult) {
@@ -118,23 +120,28 @@ void HeadRunner::bind_results(const Instruction& instruction, const HeadPlan& he
     }
     const int64_t place = pass_place(head, buffer, instruction.micro_batch);
     if (buffer.value == head.logits) {
-      bound.top_k = head.top_k;
       const int64_t rows = buffer.micro_batch >= 0 ? head.rows : program_.batch;
-      bound.top_classes = reinterpret_cast<int32_t*>(memory_.at(buffer)) + place * head.top_k;
-      bound.top_scores = floats(memory_.at(buffer)) + (rows + place) * head.top_k;
+      bound.best.push_back({head.top_k, reinterpret_cast<int32_t*>(memory_.at(buffer)) + place * head.top_k,
+                            floats(memory_.at(buffer)) + (rows + place) * head.top_k});
       continue;
     }
-    float* const out = floats(memory_.at(buffer)) + place;
-    if (head.loss.valid() && graph.node(head.loss).outputs[0] == buffer.value) {
-      bound.loss = out;
-      continue;
-    }
-    for (const NodeId id_of_metric : head.metrics) {
-      const Node& metric = graph.node(id_of_metric);
-      if (metric.outputs[0] == buffer.value) {
-        bound.hits.push_back({metric.op->metric_k(metric.attrs), out});
+    const Node& maker = graph.node(graph.value(buffer.value).producer);
+    if (maker.op->metric_k == nullptr) {
+      bound.loss = floats(memory_.at(buffer)) + place;
+    } else if (maker.inputs.size() > 1) {
+      bound.hits.push_back({maker.op->metric_k(maker.attrs), floats(memory_.at(buffer)) + place});
+    } else {
+      BestRows& list = lists[maker.outputs[0]];
+      list.k = maker.op->metric_k(maker.attrs);
+      if (buffer.value == maker.outputs[0]) {
+        list.classes = reinterpret_cast<int32_t*>(memory_.at(buffer)) + place * list.k;
+      } else {
+        list.scores = floats(memory_.at(buffer)) + place * list.k;
       }
     }
+  }
+  for (const auto& [value, list] : lists) {
+    bound.best.push_back(list);
   }
 }
 
@@ -147,8 +154,8 @@ Status HeadRunner::run(const Instruction& instruction, BoundHead& bound, const S
     if (labels != nullptr) {
       join.combine_stats(bound.all_stats, labels, bound.softmax, bound.loss, bound.hits);
     }
-    if (bound.top_classes != nullptr) {
-      join.top_k(bound.all_stats, bound.top_k, bound.top_classes, bound.top_scores);
+    for (const BestRows& best : bound.best) {
+      join.top_k(bound.all_stats, best.k, best.classes, best.scores);
     }
     return check_loss(instruction, bound, step);
   }

@@ -26,6 +26,13 @@ struct RowsAt {
   }
 };
 
+// The k best classes of each row and their logits, [rows, k].
+struct BestRows {
+  int64_t k = 0;
+  int32_t* classes = nullptr;
+  float* scores = nullptr;
+};
+
 // A pass of one shard, or the folding of statistics on one device.
 struct BoundHead {
   const ops::HeadPasses* passes = nullptr;  // null: a shard without rows
@@ -45,9 +52,7 @@ struct BoundHead {
   std::vector<const std::byte*> all_stats;  // by shard
   float* loss = nullptr;
   std::vector<ops::HeadHits> hits;
-  int32_t* top_classes = nullptr;
-  float* top_scores = nullptr;
-  int64_t top_k = 0;
+  std::vector<BestRows> best;
 };
 
 class HeadRunner {

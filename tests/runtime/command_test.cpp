@@ -101,6 +101,63 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   EXPECT_EQ(std::count(predict.out.begin(), predict.out.end(), '\n'), 4) << predict.out;
 }
 
+// Dense logits that are not the first output, and outputs that are no embedding.
+TEST_F(Command, PredictNamesTheClassesOfTheLossWhateverTheOutputs) {
+  const auto model = [](const std::string& outputs) {
+    return R"(xgraph 1
+model m {
+  input x: f32[N, 4]
+  input label: index(3)[N]
+
+  feature = x -> linear(64) -> relu
+  logits = feature -> linear(3)
+  best = topk(logits, 2)
+  )" + outputs +
+           R"(
+}
+data d {
+  source train = synthetic([4], 3, 300)
+  source test  = synthetic([4], 3, 100, seed=2)
+  x = pixels
+}
+train t {
+  batch     = 32
+  norm_rows = 8
+  epochs    = 2
+  loss      = softmax_ce(logits, label)
+  optimizer = sgd
+  lr        = 0.1
+}
+)";
+  };
+  const std::vector<std::string> words{"predict", "m.xgraph", "ckpt/t", "--source", "test", "--rows", "0..20"};
+  const auto embedding = [&] {
+    std::vector<std::string> more = words;
+    more.emplace_back("--embedding");
+    return run(more);
+  };
+  directory.write("m.xgraph", model("output logits"));
+  ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
+  const auto first = run(words);
+  ASSERT_EQ(first.exit, 0) << first.err;
+  for (const std::string outputs : {"output feature, logits", "output best, logits", "output label, logits"}) {
+    directory.write("m.xgraph", model(outputs));
+    const auto again = run(words);
+    EXPECT_EQ(again.exit, 0) << again.err;
+    EXPECT_EQ(again.out, first.out) << outputs;
+    EXPECT_EQ(embedding().exit, 0) << outputs;
+  }
+  directory.write("m.xgraph", model("output feature"));
+  const auto none = run(words);
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_THAT(none.err, HasSubstr("the logits of `softmax_ce` are no output of the model"));
+  EXPECT_THAT(none.err, HasSubstr("output logits"));
+  directory.write("m.xgraph", model("output best"));
+  const auto whole = embedding();
+  EXPECT_EQ(whole.exit, 1);
+  EXPECT_THAT(whole.err, HasSubstr("the model's outputs are whole numbers"));
+}
+
 TEST_F(Command, StoppedRunGoesOnToTheSameWeights) {
   directory.write("tiny.xgraph", tiny_model());
   const auto whole = run({"train", "tiny.xgraph", "--deterministic", "--progress", "json", "-C", "whole"});

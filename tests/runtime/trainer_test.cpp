@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
+#include <set>
 
+#include "planner/verify_program.h"
 #include "runtime/cpu_device.h"
 #include "runtime/inference.h"
 #include "tests/runtime/plan_maker.h"
@@ -295,6 +297,61 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
       }
     }
     EXPECT_NEAR(evaluation->metrics[0].second, hits / 101.0, 1e-12);
+  }
+}
+
+// `topk` of a sharded head is two outputs, classes and logits, gathered from all shards.
+TEST(Inference, ListsTheBestClassesOfAShardedHead) {
+  constexpr int64_t kListed = 7;
+  const ModelOptions options{.classes = 70, .head = true, .steps = 12};
+  Module module = make_module(options);
+  const ValueId head_logits = module.graph.node(module.graph.heads[0].node).outputs[0];
+  const auto list = call_op(module.graph, ops::find_op("topk")->def, {head_logits}, {{"k", kListed}}, "best", {});
+  ASSERT_TRUE(list.ok()) << list.error().message;
+  const std::vector<ValueId> made = module.graph.node(*list).outputs;
+  module.graph.outputs.push_back({"classes", made[0]});
+  module.graph.outputs.push_back({"scores", made[1]});
+  const Prepared prepared = prepare_for(module);
+  std::vector<int32_t> expected;
+  for (const PlanChoice& choice :
+       {PlanChoice{}, PlanChoice{.devices = 2, .threads = 2, .stages = 2, .micro_batches = 2, .shards = 2},
+        PlanChoice{.devices = 4,
+        .threads = 4,
+        .stages = 2,
+        .replicas = 2,
+        .micro_batches = 4,
+        .pipeline = PipelineKind::kOneFOneB,
+        .shards = 3}}) {
+    ASSERT_TRUE(make_program(prepared, choice).ok()) << "training leaves the list out";
+    const auto program = make_program(prepared, choice, false);
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    ASSERT_TRUE(planner::verify_program(*program, prepared.inference, kGiB).ok());
+    EXPECT_EQ(program->heads[0].top_k, kListed);
+    const auto devices = make_cpu_devices(program->threads);
+    auto session = Session::create(prepared.inference, *program, *devices, {.isa = prepared.isa}).value();
+    session->state().initialise(3);
+    ASSERT_TRUE(session->weights_changed().ok());
+    SyntheticRows rows(prepared.inference.graph, options, 101);
+    ASSERT_TRUE(run_rows(*session, rows, 0, options.batch).ok());
+    const auto size = static_cast<size_t>(options.batch * kListed);
+    std::vector<int32_t> classes(size);
+    std::vector<float> scores(size);
+    std::vector<int32_t> best(size);
+    std::vector<float> best_scores(size);
+    for (const NamedValue& output : prepared.inference.graph.outputs) {
+      if (output.name == "classes") {
+        ASSERT_TRUE(session->read_rows(output.value, std::as_writable_bytes(std::span(classes))).ok());
+      } else if (output.name == "scores") {
+        ASSERT_TRUE(session->read_rows(output.value, std::as_writable_bytes(std::span(scores))).ok());
+      } else if (output.name == "logits") {
+        ASSERT_TRUE(session->read_best(output.value, best, best_scores).ok());
+      }
+    }
+    EXPECT_EQ(classes, best);
+    EXPECT_EQ(scores, best_scores);
+    EXPECT_GT(std::set<int32_t>(classes.begin(), classes.end()).size(), 20U);
+    EXPECT_TRUE(expected.empty() || expected == classes) << choice.text();
+    expected = classes;
   }
 }
 
