@@ -215,7 +215,8 @@ class Operands {
 Status verify_operands(const Program& program, const Module& module) {
   XRUN_TRY(verify_buffers(program, module));
   XRUN_TRY(Operands(program, module.graph).run());
-  return verify_instructions(program, module);
+  XRUN_TRY(verify_exchanges(program, module));
+  return verify_runs(program, module);
 }
 
 }  // namespace xrun::planner

@@ -44,8 +44,8 @@ class ParamBuffers {
 // that the executor takes for granted: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
 
-// Instructions other than passes of stages have the buffers that they work on: passes and copies of heads, exchanges,
-// sums and updates. After verify_buffers.
-Status verify_instructions(const Program& program, const Module& module);
+// Instructions other than passes of stages have the buffers that they work on; after verify_buffers.
+Status verify_runs(const Program& program, const Module& module);       // passes of heads, updates
+Status verify_exchanges(const Program& program, const Module& module);  // between devices, and copies
 
 }  // namespace xrun::planner

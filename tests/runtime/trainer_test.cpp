@@ -300,6 +300,16 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
   }
 }
 
+// A plan file may say anything: here, that the classes of a list are kept twice and their logits nowhere.
+planner::Program without_scores(planner::Program program, const Graph& graph) {
+  for (planner::Buffer& buffer : program.buffers) {
+    if (buffer.purpose == planner::Purpose::kResult && graph.value(buffer.value).output == 1) {
+      buffer.value = graph.node(graph.value(buffer.value).producer).outputs[0];
+    }
+  }
+  return program;
+}
+
 // `topk` of a sharded head is two outputs, classes and logits, gathered from all shards.
 TEST(Inference, ListsTheBestClassesOfAShardedHead) {
   constexpr int64_t kListed = 7;
@@ -327,6 +337,9 @@ TEST(Inference, ListsTheBestClassesOfAShardedHead) {
     ASSERT_TRUE(program.ok()) << program.error().message;
     ASSERT_TRUE(planner::verify_program(*program, prepared.inference, kGiB).ok());
     EXPECT_EQ(program->heads[0].top_k, kListed);
+    const Status half = planner::verify_program(without_scores(*program, prepared.inference.graph), prepared.inference);
+    ASSERT_FALSE(half.ok());
+    EXPECT_THAT(half.error().message, ::testing::HasSubstr("makes 1 of 2 results"));
     const auto devices = make_cpu_devices(program->threads);
     auto session = Session::create(prepared.inference, *program, *devices, {.isa = prepared.isa}).value();
     session->state().initialise(3);
