@@ -1,13 +1,10 @@
 #include "planner/plan_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <openssl/sha.h>
-#include <unistd.h>
 
 #include "graph/base/durable.h"
 #include "planner/plan_codec.h"
@@ -19,6 +16,8 @@ namespace {
 
 // A plan of hundreds of devices takes some tens of MiB.
 constexpr uintmax_t kLargest = 1 << 30;
+
+constexpr std::string_view kMagic = "XPLN";
 
 Error damaged(const std::string& name, const std::string& what) {
   return {ErrorKind::kContent, "XG0621", "`" + name + "` " + what, "make the plan again with `xrun plan`"};
@@ -49,7 +48,7 @@ std::vector<std::byte> plan_bytes(const Plan& plan) {
 }
 
 Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name) {
-  if (bytes.size() < 8 + SHA256_DIGEST_LENGTH || std::memcmp(bytes.data() + 4, "XPLN", 4) != 0) {
+  if (bytes.size() < 8 + SHA256_DIGEST_LENGTH || std::memcmp(bytes.data() + 4, kMagic.data(), kMagic.size()) != 0) {
     return damaged(name, "is not a plan file");
   }
   const size_t size = bytes.size() - SHA256_DIGEST_LENGTH;
@@ -76,18 +75,8 @@ Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string
 
 Status save_plan(const Plan& plan, const std::string& path) {
   const std::vector<std::byte> bytes = plan_bytes(plan);
-  // A name of this process: another one may be writing the same plan.
-  const std::string fresh = path + ".tmp-" + std::to_string(::getpid());
-  int fault = write_durably(fresh, bytes);
-  if (fault == 0 && std::rename(fresh.c_str(), path.c_str()) != 0) {
-    fault = errno;
-  }
-  if (fault != 0) {
-    std::remove(fresh.c_str());
-    return Error{ErrorKind::kWorld, "", "cannot write `" + path + "`: " + std::strerror(fault),
-                 "choose another place with `-o`, or make room"};
-  }
-  return {};
+  const std::span<const std::byte> all = bytes;
+  return replace_file(path, Pieces(&all, 1), {.name = "plan", .code = "XG0627", .offset = 4, .magic = kMagic});
 }
 
 Result<Plan> load_plan(const std::string& path) {

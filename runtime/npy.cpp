@@ -1,8 +1,6 @@
 #include "runtime/npy.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include "graph/base/durable.h"
 
 namespace xrun::runtime {
 
@@ -11,22 +9,12 @@ Status write_npy(const std::string& path, std::span<const float> values, int64_t
                        std::to_string(columns) + "), }";
   constexpr size_t kPrefix = 10;  // magic, version, length of the header
   header += std::string(63 - (kPrefix + header.size()) % 64, ' ') + "\n";
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
   const auto length = static_cast<uint16_t>(header.size());
   const char prefix[kPrefix] = {
       '\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<char>(length & 0xff), static_cast<char>(length >> 8)};
-  out.write(prefix, kPrefix);
-  out << header;
-  out.write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size_bytes()));
-  out.close();
-  if (!out) {
-    return Error{ErrorKind::kWorld,
-                 "XG0901",
-                 "cannot write `" + path + "`: " + std::strerror(errno),
-                 "name a directory that can be written, with room for the file",
-                 {}};
-  }
-  return {};
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(prefix)), std::as_bytes(std::span(header)),
+                                               std::as_bytes(values)};
+  return replace_file(path, pieces, {.name = "NumPy array", .code = "XG0901", .magic = "\x93NUMPY"});
 }
 
 }  // namespace xrun::runtime

@@ -112,8 +112,8 @@ class Run {
         resumes = true;
         done_ = resumed->step;
         request_.events.on_resume(done_, resumed->path);
-        if (resumed->warning) {
-          request_.events.on_warn(*resumed->warning);
+        for (const WarnEvent& warning : resumed->warnings) {
+          request_.events.on_warn(warning);
         }
       }
     }

@@ -4,15 +4,34 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "graph/base/result.h"
 
 namespace xrun {
 
-/// Writes a whole file and syncs it. A file that is there is replaced in place: write beside it and rename.
+using Pieces = std::span<const std::span<const std::byte>>;
+
+/// Writes a whole file, piece after piece, and syncs it. A file that is there is overwritten in place.
 /// @return 0, or the errno of the first step that failed; what was written until then stays.
+int write_durably(const std::string& path, Pieces pieces);
 int write_durably(const std::string& path, std::span<const std::byte> bytes);
 
 /// Syncs a directory: the names in it (files made, renamed, removed) stand from then on.
 /// @return 0, or the errno of the step that failed.
 int sync_directory(const std::string& path);
+
+// How a kind of results is known again, so that nothing else is written over.
+struct FileKind {
+  std::string_view name;  // "plan"
+  std::string_view code;  // of errors
+  size_t offset = 0;      // where every such file has the bytes of `magic`
+  std::string_view magic;
+};
+
+/// Puts a result at `path`: written beside it, synced, then renamed, so that a reader sees the old file or the new one
+/// and a failure leaves the old one. Links are followed.
+/// Errors: kUsage where something is there that is neither empty nor of this kind; kWorld with the system's reason.
+Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind);
 
 }  // namespace xrun

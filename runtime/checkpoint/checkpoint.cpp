@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -23,12 +24,22 @@ namespace fs = std::filesystem;
 constexpr Bytes kChunk = 4 * kMiB;
 constexpr Bytes kLargestManifest = 4 * kGiB;
 
-Error nothing_at(std::string_view path, int number) {
-  const bool missing = number == ENOENT || number == ENOTDIR;
-  return {.kind = missing ? ErrorKind::kContent : ErrorKind::kWorld,
+Error nothing_at(const std::string& path) {
+  std::error_code ignored;
+  const std::string why = fs::is_directory(path, ignored) ? "there is no step in this directory"
+                          : fs::exists(path, ignored)     ? "it is a file"
+                                                          : "there is no such directory";
+  return {.kind = ErrorKind::kContent,
           .code = "XG0713",
-          .message = fmt::format("no checkpoint at {}: {}", path, std::strerror(number)),
-          .help = missing ? "name a step directory, the directory that holds it, or `latest`" : ""};
+          .message = fmt::format("no checkpoint at {}: {}", path, why),
+          .help = "name a step directory, the directory that holds it, or `latest`"};
+}
+
+Error unreadable(std::string_view path, int number) {
+  return {.kind = ErrorKind::kWorld,
+          .code = "XG0713",
+          .message = fmt::format("cannot read {}: {}", path, std::strerror(number)),
+          .help = "give this user the right to read it, or name another checkpoint"};
 }
 
 // Calls `use` with the bytes of a file, piece by piece.
@@ -36,7 +47,7 @@ template <typename Use>
 Status stream_file(const std::string& path, Use use) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
-    return errno == ENOENT ? damaged(path, "is missing") : nothing_at(path, errno);
+    return errno == ENOENT ? damaged(path, "is missing") : unreadable(path, errno);
   }
   std::vector<std::byte> buffer(static_cast<size_t>(kChunk));
   Status done;
@@ -46,7 +57,7 @@ Status stream_file(const std::string& path, Use use) {
       continue;
     }
     if (got <= 0) {
-      done = got < 0 ? Status(nothing_at(path, errno)) : Status();
+      done = got < 0 ? Status(unreadable(path, errno)) : Status();
       break;
     }
     done = use(std::span(buffer).first(static_cast<size_t>(got)));
@@ -55,23 +66,22 @@ Status stream_file(const std::string& path, Use use) {
   return done;
 }
 
-// The step directory that a path means.
-std::optional<std::string> step_directory(const std::string& path) {
+// The step directory that a path means; none where it means none.
+Result<std::optional<std::string>> step_directory(const std::string& path) {
   std::error_code ignored;
   std::string given = path;
   while (given.size() > 1 && given.ends_with('/')) {
     given.pop_back();
   }
-  if (fs::exists(given + "/manifest.json", ignored)) {
-    return given;
+  XRUN_ASSIGN(const bool whole, is_step(given));
+  if (whole) {
+    return std::optional(given);
   }
   const fs::path as_path(given);
   if (as_path.filename() == "latest" && !fs::is_directory(given, ignored)) {
-    const std::string parent = as_path.parent_path().empty() ? "." : as_path.parent_path().string();
-    const auto newest = newest_in(parent);
-    return newest ? std::optional(parent + "/" + *newest) : std::nullopt;
+    given = as_path.parent_path().empty() ? "." : as_path.parent_path().string();
   }
-  const auto newest = newest_in(given);
+  XRUN_ASSIGN(auto newest, newest_in(given));
   return newest ? std::optional(given + "/" + *newest) : std::nullopt;
 }
 
@@ -118,7 +128,7 @@ class Store final : public CheckpointStore {
       return std::optional<Resumed>();
     }
     if (path == "auto") {
-      const auto newest = newest_in(options_.directory);
+      XRUN_ASSIGN(const auto newest, newest_in(options_.directory));
       if (!newest) {
         return std::optional<Resumed>();
       }
@@ -134,7 +144,7 @@ class Store final : public CheckpointStore {
       return error;
     }
     return std::optional<Resumed>(
-        {.step = info.manifest.step, .path = info.path, .warning = warn_of_others(info.manifest)});
+        {.step = info.manifest.step, .path = info.path, .warnings = warnings_of(info.manifest)});
   }
 
   // A checkpoint of another run is neither gone on from nor written over.
@@ -167,9 +177,29 @@ class Store final : public CheckpointStore {
     return {};
   }
 
+  std::vector<WarnEvent> warnings_of(const Manifest& manifest) const {
+    std::vector<WarnEvent> warnings;
+    if (const std::string others = others_of(manifest); !others.empty()) {
+      warnings.push_back({"XG0703", fmt::format("{} was written with {}: {}", step_name(manifest.step), others,
+                                                options_.deterministic
+                                                    ? "from here on the bits are not those of a run with either alone"
+                                                    : "results go on within a tolerance")});
+    }
+    // The digest knows how data are declared, not what lies in their files.
+    const auto then = manifest.epoch > 0
+                          ? static_cast<int64_t>(std::llround(static_cast<double>(manifest.samples) / manifest.epoch))
+                          : 0;
+    if (then > 0 && options_.epoch_samples > 0 && then != options_.epoch_samples) {
+      warnings.push_back(
+          {"XG0704", fmt::format("{} was trained on {} samples, now there are {}: epochs are counted anew",
+                                 step_name(manifest.step), format_count(then), format_count(options_.epoch_samples))});
+    }
+    return warnings;
+  }
+
   // Other kernels go on within the tolerance of the first ones, not with their bits (DETERMINISM). Versions matter to
   // bits only; where a manifest names no version, nothing is known of it.
-  std::optional<WarnEvent> warn_of_others(const Manifest& manifest) const {
+  std::string others_of(const Manifest& manifest) const {
     std::string others;
     const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {
       if (!then.empty() && !now.empty() && then != now) {
@@ -184,13 +214,7 @@ class Store final : public CheckpointStore {
         compare(name, at == manifest.libraries.end() ? "" : at->second, version);
       }
     }
-    if (others.empty()) {
-      return std::nullopt;
-    }
-    return WarnEvent{
-        "XG0703", fmt::format("{} was written with {}: {}", step_name(manifest.step), others,
-                              options_.deterministic ? "from here on the bits are not those of a run with either alone"
-                                                     : "results go on within a tolerance")};
+    return others;
   }
 
   std::optional<std::string> older_than(int64_t step) const {
@@ -207,7 +231,7 @@ class Store final : public CheckpointStore {
 
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
   XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory));
-  const auto newest = newest_in(options.directory);
+  XRUN_ASSIGN(const auto newest, newest_in(options.directory));
   auto store = std::make_unique<Store>(options, std::move(lock));
   if (newest) {
     // One that cannot be read is for `resume` to tell of.
@@ -219,12 +243,15 @@ Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions
   return std::unique_ptr<CheckpointStore>(std::move(store));
 }
 
-bool is_checkpoint(const std::string& path) { return step_directory(path).has_value(); }
+bool is_checkpoint(const std::string& path) {
+  const auto directory = step_directory(path);
+  return !directory.ok() || directory->has_value();  // what cannot be read is told when it is opened
+}
 
 Result<CheckpointInfo> open_checkpoint(const std::string& path) {
-  const auto directory = step_directory(path);
+  XRUN_ASSIGN(const auto directory, step_directory(path));
   if (!directory) {
-    return nothing_at(path, ENOENT);
+    return nothing_at(path);
   }
   CheckpointInfo info{.path = *directory};
   const std::string name = info.path + "/manifest.json";

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -31,6 +33,13 @@ Status written(const std::string& path, int fault) {
 
 Status write_file(const std::string& path, const std::string& text) {
   return written(path, write_durably(path, std::as_bytes(std::span(text))));
+}
+
+Error cannot_look(const std::string& path, int number) {
+  return {.kind = ErrorKind::kWorld,
+          .code = "XG0713",
+          .message = fmt::format("cannot look into {}: {}", path, std::strerror(number)),
+          .help = "give this user the right to read it, or name another checkpoint"};
 }
 
 // A directory is there for good when the one that names it is synced.
@@ -105,23 +114,40 @@ std::vector<int64_t> steps_in(const std::string& directory) {
   return steps;
 }
 
-std::optional<std::string> read_latest(const std::string& directory) {
-  std::ifstream file(directory + "/latest");
-  std::string name;
-  std::error_code ignored;
-  if (!std::getline(file, name) || !step_of_name(name) ||
-      !fs::exists(directory + "/" + name + "/manifest.json", ignored)) {
-    return std::nullopt;
+Result<bool> is_step(const std::string& path) {
+  struct stat what {};
+  if (::stat((path + "/manifest.json").c_str(), &what) == 0) {
+    return true;
   }
-  return name;
+  return errno == ENOENT || errno == ENOTDIR ? Result<bool>(false) : Result<bool>(cannot_look(path, errno));
 }
 
-std::optional<std::string> newest_in(const std::string& directory) {
-  if (auto latest = read_latest(directory)) {
-    return latest;
+Result<std::optional<std::string>> newest_in(const std::string& directory) {
+  std::vector<std::string> names;
+  std::ifstream file(directory + "/latest");
+  std::string name;
+  if (std::getline(file, name) && step_of_name(name)) {
+    names.push_back(name);
   }
-  const auto steps = steps_in(directory);
-  return steps.empty() ? std::nullopt : std::optional(step_name(steps.back()));
+  std::error_code error;
+  std::vector<int64_t> steps;
+  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    if (const auto step = step_of_name(at->path().filename().string())) {
+      steps.push_back(*step);
+    }
+  }
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+    return cannot_look(directory, error.value());
+  }
+  std::ranges::sort(steps, std::greater());
+  std::ranges::transform(steps, std::back_inserter(names), step_name);
+  for (const std::string& candidate : names) {
+    XRUN_ASSIGN(const bool whole, is_step(directory + "/" + candidate));
+    if (whole) {
+      return std::optional(candidate);
+    }
+  }
+  return std::optional<std::string>();
 }
 
 Result<DirectoryLock> DirectoryLock::take(const std::string& directory) {

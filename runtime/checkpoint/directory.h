@@ -18,10 +18,12 @@ std::optional<int64_t> step_of_name(
 
 // Steps that have a manifest, ascending.
 std::vector<int64_t> steps_in(const std::string& directory);
-// The name that `latest` holds, where it names a step that is there.
-std::optional<std::string> read_latest(const std::string& directory);
-// Where a run goes on: `latest`, else the highest step.
-std::optional<std::string> newest_in(const std::string& directory);
+// Where a run goes on: the step that `latest` names, where it is there, else the highest one with a manifest. None
+// where there is none. Errors: kWorld XG0713 where the system does not let one look, so that an older step is not taken
+// for it.
+Result<std::optional<std::string>> newest_in(const std::string& directory);
+// Whether `path` is a step directory with its manifest. Errors: as above.
+Result<bool> is_step(const std::string& path);
 
 // The right to write into a directory, for as long as it lives (and no longer than the process).
 class DirectoryLock {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
@@ -30,7 +31,8 @@ class CheckpointStore {
     int64_t step = 0;
     std::string path;
     // XG0703: what wrote it was another instruction set or library, so that bits need not go on as they would have.
-    std::optional<WarnEvent> warning;
+    // XG0704: the training data had another number of samples.
+    std::vector<WarnEvent> warnings;
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
   // Waits for what is queued.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kUsage = 2;
 constexpr int kWorld = 4;
+constexpr int kStopped = 75;
 
 // CLI11 keeps what it fills by reference, so all of it lives here while the words are parsed.
 struct CommandLine {
@@ -212,8 +213,10 @@ int run_command_line(int argc, const char* const* argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int exit = parse_and_run(argc, argv);
-    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && exit == 0) {
-      std::fprintf(stderr, "error: the results cannot be written to stdout\nhelp: free some space where they go\n");
+    if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && (exit == 0 || exit == kStopped)) {
+      std::fprintf(stderr,
+                   "error: the results cannot be written to stdout\nhelp: keep what reads them, or free some space "
+                   "where they go\n");
       return kWorld;
     }
     return exit;

@@ -96,7 +96,7 @@ Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& arg
   }
   XRUN_ASSIGN(subject.rows, runtime::make_row_source(
                                 std::move(samples),
-                                {.batch = module.train.batch, .max_bad = 0, .workers = planned.plan.machine.threads}));
+                                {.batch = module.train.batch, .all_wanted = true, .workers = planned.plan.machine.threads}));
   return subject;
 }
 

@@ -25,6 +25,9 @@ extern "C" void on_signal(int number) {
   }
 }
 
+// Nobody reads the events any more: the run is saved before the failed write is told.
+extern "C" void on_lost_reader(int) { stop_requested.store(true); }
+
 void catch_signals() {
   struct sigaction action {};
   action.sa_handler = on_signal;
@@ -32,6 +35,13 @@ void catch_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
     ::sigaction(number, &action, nullptr);
   }
+  // A terminal that goes away, unless the run was told to outlive it (nohup).
+  struct sigaction before {};
+  if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+    ::sigaction(SIGHUP, &action, nullptr);
+  }
+  action.sa_handler = on_lost_reader;
+  ::sigaction(SIGPIPE, &action, nullptr);
 }
 
 std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& train) {

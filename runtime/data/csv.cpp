@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 #include "runtime/data/files.h"
 
@@ -37,6 +38,9 @@ Status parse_line(std::string_view line, char delimiter, int64_t number, std::st
     double value = 0;
     const char* first = cell.data() + (cell.starts_with('+') ? 1 : 0);
     const auto [last, fault] = std::from_chars(first, cell.data() + cell.size(), value);
+    if (std::abs(value) > std::numeric_limits<float>::max()) {
+      return broken(name, number, fmt::format("column {} is {}, more than f32 can hold", column, cell.substr(0, 40)));
+    }
     if (fault != std::errc() || last != cell.data() + cell.size() || !std::isfinite(value)) {
       return broken(name, number, fmt::format("column {} is \"{}\", no number", column, cell.substr(0, 40)));
     }
@@ -85,6 +89,10 @@ class CsvReader final : public Reader {
 Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std::string_view name) {
   CsvTable table;
   int64_t row = options.header ? -1 : 0;
+  // The mark of UTF-8 that some programs write first.
+  if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark)) {
+    text.remove_prefix(kMark.size());
+  }
   for (int64_t number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <memory>
 #include <sys/stat.h>
+#include <zlib.h>
 
 namespace xrun::runtime {
 namespace {
@@ -18,6 +19,11 @@ struct CloseArchive {
   void operator()(archive* a) const { archive_read_free(a); }
 };
 using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
+
+struct CloseGzip {
+  void operator()(gzFile_s* file) const { ::gzclose_r(file); }
+};
+using GzipPtr = std::unique_ptr<gzFile_s, CloseGzip>;
 
 Error broken(std::string_view path, std::string_view why) {
   return {.kind = ErrorKind::kContent,
@@ -147,26 +153,35 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most) {
     return file_error(path, errno);
   }
   if (!S_ISREG(info.st_mode)) {
-    return file_error(path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0401",
+                 .message = fmt::format("{} is {}", path, S_ISDIR(info.st_mode) ? "a directory" : "no ordinary file"),
+                 .help = "name a file"};
   }
-  ArchivePtr a(archive_read_new());
-  XRUN_CHECK(a != nullptr, "out of memory");
-  archive_read_support_filter_gzip(a.get());
-  archive_read_support_format_raw(a.get());
-  archive_read_support_format_empty(a.get());
-  if (archive_read_open_filename(a.get(), path.c_str(), kChunk) != ARCHIVE_OK) {
-    return fault_of(a.get(), path);
+  const GzipPtr file(::gzopen(path.c_str(), "rbe"));
+  if (file == nullptr) {
+    return file_error(path, errno);
   }
   std::vector<std::byte> out;
-  archive_entry* entry = nullptr;
-  const int status = archive_read_next_header(a.get(), &entry);
-  if (status == ARCHIVE_EOF) {
-    return out;  // an empty file
+  const auto limit = static_cast<size_t>(most);
+  while (out.size() < limit) {
+    const size_t old = out.size();
+    const size_t want = std::min(kChunk, limit - old);
+    out.resize(old + want);
+    const int got = ::gzread(file.get(), out.data() + old, static_cast<unsigned>(want));
+    const int number = errno;
+    out.resize(old + static_cast<size_t>(std::max(got, 0)));
+    if (got <= 0) {
+      int fault = Z_OK;
+      const char* const why = ::gzerror(file.get(), &fault);
+      if (fault == Z_ERRNO) {
+        return file_error(path, number);
+      }
+      // A file that is cut short ends with an error, too.
+      return fault == Z_OK || fault == Z_STREAM_END ? Result<std::vector<std::byte>>(std::move(out))
+                                                    : Result<std::vector<std::byte>>(broken(path, why));
+    }
   }
-  if (status < ARCHIVE_WARN) {
-    return fault_of(a.get(), path);
-  }
-  XRUN_TRY(append(a.get(), out, static_cast<size_t>(most), path));
   return out;
 }
 

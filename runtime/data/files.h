@@ -1,4 +1,5 @@
-// Files and archives as readers see them: whole contents, gzip undone, entries of zip archives. All through libarchive.
+// Files and archives as readers see them: whole contents, gzip undone (zlib, which holds them to their checksum), entries
+// of zip archives (libarchive).
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace xrun::runtime {
 Error file_error(std::string_view path, int error_number);
 
 // The first `most` bytes of a file after undoing gzip; fewer where the file is shorter. Who wants the whole file asks
-// for one byte more than it may have, and looks. Errors: XG0401, XG0412 (broken gzip).
+// for one byte more than it may have, and looks. Errors: XG0401, XG0412 (broken gzip: damaged, or cut short).
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most);
 
 // One file of an archive while it is read.

@@ -26,10 +26,18 @@ constexpr uint64_t kReplacementStage = 0x7265706c;
 class BadSamples {
  public:
   BadSamples(int64_t samples, const LoaderOptions& options)
-      : limit_(options.max_bad * static_cast<double>(samples)), samples_(samples), on_bad_(options.on_bad) {}
+      : all_wanted_(options.all_wanted),
+        limit_(options.max_bad * static_cast<double>(samples)),
+        samples_(samples),
+        on_bad_(options.on_bad) {}
 
   // Notes a broken sample. Error XG0408 when there are too many.
   Status add(int64_t sample, const Error& error) {
+    if (all_wanted_) {
+      Error told = error;
+      told.help = "replace it, or leave it out";
+      return told;
+    }
     const std::scoped_lock lock(mutex_);
     if (bad_.insert(sample).second) {
       untold_.push_back(error.message);
@@ -62,6 +70,7 @@ class BadSamples {
   }
 
  private:
+  bool all_wanted_;
   double limit_;
   int64_t samples_;
   std::function<void(const std::string&)> on_bad_;

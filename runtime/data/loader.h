@@ -15,8 +15,9 @@ struct LoaderOptions {
   int64_t batch = 0;
   uint64_t seed = 1;
   bool shuffled = true;
-  double max_bad = 0.001;  // share of the samples that may be broken before the run ends
-  int workers = 1;         // tasks that may run at once
+  double max_bad = 0.001;   // share of the samples that may be broken before the run ends
+  bool all_wanted = false;  // the first broken sample is the error, as it is: pictures that the user named
+  int workers = 1;          // tasks that may run at once
   // Told once about each broken sample, on the thread that calls wait, stop or read.
   std::function<void(const std::string& message)> on_bad;
 };

@@ -164,7 +164,7 @@ TEST(PlanFile, IsWrittenAsAWholeOrNotAtAll) {
   // What cannot be put in place is removed.
   const Status refused = save_plan(plan, path + ".tmp");
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().kind, ErrorKind::kWorld);
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
   EXPECT_EQ(files_of(folder), (std::vector<std::string>{"small.xplan", "small.xplan.tmp"}));
   fs::remove_all(folder);
   const Status nowhere = save_plan(plan, "/no/such/folder/x.xplan");

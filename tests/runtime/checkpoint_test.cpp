@@ -293,7 +293,7 @@ TEST_F(Checkpoint, OtherKernelsAndLibrariesAreTold) {
   const auto warning = [&](const CheckpointOptions& now) {
     auto resumed = store(now)->resume(model.state());
     EXPECT_TRUE(resumed.ok() && resumed->has_value());
-    return resumed.ok() && *resumed && (*resumed)->warning ? (*resumed)->warning->message : std::string();
+    return resumed.ok() && *resumed && !(*resumed)->warnings.empty() ? (*resumed)->warnings[0].message : std::string();
   };
   EXPECT_EQ(warning(with), "");
   CheckpointOptions other = with;
@@ -510,8 +510,8 @@ TEST_F(Checkpoint, KillDuringASaveLeavesAWholeOne) {
       _exit(2);
     }
     // Every other child lives to see a step done, on a slow machine too.
-    const auto before = newest_in(root_);
-    for (int i = 0; round % 2 == 0 && newest_in(root_) == before && i < 5000; ++i) {
+    const auto before = newest_in(root_).value();
+    for (int i = 0; round % 2 == 0 && newest_in(root_).value() == before && i < 5000; ++i) {
       usleep(1000);
     }
     usleep(static_cast<useconds_t>(delays.below(round, 10'000)));

@@ -1,6 +1,7 @@
 // The commands as a user types them, on a small model over synthetic data.
 #include "tests/support/command.h"
 
+#include <csignal>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -252,11 +253,13 @@ TEST_F(Command, AHeadIsFrozenAsAWhole) {
 
 TEST_F(Command, FirstInterruptSavesAndExits75) {
   directory.write("tiny.xgraph", tiny_model());
-  const auto result = run({"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", "json"},
-                          {.signal = 2, .signal_after_s = 1.5});
-  EXPECT_EQ(result.exit, 75) << result.err;
-  EXPECT_THAT(result.out, HasSubstr(R"("t":"checkpoint")"));
-  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
+  for (const int number : {SIGINT, SIGHUP}) {
+    const auto result = run({"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", "json"},
+                            {.signal = number, .signal_after_s = 1.5});
+    EXPECT_EQ(result.exit, 75) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(R"("t":"checkpoint")"));
+    EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
+  }
 }
 
 TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {

@@ -276,6 +276,9 @@ TEST(Rows, BrokenSampleIsARowOfZeros) {
   EXPECT_EQ(std::vector<int32_t>(batch.integers(0), batch.integers(0) + 6), (std::vector<int32_t>{2, 3, 0, 5, 6, 7}));
   auto strict = make_row_source(faulty({4}, graph), {.max_bad = 0}).value();
   EXPECT_EQ(strict->read(2, 6, batch.view).error().code, "XG0408");
+  auto named = make_row_source(faulty({4}, graph), {.all_wanted = true}).value();
+  EXPECT_EQ(named->read(2, 6, batch.view).error().code, "XG0412");
+  EXPECT_EQ(named->read(2, 6, batch.view).error().help, "replace it, or leave it out");
 }
 
 TEST(Rows, InputThatNothingFillsIsNamed) {

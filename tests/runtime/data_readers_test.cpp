@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <map>
+#include <zlib.h>
 
 #include "runtime/data/csv.h"
 #include "runtime/data/decode.h"
@@ -117,6 +120,27 @@ TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
   }
 }
 
+// Each byte of a packed file either matters to the checksum or is a flag that nobody reads.
+TEST_F(Readers, DamagedGzipIsRefused) {
+  const std::string rows = "1,2\n3,45\n6,7\n";
+  const std::string path = (root_ / "t.csv.gz").string();
+  const auto file = ::gzopen(path.c_str(), "wb9");
+  ASSERT_EQ(::gzwrite(file, rows.data(), static_cast<unsigned>(rows.size())), static_cast<int>(rows.size()));
+  ASSERT_EQ(::gzclose(file), Z_OK);
+  ASSERT_EQ(read_csv(path, {}).value().numbers, (std::vector<double>{1, 2, 3, 45, 6, 7}));
+  std::ifstream in(path, std::ios::binary);
+  const std::string packed((std::istreambuf_iterator<char>(in)), {});
+  constexpr size_t kHeader = 10;
+  for (size_t i = kHeader; i < packed.size(); ++i) {
+    std::string flipped = packed;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    const auto table = read_csv(write("f.csv.gz", flipped), {});
+    ASSERT_FALSE(table.ok()) << "byte " << i;
+    EXPECT_EQ(table.error().code, "XG0412");
+    EXPECT_FALSE(read_csv(write("s.csv.gz", packed.substr(0, i)), {}).ok()) << "cut at " << i;
+  }
+}
+
 TEST(Csv, FaultsNameLineAndColumn) {
   const auto message = [](std::string_view text) {
     const auto table = parse_csv(text, {}, "t.csv");
@@ -124,6 +148,13 @@ TEST(Csv, FaultsNameLineAndColumn) {
   };
   EXPECT_EQ(message("1,2\n3,x4\n"), "t.csv:2: column 1 is \"x4\", no number");
   EXPECT_EQ(message("1,2\n3\n"), "t.csv:2: 1 columns, but 2 in the rows before");
+  EXPECT_EQ(message("1,1e39\n"), "t.csv:1: column 1 is 1e39, more than f32 can hold");
+  EXPECT_EQ(parse_csv("\xEF\xBB\xBF"
+                      "1,2\n",
+                      {}, "t.csv")
+                .value()
+                .numbers,
+            (std::vector<double>{1, 2}));
   EXPECT_EQ(message("1,\n"), "t.csv:1: column 1 is \"\", no number");
   EXPECT_EQ(message("1,nan\n"), "t.csv:1: column 1 is \"nan\", no number");
   EXPECT_EQ(message(""), "");
