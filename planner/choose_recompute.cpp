@@ -25,6 +25,13 @@ class Cheapest {
       const double right = b.seconds * static_cast<double>(a.bytes);
       return left != right ? left < right : a.layer < b.layer;
     });
+    for (const Item& item : items_) {
+      bytes_before_.push_back(bytes_before_.back() + item.bytes);
+      seconds_before_.push_back(seconds_before_.back() + item.seconds);
+    }
+    // One descent always, and the rest of what the table of all stages may take.
+    const double stages = static_cast<double>(request.layers.size()) * static_cast<double>(request.layers.size());
+    visits_ = static_cast<int64_t>(items_.size()) + std::min<int64_t>(200'000, static_cast<int64_t>(5e7 / stages));
     search(0, need, 0);
   }
 
@@ -43,15 +50,16 @@ class Cheapest {
   };
 
   double bound(size_t at, Bytes need) const {
-    double sum = 0;
-    for (; at < items_.size() && need > 0; ++at) {
-      if (items_[at].bytes >= need) {
-        return sum + items_[at].seconds * static_cast<double>(need) / static_cast<double>(items_[at].bytes);
-      }
-      sum += items_[at].seconds;
-      need -= items_[at].bytes;
+    const Bytes wanted = bytes_before_[at] + need;
+    const auto last =
+        std::lower_bound(bytes_before_.begin() + static_cast<std::ptrdiff_t>(at), bytes_before_.end(), wanted);
+    if (last == bytes_before_.end()) {
+      return kInfinity;
     }
-    return need > 0 ? kInfinity : sum;
+    const auto end = static_cast<size_t>(last - bytes_before_.begin());  // items at .. end - 1, the last one in part
+    const Item& part = items_[end - 1];
+    return seconds_before_[end - 1] - seconds_before_[at] +
+           part.seconds * static_cast<double>(wanted - bytes_before_[end - 1]) / static_cast<double>(part.bytes);
   }
 
   void search(size_t at, Bytes need, double spent) {
@@ -80,7 +88,9 @@ class Cheapest {
   std::vector<int> chosen_;
   std::vector<int> chosen_best_;
   double best_ = kInfinity;
-  int visits_ = 200000;  // the first descent is greedy and good: what is found by then is kept
+  std::vector<Bytes> bytes_before_{0};  // sums over the items before each, and over all
+  std::vector<Seconds> seconds_before_{0};
+  int64_t visits_ = 0;  // the first descent is greedy and good: what is found by then is kept
 };
 
 }  // namespace

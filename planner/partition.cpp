@@ -9,12 +9,18 @@
 #include <map>
 
 #include "graph/base/check.h"
+#include "planner/coarse_layers.h"
 
 namespace xrun::planner {
 namespace {
 
 // Up to so many layers every bound is tried.
 constexpr int kExactLayers = 48;
+
+// Beyond, neighbours are taken together: the tables below have the square of this.
+constexpr int kMostLayers = 2048;
+// Where each stage chooses what to run again.
+constexpr int kMostLayersChosen = 256;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -233,7 +239,16 @@ std::vector<Partition> partition(const PartitionRequest& request) {
   if (request.stages < 1 || request.stages > static_cast<int>(request.layers.size())) {
     return {};
   }
-  return Partitioner(request).run();
+  const int most = request.cap > 0 && request.recompute == Recompute::kAuto ? kMostLayersChosen : kMostLayers;
+  if (static_cast<int>(request.layers.size()) <= most) {
+    return Partitioner(request).run();
+  }
+  const CoarseLayers coarse = merge_layers(request, most);
+  std::vector<Partition> found = Partitioner(coarse.request).run();
+  for (Partition& each : found) {
+    refine(request, coarse, each);
+  }
+  return found;
 }
 
 }  // namespace xrun::planner

@@ -51,9 +51,10 @@ struct Partition {
 // Micro-batches that a stage holds: all of them (GPipe), or as many as stages are behind it, itself counted (1F1B).
 int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
 
-// The best partitions, best first: the first one is optimal for the objective (of more than 48 layers: to 1 / 1000),
-// the others are the optima under other bounds of the largest stage, which a simulated schedule may prefer. Empty when
-// none fits.
+// The best partitions, best first: the first one is optimal for the objective (of more than 48 layers: to 1 / 1000;
+// of more than 2,048 layers, or 256 where each stage chooses what to run again: among cuts between groups of
+// neighbours), the others are the optima under other bounds of
+// the largest stage, which a simulated schedule may prefer. Empty when none fits.
 std::vector<Partition> partition(const PartitionRequest& request);
 
 // Cheapest set of layers begin..end-1 to run again so that resident + held x (incoming + saved of the others) fits the

@@ -15,6 +15,9 @@
 namespace xrun::planner {
 namespace {
 
+// Of the forward pass. The placement of buffers takes seconds here, and grows with the square.
+constexpr int kMostNodes = 32'768;
+
 // Programs of candidates that fit, fastest first: the best few of each kind (stages and replicas), so that unlike plans
 // are compared exactly. `smallest` is the least of those that do not fit.
 Result<std::vector<Fitted>> fit_best(const FitInput& input, const std::vector<Candidate>& candidates,
@@ -112,6 +115,12 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   const CostModel cost(training_facts, machine);
   const CostModel inference_cost(inference_facts, machine);
   const Chain chain = make_chain(training, cost);
+  if (chain.size() > kMostNodes) {
+    return Error{ErrorKind::kContent, "XG0198",
+                 "a plan of " + format_count(chain.size()) + " operators would take too long: at most " +
+                     format_count(kMostNodes) + " go into one",
+                 "fold repeated layers into fewer, larger ones", training.schedule.span};
+  }
   const Chain inference_chain = make_chain(inference, inference_cost);
   XRUN_ASSIGN(LayerHints hints, layer_hints(training, chain));
   const SearchInput space{training, chain, cost, machine, std::move(hints), deterministic};

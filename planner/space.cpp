@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/head_shape.h"
 #include "planner/mesh.h"
 
 namespace xrun::planner {
@@ -265,7 +266,27 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   return settings;
 }
 
+// A shard has whole blocks of classes (DETERMINISM 6), and none is empty because it was asked for.
+Status check_shards(const Module& module) {
+  const Graph& graph = module.graph;
+  for (const Head& head : graph.heads) {
+    const int64_t classes = graph.value(graph.node(head.node).inputs[1]).type.dims[0];
+    const int64_t blocks = class_block_count(classes);
+    for (const ShardHint& hint : module.schedule.shards) {
+      if (hint.head == head.name && hint.shards > blocks) {
+        return refuse("XG0604",
+                      "`shard " + head.name + "` asks for " + format_count(hint.shards) + " shards of " +
+                          format_count(classes) + " classes, which are " + format_count(blocks) + " blocks of " +
+                          format_count(class_block(classes)),
+                      "ask for at most " + format_count(blocks), hint.span);
+      }
+    }
+  }
+  return {};
+}
+
 Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
+  XRUN_TRY(check_shards(module));
   const Graph& graph = module.graph;
   const auto n = static_cast<size_t>(chain.size());
   LayerHints hints{.pinned = std::vector<int>(n, -1), .again = std::vector<bool>(n, false)};

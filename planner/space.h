@@ -42,7 +42,7 @@ struct LayerHints {
   std::vector<bool> again;
 };
 
-// Errors: kContent XG0604, a path that names no layer; XG0608, a pin to a stage that is not there.
+// Errors: kContent XG0604, a path that names no layer, or more shards than class blocks; XG0608, a pin to a stage that is not there.
 Result<LayerHints> layer_hints(const Module& module, const Chain& chain);
 
 }  // namespace xrun::planner

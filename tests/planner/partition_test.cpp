@@ -168,6 +168,56 @@ TEST(Partition, CutsNowhereBehindTheLastLegalPosition) {
   EXPECT_TRUE(partition(request).empty());
 }
 
+// Chains beyond the size of the tables are cut between groups of neighbours, and what is asked of layers holds.
+TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
+  const RandomStream random(11, 1);
+  PartitionRequest request;
+  double sum = 0;
+  for (uint64_t l = 0; l < 9001; ++l) {
+    const double forward = 1 + random.uniform(l);
+    request.layers.push_back({.forward = forward, .backward = 2 * forward, .saved = 8, .again = l % 3 == 0});
+    sum += 3 * forward;
+  }
+  request.layers[7777].pinned = 3;
+  request.stages = 4;
+  request.micro_batches = 8;
+  request.last_cut = 7001;
+  const auto found = partition(request);
+  ASSERT_FALSE(found.empty());
+  const auto& stages = found[0].stages;
+  EXPECT_EQ(stages[0].begin, 0);
+  EXPECT_EQ(stages[3].end, 9001);
+  for (size_t s = 1; s < stages.size(); ++s) {
+    EXPECT_EQ(stages[s].begin, stages[s - 1].end);
+    EXPECT_LE(stages[s].begin, 7001);
+  }
+  EXPECT_LE(stages[3].begin, 7777);
+  request.layers[7777].pinned = -1;
+  request.last_cut = 0;
+  const auto free = partition(request);
+  ASSERT_FALSE(free.empty());
+  EXPECT_LT(free[0].objective, 1.002 * (sum + 7 * sum / 4));
+  request.recompute = Recompute::kChosen;
+  const auto chosen = partition(request);
+  for (const PartitionStage& stage : chosen.at(0).stages) {
+    int marked = 0;
+    for (int l = stage.begin; l < stage.end; ++l) {
+      marked += l % 3 == 0 ? 1 : 0;
+    }
+    EXPECT_EQ(std::ssize(stage.recomputed), marked);
+    EXPECT_GE(stage.recomputed.front(), stage.begin);
+    EXPECT_LT(stage.recomputed.back(), stage.end);
+  }
+  request.recompute = Recompute::kAuto;
+  request.cap = 8 * 9001 / 4 * 5;  // of 8 micro-batches: three of eight layers run again
+  const auto fitting = partition(request);
+  ASSERT_FALSE(fitting.empty());
+  for (const PartitionStage& stage : fitting[0].stages) {
+    EXPECT_LE(stage.memory, request.cap);
+    EXPECT_FALSE(stage.recomputed.empty());
+  }
+}
+
 TEST(Partition, GivesOtherGoodCutsForTheSimulation) {
   PartitionRequest request;
   for (const double f : {3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0}) {

@@ -71,6 +71,14 @@ TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
       << made->why[0].text << " beside " << also->note;
 }
 
+TEST(Planner, ModelsThatWouldTakeTooLongAreRefused) {
+  ModelOptions options{.layers = 11'000, .input = 4, .width = 4, .batch = 16, .norm_rows = 8};
+  const auto made = plan(make_module(options), machine_of(2));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0198");
+  EXPECT_NE(made.error().message.find("at most 32 768"), std::string::npos) << made.error().message;
+}
+
 TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
   ModelOptions options = wide();
   options.batch = 16 * 3001;
@@ -207,6 +215,21 @@ TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAMend) {
     EXPECT_NE(made.error().help.find(bad.help), std::string::npos) << made.error().help;
     EXPECT_EQ(made.error().kind, ErrorKind::kContent);
   }
+}
+
+TEST(Planner, AHeadHasNoMoreShardsThanClassBlocks) {
+  ModelOptions options = wide();
+  options.head = true;
+  options.classes = 130;  // three blocks of 64
+  Module module = make_module(options);
+  module.schedule.shards.push_back({"id", 4, "", {0, 11, 13}});
+  const auto made = plan(module, machine_of(2));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, "XG0604");
+  EXPECT_EQ(made.error().message, "`shard id` asks for 4 shards of 130 classes, which are 3 blocks of 64");
+  EXPECT_EQ(made.error().help, "ask for at most 3");
+  module.schedule.shards[0].shards = 3;
+  EXPECT_TRUE(plan(module, machine_of(2)).ok());
 }
 
 TEST(Planner, MicroBatchMessageNamesBothNumbers) {
