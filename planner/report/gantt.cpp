@@ -130,9 +130,12 @@ std::string report_gantt(const Plan& plan, int columns) {
     name.resize(name_width, ' ');
     text += name + " |" + line_of(program, times, device, width) + "|\n";
   }
+  // The schedule of the stages alone explains the first two; what the chart has beyond is waiting for the rest.
   const Prediction& predicted = plan.predicted;
+  const double others = times.bubble - predicted.bubble - predicted.imbalance;
   text += "idle " + percent(predicted.bubble + predicted.imbalance) + ": fill and drain " + percent(predicted.bubble) +
-          ", imbalance " + percent(predicted.imbalance) + "\n";
+          ", imbalance " + percent(predicted.imbalance) +
+          (others > 5e-4 ? "; waiting for heads and communication " + percent(others) : "") + "\n";
   return text + hint_of(program);
 }
 
