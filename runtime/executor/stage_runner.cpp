@@ -155,13 +155,24 @@ Status StageRunner::check_watched(const BoundPass& pass, int64_t block, const St
 // Runs the block once more, looking at every result: a forward pass only writes what it makes.
 Error StageRunner::find_nonfinite(const BoundPass& pass, int64_t block, const StepContext& step, int worker) {
   const std::string rows = "rows " + std::to_string(block * program_.block_rows) + " to " +
-                           std::to_string((block + 1) * program_.block_rows - 1) + " of the batch of step " +
-                           std::to_string(step.step + 1);
+                           std::to_string((block + 1) * program_.block_rows - 1) + " of the batch" +
+                           (program_.training ? " of step " + std::to_string(step.step + 1) : "");
   for (const BoundNode& bound : pass.nodes) {
     if (const Status status = run_node(pass, bound, block, step, worker); !status.ok()) {
       return status.error();
     }
     const Node& node = graph_.node(bound.node);
+    for (int32_t i = 0; i < bound.inputs; ++i) {
+      const Value& value = graph_.value(node.inputs[static_cast<size_t>(i)]);
+      const Operand& operand = pass.operands[static_cast<size_t>(bound.first_operand + i)];
+      if (operand.where == Operand::Where::kInput &&
+          !is_finite(value.type, static_cast<const std::byte*>(address(pass, operand, block, step, worker).data))) {
+        return {ErrorKind::kNonFinite, "XG0810",
+                "`" + node.path + "` (" + std::string(node.op->name) + ") reads data of `" + value.name +
+                    "` that are not finite, for " + rows,
+                "mend the samples, or the stages of `data` that make them", node.span};
+      }
+    }
     for (int32_t i = 0; i < bound.outputs; ++i) {
       const auto at = static_cast<size_t>(bound.first_operand + bound.inputs + i);
       const ops::TensorView view = address(pass, pass.operands[at], block, step, worker);
@@ -170,7 +181,9 @@ Error StageRunner::find_nonfinite(const BoundPass& pass, int64_t block, const St
       }
       return {ErrorKind::kNonFinite, "XG0810",
               "`" + node.path + "` (" + std::string(node.op->name) + ") gives a value that is not finite, for " + rows,
-              "lower `train.lr`, warm it up for longer, or set `train.clip = norm(1)`", node.span};
+              program_.training ? "lower `train.lr`, warm it up for longer, or set `train.clip = norm(1)`"
+                                : "take an earlier checkpoint, or look at the data",
+              node.span};
     }
   }
   return {ErrorKind::kNonFinite, "XG0810", "a value that is not finite came up and went away again, for " + rows,

@@ -187,18 +187,37 @@ TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {
 }
 
 TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
+  options_ = {.layers = 0};
+  prepared_ = prepare_for(make_module(options_));
+  const std::vector<float> large(static_cast<size_t>(options_.width * options_.input), 1e20F);
+  const auto bytes = std::as_bytes(std::span(large));
+  MemoryStore store;
+  store.tensors["stem.weight"].assign(bytes.begin(), bytes.end());
+  store.latest = CheckpointStore::Resumed{2, "memory"};
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
-  rows.poison(2 * options_.batch + 9);  // of the third step
-  const auto outcome = train_on(rows, nullptr);
+  rows.poison(2 * options_.batch + 9, 1e20F);  // of the third step
+  const auto outcome = train_on(rows, &store);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
   EXPECT_EQ(outcome.error().code, "XG0810");
-  EXPECT_NE(outcome.error().message.find("`stem` (linear)"), std::string::npos) << outcome.error().message;
+  EXPECT_NE(outcome.error().message.find("`stem` (linear) gives a value that is not finite"), std::string::npos)
+      << outcome.error().message;
   EXPECT_NE(outcome.error().message.find("rows 8 to 11 of the batch of step 3"), std::string::npos)
       << outcome.error().message;
   EXPECT_TRUE(outcome.error().span.valid());
   EXPECT_EQ(events_.ends.at(0).exit, 5);
-  EXPECT_EQ(events_.steps.size(), 2u);
+  EXPECT_EQ(events_.steps.size(), 0u);
+  EXPECT_EQ(store.saves, 0);
+}
+
+TEST_F(RunsTest, DataThatAreNotFiniteAreNotBlamedOnTheRate) {
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  rows.poison(2 * options_.batch + 9);
+  const auto outcome = train_on(rows, nullptr);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
+  EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("`stem` (linear) reads data of `x` that are not finite"));
+  EXPECT_THAT(outcome.error().help, ::testing::HasSubstr("mend the samples"));
 }
 
 TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
