@@ -18,6 +18,18 @@ namespace {
 // Of the forward pass. The placement of buffers takes seconds here, and grows with the square.
 constexpr int kMostNodes = 32'768;
 
+Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
+  if (machine.memory > 0) {
+    return {};
+  }
+  const std::string given =
+      cluster.memory > 0 ? "`node.memory` is " + format_bytes(cluster.memory) : "the machine has no more";
+  const std::string kept = cluster.reserve >= 0 ? format_bytes(cluster.reserve) + " of it are kept back by `reserve`"
+                                                : "256 MiB or more of it are kept for the system";
+  return Error{ErrorKind::kInfeasible, "XG0601", "no memory is left for a plan: " + given + ", and " + kept,
+               "in `cluster`, give more `memory` or a smaller `reserve`", cluster.span};
+}
+
 // Programs of candidates that fit, fastest first: the best few of each kind (stages and replicas), so that unlike plans
 // are compared exactly. `smallest` is the least of those that do not fit.
 Result<std::vector<Fitted>> fit_best(const FitInput& input, const std::vector<Candidate>& candidates,
@@ -112,6 +124,7 @@ Result<std::vector<std::string>> find_mends(const Module& training, const FitInp
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options) {
   const bool deterministic = options.deterministic || training.train.deterministic;
+  XRUN_TRY(check_memory(training.cluster, machine));
   const CostModel cost(training_facts, machine);
   const CostModel inference_cost(inference_facts, machine);
   const Chain chain = make_chain(training, cost);

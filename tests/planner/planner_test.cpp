@@ -217,6 +217,20 @@ TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAMend) {
   }
 }
 
+TEST(Planner, AMachineWithoutMemoryIsToldAsSuch) {
+  Module module = make_module(wide());
+  module.cluster.memory = 10 * kKiB;
+  const auto made = plan(module, make_machine(module.cluster, {}, 2, 0));
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().kind, ErrorKind::kInfeasible);
+  EXPECT_EQ(made.error().message,
+            "no memory is left for a plan: `node.memory` is 10.0 KiB, and 256 MiB or more of it are "
+            "kept for the system");
+  module.cluster.reserve = kGiB;
+  EXPECT_NE(plan(module, make_machine(module.cluster, {}, 2, 0)).error().message.find("1.0 GiB of it"),
+            std::string::npos);
+}
+
 TEST(Planner, AHeadHasNoMoreShardsThanClassBlocks) {
   ModelOptions options = wide();
   options.head = true;
