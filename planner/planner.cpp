@@ -22,11 +22,11 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
   if (machine.memory > 0) {
     return {};
   }
-  const std::string given =
-      cluster.memory > 0 ? "`node.memory` is " + format_bytes(cluster.memory) : "the machine has no more";
-  const std::string kept = cluster.reserve >= 0 ? format_bytes(cluster.reserve) + " of it are kept back by `reserve`"
-                                                : "256 MiB or more of it are kept for the system";
-  return Error{ErrorKind::kInfeasible, "XG0601", "no memory is left for a plan: " + given + ", and " + kept,
+  const std::string kept = cluster.reserve >= 0 ? "`reserve` keeps back " + format_bytes(cluster.reserve)
+                                                : "the system keeps 256 MiB or more";
+  const std::string whole =
+      cluster.memory > 0 ? "the " + format_bytes(cluster.memory) + " of `node.memory`" : "what the machine has";
+  return Error{ErrorKind::kInfeasible, "XG0601", "no memory is left for a plan: " + kept + " of " + whole,
                "in `cluster`, give more `memory` or a smaller `reserve`", cluster.span};
 }
 

@@ -224,10 +224,9 @@ TEST(Planner, AMachineWithoutMemoryIsToldAsSuch) {
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().kind, ErrorKind::kInfeasible);
   EXPECT_EQ(made.error().message,
-            "no memory is left for a plan: `node.memory` is 10.0 KiB, and 256 MiB or more of it are "
-            "kept for the system");
+            "no memory is left for a plan: the system keeps 256 MiB or more of the 10.0 KiB of `node.memory`");
   module.cluster.reserve = kGiB;
-  EXPECT_NE(plan(module, make_machine(module.cluster, {}, 2, 0)).error().message.find("1.0 GiB of it"),
+  EXPECT_NE(plan(module, make_machine(module.cluster, {}, 2, 0)).error().message.find("`reserve` keeps back 1.0 GiB"),
             std::string::npos);
 }
 
