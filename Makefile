@@ -9,10 +9,10 @@ XRUN := build/release/xrun
 .PHONY: deps deps-dev build test test-plans test-asan test-tsan fuzz bench demo glyphs fmt clean
 
 deps:
-	@scripts/install_packages.sh packages.txt
+	@scripts/install_packages.sh
 
-deps-dev: deps
-	@scripts/install_packages.sh packages-dev.txt
+deps-dev:
+	@scripts/install_packages.sh --dev
 
 build: deps
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \

@@ -1,4 +1,4 @@
-# Libraries, all from Debian packages (packages.txt). Targets are made here so that rooms link by name.
+# Libraries, all from Debian packages (packages.txt) but CUDA. Targets are made here so that rooms link by name.
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -16,6 +16,9 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 find_path(XRUN_FLATBUFFERS_INCLUDE flatbuffers/flatbuffers.h REQUIRED)
 find_program(XRUN_FLATC flatc REQUIRED)
 find_path(XRUN_CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+if(XRUN_CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()
 
 # Debian's dnnl-config.cmake asks for OpenCL headers that nobody here needs, so the library is found by hand.
 find_path(XRUN_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)

@@ -1,12 +1,18 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the lists named, those that are missing; says in one line what it does or needs.
+# Installs the Debian packages of packages.txt that are missing, with --dev those marked [dev], too; says in one line
+# what it does or needs.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 missing=()
-while read -r package; do
-  case "$package" in "" | "#"*) continue ;; esac
+while read -r mark package; do
+  case "$mark" in
+    "" | "#"*) continue ;;
+    "[dev]") [ "${1-}" = --dev ] || continue ;;
+    *) package=$mark ;;
+  esac
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing+=("$package")
-done < <(cat "$@")
+done <packages.txt
 
 if [ ${#missing[@]} -eq 0 ]; then
   exit 0

@@ -2,10 +2,12 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <utility>
 
 #include "ops/isa.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/console.h"
+#include "runtime/gpus.h"
 #include "runtime/host.h"
 #include "runtime/libraries.h"
 
@@ -49,7 +51,10 @@ int run_doctor(const GlobalOptions& options) {
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, version);
   }
   out += row("library", libraries);
-  out += row("gpu", "not used by this build: devices are CPU cores");
+  std::string gpu = "gpu";
+  for (const std::string& line : runtime::describe(runtime::detect_gpus())) {
+    out += row(std::exchange(gpu, ""), line);
+  }
   out += row("files", describe_cache());
   if (host.memory_free < 2 * kGiB) {
     out += row("", "warning: less than 2 GiB are free; plans may not fit");

@@ -1,7 +1,7 @@
 """The glyph model of models/glyphs.xgraph in PyTorch on the CPU: the rival that `make bench` measures xrun against.
 
-Same layers, batch, loss, optimizer, augmentation on the training threads, channels-last, full softmax head. Prints one
-JSON object: images per second over the timed steps, after warm-up.
+Same layers, batch, loss, optimizer (fused), augmentation on the training threads, channels-last, full softmax head. Prints
+one JSON object: images per second over the timed steps, after warm-up.
 """
 
 import argparse
@@ -42,10 +42,11 @@ class Glyphs(nn.Module):
         self.head = nn.Parameter(torch.randn(CLASSES, 256) * 0.05)
 
     def forward(self, x, y, margin=0.15, scale=24.0):
-        feature = F.normalize(self.trunk(x))
-        logits = feature @ F.normalize(self.head).t()
-        logits = logits - F.one_hot(y, CLASSES).to(logits.dtype) * margin
-        return F.cross_entropy((logits * scale).float(), y)
+        # The scale goes to the features and the margin to one logit a row: nothing more of the size of the logits.
+        feature = F.normalize(self.trunk(x)) * scale
+        logits = (feature @ F.normalize(self.head).t()).float()
+        logits.scatter_add_(1, y[:, None], logits.new_full((len(y), 1), -margin * scale))
+        return F.cross_entropy(logits, y)
 
 
 def draw_glyphs(count):
@@ -96,7 +97,8 @@ def main():
     model = Glyphs().to(memory_format=torch.channels_last)
     decay = [p for p in model.trunk.parameters() if p.dim() > 1]
     plain = [p for p in model.parameters() if p.dim() == 1] + [model.head]
-    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}], lr=3e-3)
+    # Fused: one pass over weights and state, several times as fast as the default on the CPU.
+    optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}], lr=3e-3, fused=True)
 
     began = 0.0
     for step in range(args.warmup + args.steps):

@@ -20,21 +20,40 @@ TEST(Messages, CodesAreUniqueAndWellFormed) {
   }
 }
 
+// How many times `pattern` finds a code in the file, each of which has to be known.
+int expect_known_codes(const std::string& path, const std::regex& pattern) {
+  const std::string text = test::read_source_file(path);
+  int found = 0;
+  for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
+    EXPECT_TRUE(find_message((*it)[1].str()).has_value()) << (*it)[1] << " in " << path;
+    ++found;
+  }
+  return found;
+}
+
 TEST(Messages, EveryCodeThatTheLanguageGivesIsInTheCatalogue) {
   const std::regex code("\"(XG[0-9]{4})\"");
   const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(room)) {
-    if (entry.path().extension() != ".cpp") {
-      continue;
-    }
-    const std::string text = test::read_source_file("lang/" + entry.path().filename().string());
-    for (std::sregex_iterator it(text.begin(), text.end(), code), end; it != end; ++it) {
-      EXPECT_TRUE(find_message((*it)[1].str()).has_value()) << (*it)[1] << " in " << entry.path();
-      ++found;
+    if (entry.path().extension() == ".cpp") {
+      found += expect_known_codes("lang/" + entry.path().filename().string(), code);
     }
   }
   EXPECT_GT(found, 20);
+  // What it passes on: the faults of operators' shapes, and of readers and stages.
+  for (const char* path : {"graph/graph.cpp", "graph/reader_def.cpp", "ops/shape.cpp"}) {
+    EXPECT_GT(expect_known_codes(path, code), 0) << path;
+  }
+}
+
+TEST(Messages, EveryCodeOfAGoldenOfFaultsIsInTheCatalogue) {
+  for (const std::string& name : test::golden_cases("check", ".txt")) {
+    if (name.find("/fail_") == std::string::npos) {
+      continue;
+    }
+    EXPECT_GT(expect_known_codes("tests/golden/" + name, std::regex("\\[(XG[0-9]{4})\\]")), 0) << name;
+  }
 }
 
 TEST(Messages, AnUnknownCodeIsNotFound) { EXPECT_FALSE(find_message("XG9999").has_value()); }

@@ -8,7 +8,7 @@ namespace xrun::test_ops {
 using Types = std::span<const TensorType>;
 
 inline Error shape_error(std::string message) {
-  return {.kind = ErrorKind::kContent, .code = "XG0310", .message = std::move(message), .help = "", .span = {}};
+  return {.kind = ErrorKind::kContent, .code = "XG0301", .message = std::move(message), .help = "", .span = {}};
 }
 
 inline OpShape one(TensorType type, std::vector<ParamDecl> params = {}) {

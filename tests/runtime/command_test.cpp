@@ -354,6 +354,8 @@ TEST_F(Command, DoctorReportsThisMachine) {
   EXPECT_THAT(result.out, HasSubstr("cpu"));
   EXPECT_THAT(result.out, HasSubstr("isa"));
   EXPECT_THAT(result.out, HasSubstr("onednn "));
+  EXPECT_THAT(result.out, HasSubstr("\n  gpu      "));
+  EXPECT_THAT(result.out, HasSubstr("devices are CPU cores"));
 }
 
 }  // namespace

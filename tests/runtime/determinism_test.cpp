@@ -1,5 +1,6 @@
 // One result for every plan (DETERMINISM): the weights after a few steps have the same bits for every legal choice of
-// devices, threads, stages, replicas, micro-batches, schedule, recomputation, overlap and head shards.
+// devices, threads, stages, replicas, micro-batches, schedule, recomputation, overlap and head shards, in f32 and in
+// bf16; each precision has bits of its own.
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
@@ -67,8 +68,9 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
 
 // A model with everything that could depend on the plan: batch norm, dropout, skips across stages, and classes that
 // neither shards nor class blocks divide.
-ModelOptions hard_model() {
+ModelOptions hard_model(PrecisionMode precision = PrecisionMode::kF32) {
   ModelOptions options;
+  options.precision = precision;
   options.layers = 4;
   options.classes = 333;  // six class blocks of 64, the last with 13
   options.head = true;
@@ -115,27 +117,44 @@ std::vector<PlanChoice> all_choices(const Module& module) {
   return choices;
 }
 
-// Choices such that every pair of values of two settings that is legal at all is in one of them.
-std::vector<PlanChoice> cover_pairs(std::vector<PlanChoice> choices, size_t at_least, uint32_t seed) {
+// A plan and the precision that it trains in.
+struct Case {
+  PrecisionMode precision = PrecisionMode::kF32;
+  PlanChoice choice;
+};
+
+std::vector<Case> all_cases(const ModelOptions& options, const std::vector<PrecisionMode>& precisions) {
+  std::vector<Case> cases;
+  for (const PlanChoice& choice : all_choices(make_module(options))) {
+    for (const PrecisionMode precision : precisions) {
+      cases.push_back({precision, choice});
+    }
+  }
+  return cases;
+}
+
+// Cases such that every pair of values of two settings that is legal at all is in one of them.
+std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, uint32_t seed) {
   std::mt19937 random(seed);
-  std::shuffle(choices.begin(), choices.end(), random);
-  const auto values = [](const PlanChoice& c) {
-    return std::vector<int>{c.devices,           c.threads,       c.stages,
-                            c.replicas,          c.micro_batches, c.pipeline == PipelineKind::kGpipe ? 0 : 1,
-                            c.recompute ? 1 : 0, c.shards,        c.overlap ? 1 : 0};
+  std::shuffle(cases.begin(), cases.end(), random);
+  const auto values = [](const Case& of) {
+    const PlanChoice& c = of.choice;
+    return std::vector<int>{
+        static_cast<int>(of.precision), c.devices,           c.threads, c.stages,         c.replicas, c.micro_batches,
+        static_cast<int>(c.pipeline),   c.recompute ? 1 : 0, c.shards,  c.overlap ? 1 : 0};
   };
   std::set<std::tuple<size_t, int, size_t, int>> seen;
-  std::vector<PlanChoice> taken;
-  std::vector<PlanChoice> rest;
-  for (const PlanChoice& choice : choices) {
-    const std::vector<int> v = values(choice);
+  std::vector<Case> taken;
+  std::vector<Case> rest;
+  for (const Case& each : cases) {
+    const std::vector<int> v = values(each);
     bool fresh = false;
     for (size_t a = 0; a < v.size(); ++a) {
       for (size_t b = a + 1; b < v.size(); ++b) {
         fresh = seen.insert({a, v[a], b, v[b]}).second || fresh;
       }
     }
-    (fresh ? taken : rest).push_back(choice);
+    (fresh ? taken : rest).push_back(each);
   }
   for (size_t i = 0; i < rest.size() && taken.size() < at_least; ++i) {
     taken.push_back(rest[i]);
@@ -143,9 +162,24 @@ std::vector<PlanChoice> cover_pairs(std::vector<PlanChoice> choices, size_t at_l
   return taken;
 }
 
-void expect_one_result(const ModelOptions& options, std::vector<PlanChoice> choices) {
+std::vector<PlanChoice> choices_in(PrecisionMode precision, const std::vector<Case>& cases) {
+  std::vector<PlanChoice> choices;
+  for (const Case& each : cases) {
+    if (each.precision == precision) {
+      choices.push_back(each.choice);
+    }
+  }
+  return choices;
+}
+
+// What every plan is held to: the sequential executor, one thread.
+Result<Digest> reference(const Prepared& prepared, const ModelOptions& options) {
+  return run(prepared, options, {}, true);
+}
+
+void expect_one_result(const ModelOptions& options, const std::vector<PlanChoice>& choices) {
   const Prepared prepared = prepare_for(make_module(options));
-  const Result<Digest> expected = run(prepared, options, {}, true);
+  const Result<Digest> expected = reference(prepared, options);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
   ASSERT_TRUE(std::isfinite(expected->loss));
   int wrong = 0;
@@ -161,20 +195,46 @@ void expect_one_result(const ModelOptions& options, std::vector<PlanChoice> choi
 }
 
 TEST(Determinism, EveryPairOfPlanValuesGivesTheSameBits) {
-  const Module module = make_module(hard_model());
   constexpr uint32_t kSeed = 20;
-  const std::vector<PlanChoice> choices = cover_pairs(all_choices(module), 220, kSeed);
+  const std::vector<PrecisionMode> precisions{PrecisionMode::kF32, PrecisionMode::kMixedBf16};
+  const std::vector<Case> cases = cover_pairs(all_cases(hard_model(), precisions), 300, kSeed);
   RecordProperty("seed", static_cast<int>(kSeed));
-  RecordProperty("plans", static_cast<int>(choices.size()));
-  ASSERT_GE(choices.size(), 200u);
-  expect_one_result(hard_model(), choices);
+  RecordProperty("plans", static_cast<int>(cases.size()));
+  for (const PrecisionMode precision : precisions) {
+    SCOPED_TRACE(precision == PrecisionMode::kF32 ? "f32" : "mixed(bf16)");
+    const std::vector<PlanChoice> choices = choices_in(precision, cases);
+    ASSERT_GE(choices.size(), 100u);  // together 200 and more
+    expect_one_result(hard_model(precision), choices);
+  }
 }
 
-TEST(Determinism, TheWholeProductOfPlansGivesTheSameBits) {
+TEST(Determinism, EachPrecisionHasBitsOfItsOwn) {
+  std::set<std::string> weights;
+  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+    const ModelOptions options = hard_model(precision);
+    const Result<Digest> digest = reference(prepare_for(make_module(options)), options);
+    ASSERT_TRUE(digest.ok()) << digest.error().message;
+    weights.insert(digest->weights);
+  }
+  EXPECT_EQ(weights.size(), 2u) << "mixed(bf16) was computed in f32";
+}
+
+void expect_one_result_of_the_product(PrecisionMode precision) {
   if (std::getenv("XRUN_ALL_PLANS") == nullptr) {
     GTEST_SKIP() << "every legal plan: set XRUN_ALL_PLANS=1 (make test-plans)";
   }
-  expect_one_result(hard_model(), all_choices(make_module(hard_model())));
+  const ModelOptions options = hard_model(precision);
+  const std::vector<PlanChoice> choices = all_choices(make_module(options));
+  ::testing::Test::RecordProperty("plans", static_cast<int>(choices.size()));
+  expect_one_result(options, choices);
+}
+
+TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInF32) {
+  expect_one_result_of_the_product(PrecisionMode::kF32);
+}
+
+TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInBf16) {
+  expect_one_result_of_the_product(PrecisionMode::kMixedBf16);
 }
 
 TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
@@ -194,9 +254,6 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   models.push_back(clipped);
   clipped.clip.heads = false;
   models.push_back(clipped);
-  ModelOptions narrow = hard_model();
-  narrow.precision = PrecisionMode::kMixedBf16;
-  models.push_back(narrow);
   ModelOptions pictures = hard_model();
   pictures.image = 8;
   pictures.input = 3 * 8 * 8;
@@ -207,7 +264,8 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   uint32_t seed = 100;
   for (const ModelOptions& options : models) {
     SCOPED_TRACE(seed);
-    std::vector<PlanChoice> choices = cover_pairs(all_choices(make_module(options)), 0, seed++);
+    const std::vector<Case> cases = cover_pairs(all_cases(options, {options.precision}), 0, seed++);
+    std::vector<PlanChoice> choices = choices_in(options.precision, cases);
     choices.resize(std::min<size_t>(choices.size(), 25));
     expect_one_result(options, choices);
   }
@@ -217,7 +275,7 @@ TEST(Determinism, WithoutTheFlagResultsStayClose) {
   ModelOptions options = hard_model();
   options.rate = 0.02;
   const Prepared prepared = prepare_for(make_module(options));
-  const Result<Digest> expected = run(prepared, options, {}, true);
+  const Result<Digest> expected = reference(prepared, options);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
   for (const PlanChoice& choice : std::vector<PlanChoice>{
            {.deterministic = false},

@@ -1,13 +1,14 @@
-// Every ```xgraph block of the documentation is a whole file that parses.
+// Every ```xgraph block of the documentation is a whole file that checks against the real operators, as models do.
 #include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/parser.h"
+#include "lang/frontend.h"
+#include "ops/op.h"
 #include "tests/support/golden.h"
 
-namespace xrun::lang {
+namespace xrun {
 namespace {
 
 namespace fs = std::filesystem;
@@ -36,34 +37,42 @@ std::vector<Block> blocks_of(const std::string& path) {
   constexpr std::string_view kOpen = "```xgraph\n";
   const std::string text = test::read_source_file(path);
   std::vector<Block> blocks;
-  for (size_t at = text.find(kOpen); at != text.npos; at = text.find(kOpen, at)) {
+  for (size_t at = text.find(kOpen); at != std::string::npos; at = text.find(kOpen, at)) {
     const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
     at += kOpen.size();
     const size_t end = text.find("\n```", at);
-    EXPECT_NE(end, text.npos) << path << ":" << line << " is not closed";
+    EXPECT_NE(end, std::string::npos) << path << ":" << line << " is not closed";
     blocks.push_back({path + ":" + std::to_string(line), text.substr(at, end + 1 - at)});
     at = std::min(end, text.size());
   }
   return blocks;
 }
 
-TEST(Docs, EveryXgraphBlockParses) {
+TEST(Docs, EveryXgraphBlockChecksWithoutAWordAndItsTestsHold) {
   int seen = 0;
+  int expectations = 0;
   for (const std::string& path : documents()) {
     for (const Block& block : blocks_of(path)) {
+      SCOPED_TRACE("in the block at " + block.where);
       SourceMap sources;
       Diagnostics diagnostics;
-      const int32_t file = sources.add(block.where, block.text);
-      const Ast ast = parse(sources, file, diagnostics);
+      const auto file = lang::check_text(block.where, block.text, sources, diagnostics, {.ops = &ops::registry()});
+      std::string faults;
       for (const Diagnostic& diagnostic : diagnostics.all()) {
-        ADD_FAILURE() << "in the block at " << block.where << "\n" << render(diagnostic, sources);
+        faults += render(diagnostic, sources);
       }
-      EXPECT_FALSE(ast.decls.empty()) << block.where;
+      EXPECT_EQ(faults, "");
+      ASSERT_TRUE(file.has_value());
+      for (const lang::TestResult& test : file->tests) {
+        EXPECT_TRUE(test.passed) << test.name;
+        expectations += test.expectations;
+      }
       ++seen;
     }
   }
-  EXPECT_GE(seen, 7);
+  EXPECT_GE(seen, 9);
+  EXPECT_GE(expectations, 5);
 }
 
 }  // namespace
-}  // namespace xrun::lang
+}  // namespace xrun

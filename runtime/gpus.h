@@ -1,0 +1,32 @@
+// The GPUs of this machine, as the CUDA runtime sees them. Devices are CPU cores: nothing computes on a GPU yet.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+struct Gpu {
+  std::string name;        // "NVIDIA H100 80GB HBM3"
+  Bytes memory = 0;        // in all
+  std::string capability;  // compute capability: "9.0"
+  bool operator==(const Gpu&) const = default;
+};
+
+struct Gpus {
+  std::vector<Gpu> found;
+  std::string driver;   // the newest CUDA that the driver serves: "13.0"; empty where there is no driver
+  std::string runtime;  // the CUDA runtime that this xrun is linked with
+  std::string error;    // CUDA's words for what kept GPUs from being found
+};
+
+// Empty where this xrun was built without CUDA (the CMake option XRUN_CUDA).
+std::optional<Gpus> detect_gpus();
+
+// What `xrun doctor` says of them, a line each.
+std::vector<std::string> describe(const std::optional<Gpus>& gpus);
+
+}  // namespace xrun::runtime
