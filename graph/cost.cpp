@@ -38,32 +38,4 @@ OpCost total_cost(const Graph& graph, Phase phase) {
   return total;
 }
 
-std::vector<ValueId> saved_for_backward(const Graph& graph) {
-  std::vector<bool> saved(graph.values.size(), false);
-  for (const Node& node : graph.nodes) {
-    if (node.phase != Phase::kBackward) {
-      continue;
-    }
-    for (const ValueId id : node.inputs) {
-      const NodeId producer = graph.value(id).producer;
-      saved[static_cast<size_t>(id.index)] = producer.valid() && graph.node(producer).phase == Phase::kForward;
-    }
-  }
-  std::vector<ValueId> ids;
-  for (size_t i = 0; i < saved.size(); ++i) {
-    if (saved[i]) {
-      ids.push_back(ValueId(i));
-    }
-  }
-  return ids;
-}
-
-double saved_bytes_per_row(const Graph& graph, int64_t block_rows) {
-  double bytes = 0;
-  for (const ValueId id : saved_for_backward(graph)) {
-    bytes += static_cast<double>(graph.value(id).type.bytes(block_rows, block_rows)) / static_cast<double>(block_rows);
-  }
-  return bytes;
-}
-
 }  // namespace xrun

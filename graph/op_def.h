@@ -1,6 +1,6 @@
 // OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers and differentiates,
-// `planner` reads cost and shard rule; kernels are in ops/. No switch over operator names outside ops/: add a field
-// here.
+// `planner` reads the cost; kernels are in ops/. The shard rule is read by the conformance suite, which holds kernels
+// to it; no plan splits an operator yet. No switch over operator names outside ops/: add a field here.
 #pragma once
 
 #include <span>
@@ -86,8 +86,11 @@ struct OpDef {
   bool (*is_identity)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
-  // How dimensions split and combine (shard_rule.h): "nchw,ockl->nohw"; empty: stays whole but for the batch.
+  // How dimensions split and combine (shard_rule.h): "n*->n*". Where that depends on the call, `shard_of` gives the
+  // text. Operators without a kernel have neither: heads are split by class blocks (head_shape.h).
   std::string_view shard;
+  std::string (*shard_of)(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
+                          const Attrs& attrs) = nullptr;
 
   // Only for classifier heads: attributes to form. Only for losses on heads: arguments to margin form.
   HeadForm (*head)(const Attrs& attrs) = nullptr;

@@ -1,10 +1,13 @@
-// Grammar: operands "," ... "->" operands "," ...; an operand is letters, "_" and at most one "*".
+// Grammar: operands "->" operands [";" counts]; operands and counts are separated by commas. An operand is letters and
+// "_" with at most one "*" or ".", after "+" where it is a term; a count is NAME "=" letter. Blanks mean nothing.
 #include "graph/shard_rule.h"
 
 #include <algorithm>
 
 namespace xrun {
 namespace {
+
+Error wrong(std::string message) { return Error{ErrorKind::kContent, "", "a shard rule " + std::move(message), ""}; }
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts(1);
@@ -18,34 +21,31 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
-// Writes `*` out: the k-th of the remaining dimensions is the k-th capital letter.
+// Writes `*` and `.` out: the k-th of the remaining dimensions is the k-th capital letter, or whole.
 Result<std::string> expand(const std::string& operand, int rank) {
   std::string out;
-  const int named = static_cast<int>(operand.size()) - (operand.find('*') != std::string::npos ? 1 : 0);
+  const auto open = std::ranges::count_if(operand, [](char c) { return c == '*' || c == '.'; });
+  const auto remaining = rank - static_cast<int64_t>(operand.size()) + open;
   for (const char c : operand) {
-    if (c == '*') {
-      for (int i = 0; i < rank - named; ++i) {
-        out += static_cast<char>('A' + i);
+    if (c == '*' || c == '.') {
+      for (int64_t i = 0; i < remaining; ++i) {
+        out += c == '*' ? static_cast<char>('A' + i) : '_';
       }
     } else if ((c >= 'a' && c <= 'z') || c == '_') {
       out += c;
     } else {
-      return Error{ErrorKind::kContent, "", std::string("a shard rule has the character `") + c + "`", ""};
+      return wrong(std::string("has the character `") + c + "`");
     }
   }
-  if (static_cast<int>(out.size()) != rank) {
-    return Error{ErrorKind::kContent, "",
-                 "shard rule `" + operand + "` does not fit an operand of rank " + std::to_string(rank), ""};
+  if (static_cast<int>(out.size()) != rank || open > 1) {
+    return wrong("`" + operand + "` does not fit an operand of rank " + std::to_string(rank));
   }
   return out;
 }
 
-Result<std::vector<std::string>> expand_all(std::string_view text, const std::vector<int>& ranks) {
-  const std::vector<std::string> operands = split(text);
+Result<std::vector<std::string>> expand_all(const std::vector<std::string>& operands, const std::vector<int>& ranks) {
   if (operands.size() != ranks.size()) {
-    return Error{
-        ErrorKind::kContent, "",
-        "a shard rule has " + std::to_string(operands.size()) + " operands for " + std::to_string(ranks.size()), ""};
+    return wrong("has " + std::to_string(operands.size()) + " operands for " + std::to_string(ranks.size()));
   }
   std::vector<std::string> out;
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -59,28 +59,56 @@ Result<std::vector<std::string>> expand_all(std::string_view text, const std::ve
 
 Result<ShardRule> parse_shard_rule(std::string_view text, const std::vector<int>& input_ranks,
                                    const std::vector<int>& output_ranks) {
-  const size_t arrow = text.find("->");
-  if (arrow == std::string_view::npos) {
-    return Error{ErrorKind::kContent, "", "a shard rule needs `->`", ""};
+  std::string plain(text);
+  std::erase(plain, ' ');
+  const size_t arrow = plain.find("->");
+  if (arrow == std::string::npos) {
+    return wrong("needs `->`");
   }
+  const size_t counts = std::min(plain.find(';'), plain.size());
   ShardRule rule;
-  XRUN_ASSIGN(rule.inputs, expand_all(text.substr(0, arrow), input_ranks));
-  XRUN_ASSIGN(rule.outputs, expand_all(text.substr(arrow + 2), output_ranks));
-  const auto mentions = [](const std::vector<std::string>& operands, char letter) {
-    return std::any_of(operands.begin(), operands.end(),
-                       [&](const std::string& o) { return o.find(letter) != std::string::npos; });
-  };
-  for (const std::string& operand : rule.inputs) {
-    for (const char letter : operand) {
-      const bool known =
-          std::any_of(rule.factors.begin(), rule.factors.end(), [&](const Factor& f) { return f.letter == letter; });
-      if (letter != '_' && !known) {
-        rule.factors.push_back(
-            {letter, mentions(rule.outputs, letter) ? FactorKind::kPassThrough : FactorKind::kReduce});
+  std::vector<std::string> inputs = split(plain.substr(0, arrow));
+  for (std::string& operand : inputs) {
+    rule.terms.push_back(operand.starts_with('+'));
+    operand.erase(0, rule.terms.back() ? 1 : 0);
+  }
+  XRUN_ASSIGN(rule.inputs, expand_all(inputs, input_ranks));
+  XRUN_ASSIGN(rule.outputs, expand_all(split(plain.substr(arrow + 2, counts - arrow - 2)), output_ranks));
+  for (const auto& operands : {rule.inputs, rule.outputs}) {
+    for (const std::string& operand : operands) {
+      for (const char letter : operand) {
+        rule.letters += letter == '_' || rule.letters.find(letter) != std::string::npos ? "" : std::string(1, letter);
       }
     }
   }
+  if (counts < plain.size()) {
+    for (const std::string& count : split(plain.substr(counts + 1))) {
+      const size_t equals = count.find('=');
+      if (equals == 0 || equals + 2 != count.size() || rule.letters.find(count.back()) == std::string::npos) {
+        return wrong("counts `" + count + "`, not one of its letters");
+      }
+      rule.attrs.emplace_back(count.substr(0, equals), count.back());
+    }
+  }
   return rule;
+}
+
+Result<ShardRule> shard_rule(const Graph& graph, const Node& node) {
+  std::vector<TensorType> inputs;
+  std::vector<TensorType> outputs;
+  std::vector<int> input_ranks;
+  std::vector<int> output_ranks;
+  for (const ValueId id : node.inputs) {
+    inputs.push_back(graph.value(id).type);
+    input_ranks.push_back(inputs.back().rank());
+  }
+  for (const ValueId id : node.outputs) {
+    outputs.push_back(graph.value(id).type);
+    output_ranks.push_back(outputs.back().rank());
+  }
+  const std::string text =
+      node.op->shard_of != nullptr ? node.op->shard_of(inputs, outputs, node.attrs) : std::string(node.op->shard);
+  return parse_shard_rule(text, input_ranks, output_ranks);
 }
 
 }  // namespace xrun

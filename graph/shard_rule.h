@@ -1,33 +1,41 @@
-// Shard rules: how the dimensions of an operator's operands split and combine, as data.
-//   "ni,oi->no"    one letter a dimension; a letter in the result passes through, a letter missing there is summed
-//   "*"            all remaining dimensions, elementwise: "n*->n*"
-//   "_"            a dimension that stays whole
+// Shard rules: how the dimensions of an operator's operands split and combine, as data. In "ni,oi,+o->no"
+//   a letter  is a dimension that can be cut, together with all others of that letter. Each part of the call gets its
+//             part of the operands that have the letter, and the whole of the others. An output that has it is the
+//             parts' outputs one after the other; one that has not is their sum.
+//   _         is a dimension that stays whole
+//   .         all remaining dimensions, whole: "_c.,c->_c."
+//   *         all remaining dimensions, the k-th of one operand with the k-th of the others: "n*,n*->n*"
+//   +         before an input: a term of the sum. Along a letter that is summed and that it has not, one part gets it
+//   and
+//             the others zeros.
+//   ; k=g     attribute k counts the letter g and is cut with it: "ng__,g___->ng__; groups=g"
+// Where dimensions of one letter differ in size (groups and their channels; flattened dimensions, "nc__->nc"), they are
+// cut at the same fraction, one of their greatest common divisor.
 // Source of the idea: Shardy's op sharding rules (factors that pass through, reduce, or stay whole).
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "graph/base/result.h"
+#include "graph/graph.h"
 
 namespace xrun {
 
-enum class FactorKind { kPassThrough, kReduce };
-
-struct Factor {
-  char letter = 0;
-  FactorKind kind = FactorKind::kPassThrough;
-};
-
 struct ShardRule {
-  std::vector<std::string> inputs;  // one string of letters an operand
+  std::vector<std::string> inputs;  // one letter or '_' a dimension of each operand
   std::vector<std::string> outputs;
-  std::vector<Factor> factors;  // in order of first appearance
+  std::vector<bool> terms;  // per input: it is a term of the sum
+  std::vector<std::pair<std::string, char>> attrs;
+  std::string letters;  // each once, in order of first appearance
 };
 
 // Parses a rule for operands of the given ranks; `*` is written out with capital letters.
 Result<ShardRule> parse_shard_rule(std::string_view text, const std::vector<int>& input_ranks,
                                    const std::vector<int>& output_ranks);
+
+// The rule of a call. Errors: none but those of a definition that contradicts itself.
+Result<ShardRule> shard_rule(const Graph& graph, const Node& node);
 
 }  // namespace xrun

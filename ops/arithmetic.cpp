@@ -5,6 +5,7 @@
 #include "graph/autodiff.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
+#include "ops/shard.h"
 #include "ops/strides.h"
 
 namespace xrun::ops {
@@ -183,7 +184,8 @@ constexpr Op binary_op() {
                   .example = F::kExample,
                   .absorbs = F::kAbsorbs,
                   .infer = Binary<F>::infer,
-                  .grad = kGrad},
+                  .grad = kGrad,
+                  .shard_of = shard_broadcast},
           .cpu = make_by_dtype<Binary<F>::template Run>};
 }
 
@@ -234,7 +236,8 @@ constexpr Op kSumTo{.def = {.name = "add.sum",
                             .signature = "(x: [N, ...])",
                             .group = "pointwise",
                             .doc = "sum over the dimensions that were broadcast",
-                            .infer = infer_sum_to},
+                            .infer = infer_sum_to,
+                            .shard_of = shard_broadcast},
                     .cpu = make_by_dtype<SumTo>};
 
 // where(c, a, b): a where c is not 0, else b. All of one shape; no gradient for c.

@@ -86,6 +86,15 @@ Status grad_attention(GradBuilder& builder) {
   return set(0, "linear.dx", {dqkv[0], builder.input(1)});
 }
 
+// Samples only: queries, keys and values lie one after the other, head by head, and no run of them is a part.
+std::string shard_attention(Types in, Types, const Attrs&) {
+  std::string inputs = "n.";
+  for (size_t i = 1; i < in.size(); ++i) {
+    inputs += ",.";
+  }
+  return inputs + "->n.,n.,n.";
+}
+
 // Softmax of each row of scores, scaled; rows are `stride` apart, and what lies beyond n becomes 0.
 struct SoftmaxBody {
   XRUN_INLINE static void run(float* scores, int64_t rows, int64_t n, int64_t stride, float scale) {
@@ -338,7 +347,8 @@ constinit const Op kAttention{.def = {.name = "attention",
                                       .precision = PrecisionRule::kNarrow,
                                       .infer = infer_attention,
                                       .cost = attention_cost,
-                                      .grad = grad_attention},
+                                      .grad = grad_attention,
+                                      .shard_of = shard_attention},
                               .cpu = Attention::make};
 
 constinit const Op kAttentionGrad{.def = {.name = "attention.grad",
@@ -347,7 +357,8 @@ constinit const Op kAttentionGrad{.def = {.name = "attention.grad",
                                           .doc = "gradient of queries, keys and values",
                                           .precision = PrecisionRule::kNarrow,
                                           .infer = infer_grad,
-                                          .cost = grad_cost},
+                                          .cost = grad_cost,
+                                          .shard = "n.,n.->n."},
                                   .cpu = AttentionGrad::make};
 
 }  // namespace xrun::ops

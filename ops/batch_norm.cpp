@@ -295,7 +295,8 @@ constinit const Op kBatchNorm{
             .absorbs = "relu",
             .infer = infer_bn,
             .cost = bn_cost,
-            .grad = grad_bn},
+            .grad = grad_bn,
+            .shard = "_c.,c,c,c,c->_c.,_c,_c"},
     .cpu = make_by_dtype<BatchNorm>};
 
 constinit const Op kBatchNormGrad{
@@ -305,7 +306,8 @@ constinit const Op kBatchNormGrad{
             .doc = "gradients of batch norm: of its input, and of weight and bias summed over the samples",
             .rows = RowProperty::kReduces,
             .infer = infer_grad,
-            .cost = grad_cost},
+            .cost = grad_cost,
+            .shard = "_c.,_c.,c,c,_c,_c->_c.,c,c"},
     .cpu = make_by_dtype<BatchNormGrad>};
 
 }  // namespace xrun::ops

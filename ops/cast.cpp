@@ -134,7 +134,8 @@ constexpr Op kFill{.def = {.name = "fill",
                            .signature = "(x: [N, ...], value: float)",
                            .group = "shape",
                            .doc = "a constant in the shape of x: where differentiation starts",
-                           .infer = infer_fill},
+                           .infer = infer_fill,
+                           .shard = "n*->n*"},
                    .cpu = make_fill};
 
 constexpr std::array<const Op*, 3> kOps{&kStopGradient, &kCast, &kFill};

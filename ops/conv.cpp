@@ -145,6 +145,24 @@ Status grad_dwconv(GradBuilder& builder) {
   return grad_with(builder, dwconv_arguments(builder.node().attrs, builder.type(builder.input(0)).dims[1]));
 }
 
+// Of groups, whole ones: a letter that counts them.
+std::string by_groups(const Attrs& attrs, std::string_view dense, std::string_view grouped) {
+  return attrs.integer("groups", 1) == 1 ? std::string(dense) : std::string(grouped) + "; groups=g";
+}
+
+std::string shard_conv(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs& attrs) {
+  return inputs.size() > 2 ? by_groups(attrs, "ni__,oi__,+o->no__", "ng__,g___,g->ng__")
+                           : by_groups(attrs, "ni__,oi__->no__", "ng__,g___->ng__");
+}
+
+std::string shard_dx(std::span<const TensorType>, std::span<const TensorType>, const Attrs& attrs) {
+  return by_groups(attrs, "no__,oi__->ni__", "ng__,g___->ng__");
+}
+
+std::string shard_dw(std::span<const TensorType>, std::span<const TensorType>, const Attrs& attrs) {
+  return by_groups(attrs, "ni__,no__->oi__", "ng__,ng__->g___");
+}
+
 dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out, const ConvArguments& a) {
   return {.rows = rows_of_call(spec),
           .channels = x.dims[1],
@@ -205,7 +223,8 @@ constinit const Op kConv{
             .precision = PrecisionRule::kNarrow,
             .infer = infer_conv,
             .cost = conv_cost,
-            .grad = grad_conv},
+            .grad = grad_conv,
+            .shard_of = shard_conv},
     .cpu = make_conv};
 
 constinit const Op kDwconv{.def = {.name = "dwconv",
@@ -216,7 +235,8 @@ constinit const Op kDwconv{.def = {.name = "dwconv",
                                    .precision = PrecisionRule::kNarrow,
                                    .infer = infer_dwconv,
                                    .cost = dwconv_cost,
-                                   .grad = grad_dwconv},
+                                   .grad = grad_dwconv,
+                                   .shard = "nc__,c___->nc__"},
                            .cpu = make_dwconv};
 
 constinit const Op kConvDx{.def = {.name = "conv.dx",
@@ -225,7 +245,8 @@ constinit const Op kConvDx{.def = {.name = "conv.dx",
                                    .doc = "gradient of a convolution's input",
                                    .precision = PrecisionRule::kNarrow,
                                    .infer = infer_dx,
-                                   .cost = dx_cost},
+                                   .cost = dx_cost,
+                                   .shard_of = shard_dx},
                            .cpu = make_dx};
 
 constinit const Op kConvDw{.def = {.name = "conv.dw",
@@ -235,7 +256,8 @@ constinit const Op kConvDw{.def = {.name = "conv.dw",
                                    .rows = RowProperty::kReduces,
                                    .precision = PrecisionRule::kNarrow,
                                    .infer = infer_dw,
-                                   .cost = dw_cost},
+                                   .cost = dw_cost,
+                                   .shard_of = shard_dw},
                            .cpu = make_dw};
 
 }  // namespace xrun::ops

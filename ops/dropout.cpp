@@ -154,7 +154,7 @@ constinit const Op kDropout{.def = {.name = "dropout",
                                     .infer = infer_dropout,
                                     .is_identity = drops_nothing,
                                     .grad = grad_same,
-                                    .shard = "n*->n*"},
+                                    .shard = "n.->n."},  // an element draws by its position
                             .cpu = make_by_dtype<Dropout>};
 
 }  // namespace xrun::ops

@@ -141,7 +141,8 @@ constinit const Op kEmbed{.def = {.name = "embed",
                                   .example = "embed(50_000, 256)",
                                   .infer = infer_embed,
                                   .cost = embed_cost,
-                                  .grad = grad_embed},
+                                  .grad = grad_embed,
+                                  .shard = "n*,_d->n*d"},
                           .cpu = make_embed};
 
 constinit const Op kEmbedGrad{.def = {.name = "embed.grad",
@@ -150,7 +151,8 @@ constinit const Op kEmbedGrad{.def = {.name = "embed.grad",
                                       .doc = "gradient of the rows, summed over the samples",
                                       .rows = RowProperty::kReduces,
                                       .infer = infer_grad,
-                                      .cost = grad_cost},
+                                      .cost = grad_cost,
+                                      .shard = "n*,n*d->_d"},
                               .cpu = make_grad};
 
 }  // namespace xrun::ops

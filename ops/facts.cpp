@@ -102,47 +102,86 @@ Result<Seconds> time_kernel(const Kernel& kernel, const KernelSpec& spec) {
 
 bool is_float(const TensorType& type) { return type.dtype == DType::kF32 || type.dtype == DType::kBF16; }
 
+std::string types_text(const std::vector<TensorType>& types) {
+  std::string text;
+  for (const TensorType& type : types) {
+    text += (text.empty() ? "" : " ") + to_text(type);
+  }
+  return text;
+}
+
+// All of a spec but the path, which keys random draws, not sizes or times, and the instruction set, which is one for
+// all.
+std::string key_of(std::string_view op, const KernelSpec& spec) {
+  return fmt::format("{}({}) {} -> {}, {} rows{}{}", op, to_text(spec.attrs), types_text(spec.inputs),
+                     types_text(spec.outputs), spec.rows, spec.training ? ", training" : "",
+                     spec.deterministic ? ", deterministic" : "");
+}
+
+// The time that is known, or else what `measure` finds.
+template <typename Measure>
+Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure measure) {
+  auto at = times.find(key);
+  if (at == times.end()) {
+    XRUN_ASSIGN(const Seconds seconds, measure());
+    at = times.emplace(key, KernelTime{.seconds = seconds}).first;
+  }
+  at->second.used = true;
+  return at->second.seconds;
+}
+
 Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOptions& options, const KernelSpec& spec,
-                           bool measure) {
+                           const std::string& key, KernelTimes* times) {
   XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options));
   KernelFact fact{.scratch = align_up(kernel->scratch_bytes()), .work = kernel->work()};
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     fact.prepared.push_back(kernel->prepared_bytes(static_cast<int>(i)));
   }
-  if (measure && std::all_of(spec.inputs.begin(), spec.inputs.end(), is_float)) {
-    XRUN_ASSIGN(fact.time, time_kernel(*kernel, spec));
+  if (times != nullptr && std::all_of(spec.inputs.begin(), spec.inputs.end(), is_float)) {
+    XRUN_ASSIGN(fact.time, time_of(*times, key, [&] { return time_kernel(*kernel, spec); }));
   }
   return fact;
 }
 
-// Seconds of one multiply-add of a head pass on one core: the forward pass of a few class blocks.
-Seconds time_head(const Graph& graph, const Node& node, Isa isa) {
+// A head that stands for that of a node in timing: a few class blocks.
+HeadShape timed_head(const Graph& graph, const Node& node) {
   const TensorType& feature = graph.value(node.inputs[0]).type;
   constexpr int64_t kRows = 256;
   constexpr int64_t kClasses = 2048;
   const int64_t classes = std::min(kClasses, graph.value(node.outputs[0]).type.dims[1]);
   const bool bf16 = feature.dtype == DType::kBF16;
-  const HeadShape shape{.classes = classes,
-                        .dim = feature.dims[1],
-                        .shard = {0, classes},
-                        .rows = kRows,
-                        .block_rows = kRows,
-                        .bf16 = bf16,
-                        .bf16_features = bf16,
-                        .form = node.op->head(node.attrs)};
+  return {.classes = classes,
+          .dim = feature.dims[1],
+          .shard = {0, classes},
+          .rows = kRows,
+          .block_rows = kRows,
+          .bf16 = bf16,
+          .bf16_features = bf16,
+          .form = node.op->head(node.attrs)};
+}
+
+std::string key_of(const HeadShape& shape) {
+  return fmt::format("head of {} classes, {} dims, {} rows{}{}{}", shape.classes, shape.dim, shape.rows,
+                     shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
+}
+
+// Seconds of one multiply-add of a head pass on one core: the forward pass.
+Seconds time_head(const HeadShape& shape, Isa isa) {
   const HeadPasses passes(shape, isa);
+  const TensorType feature{.dtype = shape.bf16 ? DType::kBF16 : DType::kF32, .dims = {kBatch, shape.dim}};
+  const int64_t classes = shape.classes;
   const TensorType weight{.dims = {classes, shape.dim}};
   const TensorType bias{.dims = {classes}};
-  const Aligned features(feature.bytes(kRows, kRows));
+  const Aligned features(feature.bytes(shape.rows, shape.rows));
   const Aligned weights(weight.bytes(1, 1));
   const Aligned biases(bias.bytes(1, 1));
   const Aligned prepared(head_prepared_bytes(shape));
   const Aligned stats(head_stats_bytes(shape));
   const Aligned scratch(head_scratch_bytes(shape, HeadPass::kForward));
-  fill_random(features.bytes, feature, feature.elements(kRows, kRows), 1);
+  fill_random(features.bytes, feature, feature.elements(shape.rows, shape.rows), 1);
   fill_random(weights.bytes, weight, weight.row_elements(), 2);
   fill_random(biases.bytes, bias, classes, 3);
-  const std::vector<int32_t> labels(kRows, 0);
+  const std::vector<int32_t> labels(static_cast<size_t>(shape.rows), 0);
   const HeadRows rows{.features = features.bytes, .labels = labels.data()};
   const HeadWeights held{
       .weight = reinterpret_cast<float*>(weights.bytes),
@@ -157,44 +196,38 @@ Seconds time_head(const Graph& graph, const Node& node, Isa isa) {
     const Seconds time = thread_time() - start;
     best = i == 0 ? time : std::min(best, time);
   }
-  return best / (static_cast<double>(kRows) * static_cast<double>(classes) * static_cast<double>(shape.dim));
+  return best / (static_cast<double>(shape.rows) * static_cast<double>(classes) * static_cast<double>(shape.dim));
 }
 
 }  // namespace
 
 Result<KernelFacts> collect_facts(const Graph& graph, int64_t block_rows, bool training, Isa isa, bool deterministic,
-                                  bool measure) {
+                                  KernelTimes* times) {
   const KernelOptions options{
       .block_rows = block_rows, .training = training, .deterministic = deterministic, .isa = isa};
   const Rates rates = rates_of(options.isa);
   KernelFacts facts{.isa = std::string(name_of(options.isa)),
-                    .measured = measure,
+                    .measured = times != nullptr,
                     .flops_per_second_f32 = rates.f32,
                     .flops_per_second_bf16 = rates.bf16};
-  struct Known {
-    std::string_view op;
-    KernelSpec spec;
-    size_t node;
-  };
-  std::vector<Known> known;
+  std::map<std::string, size_t> alike;  // the first node of each key
   std::string text = fmt::format("{};{};{};{}", facts.isa, options.block_rows, options.training, options.deterministic);
   for (const Node& node : graph.nodes) {
-    if (measure && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
-      facts.head_seconds_per_mac = time_head(graph, node, isa);
+    if (times != nullptr && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
+      const HeadShape shape = timed_head(graph, node);
+      XRUN_ASSIGN(facts.head_seconds_per_mac,
+                  time_of(*times, key_of(shape), [&]() -> Result<Seconds> { return time_head(shape, isa); }));
     }
     if (!has_kernel(node)) {
       facts.nodes.push_back({.prepared = std::vector<Bytes>(node.inputs.size(), 0)});
       continue;
     }
-    KernelSpec spec = spec_of(graph, node, options);
-    spec.path.clear();  // keys random draws, not sizes
-    const auto alike = std::find_if(known.begin(), known.end(),
-                                    [&](const Known& k) { return k.op == node.op->name && k.spec == spec; });
-    if (alike != known.end()) {
-      facts.nodes.push_back(facts.nodes[alike->node]);
+    const KernelSpec spec = spec_of(graph, node, options);
+    const std::string key = key_of(node.op->name, spec);
+    if (const auto [at, first] = alike.emplace(key, facts.nodes.size()); !first) {
+      facts.nodes.push_back(facts.nodes[at->second]);
     } else {
-      XRUN_ASSIGN(KernelFact fact, fact_of(graph, node, options, spec, measure));
-      known.push_back({node.op->name, std::move(spec), facts.nodes.size()});
+      XRUN_ASSIGN(KernelFact fact, fact_of(graph, node, options, spec, key, times));
       facts.nodes.push_back(std::move(fact));
     }
     const KernelFact& fact = facts.nodes.back();

@@ -223,6 +223,7 @@ constinit const Op kSoftmaxCe{
             .infer = infer_ce,
             .cost = row_cost,
             .grad = grad_ce,
+            .shard = "n_,n->n",
             .margin = ce_margin},
     .cpu = make_dense_ce};
 
@@ -232,7 +233,8 @@ constinit const Op kSoftmaxCeDx{.def = {.name = "softmax_ce.dx",
                                         .doc = "gradient of the cross entropy by dense logits",
                                         .precision = PrecisionRule::kWide,
                                         .infer = infer_ce_dx,
-                                        .cost = row_cost},
+                                        .cost = row_cost,
+                                        .shard = "n_,n,n->n_"},
                                 .cpu = make_dense_ce_dx};
 
 constinit const Op kArcface{
@@ -283,6 +285,7 @@ constinit const Op kAccuracy{
             .precision = PrecisionRule::kWide,
             .infer = infer_accuracy,
             .cost = row_cost,
+            .shard = "n_,n->n",
             .metric_k = k_of},
     .cpu = make_dense_accuracy};
 
@@ -294,6 +297,7 @@ constinit const Op kTopk{.def = {.name = "topk",
                                  .precision = PrecisionRule::kWide,
                                  .infer = infer_topk,
                                  .cost = row_cost,
+                                 .shard = "n_->n_,n_",
                                  .metric_k = k_of},
                          .cpu = make_dense_topk};
 

@@ -223,7 +223,8 @@ constinit const Op kLayerNorm{.def = {.name = "layer_norm",
                                       .example = "layer_norm",
                                       .infer = infer_layer_norm,
                                       .cost = norm_cost,
-                                      .grad = grad_layer_norm},
+                                      .grad = grad_layer_norm,
+                                      .shard = "n*_,_,_->n*_"},
                               .cpu = make_by_dtype<LayerNorm>};
 
 constinit const Op kLayerNormGrad{.def = {.name = "layer_norm.grad",
@@ -232,7 +233,8 @@ constinit const Op kLayerNormGrad{.def = {.name = "layer_norm.grad",
                                           .doc = "gradients of layer_norm: of its input, weight and bias",
                                           .rows = RowProperty::kReduces,
                                           .infer = infer_layer_grad,
-                                          .cost = norm_cost},
+                                          .cost = norm_cost,
+                                          .shard = "n*_,n*_,_->n*_,_,_"},
                                   .cpu = make_by_dtype<LayerNormGrad>};
 
 constinit const Op kRmsNorm{.def = {.name = "rms_norm",
@@ -242,7 +244,8 @@ constinit const Op kRmsNorm{.def = {.name = "rms_norm",
                                     .example = "rms_norm",
                                     .infer = infer_rms_norm,
                                     .cost = norm_cost,
-                                    .grad = grad_rms_norm},
+                                    .grad = grad_rms_norm,
+                                    .shard = "n*_,_->n*_"},
                             .cpu = make_by_dtype<RmsNorm>};
 
 constinit const Op kRmsNormGrad{.def = {.name = "rms_norm.grad",
@@ -251,7 +254,8 @@ constinit const Op kRmsNormGrad{.def = {.name = "rms_norm.grad",
                                         .doc = "gradients of rms_norm: of its input and weight",
                                         .rows = RowProperty::kReduces,
                                         .infer = infer_rms_grad,
-                                        .cost = norm_cost},
+                                        .cost = norm_cost,
+                                        .shard = "n*_,n*_,_->n*_,_"},
                                 .cpu = make_by_dtype<RmsNormGrad>};
 
 }  // namespace xrun::ops

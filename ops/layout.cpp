@@ -1,5 +1,6 @@
 #include "ops/layout.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -7,6 +8,7 @@
 #include "ops/copies.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
+#include "ops/shard.h"
 #include "ops/strides.h"
 
 namespace xrun::ops {
@@ -77,6 +79,21 @@ Status grad_reshape(GradBuilder& builder) {
   return {};
 }
 
+// Dimensions that stay, and of those that do not the outermost: it is cut where both have a boundary.
+std::string shard_reshape(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  const std::vector<int64_t>& x = inputs[0].dims;
+  const std::vector<int64_t>& y = outputs[0].dims;
+  const auto same = static_cast<size_t>(std::ranges::mismatch(x, y).in1 - x.begin());
+  std::vector<std::string> letters;
+  for (const TensorType* type : {&inputs[0], &outputs[0]}) {
+    letters.push_back(shard_letters(*type));
+    for (size_t d = same + 1; d < letters.back().size(); ++d) {
+      letters.back()[d] = '_';
+    }
+  }
+  return shard_text({letters[0]}, {letters[1]});
+}
+
 template <typename T>
 class Reshape final : public Kernel {
  public:
@@ -132,6 +149,14 @@ Status grad_transpose(GradBuilder& builder) {
 }
 
 int checked_axis(const TensorType& x, int64_t axis) { return static_cast<int>(axis < 0 ? axis + x.rank() : axis); }
+
+std::string shard_transpose(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs& attrs) {
+  const std::string from = shard_letters(inputs[0]);
+  std::string to = from;
+  std::swap(to[static_cast<size_t>(checked_axis(inputs[0], attrs.integer("a")))],
+            to[static_cast<size_t>(checked_axis(inputs[0], attrs.integer("b")))]);
+  return shard_text({from}, {to});
+}
 
 template <typename T>
 class Transpose final : public Copies<T> {
@@ -305,7 +330,8 @@ constexpr Op kFlatten{.def = {.name = "flatten",
                               .example = "flatten",
                               .infer = infer_flatten,
                               .is_identity = flattens_nothing,
-                              .grad = grad_reshape},
+                              .grad = grad_reshape,
+                              .shard_of = shard_reshape},
                       .cpu = make_by_dtype<Reshape>};
 
 constexpr Op kReshape{.def = {.name = "reshape",
@@ -314,7 +340,8 @@ constexpr Op kReshape{.def = {.name = "reshape",
                               .doc = "the same elements in the same logical order, with other dimensions",
                               .example = "reshape([N, 64, 1, 1])",
                               .infer = infer_reshape,
-                              .grad = grad_reshape},
+                              .grad = grad_reshape,
+                              .shard_of = shard_reshape},
                       .cpu = make_by_dtype<Reshape>};
 
 constexpr Op kTranspose{.def = {.name = "transpose",
@@ -323,7 +350,8 @@ constexpr Op kTranspose{.def = {.name = "transpose",
                                 .doc = "exchanges two dimensions",
                                 .example = "transpose(1, 2)",
                                 .infer = infer_transpose,
-                                .grad = grad_transpose},
+                                .grad = grad_transpose,
+                                .shard_of = shard_transpose},
                         .cpu = make_by_dtype<Transpose>};
 
 constexpr Op kConcat{.def = {.name = "concat",
@@ -333,7 +361,8 @@ constexpr Op kConcat{.def = {.name = "concat",
                              .example = "concat(x, y, axis=1)",
                              .variadic = true,
                              .infer = infer_concat,
-                             .grad = grad_concat},
+                             .grad = grad_concat,
+                             .shard_of = shard_but_axis},
                      .cpu = make_by_dtype<Concat>};
 
 constexpr Op kSlice{.def = {.name = "slice",
@@ -342,14 +371,16 @@ constexpr Op kSlice{.def = {.name = "slice",
                             .doc = "positions begin .. end - 1 of a dimension",
                             .example = "slice(1, 0, 32)",
                             .infer = infer_slice,
-                            .grad = grad_slice},
+                            .grad = grad_slice,
+                            .shard_of = shard_but_axis},
                     .cpu = make_by_dtype<Slice>};
 
 constexpr Op kSliceGrad{.def = {.name = "slice.grad",
                                 .signature = "(dy: [N, ...])",
                                 .group = "shape",
                                 .doc = "gradient of a slice: zero outside of it",
-                                .infer = infer_slice_grad},
+                                .infer = infer_slice_grad,
+                                .shard_of = shard_but_axis},
                         .cpu = make_by_dtype<SliceGrad>};
 
 constexpr Op kPad{.def = {.name = "pad",
@@ -358,14 +389,16 @@ constexpr Op kPad{.def = {.name = "pad",
                           .doc = "zeros around an image",
                           .example = "pad(2)",
                           .infer = infer_pad,
-                          .grad = grad_pad},
+                          .grad = grad_pad,
+                          .shard = "nc__->nc__"},
                   .cpu = make_by_dtype<Pad>};
 
 constexpr Op kPadGrad{.def = {.name = "pad.grad",
                               .signature = "(dy: [N, C, H, W])",
                               .group = "shape",
                               .doc = "gradient of pad: the middle of the image",
-                              .infer = infer_pad_grad},
+                              .infer = infer_pad_grad,
+                              .shard = "nc__->nc__"},
                       .cpu = make_by_dtype<PadGrad>};
 
 constexpr std::array<const Op*, 8> kOps{&kFlatten, &kReshape,   &kTranspose, &kConcat,

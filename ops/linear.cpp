@@ -69,6 +69,14 @@ Result<OpShape> infer_bias_grad(std::span<const TensorType> inputs, const Attrs&
   return shape;
 }
 
+std::string shard_linear(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs&) {
+  return inputs.size() > 2 ? "n*i,oi,+o->n*o" : "n*i,oi->n*o";
+}
+
+std::string shard_bias_grad(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs&) {
+  return is_image(inputs[0]) ? "nc*->c" : "n*c->c";
+}
+
 Status grad_linear(GradBuilder& builder) {
   const ValueId dy = builder.output_grad(0);
   if (builder.wanted(1)) {
@@ -139,7 +147,7 @@ constinit const Op kLinear{.def = {.name = "linear",
                                    .infer = infer_linear,
                                    .cost = linear_cost,
                                    .grad = grad_linear,
-                                   .shard = "n*i,oi->n*o"},  // without a bias
+                                   .shard_of = shard_linear},
                            .cpu = make_linear};
 
 constinit const Op kLinearDx{
@@ -150,7 +158,8 @@ constinit const Op kLinearDx{
             .precision = PrecisionRule::kNarrow,
             .infer = infer_dx,
             .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
-                       const Attrs&) { return cost_of(in[1].dims[1], in[1].dims[0], in[0], in, out); }},
+                       const Attrs&) { return cost_of(in[1].dims[1], in[1].dims[0], in[0], in, out); },
+            .shard = "n*o,oi->n*i"},
     .cpu = make_dx};
 
 constinit const Op kLinearDw{.def = {.name = "linear.dw",
@@ -169,7 +178,8 @@ constinit const Op kBiasGrad{.def = {.name = "bias.grad",
                                      .group = "dense",
                                      .doc = "sum over samples and positions, channel by channel",
                                      .rows = RowProperty::kReduces,
-                                     .infer = infer_bias_grad},
+                                     .infer = infer_bias_grad,
+                                     .shard_of = shard_bias_grad},
                              .cpu = make_by_dtype<BiasGrad>};
 
 }  // namespace xrun::ops

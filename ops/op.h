@@ -32,7 +32,6 @@ struct KernelSpec {
   bool deterministic = false;
   Isa isa = Isa::kAvx2;             // at most this instruction set
   std::string path;                 // of the node: keys random draws
-  bool operator==(const KernelSpec&) const = default;
 };
 
 // One call, on one row block.

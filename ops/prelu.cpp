@@ -130,7 +130,8 @@ constinit const Op kPreluGrad{.def = {.name = "prelu.grad",
                                       .group = "pointwise",
                                       .doc = "gradients of prelu: of its input, and of the slopes over the samples",
                                       .rows = RowProperty::kReduces,
-                                      .infer = infer_grad},
+                                      .infer = infer_grad,
+                                      .shard = "nc*,nc*,c->nc*,c"},
                               .cpu = make_by_dtype<PreluGrad>};
 
 }  // namespace xrun::ops

@@ -6,6 +6,7 @@
 #include "ops/fibers.h"
 #include "ops/lane_sums.h"
 #include "ops/make_kernel.h"
+#include "ops/shard.h"
 
 namespace xrun::ops {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 struct Mean {
   static constexpr std::string_view kName = "mean", kGrad = "mean.grad", kDoc = "mean along a dimension",
                                     kExample = "mean(1)";
-  static constexpr bool kNeedsInput = false;
+  static constexpr bool kNeedsInput = false, kAddsUp = false;
   XRUN_INLINE static float reduce(float* v, int64_t n) {
     pad_run(v, n, 0);
     return sum_of(v, n) / static_cast<float>(n);
@@ -28,7 +29,7 @@ struct Mean {
 struct Sum {
   static constexpr std::string_view kName = "sum", kGrad = "sum.grad", kDoc = "sum along a dimension",
                                     kExample = "sum(1)";
-  static constexpr bool kNeedsInput = false;
+  static constexpr bool kNeedsInput = false, kAddsUp = true;  // results of parts
   XRUN_INLINE static float reduce(float* v, int64_t n) {
     pad_run(v, n, 0);
     return sum_of(v, n);
@@ -43,7 +44,7 @@ struct Sum {
 struct Max {
   static constexpr std::string_view kName = "max", kGrad = "max.grad", kDoc = "largest element along a dimension",
                                     kExample = "max(1)";
-  static constexpr bool kNeedsInput = true;
+  static constexpr bool kNeedsInput = true, kAddsUp = false;
   XRUN_INLINE static float reduce(float* v, int64_t n) { return max_of(v, n); }
   // To the first of equals.
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
@@ -111,6 +112,27 @@ struct Reduce {
     return shape;
   }
 
+  // Letters of x, and of y, which lacks the axis or has 1 there.
+  static std::pair<std::string, std::string> letters(const TensorType& x, const Attrs& attrs) {
+    const int64_t axis = attrs.integer("axis");
+    const auto at = static_cast<size_t>(axis < 0 ? axis + x.rank() : axis);
+    std::string of_x = shard_letters(x);
+    std::string of_y = of_x;
+    of_y.replace(at, 1, attrs.flag("keep", false) ? "_" : "");
+    of_x[at] = F::kAddsUp ? of_x[at] : '_';
+    return {of_x, of_y};
+  }
+
+  static std::string shard(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs& attrs) {
+    const auto [x, y] = letters(inputs[0], attrs);
+    return shard_text({x}, {y});
+  }
+
+  static std::string shard_grad(std::span<const TensorType>, std::span<const TensorType> outputs, const Attrs& attrs) {
+    const auto [x, y] = letters(outputs[0], attrs);
+    return F::kNeedsInput ? shard_text({y, x}, {x}) : shard_text({y}, {x});
+  }
+
   template <typename T>
   class Forward final : public Kernel {
    public:
@@ -160,13 +182,15 @@ struct Reduce {
                                        .doc = F::kDoc,
                                        .example = F::kExample,
                                        .infer = infer,
-                                       .grad = grad},
+                                       .grad = grad,
+                                       .shard_of = shard},
                                .cpu = make_by_dtype<Forward>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(dy: [N, ...])",
                                         .group = "shape",
                                         .doc = "gradient of a reduction",
-                                        .infer = infer_grad},
+                                        .infer = infer_grad,
+                                        .shard_of = shard_grad},
                                 .cpu = make_by_dtype<Backward>};
 };
 

@@ -141,14 +141,16 @@ struct RowLoss {
                                        .example = F::kExample,
                                        .precision = PrecisionRule::kWide,
                                        .infer = infer,
-                                       .grad = grad},
+                                       .grad = grad,
+                                       .shard = "n.,n.->n"},
                                .cpu = make<Forward>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(x: [N, ...], target: [N, ...], dloss: [N])",
                                         .group = "losses",
                                         .doc = "gradient of a loss by its first operand",
                                         .precision = PrecisionRule::kWide,
-                                        .infer = same_as_input},
+                                        .infer = same_as_input,
+                                        .shard = "n.,n.,n->n."},
                                 .cpu = make<Backward>};
 };
 

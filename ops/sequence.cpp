@@ -235,14 +235,16 @@ constexpr Op kTake{.def = {.name = "take",
                            .doc = "one position of a sequence",
                            .example = "take(0)",
                            .infer = infer_take,
-                           .grad = grad_take},
+                           .grad = grad_take,
+                           .shard = "n_*->n*"},
                    .cpu = make_by_dtype<Take>};
 
 constexpr Op kTakeGrad{.def = {.name = "take.grad",
                                .signature = "(dy: [N, ...])",
                                .group = "attention",
                                .doc = "gradient of take: zero at the other positions",
-                               .infer = infer_take_grad},
+                               .infer = infer_take_grad,
+                               .shard = "n*->n_*"},
                        .cpu = make_by_dtype<TakeGrad>};
 
 constexpr Op kClassToken{.def = {.name = "class_token",
@@ -251,7 +253,8 @@ constexpr Op kClassToken{.def = {.name = "class_token",
                                  .doc = "puts a trained position before the others",
                                  .example = "class_token",
                                  .infer = infer_token,
-                                 .grad = grad_token},
+                                 .grad = grad_token,
+                                 .shard = "n_d,d->n_d"},
                          .cpu = make_by_dtype<ClassToken>};
 
 constexpr Op kClassTokenGrad{
@@ -260,7 +263,8 @@ constexpr Op kClassTokenGrad{
             .group = "attention",
             .doc = "gradients of class_token: of the sequence, and of the token over the samples",
             .rows = RowProperty::kReduces,
-            .infer = infer_token_grad},
+            .infer = infer_token_grad,
+            .shard = "n_d->n_d,d"},
     .cpu = make_by_dtype<ClassTokenGrad>};
 
 constexpr Op kPosition{.def = {.name = "position_embedding",

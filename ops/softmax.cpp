@@ -7,6 +7,7 @@
 #include "ops/fibers.h"
 #include "ops/lane_sums.h"
 #include "ops/make_kernel.h"
+#include "ops/shard.h"
 
 namespace xrun::ops {
 namespace {
@@ -157,7 +158,8 @@ struct Map {
                                        .precision = F::kPrecision,
                                        .infer = infer,
                                        .cost = cost,
-                                       .grad = grad},
+                                       .grad = grad,
+                                       .shard_of = shard_but_axis},
                                .cpu = make_by_dtype<Forward>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(kept: [N, ...], dy: [N, ...])",
@@ -165,7 +167,8 @@ struct Map {
                                         .doc = "gradient along a dimension",
                                         .precision = F::kPrecision,
                                         .infer = same_as_input,
-                                        .cost = cost},
+                                        .cost = cost,
+                                        .shard_of = shard_but_axis},
                                 .cpu = make_by_dtype<Backward>};
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <hwloc.h>
 #include <optional>
@@ -89,13 +88,5 @@ Host detect_host() {
 }
 
 Bytes peak_resident() { return kib_line("/proc/self/status", "VmHWM"); }
-
-std::string cache_directory() {
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') {
-    return std::string(xdg) + "/xrun";
-  }
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home == '/' ? std::string(home) + "/.cache/xrun" : "";
-}
 
 }  // namespace xrun::runtime

@@ -24,7 +24,4 @@ Host detect_host();
 // The most memory that this process has held at one time (VmHWM); 0 where the system does not tell.
 Bytes peak_resident();
 
-// Where caches go: $XDG_CACHE_HOME/xrun, else ~/.cache/xrun, else an empty string.
-std::string cache_directory();
-
 }  // namespace xrun::runtime

@@ -1,7 +1,9 @@
 #include "planner/report/summary.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "graph/base/check.h"
 #include "graph/cost.h"
@@ -112,6 +114,34 @@ double weight_of(const Graph& graph, NodeId id) {
   return 1 + std::max(cost.flops, 20.0 * static_cast<double>(cost.bytes));
 }
 
+// What the backward pass of a stage reads of forward passes, in bytes of one micro-batch: each value once, at the node
+// that makes it, or, of another stage's, at the first that reads it here.
+std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph, const Stage& stage) {
+  std::set<ValueId> kept(stage.saved.begin(), stage.saved.end());
+  const std::set<ValueId> received(stage.received.begin(), stage.received.end());
+  for (const auto* nodes : {&stage.recomputed, &stage.backward}) {
+    for (const NodeId id : *nodes) {
+      std::ranges::copy_if(graph.node(id).inputs, std::inserter(kept, kept.end()),
+                           [&](ValueId value) { return received.contains(value); });
+    }
+  }
+  std::map<NodeId, Bytes> saved;
+  const auto count = [&](NodeId id, ValueId value) {
+    if (kept.erase(value) > 0) {
+      saved[id] += graph.value(value).type.bytes(program.micro_batch_rows(), program.block_rows);
+    }
+  };
+  for (const NodeId id : stage.forward) {
+    for (const auto* values : {&graph.node(id).inputs, &graph.node(id).outputs}) {
+      std::ranges::for_each(*values, [&](ValueId value) { count(id, value); });
+    }
+  }
+  for (const ValueId value : std::set(kept)) {  // that only the backward pass reads
+    count(stage.forward.front(), value);
+  }
+  return saved;
+}
+
 // What moves bytes; a receive is the other half of its send.
 bool communicates(Kind kind) {
   return kind == Kind::kSend || kind == Kind::kAllGather || kind == Kind::kReduceScatter || kind == Kind::kAllReduce ||
@@ -190,7 +220,6 @@ std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module) 
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module) {
   const Graph& graph = module.graph;
   const Program& program = plan.training;
-  const int64_t rows = program.micro_batch_rows();
   std::vector<LayerSummary> layers;
   std::vector<bool> counted(graph.params.size(), false);
   const auto layer_of = [&](NodeId id, int stage) -> LayerSummary& {
@@ -214,6 +243,7 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module) {
     double forward = 0;
     double backward = 0;
     std::map<NodeId, double> back;  // by forward node
+    std::map<NodeId, Bytes> saved = saved_by_node(program, graph, stage);
     for (const NodeId id : stage.forward) {
       forward += weight_of(graph, id);
     }
@@ -232,10 +262,7 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module) {
       layer.forward_flops += cost_of(graph, node).flops;
       layer.forward += stage.forward_time * weight_of(graph, id) / forward;
       layer.backward += backward > 0 ? stage.backward_time * back[id] / backward : 0.0;
-      for (const ValueId output : node.outputs) {
-        const bool kept = std::find(stage.saved.begin(), stage.saved.end(), output) != stage.saved.end();
-        layer.saved += kept ? graph.value(output).type.bytes(rows, program.block_rows) : 0;
-      }
+      layer.saved += saved[id];
       count_params(id, layer);
     }
   }

@@ -38,7 +38,7 @@ struct LayerSummary {
   Flops forward_flops = 0;  // of one sample
   Seconds forward = 0;      // of one micro-batch: its share of the stage's time by arithmetic and memory traffic
   Seconds backward = 0;
-  Bytes saved = 0;  // for the backward pass, of one micro-batch
+  Bytes saved = 0;  // for the backward pass, of one micro-batch; values of other stages at their first reader
 };
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module);
 

@@ -153,7 +153,8 @@ std::string layers_table(const Plan& plan, const Module& module) {
                                  : std::to_string(layer.stage)});
   }
   return table.text("") + "MFLOP: forward, of one sample; ms and MiB: of one micro-batch of " +
-         format_count(plan.training.micro_batch_rows()) + " samples\n";
+         format_count(plan.training.micro_batch_rows()) + " samples\nsaved: kept for the backward pass" +
+         (staged ? ", what other stages sent included\n" : "\n");
 }
 
 std::string memory_table(const Plan& plan, const Module& module) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/isa.h"
+#include "runtime/cache_file.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/console.h"
 #include "runtime/gpus.h"
@@ -28,8 +29,9 @@ std::string describe_cache() {
   }
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);
-  return access(directory.c_str(), W_OK) == 0 ? directory
-                                              : directory + " cannot be written: fonts are drawn anew in each run";
+  return access(directory.c_str(), W_OK) == 0
+             ? directory
+             : directory + " cannot be written: fonts are drawn and kernels timed anew each time";
 }
 
 }  // namespace

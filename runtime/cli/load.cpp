@@ -1,5 +1,7 @@
 #include "runtime/cli/load.h"
 
+#include <algorithm>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,6 +9,7 @@
 #include "ops/facts.h"
 #include "ops/op.h"
 #include "runtime/host.h"
+#include "runtime/kernel_times.h"
 
 namespace xrun::cli {
 namespace {
@@ -28,6 +31,35 @@ std::optional<Error> find_fault(const std::string& path) {
                  {}};
   }
   return Error{ErrorKind::kContent, "XG0121", "there is no file `" + path + "`", "check the path", {}};
+}
+
+Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
+  const TrainSpec& train = prepared.training.train;
+  XRUN_ASSIGN(prepared.training_facts, ops::collect_facts(prepared.training.graph, train.norm_rows, true, prepared.isa,
+                                                          train.deterministic, times));
+  XRUN_ASSIGN(prepared.inference_facts, ops::collect_facts(prepared.inference.graph, train.norm_rows, false,
+                                                           prepared.isa, train.deterministic, times));
+  return {};
+}
+
+// The same with times: those of earlier runs from their file, to which new ones are added.
+Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, const Console& console) {
+  const std::string origin = runtime::times_origin(prepared.isa, cpu);
+  const std::string path = runtime::kernel_times_path(origin);
+  ops::KernelTimes times = runtime::load_kernel_times(path, origin);
+  XRUN_TRY(collect_facts(prepared, &times));
+  const auto count = [&](bool known) {
+    return std::ranges::count_if(times,
+                                 [&](const auto& entry) { return entry.second.used && entry.second.known == known; });
+  };
+  if (count(true) > 0 && !console.json()) {
+    console.note(fmt::format("note: times of {} of {} kernels are from {}; remove it to measure again\n", count(true),
+                             count(true) + count(false), path));
+  }
+  if (count(false) > 0) {
+    runtime::store_kernel_times(path, origin, std::move(times));
+  }
+  return {};
 }
 
 }  // namespace
@@ -87,18 +119,14 @@ int refuse_unfinished(const LoadedModel& model, const Console& console, bool nee
   return 0;
 }
 
-Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options) {
+Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console) {
   PreparedModel prepared;
   XRUN_ASSIGN(prepared.isa, ops::choose_isa());
   XRUN_ASSIGN(prepared.training, prepare(module, ops::registry(), {.training = true}));
   XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
-  const bool measure = options.cost == "measured";
-  const TrainSpec& train = module.train;
-  XRUN_ASSIGN(prepared.training_facts, ops::collect_facts(prepared.training.graph, train.norm_rows, true, prepared.isa,
-                                                          train.deterministic, measure));
-  XRUN_ASSIGN(prepared.inference_facts, ops::collect_facts(prepared.inference.graph, train.norm_rows, false,
-                                                           prepared.isa, train.deterministic, measure));
   const runtime::Host host = runtime::detect_host();
+  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, host.cpu, console)
+                                      : collect_facts(prepared, nullptr));
   prepared.machine = planner::make_machine(module.cluster, {.devices = options.devices, .threads = options.threads},
                                            host.cores, host.memory_free);
   return prepared;

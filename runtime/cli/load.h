@@ -39,7 +39,8 @@ struct PreparedModel {
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
-// Runs the passes and asks the kernels for their sizes (and times, with --cost measured).
-Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options);
+// Runs the passes and asks the kernels for their sizes (and times, with --cost measured; a note says where those are
+// from that were measured before).
+Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
 }  // namespace xrun::cli

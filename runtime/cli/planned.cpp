@@ -49,7 +49,8 @@ void make_absolute(std::vector<SourceDigest>& sources) {
   }
 }
 
-// The other way round: the flags with which a plan was made, over those that only say where output goes.
+// The other way round: the flags with which a plan was made, over those that only say where output goes. Its costs have
+// done their work: who runs a plan measures no kernels.
 GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::string& file) {
   const auto number = [](const std::string& text) {
     int value = 0;
@@ -71,8 +72,6 @@ GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::
       options.threads = number(value);
     } else if (name == "deterministic") {
       options.deterministic = true;
-    } else if (name == "cost") {
-      options.cost = value;
     } else if (name.rfind("set ", 0) == 0) {
       options.sets.emplace_back(name.substr(4), value);
     }
@@ -145,7 +144,7 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
     return std::nullopt;
   }
   make_absolute(model->file.module.sources);
-  auto prepared = prepare_model(model->file.module, options);
+  auto prepared = prepare_model(model->file.module, options, console);
   if (!prepared.ok()) {
     exit = console.fail(prepared.error(), model->sources);
     return std::nullopt;
@@ -212,7 +211,7 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
   if (exit != 0) {
     return std::nullopt;
   }
-  auto prepared = prepare_model(model->file.module, options);
+  auto prepared = prepare_model(model->file.module, options, console);
   if (!prepared.ok()) {
     exit = console.fail(prepared.error(), model->sources);
     return std::nullopt;

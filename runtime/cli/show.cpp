@@ -53,7 +53,7 @@ int show_module(const GlobalOptions& options, const ShowArgs& args, const Consol
   if (exit != 0) {
     return exit;
   }
-  const auto prepared = prepare_model(module, options);
+  const auto prepared = prepare_model(module, options, console);
   if (!prepared.ok()) {
     return console.fail(prepared.error(), model->sources);
   }

@@ -1,5 +1,4 @@
-// Drawn faces on disk, so that only the first run draws: $XDG_CACHE_HOME/xrun/glyphs-DIGEST. A cache may vanish, be
-// damaged or not be writable at any time; then faces are drawn again.
+// Drawn faces on disk (runtime/cache_file.h), so that only the first run draws.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ std::string glyph_cache_path(const std::string& font_path, const std::string& se
 // Nothing when there is no such file, or when it is not byte for byte what was written.
 std::optional<DrawnFace> load_drawn_face(const std::string& cache_path, int64_t picture_bytes);
 
-// Best effort: another name first, then renamed, so that readers never see a part.
+// Best effort.
 void store_drawn_face(const std::string& cache_path, const DrawnFace& face);
 
 }  // namespace xrun::runtime

@@ -150,15 +150,26 @@ TEST(Attrs, PrintInNameOrderAndReadBack) {
   EXPECT_EQ(to_text(AttrValue(2.0)), "2.0");
 }
 
-TEST(ShardRule, NamesWhatPassesThroughAndWhatIsSummed) {
-  const ShardRule rule = parse_shard_rule("ni,oi->no", {2, 2}, {2}).value();
-  ASSERT_EQ(rule.factors.size(), 3u);
-  EXPECT_EQ(rule.factors[0].letter, 'n');
-  EXPECT_EQ(rule.factors[1].kind, FactorKind::kReduce);
-  EXPECT_EQ(rule.factors[2].kind, FactorKind::kPassThrough);
+TEST(ShardRule, NamesTheLettersOfEachOperand) {
+  const ShardRule rule = parse_shard_rule("ni,oi,+o->no", {2, 2, 1}, {2}).value();
+  EXPECT_EQ(rule.inputs, (std::vector<std::string>{"ni", "oi", "o"}));
+  EXPECT_EQ(rule.outputs, (std::vector<std::string>{"no"}));
+  EXPECT_EQ(rule.letters, "nio");
+  EXPECT_EQ(rule.terms, (std::vector<bool>{false, false, true}));
   EXPECT_EQ(parse_shard_rule("n*->n*", {4}, {4}).value().inputs[0], "nABC");
-  EXPECT_FALSE(parse_shard_rule("ni->n", {3}, {1}).ok());
-  EXPECT_FALSE(parse_shard_rule("ni", {2}, {}).ok());
+  EXPECT_EQ(parse_shard_rule("n_*->n*", {4}, {3}).value().inputs[0], "n_AB");
+  EXPECT_EQ(parse_shard_rule("_c.,c->_c.", {4, 1}, {2}).value().inputs[0], "_c__");
+  EXPECT_EQ(parse_shard_rule("na->nab", {2}, {3}).value().letters, "nab");
+  const ShardRule counted = parse_shard_rule("ng__, g___ -> ng__; groups=g", {4, 4}, {4}).value();
+  EXPECT_EQ(counted.attrs, (std::vector<std::pair<std::string, char>>{{"groups", 'g'}}));
+}
+
+TEST(ShardRule, OneThatDoesNotFitIsRefused) {
+  for (const std::string text : {"", "ni", "ni->n", "n,i->n", "n-->n", "n**->n", "nNi->n", "n+i->n", "n_.*->n",
+                                 "nii->n; k", "nii->n; k=x", "nii->n; =n", "nii->n; k="}) {
+    EXPECT_FALSE(parse_shard_rule(text, {3}, {1}).ok()) << text;
+  }
+  EXPECT_TRUE(parse_shard_rule("nii->n; k=i", {3}, {1}).ok());
 }
 
 class Rendering : public ::testing::Test {

@@ -16,7 +16,8 @@ struct Case {
   double low = -1;  // inputs are drawn from low .. high
   double high = 1;
   int64_t rows = 4;
-  bool smooth = true;  // false: gradients are compared loosely, kinks may lie between the two differences
+  bool smooth = true;   // false: gradients are compared loosely, kinks may lie between the two differences
+  int64_t classes = 0;  // above 0: the last input holds whole numbers below it, index(classes)[N, ...]
 };
 
 inline std::vector<Case> conformance_cases() {
@@ -38,6 +39,7 @@ inline std::vector<Case> conformance_cases() {
       {"conv", {{32, 6, 6}}, with(with(conv, "k", int64_t{1}), "pad", int64_t{0})},
       {"conv", {{16, 8, 8}}, with(with(conv, "dilation", int64_t{2}), "pad", int64_t{2})},
       {"conv", {{16, 6, 6}}, with(with(conv, "groups", int64_t{4}), "width", int64_t{32})},
+      {"conv", {{6, 5, 5}}, with(with(with(conv, "groups", int64_t{2}), "width", int64_t{4}), "bias", true)},
       {"conv", {{3, 32, 32}}, with(with(with(conv, "k", int64_t{16}), "stride", int64_t{16}), "pad", int64_t{0})},
       {"dwconv", {{32, 6, 6}}, {{"k", int64_t{3}}, {"stride", int64_t{1}}}},
       {"dwconv", {{16, 7, 7}}, {{"k", int64_t{5}}, {"stride", int64_t{2}}}},
@@ -110,14 +112,14 @@ inline std::vector<Case> conformance_cases() {
       {"sum", {{5}}, {{"axis", int64_t{1}}, {"keep", false}}},
       {"max", {{5, 6}}, {{"axis", int64_t{-1}}, {"keep", false}}, -1, 1, 4, false},
       {"cast", {{9}}, {{"to", std::string("f32")}}},
+      {"stop_gradient", {{9}}, {}},
+      {"fill", {{9}}, {{"value", 0.25}}},
+      {.op = "embed", .inputs = {{}}, .attrs = {{"rows", int64_t{12}}, {"dim", int64_t{20}}}, .classes = 11},
+      {.op = "embed", .inputs = {{6}}, .attrs = {{"rows", int64_t{11}}, {"dim", int64_t{5}}}, .classes = 11},
+      {.op = "softmax_ce", .inputs = {{20}, {}}, .attrs = {{"scale", 2.5}, {"smoothing", 0.1}}, .classes = 20},
+      {.op = "accuracy", .inputs = {{20}, {}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
+      {"topk", {{20}}, {{"k", int64_t{3}}}},
   };
-}
-
-// Operators whose case would need something that the suite does not draw, with the reason.
-inline bool is_exempt(std::string_view op) {
-  return op == "stop_gradient"  // has no gradient on purpose; tested by itself
-         || op == "fill"        // where differentiation starts
-         || op == "embed" || op == "softmax_ce" || op == "accuracy" || op == "topk";  // labels: head_ops_test.cpp
 }
 
 }  // namespace xrun::ops

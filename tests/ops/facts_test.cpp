@@ -15,7 +15,7 @@ TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     const auto module = glyphs_module(128, 50, precision);
     ASSERT_TRUE(module.ok()) << module.error().message;
-    const auto facts = collect_facts(module->graph, 32, true, detect_isa(), true, false);
+    const auto facts = collect_facts(module->graph, 32, true, detect_isa(), true);
     ASSERT_TRUE(facts.ok()) << facts.error().message;
     ASSERT_EQ(facts->nodes.size(), module->graph.nodes.size());
     int prepared = 0;
@@ -39,9 +39,10 @@ TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
 TEST(Facts, DigestFollowsSizesAndNotTimes) {
   const auto module = glyphs_module(64, 10, PrecisionMode::kF32);
   ASSERT_TRUE(module.ok());
-  const auto a = collect_facts(module->graph, 8, true, detect_isa(), true, false);
-  const auto b = collect_facts(module->graph, 8, true, detect_isa(), true, true);
-  const auto c = collect_facts(module->graph, 16, true, detect_isa(), true, false);
+  const auto a = collect_facts(module->graph, 8, true, detect_isa(), true);
+  KernelTimes times;
+  const auto b = collect_facts(module->graph, 8, true, detect_isa(), true, &times);
+  const auto c = collect_facts(module->graph, 16, true, detect_isa(), true);
   ASSERT_TRUE(a.ok() && b.ok() && c.ok());
   EXPECT_EQ(a->digest, b->digest);
   EXPECT_NE(a->digest, c->digest);
@@ -56,10 +57,68 @@ TEST(Facts, TheRateOfAHeadIsMeasuredAndPlausible) {
   const ValueId id = graph.add_input("x", x);
   ASSERT_TRUE(
       call_op(graph, find_op("cosine_classifier")->def, {id}, {{"classes", int64_t{700}}}, "head", Span{}).ok());
-  const auto facts = collect_facts(graph, 8, true, detect_isa(), true, true);
+  KernelTimes times;
+  const auto facts = collect_facts(graph, 8, true, detect_isa(), true, &times);
   ASSERT_TRUE(facts.ok()) << facts.error().message;
   EXPECT_GT(facts->head_seconds_per_mac, 1e-13);
   EXPECT_LT(facts->head_seconds_per_mac, 1e-8);
+}
+
+// A call on `x` alone: a graph whose facts are those of one kernel.
+Graph graph_of(const std::string& op, const std::vector<int64_t>& dims, const Attrs& attrs) {
+  Graph graph;
+  TensorType x;
+  x.dims = dims;
+  const ValueId id = graph.add_input("x", x);
+  XRUN_CHECK(call_op(graph, find_op(op)->def, {id}, attrs, "op", Span{}).ok(), op);
+  return graph;
+}
+
+TEST(Facts, KnownTimesAreTakenAndNothingIsMeasured) {
+  KernelTimes times;
+  for (const char* op : {"linear", "cosine_classifier"}) {
+    const Attrs attrs = op[0] == 'l' ? Attrs{{"out", int64_t{8}}, {"bias", false}} : Attrs{{"classes", int64_t{70}}};
+    const Graph graph = graph_of(op, {kBatch, 64}, attrs);
+    ASSERT_TRUE(collect_facts(graph, 8, true, detect_isa(), true, &times).ok());
+  }
+  ASSERT_EQ(times.size(), 2u);
+  for (auto& [kernel, time] : times) {
+    EXPECT_FALSE(time.known) << kernel;
+    EXPECT_TRUE(time.used) << kernel;
+    time = {.seconds = 123, .known = true};
+  }
+  const KernelTimes before = times;
+  const auto dense = collect_facts(graph_of("linear", {kBatch, 64}, {{"out", int64_t{8}}, {"bias", false}}), 8, true,
+                                   detect_isa(), true, &times);
+  ASSERT_TRUE(dense.ok());
+  EXPECT_EQ(dense->nodes[0].time, 123);
+  const auto head = collect_facts(graph_of("cosine_classifier", {kBatch, 64}, {{"classes", int64_t{70}}}), 8, true,
+                                  detect_isa(), true, &times);
+  ASSERT_TRUE(head.ok());
+  EXPECT_EQ(head->head_seconds_per_mac, 123);
+  EXPECT_EQ(times.size(), before.size());
+}
+
+TEST(Facts, EachThingThatAKernelIsMadeForIsAnotherTime) {
+  KernelTimes times;
+  size_t kernels = 0;
+  const auto collect = [&](const Graph& graph, int64_t rows, bool training, bool deterministic) {
+    ASSERT_TRUE(collect_facts(graph, rows, training, detect_isa(), deterministic, &times).ok());
+    EXPECT_EQ(times.size(), ++kernels);
+  };
+  collect(graph_of("relu", {kBatch, 8}, {}), 8, true, true);
+  collect(graph_of("gelu", {kBatch, 8}, {}), 8, true, true);
+  collect(graph_of("relu", {kBatch, 9}, {}), 8, true, true);
+  collect(graph_of("relu", {kBatch, 8}, {}), 4, true, true);
+  collect(graph_of("relu", {kBatch, 8}, {}), 8, false, true);
+  collect(graph_of("relu", {kBatch, 8}, {}), 8, true, false);
+  collect(graph_of("power", {kBatch, 8}, {{"exponent", 2.0}}), 8, true, true);
+  collect(graph_of("power", {kBatch, 8}, {{"exponent", 3.0}}), 8, true, true);
+  Graph narrow = graph_of("relu", {kBatch, 8}, {});
+  for (Value& value : narrow.values) {
+    value.type.dtype = DType::kBF16;
+  }
+  collect(narrow, 8, true, true);
 }
 
 TEST(Facts, AnOperatorWithoutKernelIsAnErrorThatNamesIt) {

@@ -19,7 +19,8 @@ void backbone_step(benchmark::State& state, PrecisionMode precision) {
   double total = 0;
   double products = 0;
   for (auto _ : state) {
-    const auto facts = collect_facts(module->graph, kBlock, true, detect_isa(), true, true);
+    KernelTimes times;
+    const auto facts = collect_facts(module->graph, kBlock, true, detect_isa(), true, &times);
     if (!facts.ok()) {
       state.SkipWithError(facts.error().message.c_str());
       return;

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
+#include <map>
+#include <set>
 
+#include "graph/cost.h"
 #include "planner/explain.h"
 #include "planner/planner.h"
 #include "planner/report/json.h"
@@ -17,7 +20,7 @@ struct Planned {
   Plan plan;
 };
 
-Planned make(int stages, bool head) {
+Planned make(int stages, bool head, bool recompute = false) {
   Module module = testing::make_module(
       {.layers = 4, .input = 256, .width = 256, .classes = 20902, .head = head, .batch = 512, .norm_rows = 32});
   if (head) {
@@ -26,6 +29,9 @@ Planned make(int stages, bool head) {
   if (stages > 0) {
     module.schedule.stages = Hint<int64_t>{stages, {}};
     module.schedule.micro_batches = Hint<int64_t>{8, {}};
+  }
+  if (recompute) {
+    module.schedule.recompute = Hint<RecomputeHint>{{RecomputeHint::kAll, {}}, {}};
   }
   Planned planned{testing::prepare_training(module), {}};
   const Module inference = testing::prepare_inference(module);
@@ -103,6 +109,55 @@ TEST(Report, LayersSumUpToTheModel) {
   EXPECT_EQ(parameters, planned.module.graph.parameter_count());
   EXPECT_NEAR(forward, planned.plan.training.stages[0].forward_time + planned.plan.training.stages[1].forward_time,
               1e-12);
+}
+
+TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
+  const Planned planned = make(2, false);
+  Flops sum = 0;
+  for (const LayerSummary& layer : list_layers(planned.plan, planned.module)) {
+    sum += layer.forward_flops;
+  }
+  EXPECT_DOUBLE_EQ(sum, total_cost(planned.module.graph, Phase::kForward).flops);
+}
+
+// By the graph alone: what the nodes that run in a backward pass read and neither they nor the loader make.
+Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage& stage) {
+  std::set<NodeId> run(stage.recomputed.begin(), stage.recomputed.end());
+  run.insert(stage.backward.begin(), stage.backward.end());
+  std::set<ValueId> read;
+  for (const NodeId id : run) {
+    for (const ValueId value : graph.node(id).inputs) {
+      const NodeId producer = graph.value(value).producer;
+      if (producer.valid() && graph.node(producer).phase == Phase::kForward && !run.contains(producer)) {
+        read.insert(value);
+      }
+    }
+  }
+  Bytes bytes = 0;
+  for (const ValueId value : read) {
+    bytes += graph.value(value).type.bytes(program.micro_batch_rows(), program.block_rows);
+  }
+  return bytes;
+}
+
+TEST(Report, SavedBytesOfTheLayersAreWhatTheStagesBackwardPassReads) {
+  for (const int stages : {1, 2}) {
+    for (const bool recompute : {false, true}) {
+      const Planned planned = make(stages, true, recompute);
+      const Program& program = planned.plan.training;
+      ASSERT_EQ(program.stages.size(), static_cast<size_t>(stages));
+      std::map<int, Bytes> saved;
+      for (const LayerSummary& layer : list_layers(planned.plan, planned.module)) {
+        saved[layer.stage] += layer.saved;
+      }
+      for (const Stage& stage : program.stages) {
+        EXPECT_EQ(stage.recomputed.empty(), !recompute);
+        EXPECT_TRUE(recompute || saved[stage.index] > 0);
+        EXPECT_EQ(saved[stage.index], kept_for_backward(program, planned.module.graph, stage))
+            << "stage " << stage.index << " of " << stages << (recompute ? ", recomputed" : "");
+      }
+    }
+  }
 }
 
 TEST(Report, MemoryPartsAddUpToThePeak) {

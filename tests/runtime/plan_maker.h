@@ -53,7 +53,7 @@ inline Prepared prepare_for(const Module& module, ops::Isa isa = ops::detect_isa
   for (const bool training : {true, false}) {
     auto ready = prepare(module, ops::registry(), {.training = training});
     XRUN_CHECK(ready.ok(), ready.ok() ? "" : ready.error().message);
-    auto facts = ops::collect_facts(ready->graph, ready->train.norm_rows, training, isa, true, false);
+    auto facts = ops::collect_facts(ready->graph, ready->train.norm_rows, training, isa, true);
     XRUN_CHECK(facts.ok(), facts.ok() ? "" : facts.error().message);
     (training ? prepared.module : prepared.inference) = std::move(ready).value();
     (training ? prepared.training_facts : prepared.inference_facts) = std::move(facts).value();

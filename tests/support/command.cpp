@@ -1,5 +1,6 @@
 #include "tests/support/command.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -49,7 +50,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   }
   std::vector<std::string> environment{"PATH=/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + directory};
   for (const char* kept : {"XDG_CACHE_HOME", "ASAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS"}) {
-    if (const char* value = std::getenv(kept)) {
+    const bool given = std::ranges::any_of(options.environment, [&](const auto& one) { return one.first == kept; });
+    if (const char* value = std::getenv(kept); value != nullptr && !given) {
       environment.push_back(std::string(kept) + "=" + value);
     }
   }
