@@ -1,5 +1,6 @@
 // Arguments: matched with parameters by place and name, evaluated in the order of the text, checked one by one.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lang/evaluator.h"
 #include "lang/nearest.h"
@@ -15,7 +16,11 @@ struct Given {
   Span span;
 };
 
-std::string call_note(const Signature& signature) { return signature.text; }
+// The signature as a note.
+Diagnostic with_signature(Diagnostic d, const Signature& signature) {
+  d.notes.push_back(signature.text);
+  return d;
+}
 
 bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
 
@@ -28,12 +33,11 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
   bool good = true;
   size_t place = 0;
   const auto too_many = [&](Span at) {
-    Diagnostic d = fault("XG0204", at,
-                         fmt::format("`{}` takes {} argument{}, but gets more", signature.name, params.size(),
-                                     params.size() == 1 ? "" : "s"),
-                         "one too many");
-    d.notes.push_back(call_note(signature));
-    report(std::move(d));
+    report(with_signature(fault("XG0204", at,
+                                fmt::format("`{}` takes {} argument{}, but gets more", signature.name, params.size(),
+                                            params.size() == 1 ? "" : "s"),
+                                "one too many", {"leave it out"}),
+                          signature));
     good = false;
   };
   const auto positional = [&](Given item) {
@@ -70,18 +74,19 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     const auto found =
         std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.name.text == arg.name.text; });
     if (found == params.end()) {
-      Diagnostic d =
-          fault("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", signature.name, arg.name.text),
-                "unknown argument");
-      d.notes.push_back(call_note(signature));
       std::vector<std::string> names;
       for (const Param& param : params) {
         names.emplace_back(param.name.text);
       }
-      if (const std::string near = nearest(arg.name.text, names); !near.empty()) {
-        d.fixes.push_back({.title = "a similar argument exists", .edits = {{arg.name.span, near}}});
-      }
-      report(std::move(d));
+      const std::string near = nearest(arg.name.text, names);
+      report(with_signature(
+          fault("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", signature.name, arg.name.text),
+                "unknown argument",
+                near.empty()
+                    ? Fix{names.empty() ? "leave it out: it takes none"
+                                        : fmt::format("leave it out, or name one of {}", fmt::join(names, ", "))}
+                    : replacement("a similar argument exists", arg.name.span, near)),
+          signature));
       good = false;
       continue;
     }
@@ -93,10 +98,11 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     const Param& param = params[item.param];
     BoundArg& slot = bound[item.param];
     if (slot.given && !(signature.variadic && item.param == 0)) {
-      Diagnostic d = fault("XG0204", item.span,
-                           fmt::format("`{}` of `{}` is given twice", param.name.text, signature.name), "again");
+      Diagnostic d = with_signature(
+          fault("XG0204", item.span, fmt::format("`{}` of `{}` is given twice", param.name.text, signature.name),
+                "again", {"leave one of both out"}),
+          signature);
       d.secondary.push_back({slot.span, "given here, too"});
-      d.notes.push_back(call_note(signature));
       report(std::move(d));
       good = false;
       continue;
@@ -120,10 +126,10 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     slot.param = &param;
     if (!slot.given) {
       if (!param.value.valid()) {
-        Diagnostic d =
-            fault("XG0204", call.span, fmt::format("`{}` needs `{}`", signature.name, param.name.text), "missing");
-        d.notes.push_back(call_note(signature));
-        report(std::move(d));
+        report(
+            with_signature(fault("XG0204", call.span, fmt::format("`{}` needs `{}`", signature.name, param.name.text),
+                                 "missing", {fmt::format("give it: {}({}=...)", signature.name, param.name.text)}),
+                           signature));
         return std::nullopt;
       }
       slot.span = call.span;
@@ -184,10 +190,11 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
   const std::string_view type = param.type.name.text;
   const std::string what = fmt::format("`{}` of `{}`", param.name.text, signature.name);
   const auto expects = [&](std::string_view wanted) {
-    Diagnostic d = fault(value.number() && value.dimension != Dimension::kPlain ? "XG0107" : "XG0205", at,
-                         fmt::format("{} expects {}, but gets {}", what, wanted, kind_text(value)));
-    d.notes.push_back(call_note(signature));
-    report(std::move(d));
+    const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
+    report(with_signature(fault(has_unit ? "XG0107" : "XG0205", at,
+                                fmt::format("{} expects {}, but gets {}", what, wanted, kind_text(value)), "",
+                                {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
+                          signature));
     return false;
   };
   if (value.kind == DatumKind::kTensor) {
@@ -206,14 +213,21 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
         value = make_whole(*whole);
         return true;
       }
+      // The whole of an argument is rounded; a default is not written in the call.
+      const std::string_view written = sources_.text(at);
+      Fix mend{"say how to round: `//`, `ceil(..)` or `floor(..)`"};
+      if (value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos) {
+        mend = replacement("say how to round: `floor(..)` is the other way", at, fmt::format("ceil({})", written));
+      }
       Diagnostic d = fault("XG0312", at, fmt::format("{} is not a whole number: {}", what, to_text(value)),
-                           fmt::format("= {:.6g}", real));
-      d.notes.push_back("`/` is exact; `//`, `ceil(..)` and `floor(..)` say how to round");
+                           fmt::format("= {:.6g}", real), std::move(mend));
+      d.notes.push_back("`/` is exact");
       report(std::move(d));
       return false;
     }
     if (value.whole() && !to_int64(value)) {
-      refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "it does not fit 64 bits");
+      refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "it does not fit 64 bits",
+             {"write a smaller number"});
       return false;
     }
     return to_int64(value) ? true : expects("a whole number");
@@ -322,8 +336,11 @@ std::optional<Attrs> Evaluator::attributes(const Signature& signature, const std
     }
     const auto attr = to_attr(value);
     if (!attr) {
-      refuse("XG0205", value.span.valid() ? value.span : arg.span,
-             fmt::format("`{}` of `{}` cannot be {}", arg.param->name.text, signature.name, kind_text(value)));
+      report(with_signature(
+          fault("XG0205", value.span.valid() ? value.span : arg.span,
+                fmt::format("`{}` of `{}` cannot be {}", arg.param->name.text, signature.name, kind_text(value)), "",
+                {"write a number, a string, true or false, or a list of numbers or of strings"}),
+          signature));
       return std::nullopt;
     }
     // A whole number where a float is declared stays a float, so that equal calls print alike.

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "lang/evaluator.h"
-#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -12,6 +11,23 @@ bool is_measure(std::string_view name) {
 }
 
 }  // namespace
+
+// What can be had instead of an operator of a later edition.
+Fix Evaluator::others_of_its_kind(const OpDef& op) const {
+  std::string names;
+  for (const OpDef* other : options_.ops->all()) {
+    if (other->group == op.group && !op.group.empty() && other->availability == Availability::kReady) {
+      names += fmt::format("{}`{}`", names.empty() ? "" : ", ", other->name);
+    }
+  }
+  return {names.empty() ? "leave it out, or compute it from operators of this edition"
+                        : fmt::format("of its kind this edition has {}", names)};
+}
+
+Datum Evaluator::same_label(Span at, std::string_view label) {
+  return refuse("XG0209", at, fmt::format("two parts of this scope are called `{}`", label),
+                "tensors take their names from labels", {fmt::format("choose another one: as {}_2", label)});
+}
 
 Callee Evaluator::find_callee(const Ast&, std::span<const Name> path, Scope& scope) {
   Callee callee{.name = join_path(path)};
@@ -38,7 +54,8 @@ Callee Evaluator::find_callee(const Ast&, std::span<const Name> path, Scope& sco
         return callee;
       default:
         refuse("XG0220", last.span,
-               fmt::format("`{}` is a {} and cannot be called", callee.name, keyword_of(found.decl->kind)));
+               fmt::format("`{}` is a {} and cannot be called", callee.name, keyword_of(found.decl->kind)), "",
+               {"leave the call out, or call an operator, a block or a function"});
         return callee;
     }
   }
@@ -71,14 +88,16 @@ Callee Evaluator::find_callee(const Ast&, std::span<const Name> path, Scope& sco
     }
   }
   const bool is_value = scope.find(last.text) != nullptr && path.size() == 1;
-  Diagnostic d = is_value ? fault("XG0220", last.span, fmt::format("`{}` is a value and cannot be called", last.text),
-                                  "not an operator, block or function")
-                          : fault("XG0201", last.span, fmt::format("there is no operator or block `{}`", callee.name),
-                                  "unknown name");
-  if (const std::string near = nearest(last.text, candidates); !near.empty() && !is_value) {
-    d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{last.span, near}}});
+  if (is_value) {
+    refuse("XG0220", last.span, fmt::format("`{}` is a value and cannot be called", last.text),
+           "not an operator, block or function", {"leave the call out: a value stands for itself"});
+  } else {
+    refuse("XG0201", last.span, fmt::format("there is no operator or block `{}`", callee.name), "unknown name",
+           did_you_mean(last.text, candidates, last.span,
+                        {fmt::format("declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
+                                     "use {}",
+                                     last.text, last.text)}));
   }
-  report(std::move(d));
   return callee;
 }
 
@@ -91,7 +110,9 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
     path = {ast[lhs.lhs].name, lhs.name};
   } else {
     const Datum value = eval(ast, expr.lhs, scope);
-    return value.hole() ? value : refuse("XG0220", lhs.span, fmt::format("{} cannot be called", kind_text(value)));
+    return value.hole() ? value
+                        : refuse("XG0220", lhs.span, fmt::format("{} cannot be called", kind_text(value)), "",
+                                 {"write the name of an operator, a block or a function before the brackets"});
   }
   const Callee callee = find_callee(ast, path, scope);
   return eval_call(
@@ -126,7 +147,7 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
       return call_fn(callee.decl, call, scope);
     case Callee::kPointwise:
       return refuse("XG0199", call.span, fmt::format("`pointwise {}` is not available yet", callee.name),
-                    "of a later edition of xrun");
+                    "of a later edition of xrun", {"write it as a block of operators such as `exp` and `x * y`"});
     case Callee::kBlock: {
       Scope env;
       env.file = callee.decl.file;
@@ -160,7 +181,7 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
     }
   }
   if (op.availability == Availability::kNotYet) {
-    not_yet(call.name_span, fmt::format("the operator `{}`", op.name));
+    not_yet(call.name_span, fmt::format("the operator `{}`", op.name), others_of_its_kind(op));
   }
   return apply(op, std::move(inputs), *attrs, call.label.text, call.span);
 }
@@ -168,12 +189,11 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
 Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, std::string_view label, Span at) {
   if (op.infer == nullptr) {
     return refuse("XG0199", at, fmt::format("the operator `{}` is not available yet", op.name),
-                  "of a later edition of xrun");
+                  "of a later edition of xrun", others_of_its_kind(op));
   }
   const auto path = work_.names.leaf(op.name, label);
   if (!path) {
-    return refuse("XG0209", at, fmt::format("two parts of this scope are called `{}`", label),
-                  "tensors take their names from labels: choose another one");
+    return same_label(at, label);
   }
   work_.name_weight += static_cast<int64_t>(path->size() / 64);
   std::vector<ValueId> ids;
@@ -187,21 +207,19 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     for (const Datum& input : inputs) {
       shapes += (shapes.empty() ? "" : ", ") + to_text(type_of(input));
     }
-    Diagnostic d = fault(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
-                         shapes.empty() ? "" : "gets " + shapes);
-    if (!error.help.empty()) {
-      d.fixes.push_back({.title = error.help});
-    }
-    report(std::move(d));
-    return {};
+    return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
+                  shapes.empty() ? "" : "gets " + shapes, {error.help});
   }
   Node& node = work_.graph.node(*made);
   node.expansion = work_.expansion_id();
   const bool owns = std::any_of(node.inputs.begin(), node.inputs.end(),
                                 [&](ValueId id) { return work_.graph.value(id).param.valid(); });
   if (options_.strict && owns && label.empty() && work_.names.count(op.name) > 1) {
-    warn("XG0225", at, fmt::format("`{}` has no label, and it is not the only `{}` here", op.name, op.name),
-         fmt::format("its tensors are called `{}`: one more before it would rename them", node.path));
+    diagnostics_.add(
+        warning("XG0225", at, fmt::format("`{}` has no label, and it is not the only `{}` here", op.name, op.name),
+                fmt::format("its tensors are called `{}`: one more before it would rename them", node.path),
+                replacement("give it one", {at.file, at.end, at.end},
+                            fmt::format(" as {}", node.path.substr(node.path.rfind('.') + 1)))));
   }
   const size_t visible = std::min(node.outputs.size(), static_cast<size_t>(std::max(op.visible_outputs, 1)));
   Datum result = make_tensor(node.outputs[0]);
@@ -226,7 +244,7 @@ Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& 
   for (const Arg& arg : call.args) {
     if (arg.name) {
       return refuse("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", name, arg.name.text),
-                    "unknown argument");
+                    "unknown argument", {"write the value alone: functions of numbers take theirs by place"});
     }
     args.push_back(eval(*call.ast, arg.value, scope));
     if (args.back().hole()) {
@@ -236,7 +254,9 @@ Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& 
   std::string problem;
   Datum value = constant_function(name, args, problem);
   if (value.hole()) {
-    return refuse("XG0304", call.span, std::move(problem), "");
+    return refuse(
+        "XG0304", call.span, std::move(problem), "",
+        {"give it what it takes: `floor ceil round abs sqrt exp log` one number, `max min` some, `len` a list"});
   }
   return value;
 }
@@ -244,8 +264,7 @@ Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& 
 Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {
   const Decl& decl = *fn.decl;
   if (std::find(active_.begin(), active_.end(), &decl) != active_.end()) {
-    return refuse("XG0208", call.span, fmt::format("`{}` calls itself", decl.name.text),
-                  "functions and blocks do not recur; `repeat` repeats");
+    return recurs(call.span, fmt::format("`{}` calls itself", decl.name.text));
   }
   const Ast& ast = fn.file->ast;
   Scope env;
@@ -257,7 +276,7 @@ Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {
   for (const BoundArg& arg : *bound) {
     if (arg.value().kind == DatumKind::kTensor) {
       return refuse("XG0205", arg.span, fmt::format("`{}` is a function of constants, not of tensors", decl.name.text),
-                    "a `block` takes tensors");
+                    "a tensor", {fmt::format("make it a block: block {}(...) {{ return ... }}", decl.name.text)});
     }
   }
   active_.push_back(&decl);

@@ -127,17 +127,6 @@ std::optional<int64_t> to_int64(double real) {
   return static_cast<int64_t>(real);
 }
 
-std::string to_text(Int128 value) {
-  if (value == 0) {
-    return "0";
-  }
-  std::string digits;
-  for (Int128 rest = magnitude(value); rest != 0; rest /= 10) {
-    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(rest % 10)));
-  }
-  return value < 0 ? "-" + digits : digits;
-}
-
 std::string to_text(const Rational& value) {
   return value.whole() ? to_text(value.num) : to_text(value.num) + "/" + to_text(value.den);
 }

@@ -84,8 +84,7 @@ std::optional<int64_t> to_int64(const Datum& value);
 // The same of a float: 3.0 is 3, 3.5 and 1e30 are nothing.
 std::optional<int64_t> to_int64(double real);
 
-using xrun::to_text;  // of attributes and tensor types
-std::string to_text(Int128 value);
+using xrun::to_text;                         // of attributes and tensor types
 std::string to_text(const Rational& value);  // "7/2"
 std::string to_text(const Datum& value);     // as it could be written; tensors are "a tensor"
 std::string kind_text(const Datum& value);   // "a whole number", "a list": completes "gets ..."

@@ -19,10 +19,6 @@ Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const Fronten
                      Signatures& signatures)
     : sources_(sources), diagnostics_(diagnostics), options_(options), signatures_(signatures) {}
 
-Diagnostic Evaluator::fault(const char* code, Span at, std::string message, std::string label) {
-  return {.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
-}
-
 void Evaluator::report(Diagnostic diagnostic) {
   // The model alone is no news: the chain starts to matter with the first block.
   if (work_.expansion.size() > 1 && diagnostic.expansion.empty()) {
@@ -31,19 +27,14 @@ void Evaluator::report(Diagnostic diagnostic) {
   diagnostics_.add(std::move(diagnostic));
 }
 
-Datum Evaluator::refuse(const char* code, Span at, std::string message, std::string label) {
-  report(fault(code, at, std::move(message), std::move(label)));
+Datum Evaluator::refuse(const char* code, Span at, std::string message, std::string label, Fix mend) {
+  report(fault(code, at, std::move(message), std::move(label), std::move(mend)));
   return {};
 }
 
-void Evaluator::warn(const char* code, Span at, std::string message, std::string label) {
-  Diagnostic d = fault(code, at, std::move(message), std::move(label));
-  d.severity = Severity::kWarning;
-  diagnostics_.add(std::move(d));
-}
-
-void Evaluator::not_yet(Span at, std::string what) {
-  Diagnostic d = fault("XG0199", at, std::move(what) + " is not available yet", "of a later edition of xrun");
+void Evaluator::not_yet(Span at, std::string what, Fix mend) {
+  Diagnostic d =
+      fault("XG0199", at, std::move(what) + " is not available yet", "of a later edition of xrun", std::move(mend));
   for (const Diagnostic& known : not_yet_) {
     if (known.message == d.message) {
       return;
@@ -59,12 +50,11 @@ bool Evaluator::spend(Span at) {
   }
   if (++steps_ > options_.max_steps || work_.size() > options_.max_nodes) {
     exhausted_ = true;
-    Diagnostic d = fault("XG0216", at,
-                         fmt::format("this expands to more than {} nodes or {} steps of evaluation", options_.max_nodes,
-                                     options_.max_steps),
-                         "the bound is reached here");
-    d.notes.push_back("a repeat count or blocks that double themselves are the usual cause");
-    report(std::move(d));
+    refuse("XG0216", at,
+           fmt::format("this expands to more than {} nodes or {} steps of evaluation", options_.max_nodes,
+                       options_.max_steps),
+           "the bound is reached here",
+           {"look for a `repeat` count that is too large, or for blocks that call one another twice"});
     return false;
   }
   return true;
@@ -90,7 +80,13 @@ Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {
 
 Datum Evaluator::too_deep(Span at) {
   exhausted_ = true;
-  return refuse("XG0106", at, "blocks, constants and expressions nest too deeply", "the bound is reached here");
+  return refuse("XG0106", at, "blocks, constants and expressions nest too deeply", "the bound is reached here",
+                {"give inner parts names of their own, or call fewer blocks from within blocks"});
+}
+
+Datum Evaluator::recurs(Span at, std::string message) {
+  return refuse("XG0208", at, std::move(message), "functions and blocks do not recur",
+                {"write `-> repeat n { ... }` for what is done n times, or leave this call out"});
 }
 
 Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
@@ -161,8 +157,9 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
     return value;
   }
   if ((value.kind != DatumKind::kList && value.kind != DatumKind::kTuple) || items.size() != 1) {
-    return refuse("XG0304", expr.span, fmt::format("{} cannot be indexed", kind_text(value)),
-                  value.kind == DatumKind::kTensor ? "`take` and `slice` cut tensors" : "");
+    return refuse("XG0304", expr.span, fmt::format("{} cannot be indexed", kind_text(value)), "",
+                  {value.kind == DatumKind::kTensor ? "`x -> take(i)` and `x -> slice(axis, begin, end)` cut tensors"
+                                                    : "an index takes one item of a list or a tuple: sizes[0]"});
   }
   const Datum index = eval(ast, items[0], scope);
   const auto at = to_int64(index);
@@ -171,7 +168,10 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
   }
   if (!at || *at < 0 || *at >= static_cast<int64_t>(value.items->size())) {
     return refuse("XG0304", index.span, fmt::format("there is no item {} of {}", to_text(index), value.items->size()),
-                  "items are counted from 0");
+                  "",
+                  {value.items->empty()
+                       ? "an empty list has no items"
+                       : fmt::format("items are counted from 0: write a number of 0 to {}", value.items->size() - 1)});
   }
   return (*value.items)[static_cast<size_t>(*at)];
 }
@@ -179,7 +179,8 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
 // `f32[N, 3, 224, 224]` in a test: an input made up for it.
 Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope) {
   if (!in_test_) {
-    return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks make up tensors");
+    return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks make up tensors",
+                  {"declare it: input NAME: TYPE in a model, a parameter NAME: TYPE in a block"});
   }
   TensorType type{.dtype = *parse_dtype(ast[expr.lhs].name.text)};
   for (const ExprId item : ast[expr.items]) {
@@ -195,7 +196,9 @@ Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope)
 Datum Evaluator::make_list(DatumKind kind, std::vector<Datum> items, Span at) {
   Datum made = make_items(kind, std::move(items));
   if (made.weight > kHeaviest || made.depth > kDeepestList) {
-    return refuse("XG0216", at, "this list is too large", fmt::format("{} items and more", made.weight));
+    return refuse("XG0216", at, "this list is too large",
+                  fmt::format("{} items, {} lists within one another", made.weight, made.depth),
+                  {fmt::format("make it smaller: at most {} items and a depth of {}", kHeaviest, kDeepestList)});
   }
   return made;
 }
@@ -220,7 +223,7 @@ Datum Evaluator::eval_range(const Ast& ast, const Expr& expr, Scope& scope) {
   if (!from.plain_number() || !to.plain_number()) {
     const Datum& wrong = from.plain_number() ? to : from;
     return refuse("XG0304", wrong.span, fmt::format("a range goes from number to number, not to {}", kind_text(wrong)),
-                  "");
+                  "", {"write numbers without a unit on both sides: 0 .. 10"});
   }
   return make_items(DatumKind::kRange, {std::move(from), std::move(to)});
 }
@@ -231,7 +234,8 @@ std::optional<bool> Evaluator::condition(const Ast& ast, ExprId id, Scope& scope
     return std::nullopt;
   }
   if (value.kind != DatumKind::kBool) {
-    refuse("XG0304", value.span, fmt::format("a condition is true or false, not {}", kind_text(value)), "");
+    refuse("XG0304", value.span, fmt::format("a condition is true or false, not {}", kind_text(value)), "",
+           {"compare it with something: x > 0, x == 1"});
     return std::nullopt;
   }
   return value.flag;
@@ -244,7 +248,8 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
   }
   if (expr.op == Op::kNot) {
     if (value.kind != DatumKind::kBool) {
-      return refuse("XG0304", value.span, fmt::format("`not` goes with true and false, not with {}", kind_text(value)));
+      return refuse("XG0304", value.span, fmt::format("`not` goes with true and false, not with {}", kind_text(value)),
+                    "", {"compare it with something: not x > 0, x != 1"});
     }
     return make_bool(!value.flag);
   }
@@ -256,8 +261,8 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
     return apply(*op, {value}, {}, {}, expr.span);
   }
   if (!value.number()) {
-    return refuse("XG0304", value.span,
-                  fmt::format("`-` goes with numbers and tensors, not with {}", kind_text(value)));
+    return refuse("XG0304", value.span, fmt::format("`-` goes with numbers and tensors, not with {}", kind_text(value)),
+                  "", {"leave the `-` out"});
   }
   return value.kind == DatumKind::kExact ? make_exact({-value.exact.num, value.exact.den}, value.dimension)
                                          : make_real(-value.real, value.dimension);
@@ -287,12 +292,19 @@ Datum Evaluator::eval_binary(const Ast& ast, const Expr& expr, Scope& scope) {
                        : problem.find("too large") != std::string::npos   ? "XG0109"
                        : problem.find("longer than") != std::string::npos ? "XG0216"
                                                                           : "XG0304";
-    return refuse(code, expr.name.span, std::move(problem),
-                  fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)));
+    const std::string_view kind(code);
+    return refuse(
+        code, expr.name.span, std::move(problem), fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)),
+        {kind == "XG0307"   ? "divide by a number other than 0"
+         : kind == "XG0109" ? "exact numbers have up to 37 digits: write smaller ones, or a float such as 1e40"
+         : kind == "XG0216" ? "make the strings shorter"
+                            : "bring both sides to one kind: numbers with numbers of the same unit, strings "
+                              "with strings"});
   }
   if (value.kind == DatumKind::kReal && !std::isfinite(value.real)) {
     return refuse("XG0109", expr.name.span, "the result is too large",
-                  fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)));
+                  fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)),
+                  {"floats end at 1.8e308: write smaller numbers"});
   }
   return value;
 }

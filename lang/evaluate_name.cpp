@@ -4,9 +4,21 @@
 #include <fmt/ranges.h>
 
 #include "lang/evaluator.h"
-#include "lang/nearest.h"
 
 namespace xrun::lang {
+namespace {
+
+std::vector<std::string> values_of(const SourceFile& file) {
+  std::vector<std::string> values;
+  for (const auto& [name, decl] : file.names) {
+    if (decl->kind == DeclKind::kLet || decl->kind == DeclKind::kOption) {
+      values.emplace_back(name);
+    }
+  }
+  return values;
+}
+
+}  // namespace
 
 Datum Evaluator::eval_name(const Name& name, Scope& scope) {
   if (Local* local = scope.find(name.text)) {
@@ -29,8 +41,8 @@ Datum Evaluator::eval_name(const Name& name, Scope& scope) {
         return eval_constant(found);
       }
       return refuse("XG0220", name.span,
-                    fmt::format("`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)),
-                    "call it, or put it behind `->`");
+                    fmt::format("`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)), "",
+                    {fmt::format("call it, {}(x), or put it behind `->`", name.text)});
     }
   }
   return unknown_name(name, scope);
@@ -38,8 +50,8 @@ Datum Evaluator::eval_name(const Name& name, Scope& scope) {
 
 Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   if (options_.ops->find(name.text) != nullptr) {
-    return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text),
-                  "call it, or put it behind `->`");
+    return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text), "",
+                  {fmt::format("call it, {}(x), or put it behind `->`", name.text)});
   }
   std::vector<std::string> values;
   for (Scope* level = &scope; level != nullptr; level = level->parent) {
@@ -55,23 +67,24 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
       (is_value ? values : others).emplace_back(known);
     }
   }
+  constexpr size_t kFew = 12;
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  others.insert(others.end(), values.begin(), values.end());
+  Fix otherwise{scope.resolve ? fmt::format("bind it in the model or in `data`: {} = ...", name.text)
+                              : fmt::format("bind it before this line: {} = ...", name.text)};
+  if (!values.empty() && values.size() <= kFew) {
+    otherwise.title += fmt::format("; known here: {}", fmt::join(values, ", "));
+  }
   Diagnostic d = fault("XG0201", name.span, fmt::format("there is no `{}` here", name.text),
-                       scope.resolve ? "neither in the model nor in the data" : "unknown name");
+                       scope.resolve ? "neither in the model nor in the data" : "unknown name",
+                       did_you_mean(name.text, others, name.span, std::move(otherwise)));
   // In `train` the loss and the metrics speak of the same names: one report is enough.
   const auto& reported = diagnostics_.all();
   if (scope.resolve && std::any_of(reported.begin(), reported.end(), [&](const Diagnostic& known) {
         return known.message == d.message && known.primary.text == d.primary.text;
       })) {
     return {};
-  }
-  constexpr size_t kFew = 12;
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-  others.insert(others.end(), values.begin(), values.end());
-  if (const std::string near = nearest(name.text, others); !near.empty()) {
-    d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
-  } else if (!values.empty() && values.size() <= kFew) {
-    d.notes.push_back(fmt::format("known here: {}", fmt::join(values, ", ")));
   }
   report(std::move(d));
   return {};
@@ -86,7 +99,7 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   if (const auto known = constants_.find(decl.decl); known != constants_.end()) {
     if (!known->second.second) {
       return refuse("XG0208", decl.decl->name.span, fmt::format("`{}` is defined by itself", decl.decl->name.text),
-                    "its value leads back here");
+                    "its value leads back here", {"give it a value that does not need it"});
     }
     return known->second.first;
   }
@@ -95,7 +108,8 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   scope.file = decl.file;
   Datum value = eval(decl.file->ast, decl.decl->value, scope);
   if (value.kind == DatumKind::kTensor) {
-    value = refuse("XG0205", value.span, "a constant cannot be a tensor", "");
+    value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",
+                   {"tensors are made in models and blocks: move the line there"});
   }
   constants_[decl.decl] = {value, true};
   return value;
@@ -110,7 +124,9 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
         return eval_constant(found);
       }
       return refuse("XG0201", expr.name.span,
-                    fmt::format("`{}` declares no value `{}`", module->second->path, expr.name.text), "unknown name");
+                    fmt::format("`{}` declares no value `{}`", module->second->path, expr.name.text), "unknown name",
+                    did_you_mean(expr.name.text, values_of(*module->second), expr.name.span,
+                                 {"fields of an import are its options and lets: declare it there"}));
     }
     if (const DeclRef model = scope.file->find(DeclKind::kModel, lhs.name.text); model && in_test_) {
       Scope inside;
@@ -119,26 +135,30 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
       if (Local* local = inside.find(expr.name.text)) {
         return local->value;
       }
+      std::vector<std::string> bound;
+      for (const auto& [name, local] : inside.locals) {
+        bound.emplace_back(name);
+      }
       return refuse("XG0201", expr.name.span, fmt::format("model `{}` binds no `{}`", lhs.name.text, expr.name.text),
-                    "unknown name");
+                    "unknown name",
+                    did_you_mean(expr.name.text, bound, expr.name.span,
+                                 {fmt::format("bind it in the model: {} = ...", expr.name.text)}));
     }
   }
   // digits.csv: a path without its quotes.
   const bool known = lhs.kind != ExprKind::kName || scope.find(lhs.name.text) != nullptr || scope.resolve ||
                      scope.file == nullptr || scope.file->find(lhs.name.text);
   if (!known && lhs.name.text != "N") {
-    Diagnostic d = fault("XG0201", lhs.name.span, fmt::format("there is no `{}` here", lhs.name.text), "unknown name");
-    d.fixes.push_back({.title = "a path stands in double quotes",
-                       .edits = {{expr.span, fmt::format("\"{}\"", sources_.text(expr.span))}}});
-    report(std::move(d));
-    return {};
+    return refuse(
+        "XG0201", lhs.name.span, fmt::format("there is no `{}` here", lhs.name.text), "unknown name",
+        replacement("a path stands in double quotes", expr.span, fmt::format("\"{}\"", sources_.text(expr.span))));
   }
   const Datum value = eval(ast, expr.lhs, scope);
   if (value.hole()) {
     return value;
   }
-  return refuse("XG0304", expr.name.span, fmt::format("{} has no field `{}`", kind_text(value), expr.name.text),
-                "fields are those of imports, and of models in tests");
+  return refuse("XG0304", expr.name.span, fmt::format("{} has no field `{}`", kind_text(value), expr.name.text), "",
+                {"leave it out: only imports have fields, and models in tests"});
 }
 
 }  // namespace xrun::lang

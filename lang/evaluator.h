@@ -18,6 +18,7 @@
 #include "lang/call.h"
 #include "lang/constant.h"
 #include "lang/datum.h"
+#include "lang/faults.h"
 #include "lang/frontend.h"
 #include "lang/loader.h"
 #include "lang/scope.h"
@@ -84,11 +85,11 @@ class Evaluator {
   const FrontendOptions& options() const { return options_; }
   const TensorType& type_of(const Datum& value) const { return work_.graph.value(value.tensor).type; }
   Diagnostics& diagnostics() { return diagnostics_; }
-  static Diagnostic fault(const char* code, Span at, std::string message, std::string label = {});
-  void report(Diagnostic diagnostic);                                                    // with the chain of expansions
-  Datum refuse(const char* code, Span at, std::string message, std::string label = {});  // reports; a hole
-  void warn(const char* code, Span at, std::string message, std::string label = {});
-  void not_yet(Span at, std::string what);  // kept for Module::not_yet
+  void report(Diagnostic diagnostic);  // with the chain of expansions
+  // Reports lang::fault(...); a hole.
+  Datum refuse(const char* code, Span at, std::string message, std::string label, Fix mend);
+  // Kept for Module::not_yet; `mend`: what can be had instead.
+  void not_yet(Span at, std::string what, Fix mend);
   std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
   bool exhausted() const { return exhausted_; }
   void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
@@ -114,6 +115,7 @@ class Evaluator {
   // Counts a step of evaluation; false when the bound is reached (reported once).
   bool spend(Span at);
   Datum too_deep(Span at);  // reports and ends the elaboration
+  Datum recurs(Span at, std::string message);
 
   // expand.cpp, expand_stage.cpp, expand_model.cpp
   Datum eval_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
@@ -128,10 +130,13 @@ class Evaluator {
   void model_input(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_output(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_head(const Ast& ast, const Stmt& stmt, Scope& scope);
+  Datum refuse_head(Span at);
   bool enter_scope(std::string_view name, const Name& label, Span at);
   void check_results(const DeclRef& block, const Datum& value, Scope& env, Span at);
 
   // call.cpp
+  Fix others_of_its_kind(const OpDef& op) const;
+  Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
   Datum call_builtin(const std::string& name, const Call& call, Scope& scope);

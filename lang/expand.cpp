@@ -14,8 +14,7 @@ constexpr size_t kMostBlocks = 128;
 bool Evaluator::enter_scope(std::string_view name, const Name& label, Span at) {
   const auto path = work_.names.leaf(name, label.text);
   if (!path) {
-    refuse("XG0209", at, fmt::format("two parts of this scope are called `{}`", label.text),
-           "tensors take their names from labels: choose another one");
+    same_label(at, label.text);
     return false;
   }
   work_.names.enter(*path);
@@ -27,15 +26,17 @@ bool Evaluator::bind_local(const Name& name, Datum value, Scope& scope, bool war
     return true;
   }
   if (name.text == "N") {
-    refuse("XG0202", name.span, "`N` is the batch dimension and cannot be bound", "choose another name");
+    refuse("XG0202", name.span, "`N` is the batch dimension and cannot be bound", "",
+           replacement("choose another name", name.span, "n"));
     return false;
   }
   if (const auto known = scope.locals.find(name.text); known != scope.locals.end()) {
-    Diagnostic d = fault("XG0202", name.span, fmt::format("`{}` is bound twice", name.text), "bound again");
+    Diagnostic d = fault("XG0202", name.span, fmt::format("`{}` is bound twice", name.text), "bound again",
+                         replacement("a name keeps its value: give the new one a name of its own", name.span,
+                                     fmt::format("{}2", name.text)));
     if (known->second.span.valid()) {
       d.secondary.push_back({known->second.span, "bound here first"});
     }
-    d.notes.push_back("a name keeps its value: give the new one a name of its own");
     report(std::move(d));
     return false;
   }
@@ -51,7 +52,10 @@ void Evaluator::bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope&
     return;
   }
   if (!value.hole() && (value.kind != DatumKind::kTuple || value.items->size() != names.size())) {
-    refuse("XG0304", value.span, fmt::format("{} names are bound to {}", names.size(), kind_text(value)));
+    refuse("XG0304", value.span, fmt::format("{} names are bound to {}", names.size(), kind_text(value)), "",
+           {value.kind == DatumKind::kTuple
+                ? fmt::format("write {} names, `_` for what is not needed", value.items->size())
+                : "write one name, or `fork` what flows in: x -> fork { a, b }"});
     value = {};
   }
   for (size_t i = 0; i < names.size(); ++i) {
@@ -65,15 +69,15 @@ void Evaluator::run_assert(const Ast& ast, const Stmt& stmt, Scope& scope) {
     const std::string text = stmt.message.valid() && ast[stmt.message].kind == ExprKind::kString
                                  ? ast.text(stmt.message)
                                  : fmt::format("`{}` does not hold", sources_.text(ast[stmt.value].span));
-    refuse("XG0218", ast[stmt.value].span, text, "false here");
+    refuse("XG0218", ast[stmt.value].span, text, "false here",
+           {"change the arguments or the model until it holds, or the assertion"});
   }
 }
 
 Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call) {
   const Decl& decl = *block.decl;
   if (std::find(active_.begin(), active_.end(), &decl) != active_.end()) {
-    return refuse("XG0208", call.span, fmt::format("`{}` contains itself", decl.name.text),
-                  "functions and blocks do not recur; `repeat` repeats");
+    return recurs(call.span, fmt::format("`{}` contains itself", decl.name.text));
   }
   if (active_.size() >= kMostBlocks) {
     return too_deep(call.span);
@@ -105,7 +109,8 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
     }
     last_skipped_ = {};
     if (returned) {
-      refuse("XG0224", stmt.span, "nothing follows `return`", "never reached");
+      refuse("XG0224", stmt.span, "nothing follows `return`", "never reached",
+             {"put it before `return`, or leave it out"});
       break;
     }
     switch (stmt.kind) {
@@ -124,16 +129,18 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
         break;
       case StmtKind::kParam:
       case StmtKind::kState:
-        refuse("XG0199", stmt.span, "own parameters of a block are not available yet", "of a later edition of xrun");
+        refuse("XG0199", stmt.span, "own parameters of a block are not available yet", "of a later edition of xrun",
+               {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
         bind_local(ast[stmt.names][0], Datum(), env, false);  // what speaks of it is no fault of its own
         break;
       default:
-        refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "these belong to a model");
+        refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "",
+               {"move it to a model; a block has parameters and a `return`"});
     }
   }
   if (!returned) {
-    refuse("XG0224", decl.name.span, fmt::format("block `{}` returns nothing", decl.name.text),
-           "a block ends with `return`");
+    refuse("XG0224", decl.name.span, fmt::format("block `{}` returns nothing", decl.name.text), "",
+           {"end it with what it gives: return x"});
     result = {};
   }
   if (!result.hole()) {
@@ -160,7 +167,8 @@ void Evaluator::check_results(const DeclRef& block, const Datum& value, Scope& e
   if (values.size() != results.size()) {
     refuse("XG0306", block.decl->name.span,
            fmt::format("`{}` says that it returns {} values, and returns {}", block.decl->name.text, results.size(),
-                       values.size()));
+                       values.size()),
+           "", {"make both the same: a type behind `->` for each value of the tuple behind `return`"});
     return;
   }
   for (size_t i = 0; i < results.size(); ++i) {
@@ -172,7 +180,8 @@ void Evaluator::check_results(const DeclRef& block, const Datum& value, Scope& e
 void Evaluator::warn_unused(const Scope& scope) {
   for (const auto& [name, local] : scope.locals) {
     if (local.warns && !local.used && !local.value.hole() && !name.starts_with('_')) {
-      warn("XG0215", local.span, fmt::format("`{}` is never used", name), "leave it out, or call it `_`");
+      diagnostics_.add(warning("XG0215", local.span, fmt::format("`{}` is never used", name), "",
+                               replacement("leave the line out, or call it `_`", local.span, "_")));
     }
   }
 }

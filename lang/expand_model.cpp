@@ -19,11 +19,17 @@ void Evaluator::model_output(const Ast& ast, const Stmt& stmt, Scope& scope) {
       continue;
     }
     if (value.kind != DatumKind::kTensor) {
-      refuse("XG0303", name.span, fmt::format("an output is a tensor, not {}", kind_text(value)));
+      refuse("XG0303", name.span, fmt::format("an output is a tensor, not {}", kind_text(value)), "",
+             {"name an input, a head, or what operators make of them"});
     } else {
       work_.graph.outputs.push_back({std::string(name.text), value.tensor});
     }
   }
+}
+
+Datum Evaluator::refuse_head(Span at) {
+  return refuse("XG0224", at, "a head is a call of a classifier", "not a classifier",
+                {"write classifier(x, classes) or cosine_classifier(x, classes)"});
 }
 
 // head NAME = classifier(...): the call takes the head's name, so that its weight is `NAME.weight`.
@@ -41,14 +47,12 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
       value = eval_stage_call(value, ast, stages.back(), scope, name);
     }
   } else if (expr.kind != ExprKind::kHole) {
-    value = refuse("XG0224", expr.span, "a head is a call of a classifier",
-                   "classifier(x, classes), cosine_classifier(x, classes)");
+    value = refuse_head(expr.span);
   }
   if (!value.hole()) {
     const NodeId node = value.kind == DatumKind::kTensor ? work_.graph.value(value.tensor).producer : NodeId();
     if (!node.valid() || work_.graph.node(node).op->head == nullptr) {
-      value = refuse("XG0224", expr.span, "a head is a call of a classifier",
-                     "classifier(x, classes), cosine_classifier(x, classes)");
+      value = refuse_head(expr.span);
     } else {
       work_.graph.heads.push_back({std::string(name.text), node, name.span});
     }
@@ -96,11 +100,13 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
         break;
       case StmtKind::kParam:
       case StmtKind::kState:
-        refuse("XG0199", stmt.span, "own parameters of a model are not available yet", "of a later edition of xrun");
+        refuse("XG0199", stmt.span, "own parameters of a model are not available yet", "of a later edition of xrun",
+               {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
         bind_local(ast[stmt.names][0], Datum(), scope, false);  // what speaks of it is no fault of its own
         break;
       default:
-        refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model");
+        refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model",
+               {"name what the model gives: output NAME; `expect` stands in a `test`"});
     }
   }
   for (const auto& [name, local] : scope.locals) {

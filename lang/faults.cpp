@@ -1,24 +1,39 @@
 #include "lang/faults.h"
 
 #include <algorithm>
-#include <vector>
+#include <utility>
+
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 
-Diagnostic& Faults::error(const char* code, Span at, std::string message, std::string label) {
-  return add(Severity::kError, code, at, std::move(message), std::move(label));
+Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix mend) {
+  Diagnostic made{.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
+  made.fixes.push_back(std::move(mend));
+  return made;
 }
 
-Diagnostic& Faults::warning(const char* code, Span at, std::string message, std::string label) {
-  return add(Severity::kWarning, code, at, std::move(message), std::move(label));
+Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix mend) {
+  Diagnostic made = fault(code, at, std::move(message), std::move(label), std::move(mend));
+  made.severity = Severity::kWarning;
+  return made;
 }
 
-Diagnostic& Faults::add(Severity severity, const char* code, Span at, std::string message, std::string label) {
-  Diagnostic diagnostic;
-  diagnostic.severity = severity;
-  diagnostic.code = code;
-  diagnostic.message = std::move(message);
-  diagnostic.primary = {at, std::move(label)};
+Fix replacement(std::string title, Span span, std::string text, bool sure) {
+  Fix fix;
+  fix.title = std::move(title);
+  fix.edits.push_back({span, std::move(text)});
+  fix.sure = sure;
+  return fix;
+}
+
+Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Fix otherwise) {
+  const std::string near = nearest(name, candidates);
+  return near.empty() ? std::move(otherwise) : replacement("did you mean `" + near + "`?", at, near);
+}
+
+Diagnostic& Faults::add(Diagnostic diagnostic) {
+  const Severity severity = diagnostic.severity;
   // Warnings count towards the same bound so that a hostile file cannot fill the memory with them.
   if (full_of_warnings() || (severity == Severity::kError && errors_ == kMaxErrors)) {
     dropped_ = std::move(diagnostic);
@@ -44,14 +59,6 @@ void Faults::flush() {
     sink_.add(std::move(*diagnostic));
   }
   found_.clear();
-}
-
-Fix replacement(std::string title, Span span, std::string text, bool sure) {
-  Fix fix;
-  fix.title = std::move(title);
-  fix.edits.push_back({span, std::move(text)});
-  fix.sure = sure;
-  return fix;
 }
 
 }  // namespace xrun::lang

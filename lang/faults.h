@@ -1,13 +1,25 @@
-// The faults of one file while it is read: a sink that keeps them in the order of the text and ends a flood.
+// Faults of the user's text, each made together with its mend, and those of one file while it is read: a sink that
+// keeps them in the order of the text and ends a flood.
 #pragma once
 
 #include <deque>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/base/diagnostic.h"
 
 namespace xrun::lang {
+
+// An error. Nothing in this room makes a diagnostic in another way, so none is without a mend.
+//   mend  what to do, {"write it so"}; with an edit where the edit is mechanical (replacement, did_you_mean)
+Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix mend);
+Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix mend);
+
+// A fix that is one replacement; an empty span at a place inserts.
+Fix replacement(std::string title, Span span, std::string text, bool sure = false);
+// Puts the candidate that is near enough for a typing slip in the place of `name`; where there is none, `otherwise`.
+Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Fix otherwise);
 
 // Collects what lexer and parser find in one file; `flush` hands it on, sorted by place.
 class Faults {
@@ -17,24 +29,25 @@ class Faults {
 
   explicit Faults(Diagnostics& sink) : sink_(sink) {}
 
-  // Keeps the diagnostic and gives it back for notes and fixes. Beyond kMaxErrors errors it is dropped.
-  Diagnostic& error(const char* code, Span at, std::string message, std::string label = {});
-  Diagnostic& warning(const char* code, Span at, std::string message, std::string label = {});
+  // Keeps the diagnostic and gives it back for notes and further spans. Beyond kMaxErrors errors it is dropped.
+  Diagnostic& error(const char* code, Span at, std::string message, std::string label, Fix mend) {
+    return add(lang::fault(code, at, std::move(message), std::move(label), std::move(mend)));
+  }
+  Diagnostic& warning(const char* code, Span at, std::string message, std::string label, Fix mend) {
+    return add(lang::warning(code, at, std::move(message), std::move(label), std::move(mend)));
+  }
   // Whether errors are dropped from here on; who makes many of them asks before making another.
   bool full() const { return errors_ >= kMaxErrors; }
   bool full_of_warnings() const { return found_.size() >= 2 * kMaxErrors; }
   void flush();
 
  private:
-  Diagnostic& add(Severity severity, const char* code, Span at, std::string message, std::string label);
+  Diagnostic& add(Diagnostic diagnostic);
 
   Diagnostics& sink_;
   std::deque<Diagnostic> found_;
   Diagnostic dropped_;
   int errors_ = 0;
 };
-
-// A fix that is one replacement; an empty span at a place inserts.
-Fix replacement(std::string title, Span span, std::string text, bool sure);
 
 }  // namespace xrun::lang

@@ -61,10 +61,6 @@ class Frontend {
   }
 
  private:
-  void report(const char* code, Span at, std::string message, std::string label = {}) {
-    diagnostics_.add(Evaluator::fault(code, at, std::move(message), std::move(label)));
-  }
-
   // --set PATH=VALUE, parsed as expressions of the language.
   void read_flags() {
     for (const auto& [path, value] : options_.sets) {
@@ -89,17 +85,16 @@ class Frontend {
       const Span at{flag.ast.file, 0, 0};
       const size_t dot = flag.path.find('.');
       if (("." + flag.path + ".").find("..") != std::string::npos) {
-        Diagnostic d = Evaluator::fault("XG0210", at, fmt::format("`--set {}` names no setting", flag.path),
-                                        "a step of the path is empty");
-        d.fixes.push_back({.title = "write names with a dot between them, as in schedule.stages"});
-        diagnostics_.add(std::move(d));
+        diagnostics_.add(fault("XG0210", at, fmt::format("`--set {}` names no setting", flag.path),
+                               "a step of the path is empty",
+                               {"write names with a dot between them, as in schedule.stages"}));
         flag.path.clear();  // it is for nobody
         continue;
       }
       if (dot != std::string::npos) {
         if (!kind_of(std::string_view(flag.path).substr(0, dot))) {
-          report("XG0210", at, fmt::format("`--set {}` names no setting", flag.path),
-                 "a path starts with data, train, cluster or schedule");
+          diagnostics_.add(fault("XG0210", at, fmt::format("`--set {}` names no setting", flag.path), "",
+                                 {"begin the path with data, train, cluster or schedule"}));
         }
         continue;
       }
@@ -111,11 +106,11 @@ class Frontend {
             known.emplace_back(name);
           }
         }
-        Diagnostic d = Evaluator::fault("XG0201", at, fmt::format("the file has no option `{}`", flag.path), "");
-        if (const std::string near = nearest(flag.path, known); !near.empty()) {
-          d.fixes.push_back({.title = "did you mean `" + near + "`?"});
-        }
-        diagnostics_.add(std::move(d));
+        const std::string near = nearest(flag.path, known);
+        diagnostics_.add(fault("XG0201", at, fmt::format("the file has no option `{}`", flag.path), "",
+                               {!near.empty()   ? "did you mean `" + near + "`?"
+                                : known.empty() ? fmt::format("declare it in the file: option {}: int = ...", flag.path)
+                                                : fmt::format("its options are {}", fmt::join(known, ", "))}));
         continue;
       }
       if (!flag.ast.value.valid()) {
@@ -158,18 +153,15 @@ class Frontend {
     const DeclRef found = file.find(kind, name);
     if (!found) {
       const std::vector<std::string> known = names_of(file, kind);
-      Diagnostic d =
-          Evaluator::fault("XG0213", at, fmt::format("there is no `{} {}`", keyword_of(kind), name), "unknown name");
-      d.notes.push_back(known.empty() ? fmt::format("`{}` names no `{}`", file.path, keyword_of(kind))
-                                      : fmt::format("`{}` has: {}", file.path, few_of(known)));
-      if (const std::string near = nearest(name, known); !near.empty()) {
-        Fix fix{.title = "did you mean `" + near + "`?", .edits = {}};
-        if (at.valid()) {
-          fix.edits.push_back({at, near});
-        }
-        d.fixes.push_back(std::move(fix));
+      Fix mend = did_you_mean(name, known, at,
+                              {known.empty() ? fmt::format("it names no `{}`: declare one, {} {} {{ ... }}",
+                                                           keyword_of(kind), keyword_of(kind), name)
+                                             : fmt::format("name one that it has: {}", few_of(known))});
+      if (!at.valid()) {
+        mend.edits.clear();  // it is named on the command line
       }
-      diagnostics_.add(std::move(d));
+      diagnostics_.add(fault("XG0213", at, fmt::format("`{}` has no `{} {}`", file.path, keyword_of(kind), name),
+                             "unknown name", std::move(mend)));
     }
     return found;
   }
@@ -178,19 +170,16 @@ class Frontend {
   DeclRef only(DeclKind kind) {
     const auto found = main_->all(kind);
     if (found.size() > 1) {
-      Diagnostic d =
-          Evaluator::fault("XG0213", found[1].decl->keyword,
-                           fmt::format("the file has {} declarations of `{}`, and nothing says which one is meant",
-                                       found.size(), keyword_of(kind)),
-                           "another one");
-      d.secondary.push_back({found[0].decl->keyword, "one"});
       const std::vector<std::string> names = names_of(*main_, kind);
-      if (kind == DeclKind::kRun) {
-        d.fixes.push_back({.title = fmt::format("name it: --run {}", names.empty() ? "NAME" : names[0])});
-      } else {
-        d.fixes.push_back({.title = fmt::format("name it in a `run`: run NAME {{ {} = {} }}", keyword_of(kind),
-                                                names.empty() ? "NAME" : names[0])});
-      }
+      const std::string_view name = names.empty() ? "NAME" : std::string_view(names[0]);
+      Diagnostic d = fault(
+          "XG0213", found[1].decl->keyword,
+          fmt::format("the file has {} declarations of `{}`, and nothing says which one is meant", found.size(),
+                      keyword_of(kind)),
+          "another one",
+          {kind == DeclKind::kRun ? fmt::format("name it: --run {}", name)
+                                  : fmt::format("name it in a `run`: run NAME {{ {} = {} }}", keyword_of(kind), name)});
+      d.secondary.push_back({found[0].decl->keyword, "one"});
       diagnostics_.add(std::move(d));
       return {};
     }
@@ -219,17 +208,17 @@ class Frontend {
                                                    {DeclKind::kSchedule, &choice.schedule}};
     Settings chosen;
     if (run && run.decl->base) {
-      report("XG0199", run.decl->base.span, "`extends` is not available yet", "of a later edition of xrun");
+      diagnostics_.add(extends_not_yet(run.decl->base.span));
       return choice;
     }
     if (run) {
       chosen = read_settings(*run.file, *run.decl, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
         if (!is_setting(DeclKind::kRun, node.key) || !node.has_value()) {
-          Diagnostic d = Evaluator::fault(
-              "XG0210", node.key_span, fmt::format("unknown setting `{}` in `run`", node.key), "not a setting of run");
-          d.notes.push_back("a run names its model, data, train, cluster and schedule");
-          diagnostics_.add(std::move(d));
+          diagnostics_.add(fault(
+              "XG0210", node.key_span, fmt::format("unknown setting `{}` in `run`", node.key), "not a setting of run",
+              did_you_mean(node.key, {"model", "data", "train", "cluster", "schedule"}, node.key_span,
+                           {"a run names its model, data, train, cluster and schedule: KIND = NAME"})));
         }
       }
     }
@@ -271,17 +260,16 @@ class Frontend {
     const auto all = file->all(kind);
     if (all.size() != 1) {
       const std::string_view word = keyword_of(kind);
-      Diagnostic d = Evaluator::fault("XG0213", {},
-                                      all.empty() ? fmt::format("`{}` declares no `{}`", path, word)
-                                                  : fmt::format("`{}` has {} declarations of `{}`, and nothing says "
-                                                                "which one is meant",
-                                                                path, all.size(), word));
       const std::vector<std::string> names = names_of(*file, kind);
-      d.fixes.push_back(
-          {.title = all.empty()     ? fmt::format("--{} takes a file that declares one", word)
-                    : names.empty() ? fmt::format("give them names")
-                                    : fmt::format("name one of {}: --{} {}:{}", few_of(names), word, path, names[0])});
-      diagnostics_.add(std::move(d));
+      diagnostics_.add(
+          fault("XG0213", {},
+                all.empty() ? fmt::format("`{}` declares no `{}`", path, word)
+                            : fmt::format("`{}` has {} declarations of `{}`, and nothing says which one is meant", path,
+                                          all.size(), word),
+                "",
+                {all.empty()     ? fmt::format("--{} takes a file that declares one", word)
+                 : names.empty() ? "give them names"
+                                 : fmt::format("name one of {}: --{} {}:{}", few_of(names), word, path, names[0])}));
       return {};
     }
     return all[0];
@@ -293,7 +281,8 @@ class Frontend {
       if (decl.kind == DeclKind::kLet) {
         evaluator_.eval_constant({&file, &decl});
       } else if (decl.kind == DeclKind::kMoved) {
-        evaluator_.not_yet(decl.keyword, "`moved`");
+        evaluator_.not_yet(decl.keyword, "`moved`",
+                           {"leave it out, and keep the old name in the model: `as` labels name tensors"});
       }
     }
   }

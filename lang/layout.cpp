@@ -38,6 +38,10 @@ TokenKind partner_of(TokenKind closing) {
                                                : TokenKind::kLeftBrace;
 }
 
+std::string closing_of(TokenKind opening) {
+  return opening == TokenKind::kLeftParen ? ")" : opening == TokenKind::kLeftBracket ? "]" : "}";
+}
+
 class Pairing {
  public:
   Pairing(Tokens& tokens, Faults& faults) : tokens_(tokens), faults_(faults) {}
@@ -84,7 +88,8 @@ class Pairing {
   void closes_nothing(const Token& token) {
     if (!faults_.full()) {
       faults_.error("XG0111", tokens_.span(token), "`" + std::string(text_of(token.kind)) + "` closes nothing",
-                    "no `" + std::string(text_of(partner_of(token.kind))) + "` is open here");
+                    "no `" + std::string(text_of(partner_of(token.kind))) + "` is open here",
+                    replacement("leave it out, or open it before", tokens_.span(token), ""));
     }
   }
 
@@ -132,7 +137,8 @@ class Pairing {
       return;
     }
     Diagnostic& fault = faults_.error("XG0111", tokens_.span(outermost),
-                                      "`" + std::string(text_of(outermost.kind)) + "` is never closed");
+                                      "`" + std::string(text_of(outermost.kind)) + "` is never closed", "",
+                                      {"write `" + closing_of(outermost.kind) + "` where it ends"});
     if (seen.kind != TokenKind::kEnd) {
       fault.secondary.push_back({tokens_.span(seen), "it should have been closed before this"});
     }

@@ -42,15 +42,18 @@ class NumberLexer {
       }
       ++at_;
     }
-    if (bad) {
-      faults_.error("XG0105", span(from, at_), "`_` stands between two digits of a number", "here it does not");
+    if (bad && !digits_.empty()) {
+      std::string plain(text_.substr(from, at_ - from));
+      std::erase(plain, '_');
+      faults_.error("XG0105", span(from, at_), "`_` stands between two digits of a number", "here it does not",
+                    replacement("leave it out", span(from, at_), std::move(plain), true));
     }
   }
 
   void hex() {
     if (peek(1) == 'X') {
-      faults_.error("XG0105", span(at_, at_ + 2), "hex numbers start with `0x`")
-          .fixes.push_back(replacement("write it small", span(at_ + 1, at_ + 2), "x", true));
+      faults_.error("XG0105", span(at_, at_ + 2), "hex numbers start with `0x`", "",
+                    replacement("write it small", span(at_ + 1, at_ + 2), "x", true));
     }
     at_ += 2;
     number_.is_hex = true;
@@ -58,7 +61,8 @@ class NumberLexer {
     digits([](char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
     const uint32_t value_end = at_;
     if (digits_.empty()) {
-      faults_.error("XG0105", span(begin_, at_), "`0x` is followed by hexadecimal digits", "there are none");
+      faults_.error("XG0105", span(begin_, at_), "`0x` is followed by hexadecimal digits", "there are none",
+                    {"write them, as in 0x4E00"});
     }
     for (const char c : digits_) {
       const int digit = is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10;
@@ -74,11 +78,16 @@ class NumberLexer {
     skip_name();
     if (at_ == tail && (peek() == '%' || word_unit_behind(1))) {
       at_ += peek() == '%' ? 1 : 0;
-      faults_.error("XG0105", span(tail, tail + 1), "hex numbers take no percent sign and no unit");
+      faults_.error("XG0105", span(tail, tail + 1), "hex numbers take no percent sign and no unit", "", in_decimal());
     } else if (at_ != tail) {
       faults_.error("XG0105", span(tail, at_), "hex numbers take no exponent, multiplier or unit",
-                    "not a hexadecimal digit");
+                    "not a hexadecimal digit", in_decimal());
     }
+  }
+
+  Fix in_decimal() const {
+    const auto end = begin_ + static_cast<uint32_t>(number_.text.size());
+    return replacement("write the number in decimal", span(begin_, end), to_text(number_.whole));
   }
 
   void decimal() {
@@ -90,8 +99,8 @@ class NumberLexer {
       ++at_;
       digits(is_digit);
     } else if (peek() == '.' && peek(1) != '.') {
-      faults_.error("XG0105", span(begin_, at_ + 1), "a dot must be followed by a digit", "ends in a dot")
-          .fixes.push_back(replacement("write the zero, or leave out the dot", span(at_, at_ + 1), ".0", false));
+      faults_.error("XG0105", span(begin_, at_ + 1), "a dot must be followed by a digit", "ends in a dot",
+                    replacement("write the zero, or leave out the dot", span(at_, at_ + 1), ".0"));
       ++at_;
       skip_name();  // of the same slip
       has_dot = true;
@@ -178,8 +187,9 @@ class NumberLexer {
 
   void too_large() {
     if (!reported_size_) {
-      faults_.error("XG0109", span(begin_, at_), "number is too large or too small to be kept",
-                    "whole numbers have up to 38 digits, others lie between 1e-307 and 1e308");
+      faults_.error(
+          "XG0109", span(begin_, at_), "number is too large or too small to be kept", "",
+          {"write one within the bounds: whole numbers have up to 38 digits, others lie between 1e-307 and 1e308"});
     }
     reported_size_ = true;
   }
@@ -215,14 +225,20 @@ class NumberLexer {
         at_ += 1 + static_cast<uint32_t>(info_of(number_.unit).text.size());
       }
     } else if (info_of(*unit).word) {
-      faults_.error("XG0108", span(from, at_), "`" + std::string(spelled) + "` follows its number after one space")
-          .fixes.push_back(replacement("put the space", span(from, from), " ", true));
+      faults_.error("XG0108", span(from, at_), "`" + std::string(spelled) + "` follows its number after one space", "",
+                    replacement("put the space", span(from, from), " ", true));
       number_.unit = *unit;
     } else if (number_.is_percent) {
-      faults_.error("XG0108", span(from, at_), "a percentage takes no unit");
+      percent_with_unit(span(from, at_), from);
     } else {
       number_.unit = *unit;
     }
+  }
+
+  // `end`: of the number with its sign.
+  void percent_with_unit(Span unit, uint32_t end) {
+    faults_.error("XG0108", unit, "a percentage takes no unit", "",
+                  replacement("leave it out", span(end, unit.end), "", false));
   }
 
   // The length of a word unit that stands `spaces` behind the number.
@@ -259,30 +275,25 @@ class NumberLexer {
     const bool multiplier = name.size() == 1 && kMultipliers.find(name[0]) != kMultipliers.npos;
     if (unit && info_of(*unit).word) {
       if (number_.is_percent) {
-        faults_.error("XG0108", span(from, from + length), "a percentage takes no unit");
+        percent_with_unit(span(from, from + length), at_);
       } else if (spaces > 1) {
-        faults_
-            .error("XG0108", span(from, from + length),
-                   "`" + std::string(name) + "` follows its number after one space")
-            .fixes.push_back(replacement("leave one space", span(at_, from), " ", true));
+        faults_.error("XG0108", span(from, from + length),
+                      "`" + std::string(name) + "` follows its number after one space", "",
+                      replacement("leave one space", span(at_, from), " ", true));
       } else {
         number_.unit = *unit;
       }
       at_ = from + length;
     } else if (unit || multiplier) {
-      faults_
-          .error("XG0108", span(from, from + length),
-                 "`" + std::string(name) + "` touches its number: " + std::string(number_.text) + std::string(name))
-          .fixes.push_back(replacement("leave out the space", span(at_, from), "", true));
+      faults_.error("XG0108", span(from, from + length),
+                    "`" + std::string(name) + "` touches its number: " + std::string(number_.text) + std::string(name),
+                    "", replacement("leave out the space", span(at_, from), "", true));
       number_.unit = unit.value_or(kNoUnit);
       at_ = from + length;
     }
   }
 
   void unknown_unit(uint32_t from, std::string_view spelled) {
-    Diagnostic& fault =
-        faults_.error("XG0108", span(from, at_), "unknown unit `" + std::string(spelled.substr(0, 40)) + "`",
-                      "known are B KiB GiB/s Gbit/s us ms s min h d GFLOPS W GHz and their like");
     const auto equal_but_case = [&](std::string_view other) {
       return std::equal(spelled.begin(), spelled.end(), other.begin(), other.end(),
                         [](char a, char b) { return (a | 0x20) == (b | 0x20); });
@@ -301,12 +312,16 @@ class NumberLexer {
         meant = info.text;
       }
     }
+    Fix mend{
+        "known are B KiB GiB/s Gbit/s us ms s min h d GFLOPS W GHz and their like; ` steps`, ` epochs` and "
+        "` samples` follow a space"};
     if (spelled[0] == 'E' && (spelled.size() > 1 ? is_digit(spelled[1]) : is_sign(peek()))) {
-      fault.fixes.push_back(replacement("the exponent is a small `e`", span(from, from + 1), "e", true));
+      mend = replacement("the exponent is a small `e`", span(from, from + 1), "e", true);
     } else if (!meant.empty()) {
-      fault.fixes.push_back(
-          replacement("did you mean `" + std::string(meant) + "`?", span(from, at_), std::string(meant), false));
+      mend = replacement("did you mean `" + std::string(meant) + "`?", span(from, at_), std::string(meant));
     }
+    faults_.error("XG0108", span(from, at_), "unknown unit `" + std::string(spelled.substr(0, 40)) + "`", "",
+                  std::move(mend));
   }
 
   std::string_view text_;

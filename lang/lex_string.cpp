@@ -45,8 +45,8 @@ class StringLexer {
         escape(value);
       } else {
         if (c == '\t') {
-          faults_.error("XG0103", span(at_, at_ + 1), "a tab in a string")
-              .fixes.push_back(replacement("write `\\t`", span(at_, at_ + 1), "\\t", true));
+          faults_.error("XG0103", span(at_, at_ + 1), "a tab in a string", "",
+                        replacement("write `\\t`", span(at_, at_ + 1), "\\t", true));
         }
         value += c;
         ++at_;
@@ -54,7 +54,8 @@ class StringLexer {
     }
     if (!closed) {
       // What follows on the line is part of the string as far as anyone can tell.
-      faults_.error("XG0104", span(begin, at_), "the string is not closed on its line", "starts here");
+      faults_.error("XG0104", span(begin, at_), "the string is not closed on its line", "starts here",
+                    replacement("close it where it ends", span(at_, at_), "\""));
     }
     check_utf8(text_.substr(begin, at_ - begin), file_, begin, faults_);
     end = at_;
@@ -86,15 +87,16 @@ class StringLexer {
         append_utf8(value, code);
         return;
       }
-      faults_.error("XG0104", span(begin, at_),
-                    "`\\u{...}` holds the number of a character, 1 to 6 hexadecimal digits");
+      faults_.error("XG0104", span(begin, at_), "`\\u{...}` holds the number of a character, 1 to 6 hexadecimal digits",
+                    "", {"write the digits and close the brace, as in \\u{4E00}; the last character is \\u{10FFFF}"});
       return;
     }
     const uint32_t length =
         peek() == '\n' || at_ == text_.size() ? 0 : std::max(1U, sequence_length(text_.substr(at_)));
     at_ += length;
     faults_.error("XG0104", span(begin, at_), "unknown escape `" + std::string(text_.substr(begin, at_ - begin)) + "`",
-                  "known are \\n \\t \\\\ \\\" \\u{..}");
+                  "known are \\n \\t \\\\ \\\" \\u{..}",
+                  replacement("a backslash alone is written `\\\\`", span(begin, begin), "\\"));
   }
 
   std::string_view text_;
@@ -128,12 +130,18 @@ uint32_t sequence_length(std::string_view text) {
   return 0;
 }
 
+void not_utf8(Span byte, Faults& faults) {
+  faults.error("XG0102", byte, "the file is not UTF-8 text", "this byte starts no character",
+               {.title = "save the file as UTF-8, or convert it from what it is",
+                .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
+}
+
 void check_utf8(std::string_view text, int32_t file, uint32_t begin, Faults& faults) {
   for (size_t i = 0; i < text.size();) {
     const uint32_t length = sequence_length(text.substr(i));
     if (length == 0) {
       const auto at = begin + static_cast<uint32_t>(i);
-      faults.error("XG0102", {file, at, at + 1}, "the file is not UTF-8 text", "this byte starts no character");
+      not_utf8({file, at, at + 1}, faults);
       return;
     }
     i += length;

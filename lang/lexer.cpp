@@ -87,7 +87,7 @@ Sign sign_at(char a, char b, char c) {
 class Lexer {
  public:
   Lexer(const SourceMap& sources, int32_t file, Faults& faults)
-      : text_(sources.text(file)), file_(file), faults_(faults) {
+      : text_(sources.text(file)), path_(sources.path(file)), file_(file), faults_(faults) {
     out_.file = file;
     out_.text = text_;
     out_.tokens.reserve(std::min<size_t>(text_.size(), kMaxFileBytes) / 3 + 16);
@@ -96,14 +96,15 @@ class Lexer {
   Tokens run() {
     if (text_.size() > kMaxFileBytes) {
       faults_.error("XG0101", {file_, 0, 0},
-                    "the file has " + std::to_string(text_.size()) + " bytes; 4 MiB are allowed", "not read");
+                    "the file has " + std::to_string(text_.size()) + " bytes; 4 MiB are allowed", "not read",
+                    {"divide it: `import` and `from ... use` bring in what stands in other files"});
       push(TokenKind::kEnd, 0);
       return std::move(out_);
     }
     if (text_.starts_with("\xEF\xBB\xBF")) {
       at_ = 3;
-      faults_.error("XG0102", span(0, 3), "the file starts with a byte-order mark; it is not needed")
-          .fixes.push_back(replacement("remove it", span(0, 3), "", true));
+      faults_.error("XG0102", span(0, 3), "the file starts with a byte-order mark; it is not needed", "",
+                    replacement("remove it", span(0, 3), "", true));
     }
     while (at_ < text_.size() && !faults_.full()) {
       next();
@@ -185,8 +186,8 @@ class Lexer {
       push(TokenKind::kDot, begin);
       return;
     }
-    faults_.error("XG0105", span(begin, begin + 1), "a number starts with a digit", "missing zero")
-        .fixes.push_back(replacement("write the zero", span(begin, begin), "0", true));
+    faults_.error("XG0105", span(begin, begin + 1), "a number starts with a digit", "missing zero",
+                  replacement("write the zero", span(begin, begin), "0", true));
     ++at_;
     Number number = lex_number(text_, file_, at_, at_, faults_);
     push(TokenKind::kNumber, begin, static_cast<uint32_t>(out_.numbers.size()));
@@ -210,30 +211,30 @@ class Lexer {
       if (rest.starts_with(foreign.text)) {
         at_ += static_cast<uint32_t>(foreign.text.size());
         push(TokenKind::kBad, begin);
-        faults_.error("XG0102", span(begin, at_), "`" + std::string(foreign.text) + "` is not a sign of the language")
-            .fixes.push_back(replacement("write `" + std::string(foreign.meant) + "`", span(begin, at_),
-                                         std::string(foreign.meant), false));
+        faults_.error(
+            "XG0102", span(begin, at_), "`" + std::string(foreign.text) + "` is not a sign of the language", "",
+            replacement("write `" + std::string(foreign.meant) + "`", span(begin, at_), std::string(foreign.meant)));
         return;
       }
     }
     at_ += std::max(length, 1U);
     push(TokenKind::kBad, begin);
     if (length == 0) {
-      faults_.error("XG0102", span(begin, at_), "the file is not UTF-8 text", "this byte starts no character");
+      not_utf8(span(begin, at_), faults_);
       return;
     }
     const auto code = static_cast<unsigned char>(rest[0]);
     if (code < 0x20 || code == 0x7F) {
-      faults_.error("XG0102", span(begin, at_), "control character with number " + std::to_string(code));
+      faults_.error("XG0102", span(begin, at_), "control character with number " + std::to_string(code), "",
+                    replacement("leave it out", span(begin, at_), ""));
       return;
     }
-    Diagnostic& fault = faults_.error("XG0102", span(begin, at_),
-                                      "`" + std::string(rest.substr(0, length)) + "` is not a sign of the language");
-    if (code == ';') {
-      fault.fixes.push_back(replacement("a newline ends a statement", span(begin, at_), "", false));
-    } else if (length > 1) {
-      fault.notes.push_back("names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments");
+    Fix mend = replacement(code == ';' ? "a newline ends a statement" : "leave it out", span(begin, at_), "");
+    if (length > 1) {
+      mend = {"names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments"};
     }
+    faults_.error("XG0102", span(begin, at_),
+                  "`" + std::string(rest.substr(0, length)) + "` is not a sign of the language", "", std::move(mend));
   }
 
   // 'abc': what people mean is plain, so the whole of it is one fault.
@@ -243,11 +244,11 @@ class Lexer {
     const size_t close = line.find('\'', 1);
     at_ += static_cast<uint32_t>(close == line.npos ? 1 : close + 1);
     push(TokenKind::kBad, begin);
-    Diagnostic& fault = faults_.error("XG0102", span(begin, at_), "strings stand in double quotes");
+    Fix mend{"write \" before and behind the string"};
     if (close != line.npos && line.find_first_of("\"\\") > close) {
-      fault.fixes.push_back(
-          replacement("write it so", span(begin, at_), "\"" + std::string(line.substr(1, close - 1)) + "\"", true));
+      mend = replacement("write it so", span(begin, at_), "\"" + std::string(line.substr(1, close - 1)) + "\"", true);
     }
+    faults_.error("XG0102", span(begin, at_), "strings stand in double quotes", "", std::move(mend));
   }
 
   void comment() {
@@ -274,22 +275,25 @@ class Lexer {
 
   void report_counted() {
     if (tabs_.count > 0) {
-      Diagnostic& fault = faults_.error("XG0103", span(tabs_.first, tabs_.first + 1), "a tab; indent by two spaces");
-      if (tabs_.count == 1) {
-        fault.fixes.push_back(replacement("write two spaces", span(tabs_.first, tabs_.first + 1), "  ", true));
-      } else {
-        fault.notes.push_back("the file has " + std::to_string(tabs_.count) + " tabs");
+      const Span first = span(tabs_.first, tabs_.first + 1);
+      Fix mend = replacement("write two spaces", first, "  ", true);
+      if (tabs_.count > 1) {
+        mend = {.title = "write two spaces for each of the " + std::to_string(tabs_.count) + " tabs of the file",
+                .lines = {"$ sed -i 's/\\t/  /g' " + path_}};
       }
+      faults_.error("XG0103", first, "a tab; indent by two spaces", "", std::move(mend));
     }
     if (returns_.count > 0) {
       faults_
           .error("XG0102", span(returns_.first, returns_.first + 1),
-                 "lines end with a carriage return; a line feed alone is used")
+                 "lines end with a carriage return; a line feed alone is used", "",
+                 {.title = "save the file with the line ends of Unix", .lines = {"$ sed -i 's/\\r$//' " + path_}})
           .notes.push_back("the file has " + std::to_string(returns_.count) + " such lines");
     }
   }
 
   std::string_view text_;
+  std::string path_;
   int32_t file_;
   Faults& faults_;
   uint32_t at_ = 0;

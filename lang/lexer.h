@@ -24,6 +24,8 @@ std::string lex_string(std::string_view text, int32_t file, uint32_t begin, uint
 
 // Bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
 uint32_t sequence_length(std::string_view text);
+// Reports a byte that starts no character.
+void not_utf8(Span byte, Faults& faults);
 // Reports the first byte of `text` that is not UTF-8; `begin` is where the text lies in its file.
 void check_utf8(std::string_view text, int32_t file, uint32_t begin, Faults& faults);
 

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "lang/faults.h"
 #include "lang/frontend.h"
-#include "lang/nearest.h"
 #include "lang/parser.h"
 
 namespace xrun::lang {
@@ -46,21 +46,18 @@ bool has_name(DeclKind kind) {
   }
 }
 
-Diagnostic fault(const char* code, Span at, std::string message, std::string label) {
-  return {.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
-}
-
 // By errno. A pipe gives its text only once, and a model is read again by whoever resumes or checks it.
 Diagnostic unreadable(Span at, const std::string& path, std::string label) {
-  const bool is_pipe = errno == ESPIPE;
-  Diagnostic d =
-      fault("XG0207", at,
-            "cannot read `" + path + "`: " + (is_pipe ? "it is a pipe or a device, not a file" : std::strerror(errno)),
-            std::move(label));
-  if (is_pipe) {
-    d.fixes.push_back({.title = "save it to a file first"});
-  }
-  return d;
+  const int why = errno;
+  const bool is_pipe = why == ESPIPE;
+  return fault("XG0207", at,
+               "cannot read `" + path + "`: " + (is_pipe ? "it is a pipe or a device, not a file" : std::strerror(why)),
+               std::move(label),
+               {is_pipe         ? "save it to a file first"
+                : why == EACCES ? "give this user the right to read it"
+                : why == EISDIR ? "name an .xgraph file in it"
+                : at.valid()    ? "check the path: it starts at the directory of the file that names it"
+                                : "check the path"});
 }
 
 // One name a file, however it is spelled on the way.
@@ -171,7 +168,9 @@ void Loader::declare(SourceFile& file, const Decl& decl) {
     const Span at = decl.name ? decl.name.span : decl.keyword;
     const std::string what =
         decl.name ? "`" + std::string(decl.name.text) + "`" : "`" + std::string(keyword_of(decl.kind)) + "`";
-    Diagnostic d = fault("XG0202", at, what + " is declared twice", "declared again");
+    Diagnostic d =
+        fault("XG0202", at, what + " is declared twice", "declared again",
+              {decl.name ? "give one of them another name, or leave it out" : "give them names, or leave one out"});
     d.secondary.push_back({before->name ? before->name.span : before->keyword, "declared here first"});
     diagnostics_.add(std::move(d));
   }
@@ -199,8 +198,8 @@ void Loader::import_all(SourceFile& file) {
       alias = alias.substr(0, alias.find('.'));
     }
     if (!file.modules.emplace(alias, from).second) {
-      diagnostics_.add(fault("XG0202", decl.span, "two imports are called `" + std::string(alias) + "`",
-                             "give one of them another name by `as`"));
+      diagnostics_.add(fault("XG0202", decl.span, "two imports are called `" + std::string(alias) + "`", "again",
+                             {"give one of them another name: import \"FILE\" as NAME"}));
     }
   }
 }
@@ -219,14 +218,17 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   if (const auto known = by_key_.find(key); known != by_key_.end()) {
     if (known->second == nullptr) {
       diagnostics_.add(fault("XG0206", at, "`" + text + "` imports itself in a circle",
-                             "this file is still being read because it leads here"));
+                             "this file is still being read because it leads here",
+                             {key == key_of(from.path) ? "leave it out: a file knows its own names"
+                                                       : "move what both files need to a third one that both import"}));
     }
     return known->second;
   }
   if (is_std) {
     const auto source = std_source(text);
     if (!source) {
-      diagnostics_.add(fault("XG0207", at, "there is no `" + text + "` in the standard library", "not found"));
+      diagnostics_.add(fault("XG0207", at, "there is no `" + text + "` in the standard library", "not found",
+                             {"its files are \"std/nets\" and \"std/vision\""}));
       return nullptr;
     }
     return add(key, text, std::string(*source));
@@ -235,14 +237,12 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
     diagnostics_.add(fault("XG0207", at,
                            reads_files_ ? "more than " + std::to_string(kMaxFiles) + " files are imported"
                                         : "`" + text + "` cannot be imported: this text is not a file",
-                           "not read"));
+                           "not read", {reads_files_ ? "put some of them together" : "save it to a file first"}));
     return nullptr;
   }
   std::optional<std::string> content = read_whole_file(path);
   if (!content) {
-    Diagnostic d = unreadable(at, path, "imported here");
-    d.notes.push_back("imports are relative to the file that names them");
-    diagnostics_.add(std::move(d));
+    diagnostics_.add(unreadable(at, path, "imported here"));
     by_key_.erase(key);
     return nullptr;
   }
@@ -267,19 +267,18 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile& from) {
       for (const auto& [known, unused] : from.spaces) {
         candidates.emplace_back(known.second);
       }
-      Diagnostic d = fault("XG0201", name.span, "`" + from.path + "` declares no `" + std::string(name.text) + "`",
-                           "not found there");
-      if (const std::string near = nearest(name.text, candidates); !near.empty()) {
-        d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
-      }
-      diagnostics_.add(std::move(d));
+      diagnostics_.add(fault("XG0201", name.span, "`" + from.path + "` declares no `" + std::string(name.text) + "`",
+                             "not found there",
+                             did_you_mean(name.text, candidates, name.span, {"leave it out, or declare it there"})));
       continue;
     }
     if (!file.used.emplace(name.text, found).second) {
-      diagnostics_.add(fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in twice", "again"));
+      diagnostics_.add(fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in twice", "again",
+                             {"leave one of both out"}));
     } else if (file.names.contains(name.text)) {
-      diagnostics_.add(
-          fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in and declared here, too", ""));
+      diagnostics_.add(fault("XG0202", name.span,
+                             "`" + std::string(name.text) + "` is brought in and declared here, too", "",
+                             {"leave one of both out: import \"FILE\" as NAME keeps the names of that file apart"}));
     }
   }
 }

@@ -33,7 +33,8 @@ std::span<const CurveKind> curve_kinds() { return kCurves; }
 
 void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope) {
   if (!node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`lr` is a number, a curve or a list of curves", "not a group");
+    ev_.refuse("XG0205", node.key_span, "`lr` is a number, a curve or a list of curves", "a group",
+               {"write lr = 0.1, lr = cosine(0.1 .. 0) or lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"});
     return;
   }
   const Ast& ast = *node.ast;
@@ -48,7 +49,8 @@ void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope) {
     }
   }
   if (pieces.empty()) {
-    ev_.refuse("XG0506", expr.span, "`lr` is an empty list", "at least one curve");
+    ev_.refuse("XG0506", expr.span, "`lr` is an empty list", "no curve",
+               replacement("write at least one", expr.span, "[cosine(0.1 .. 0)]"));
   } else if (module_.train.lr.size() == pieces.size()) {
     check_spans(node);
   }
@@ -67,8 +69,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
       return std::nullopt;
     }
     if (!value.plain_number() || !(value.as_double() >= 0)) {
-      ev_.refuse("XG0205", value.span, fmt::format("a rate is a number of 0 and more, not {}", to_text(value)),
-                 "or a curve: warmup, constant, cosine, poly, steps");
+      ev_.refuse("XG0205", value.span, fmt::format("a rate is a number of 0 and more, not {}", to_text(value)), "",
+                 {"write such a number, or a curve: warmup, constant, cosine, poly, steps"});
       return std::nullopt;
     }
     spec.kind = "constant";
@@ -86,11 +88,10 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
     const std::string what = fmt::format("`{}` of `{}`", param, name);
     if (param == "rate" && arg.param->type.name.text == "rates") {
       if (value.kind != DatumKind::kRange) {
-        Diagnostic d = Evaluator::fault("XG0205", arg.span, fmt::format("{} goes from rate to rate: a .. b", what),
-                                        "this is " + kind_text(value));
-        d.fixes.push_back({.title = fmt::format("write both rates with two dots between: {}({} .. 0)", name,
-                                                value.plain_number() ? to_text(value) : "0.1")});
-        ev_.report(std::move(d));
+        ev_.refuse("XG0205", arg.span, fmt::format("{} goes from rate to rate: a .. b", what),
+                   "this is " + kind_text(value),
+                   {fmt::format("write both rates with two dots between: {}({} .. 0)", name,
+                                value.plain_number() ? to_text(value) : "0.1")});
         return std::nullopt;
       }
       spec.from = (*value.items)[0].as_double();
@@ -117,7 +118,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
     }
   }
   if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !std::isfinite(spec.from + spec.to)) {
-    ev_.refuse("XG0214", expr.span, "rates and powers are 0 and more", "");
+    ev_.refuse("XG0214", expr.span, "rates and powers are 0 and more", "",
+               {"write numbers without `-`, and not too large"});
     return std::nullopt;
   }
   return spec;
@@ -133,7 +135,7 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
     if (!pieces[i].span) {
       if (i + 1 < pieces.size()) {
         ev_.refuse("XG0506", pieces[i].source, "only the last curve of a list may fill the rest of the run",
-                   "this one needs a span");
+                   "it has no span", {"say how long it lasts: cosine(0.1 .. 0, 5 epochs)"});
         return;
       }
       comparable = comparable && sum > run.amount;  // still too long, whatever the rest is
@@ -150,11 +152,11 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
   covered.amount = sum;
   TrainSpan rest = run;
   rest.amount = std::fabs(gap);
-  Diagnostic d = Evaluator::fault("XG0506", (*node.ast)[node.value].span,
-                                  fmt::format("the curves cover {} of a run of {}", span_text(covered), span_text(run)),
-                                  fmt::format("{} {}", span_text(rest), gap > 0 ? "are missing" : "too many"));
-  d.notes.push_back("a curve alone, or the last one of a list without a span, fills the rest of the run");
-  ev_.report(std::move(d));
+  ev_.refuse("XG0506", (*node.ast)[node.value].span,
+             fmt::format("the curves cover {} of a run of {}", span_text(covered), span_text(run)),
+             fmt::format("{} {}", span_text(rest), gap > 0 ? "are missing" : "too many"),
+             {gap > 0 ? "leave the span of the last curve out: it then fills the rest of the run"
+                      : "make the spans shorter, or the run longer"});
 }
 
 }  // namespace xrun::lang

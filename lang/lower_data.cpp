@@ -24,6 +24,18 @@ std::vector<std::string> names_of(const DataRegistry& registry, bool readers) {
   return names;
 }
 
+// "`idx`, `csv`": what runs in this edition.
+template <class Def>
+std::string ready(const std::vector<const Def*>& all) {
+  std::string text;
+  for (const Def* def : all) {
+    if (def->availability == Availability::kReady) {
+      text += fmt::format("{}`{}`", text.empty() ? "" : ", ", def->name);
+    }
+  }
+  return text;
+}
+
 std::string field_list(const std::vector<Field>& fields) {
   std::string text;
   for (const Field& field : fields) {
@@ -81,18 +93,18 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   }
   data_is_partial_ = settings.has_hole;
   if (settings.sources.empty() && !data_is_partial_) {
-    ev_.refuse("XG0501", settings.root.key_span, "`data` has no source", "write `source train = reader(...)`");
+    ev_.refuse("XG0501", settings.root.key_span, "`data` has no source", "",
+               {"say what is learned from: source train = folder(\"pictures\")"});
   }
   const bool learns = choice_.train || has_flags(DeclKind::kTrain);
   const auto& named = settings.sources;
   if (learns && !named.empty() && !settings.has_hole &&
       std::none_of(named.begin(), named.end(), [](const SettingNode& node) { return node.key == "train"; })) {
-    Diagnostic d = Evaluator::fault("XG0501", named[0].key_span, "`data` has no source `train`",
-                                    "the source that is learned from is called `train`");
-    if (named.size() == 1 || nearest(named[0].key, {"train"}) == "train") {
-      d.fixes.push_back({.title = "call it so", .edits = {{named[0].key_span, "train"}}});
-    }
-    ev_.report(std::move(d));
+    const bool is_meant = named.size() == 1 || nearest(named[0].key, {"train"}) == "train";
+    ev_.refuse("XG0501", named[0].key_span, "`data` has no source `train`",
+               "the source that is learned from is called `train`",
+               is_meant ? replacement("call it so", named[0].key_span, "train")
+                        : Fix{"call one of the sources so, or add one: source train = ..."});
   }
   for (const SettingNode& node : settings.root.children) {
     if (node.key == "max_bad") {
@@ -115,15 +127,16 @@ void ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   const std::string name = symbol(node);
   const ReaderDef* reader = expr.kind == ExprKind::kCall ? registry_.find_reader(name) : nullptr;
   if (reader == nullptr) {
-    Diagnostic d =
-        Evaluator::fault("XG0201", expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span,
-                         name.empty() ? "a source is a call of a reader" : fmt::format("there is no reader `{}`", name),
-                         "unknown reader");
-    if (const std::string near = nearest(name, names_of(registry_, true));
-        !near.empty() && expr.kind == ExprKind::kCall) {
-      d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{d.primary.span, near}}});
-    }
-    ev_.report(std::move(d));
+    const Span at = expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span;
+    const bool is_known = registry_.find_reader(name) != nullptr;
+    const std::string text =
+        is_known ? "" : fmt::format("write one of {}: source train = folder(\"pictures\")", ready(registry_.readers));
+    ev_.refuse(
+        "XG0201", at,
+        name.empty() || is_known ? "a source is a call of a reader" : fmt::format("there is no reader `{}`", name),
+        is_known ? "not called" : "unknown reader",
+        is_known ? Fix{fmt::format("give it its arguments: {}", registry_.find_reader(name)->example)}
+                 : did_you_mean(name, names_of(registry_, true), at, {text}));
     return;
   }
   const Signature& signature = ev_.signatures().of(reader->name, reader->signature);
@@ -133,15 +146,12 @@ void ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
     return;
   }
   if (reader->availability == Availability::kNotYet) {
-    ev_.not_yet(ast[expr.lhs].span, fmt::format("the reader `{}`", reader->name));
+    ev_.not_yet(ast[expr.lhs].span, fmt::format("the reader `{}`", reader->name),
+                {fmt::format("bring the data into a form that this edition reads: {}", ready(registry_.readers))});
   }
   auto fields = reader->fields(*attrs);
   if (!fields.ok()) {
-    Diagnostic d = Evaluator::fault(fields.error().code.c_str(), expr.span, fields.error().message);
-    if (!fields.error().help.empty()) {
-      d.fixes.push_back({.title = fields.error().help});
-    }
-    ev_.report(std::move(d));
+    ev_.refuse(fields.error().code.c_str(), expr.span, fields.error().message, "", {fields.error().help});
     return;
   }
   const auto& file = expr.span.file;
@@ -162,12 +172,9 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
                                                   Span span, Scope& scope, const AugmentDef** def) {
   *def = registry_.find_augment(name.text);
   if (*def == nullptr) {
-    Diagnostic d =
-        Evaluator::fault("XG0201", name.span, fmt::format("there is no data stage `{}`", name.text), "unknown stage");
-    if (const std::string near = nearest(name.text, names_of(registry_, false)); !near.empty()) {
-      d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{name.span, near}}});
-    }
-    ev_.report(std::move(d));
+    ev_.refuse("XG0201", name.span, fmt::format("there is no data stage `{}`", name.text), "unknown stage",
+               did_you_mean(name.text, names_of(registry_, false), name.span,
+                            {fmt::format("leave it out, or write one of {}", ready(registry_.augments))}));
     return std::nullopt;
   }
   const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature);
@@ -178,7 +185,8 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
     return std::nullopt;
   }
   if ((*def)->availability == Availability::kNotYet) {
-    ev_.not_yet(name.span, fmt::format("the data stage `{}`", (*def)->name));
+    ev_.not_yet(name.span, fmt::format("the data stage `{}`", (*def)->name),
+                {fmt::format("leave it out, or take one of {}", ready(registry_.augments))});
   }
   return CallSpec{std::string(name.text), *attrs, span};
 }
@@ -209,7 +217,8 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
     field_span = first.span;
     good = add_stage(ast[first.lhs].name, ast[first.args], first.span);
   } else if (first.kind != ExprKind::kHole) {
-    ev_.refuse("XG0422", first.span, "a binding starts with a field of the source, or with a stage", "not a field");
+    ev_.refuse("XG0422", first.span, "a binding starts with a field of the source, or with a stage", "not a field",
+               {"begin with one: x = pixels -> scale(1 / 255), x = columns(0..64)"});
     good = false;
   } else {
     good = false;
@@ -219,7 +228,7 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
       if (stage.kind != StageKind::kCall || ast[stage.path].size() != 1) {
         if (stage.kind != StageKind::kHole) {
           ev_.refuse("XG0422", stage.span, "data stages follow one another: no `repeat`, `residual`, `fork` or `if`",
-                     "");
+                     "not a data stage", {"write its stages one behind the other"});
         }
         good = false;
         continue;
@@ -232,10 +241,20 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
     const Field* field = find_field(source.fields, binding.field);
     if (field == nullptr) {
       if (good) {
-        Diagnostic d = Evaluator::fault("XG0422", field_span,
-                                        fmt::format("`{}` of source `{}` gives no field `{}`", source.spec.reader.name,
-                                                    source.spec.name, binding.field),
-                                        "its fields are " + field_list(source.fields));
+        std::vector<std::string> known;
+        for (const Field& given : source.fields) {
+          known.push_back(given.name);
+        }
+        const bool is_row = known.size() == 1 && known[0] == kRowField;
+        Diagnostic d =
+            fault("XG0422", field_span,
+                  fmt::format("`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name,
+                              binding.field),
+                  "its fields are " + field_list(source.fields),
+                  is_row && first.kind == ExprKind::kName ? Fix{"take columns of the row: columns(a..b), or column(i)"}
+                  : first.kind == ExprKind::kName
+                      ? did_you_mean(binding.field, known, field_span, {"begin with one of its fields"})
+                      : Fix{"begin with one of its fields: FIELD -> ..."});
         d.secondary.push_back({source.spec.reader.span, "this source"});
         ev_.report(std::move(d));
       }
@@ -246,12 +265,8 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
     for (const auto& [stage, def] : stages) {
       auto type = def->infer(now, stage.args);
       if (!type.ok()) {
-        Diagnostic d =
-            Evaluator::fault(type.error().code.c_str(), stage.span, type.error().message, "gets " + field_text(now));
-        if (!type.error().help.empty()) {
-          d.fixes.push_back({.title = type.error().help});
-        }
-        ev_.report(std::move(d));
+        ev_.refuse(type.error().code.c_str(), stage.span, type.error().message, "gets " + field_text(now),
+                   {type.error().help});
         good = false;
         break;
       }
@@ -314,22 +329,24 @@ void ModuleBuilder::bind_inputs() {
       if (field == nullptr) {
         // A binding that failed was reported where it stands.
         if (!targets_.contains(input.name) && !data_is_partial_) {
-          Diagnostic d = Evaluator::fault("XG0420", at, fmt::format("nothing gives the input `{}`", input.name),
-                                          "this source has the fields " + field_list(source.fields));
+          const bool is_row = source.fields.size() == 1 && source.fields[0].name == kRowField;
+          Diagnostic d =
+              fault("XG0420", at, fmt::format("nothing gives the input `{}`", input.name),
+                    "this source has the fields " + field_list(source.fields),
+                    {fmt::format("bind it in `data`: {} = {}", input.name, is_row ? "columns(a..b)" : "FIELD -> ...")});
           if (const Name* declared = declared_input(input.name)) {
             d.secondary.push_back({declared->span, "this input"});
           }
-          const bool is_row = source.fields.size() == 1 && source.fields[0].name == kRowField;
-          d.fixes.push_back({.title = fmt::format("bind it in `data`: {} = {}", input.name,
-                                                  is_row ? "columns(a..b)" : "FIELD -> ...")});
           ev_.report(std::move(d));
           return;
         }
       } else if (!fits(type, *field)) {
-        Diagnostic d = Evaluator::fault("XG0421", at,
-                                        fmt::format("the input `{}` is {}, but source `{}` gives {}", input.name,
-                                                    to_text(type), source.spec.name, field_text(*field)),
-                                        field->encoded ? "put `decode` behind the field" : misfit(type, *field));
+        Diagnostic d = fault("XG0421", at,
+                             fmt::format("the input `{}` is {}, but source `{}` gives {}", input.name, to_text(type),
+                                         source.spec.name, field_text(*field)),
+                             field->encoded ? "not decoded" : misfit(type, *field),
+                             {field->encoded ? "put `decode` behind the field: file -> decode(32)"
+                                             : "change the stages of `data`, or declare the input as what they give"});
         if (const Name* declared = declared_input(input.name)) {
           d.secondary.push_back({declared->span, "this input"});
         }
@@ -352,9 +369,10 @@ void ModuleBuilder::check_metric_sources() {
         if (datum.tensor != input || source.bound.contains(name) || find_field(source.fields, name) != nullptr) {
           continue;
         }
-        Diagnostic d = Evaluator::fault(
-            "XG0420", metric.span, fmt::format("source `{}` gives no `{}` to measure with", source.spec.name, name),
-            "its fields are " + field_list(source.fields));
+        Diagnostic d = fault("XG0420", metric.span,
+                             fmt::format("source `{}` gives no `{}` to measure with", source.spec.name, name),
+                             "its fields are " + field_list(source.fields),
+                             {fmt::format("measure on another source, or bind it in `data`: {} = FIELD -> ...", name)});
         d.secondary.push_back({source.spec.reader.span, "this source"});
         ev_.report(std::move(d));
       }
@@ -389,7 +407,8 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
     return std::nullopt;
   }
   if (field->encoded) {
-    return ev_.refuse("XG0421", at, fmt::format("`{}` is an encoded file", name), "it has to be decoded by a binding");
+    return ev_.refuse("XG0421", at, fmt::format("`{}` is an encoded file", name), "not decoded",
+                      {fmt::format("decode it in `data`: image = {} -> decode(32)", name)});
   }
   TensorType type = field->type;
   if (type.classes == 0 && (type.dtype == DType::kU8 || type.dtype == DType::kF64 || type.dtype == DType::kF16)) {

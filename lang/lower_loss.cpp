@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
@@ -43,7 +44,8 @@ bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
 
 void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   if (!node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`loss` is an expression, not a group", "write `loss = ...`");
+    ev_.refuse("XG0205", node.key_span, "`loss` is an expression, not a group", "a group",
+               {"write loss = softmax_ce(logits, label)"});
     return;
   }
   ev_.names().enter(*ev_.names().leaf("loss", ""));
@@ -54,12 +56,14 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   }
   const Span at = (*node.ast)[node.value].span;
   if (value.kind != DatumKind::kTensor) {
-    ev_.refuse("XG0504", at, fmt::format("a loss is a tensor with one value a sample, not {}", kind_text(value)));
+    ev_.refuse("XG0504", at, fmt::format("a loss is a tensor with one value a sample, not {}", kind_text(value)), "",
+               {"call one: softmax_ce(logits, label)"});
     return;
   }
   const TensorType& type = ev_.type_of(value);
   if (type.dims != std::vector<int64_t>{kBatch} || type.classes > 0) {
-    ev_.refuse("XG0504", at, "a loss has one value a sample", fmt::format("this is {}", to_text(type)));
+    ev_.refuse("XG0504", at, "a loss has one value a sample", fmt::format("this is {}", to_text(type)),
+               {"call one, softmax_ce(logits, label), or take the mean over the other dimensions: x -> mean(1)"});
     return;
   }
   // The pass over all shards of a head gives the loss of each row itself: nothing can be computed from it yet.
@@ -68,7 +72,8 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
     const bool of_head =
         loss_node.op->margin != nullptr && logits.valid() && ev_.graph().node(logits).op->head != nullptr;
     if (of_head && loss_node.outputs[0] != value.tensor) {
-      ev_.not_yet(at, "a loss that is computed from the loss of a sharded head");
+      ev_.not_yet(at, "a loss that is computed from the loss of a sharded head",
+                  {"make it the loss alone: what it is multiplied by goes into `lr`"});
     }
   }
   for (const Head& head : ev_.graph().heads) {
@@ -77,7 +82,8 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
     if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& loss_node) {
           return loss_node.op->margin != nullptr && !loss_node.inputs.empty() && loss_node.inputs[0] == logits;
         })) {
-      ev_.not_yet(head.span, fmt::format("the head `{}`, which the loss does not use,", head.name));
+      ev_.not_yet(head.span, fmt::format("the head `{}`, which the loss does not use,", head.name),
+                  {"leave it out of the model, or compute the loss from it"});
     }
   }
   module_.train.loss = value.tensor;
@@ -87,14 +93,12 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
 void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope) {
   const Ast* ast = node.ast;
   if (!node.has_value() || (*ast)[node.value].kind != ExprKind::kList) {
-    Diagnostic d =
-        Evaluator::fault("XG0205", node.key_span, "`metrics` is a list of metrics", "[accuracy(logits, label)]");
+    Fix mend{"write metrics = [accuracy(logits, label)]"};
     if (node.has_value() && (*ast)[node.value].kind == ExprKind::kCall) {
       const Span call = (*ast)[node.value].span;
-      d.fixes.push_back(
-          {.title = "put it into a list", .edits = {{call, fmt::format("[{}]", ev_.sources().text(call))}}});
+      mend = replacement("put it into a list", call, fmt::format("[{}]", ev_.sources().text(call)));
     }
-    ev_.report(std::move(d));
+    ev_.refuse("XG0205", node.key_span, "`metrics` is a list of metrics", "not a list", std::move(mend));
     return;
   }
   std::vector<MetricSpec>& metrics = module_.train.metrics;
@@ -140,7 +144,9 @@ std::string ModuleBuilder::differences(const MetricSpec& metric) {
 
 void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
   if (node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`eval` is a group", "eval { every = 1 epoch  NAME = metric(...) }");
+    refuse_value(node,
+                 {.title = "write",
+                  .lines = {"eval {", "  every = 1 epoch", "  test  = accuracy(logits, label, source=test)", "}"}});
     return;
   }
   for (const SettingNode& child : node.children) {
@@ -165,12 +171,13 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
     return std::nullopt;
   }
   if (expr.kind != ExprKind::kCall || ast[expr.lhs].kind != ExprKind::kName) {
-    ev_.refuse("XG0505", expr.span, "a metric is called: accuracy(logits, label)", "not a call");
+    ev_.refuse("XG0505", expr.span, "a metric is a call", "not a call", {"write accuracy(logits, label)"});
     return std::nullopt;
   }
   constexpr size_t kMostMetrics = 256;
   if (ev_.graph().metrics.size() >= kMostMetrics) {
-    ev_.refuse("XG0216", expr.span, fmt::format("a run has at most {} metrics", kMostMetrics), "one too many");
+    ev_.refuse("XG0216", expr.span, fmt::format("a run has at most {} metrics", kMostMetrics), "one too many",
+               {"leave it out, or measure it by `xrun eval`"});
     return std::nullopt;
   }
   const Name& op_name = ast[expr.lhs].name;
@@ -179,7 +186,8 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
     return std::nullopt;
   }
   if (callee.kind != Callee::kOp) {
-    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "accuracy, topk, ...");
+    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "not an operator",
+               {"write accuracy(logits, label)"});
     return std::nullopt;
   }
   // `source` belongs to the harness: it is not an argument of the node, unless the operator cannot do without it.
@@ -209,17 +217,18 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
       known.push_back(source.spec.name);
     }
     if (std::find(known.begin(), known.end(), spec.source) == known.end() && !data_is_partial_) {
-      Diagnostic d = Evaluator::fault("XG0201", ast[arg.value].span,
-                                      fmt::format("the data has no source `{}`", spec.source), "unknown source");
-      if (const std::string near = nearest(spec.source, known); !near.empty()) {
-        d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{ast[arg.value].span, near}}});
-      }
-      ev_.report(std::move(d));
+      const Span at = ast[arg.value].span;
+      ev_.refuse("XG0201", at, fmt::format("the data has no source `{}`", spec.source), "unknown source",
+                 did_you_mean(
+                     spec.source, known, at,
+                     {known.empty() ? "declare it in `data`: source test = ..."
+                                    : fmt::format("name one of {}, or declare it in `data`", fmt::join(known, ", "))}));
       good = false;
     }
   }
   if (callee.op->availability == Availability::kNotYet && callee.op->infer == nullptr) {
-    ev_.not_yet(op_name.span, fmt::format("the metric `{}`", callee.name));
+    ev_.not_yet(op_name.span, fmt::format("the metric `{}`", callee.name),
+                {"measure accuracy(logits, label) instead, or leave it out"});
     return std::nullopt;
   }
   // Equal calls share a node: evaluation on three sources is one metric of the graph.
@@ -234,7 +243,8 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
   Graph& graph = ev_.graph();
   const ValueId made = value.kind == DatumKind::kTensor ? value.tensor : ValueId();
   if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
-    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "a metric has one value a sample");
+    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "not one value a sample",
+               {"write accuracy(logits, label)"});
     return std::nullopt;
   }
   spec.value = made;

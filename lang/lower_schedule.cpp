@@ -1,6 +1,7 @@
 // `cluster` and `schedule`: the machine and the hints. Neither may change what is learned (R1).
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
@@ -10,6 +11,8 @@ namespace {
 
 constexpr int64_t kMany = 1 << 20;
 constexpr int64_t kMostCores = 1024;  // as many as --devices takes
+constexpr const char* kCpuNode =
+    "leave it out: this edition computes on processors, which `cores` and `memory` describe";
 
 Span value_span(const SettingNode& node) { return node.has_value() ? (*node.ast)[node.value].span : node.key_span; }
 
@@ -25,7 +28,7 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
     if (node.key == "nodes") {
       cluster.nodes = whole(node, scope, 1, kMany).value_or(1);
       if (cluster.nodes > 1) {
-        ev_.not_yet(node.key_span, "a cluster of several nodes");
+        ev_.not_yet(node.key_span, "a cluster of several nodes", {"leave `nodes` out: this edition uses one machine"});
       }
     } else if (node.key == "network") {
       lower_network(node, scope);
@@ -47,7 +50,7 @@ void ModuleBuilder::lower_network(const SettingNode& node, Scope& scope) {
   if (!bound) {
     return;
   }
-  ev_.not_yet(node.key_span, "`cluster.network`");
+  ev_.not_yet(node.key_span, "`cluster.network`", {"leave `network` out: this edition uses one machine"});
   quantity((*bound)[0].value(), symbol(node), (*bound)[0].value().span, Dimension::kRate);
   if ((*bound)[1].value().kind != DatumKind::kNone) {
     quantity((*bound)[1].value(), "latency", (*bound)[1].value().span, Dimension::kTime);
@@ -57,7 +60,7 @@ void ModuleBuilder::lower_network(const SettingNode& node, Scope& scope) {
 void ModuleBuilder::lower_node(const SettingNode& node, Scope& scope) {
   ClusterSpec& cluster = module_.cluster;
   if (node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`node` is a group", "node { cores = 2  memory = 16GiB }");
+    refuse_value(node, {.title = "write", .lines = {"node {", "  cores  = 2", "  memory = 16GiB", "}"}});
     return;
   }
   for (const SettingNode& child : node.children) {
@@ -70,19 +73,19 @@ void ModuleBuilder::lower_node(const SettingNode& node, Scope& scope) {
       cluster.memory = size(child, scope, 1).value_or(0);
     } else if (child.key == "storage") {
       if (quantity(child, scope, Dimension::kRate)) {
-        ev_.not_yet(child.key_span, "`node.storage`");
+        ev_.not_yet(child.key_span, "`node.storage`", {"leave `storage` out"});
       }
     } else if (child.key == "gpus") {
       if (whole(child, scope, 0, kMany).value_or(0) > 0) {
-        ev_.not_yet(child.key_span, "a `gpu` in a cluster");
+        ev_.not_yet(child.key_span, "a `gpu` in a cluster", {kCpuNode});
       }
     } else if (child.key == "gpu") {
-      ev_.not_yet(child.key_span, "a `gpu` in a cluster");
+      ev_.not_yet(child.key_span, "a `gpu` in a cluster", {kCpuNode});
     } else if (child.key == "link") {
       if (one_of(child, {"nvlink", "pcie"})) {
         if (const auto bound = arguments(child, symbol(child), "(rate: quantity)", scope)) {
           quantity((*bound)[0].value(), symbol(child), (*bound)[0].value().span, Dimension::kRate);
-          ev_.not_yet(child.key_span, "`node.link`");
+          ev_.not_yet(child.key_span, "`node.link`", {"leave `link` out"});
         }
       }
     } else {
@@ -127,7 +130,7 @@ void ModuleBuilder::lower_schedule(const DeclRef& decl) {
       }
     } else if (node.key == "bucket") {
       if (size(node, scope, 1)) {
-        ev_.not_yet(node.key_span, "`schedule.bucket`");
+        ev_.not_yet(node.key_span, "`schedule.bucket`", {"leave `bucket` out"});
       }
     } else if (node.key == "memory_limit") {
       if (const auto bytes = size(node, scope, 1)) {
@@ -140,14 +143,14 @@ void ModuleBuilder::lower_schedule(const DeclRef& decl) {
         lower_shard(head, scope);
       }
       if (node.has_value()) {
-        ev_.refuse("XG0205", node.key_span, "`shard` is a group for each head", "shard HEAD { over = 2 }");
+        refuse_value(node, {.title = "write a group for each head", .lines = {"shard HEAD {", "  over = 2", "}"}});
       }
     } else if (node.key == "pin") {
       for (const SettingNode& child : node.children) {
         lower_pins(child, child.key, scope);
       }
       if (node.has_value()) {
-        ev_.refuse("XG0205", node.key_span, "`pin` is a group", "pin { PATH = stage(k) }");
+        refuse_value(node, {.title = "write", .lines = {"pin {", "  PATH = stage(0)", "}"}});
       }
     } else {
       unknown_setting(node, DeclKind::kSchedule, "schedule", {});
@@ -164,11 +167,11 @@ void ModuleBuilder::lower_search(const SettingNode& node, Scope& scope) {
     const bool given = child.key == "time" ? quantity(child, scope, Dimension::kTime).has_value()
                                            : whole(child, scope, 0, INT64_MAX).has_value();
     if (given) {
-      ev_.not_yet(child.key_span, fmt::format("`search.{}`", child.key));
+      ev_.not_yet(child.key_span, fmt::format("`search.{}`", child.key), {fmt::format("leave `{}` out", child.key)});
     }
   }
   if (node.has_value() && !is_auto(node)) {
-    ev_.refuse("XG0205", node.key_span, "`search` is a group", "search { time = 10s }");
+    refuse_value(node, {.title = "write search = auto, or leave it out"});
   }
 }
 
@@ -197,15 +200,17 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope) {
     for (const Head& head : heads) {
       names.push_back(head.name);
     }
-    Diagnostic d = Evaluator::fault("XG0217", node.key_span, fmt::format("the model has no head `{}`", node.key),
-                                    "a hint for nothing");
-    if (const std::string near = nearest(node.key, names); !near.empty()) {
-      d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{node.key_span, near}}});
+    Fix mend = did_you_mean(node.key, names, node.key_span,
+                            {names.empty() ? "leave it out: the model has no heads"
+                                           : fmt::format("name one of {}", fmt::join(names, ", "))});
+    if (ev_.sources().text(node.key_span) != node.key) {
+      mend.edits.clear();  // a flag: its text is the value alone
     }
-    ev_.report(std::move(d));
+    ev_.refuse("XG0217", node.key_span, fmt::format("the model has no head `{}`", node.key), "a hint for nothing",
+               std::move(mend));
   }
   if (node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, fmt::format("`shard {}` is a group", node.key), "shard HEAD { over = 2 }");
+    refuse_value(node, {.title = "write", .lines = {fmt::format("shard {} {{", node.key), "  over = 2", "}"}});
     return;
   }
   for (const SettingNode& child : node.children) {
@@ -220,7 +225,7 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope) {
       one_of(child, {"classes"});
     } else if (child.key == "chunks") {
       if (!is_auto(child) && whole(child, scope, 1, kMany)) {
-        ev_.not_yet(child.key_span, "`shard.chunks`");
+        ev_.not_yet(child.key_span, "`shard.chunks`", {"leave `chunks` out: tiles are as large as the cache"});
       }
     } else if (child.key == "granularity") {
       if (one_of(child, {"auto", "micro_batch", "step"})) {
@@ -241,8 +246,7 @@ void ModuleBuilder::lower_pins(const SettingNode& node, const std::string& path,
     return;
   }
   if (!names_a_part(path)) {
-    ev_.refuse("XG0217", node.key_span, fmt::format("nothing is called `{}`", path),
-               "no part of the model has this name");
+    refuse_path(node.key_span, path);
   }
   if (!one_of(node, {"stage"})) {
     return;
@@ -253,7 +257,8 @@ void ModuleBuilder::lower_pins(const SettingNode& node, const std::string& path,
   }
   const int64_t stage = to_int64((*bound)[0].value()).value_or(-1);
   if (stage < 0) {
-    ev_.refuse("XG0214", (*bound)[0].span, fmt::format("there is no stage {}", stage), "stages are counted from 0");
+    ev_.refuse("XG0214", (*bound)[0].span, fmt::format("there is no stage {}", stage), "",
+               {"stages are counted from 0: write stage(0) for the first"});
     return;
   }
   module_.schedule.pins.push_back({path, stage, node.span});

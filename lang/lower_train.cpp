@@ -13,6 +13,18 @@ constexpr int64_t kMostSamples = int64_t{1} << 30;  // of a batch; the planner l
 
 }  // namespace
 
+namespace {
+
+std::string_view example_of(std::string_view key) {
+  return key == "batch"       ? "batch = 64"
+         : key == "loss"      ? "loss = softmax_ce(logits, label)"
+         : key == "optimizer" ? "optimizer = sgd(momentum=0.9)"
+         : key == "lr"        ? "lr = cosine(0.1 .. 0)"
+                              : "epochs = 10";
+}
+
+}  // namespace
+
 // One of `keys` is set; silent where a fault of its own says why it is not: a misspelt one, or one that has no value.
 void ModuleBuilder::require(const Settings& settings, std::initializer_list<std::string_view> keys) {
   std::string list;
@@ -28,7 +40,8 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
     list += fmt::format("{}`{}`", list.empty() ? "" : " or ", key);
   }
   if (!settings.has_hole) {
-    ev_.refuse("XG0501", settings.root.key_span, fmt::format("`train` needs {}", list), "missing here");
+    ev_.refuse("XG0501", settings.root.key_span, fmt::format("`train` needs {}", list), "missing here",
+               {fmt::format("set it: {}", example_of(*keys.begin()))});
   }
 }
 
@@ -72,8 +85,8 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   const SettingNode* epochs = settings.root.find("epochs");
   const SettingNode* steps = settings.root.find("steps");
   if (epochs != nullptr && steps != nullptr) {
-    Diagnostic d = Evaluator::fault("XG0211", steps->key_span, "a run is measured in epochs or in steps, not in both",
-                                    "set here, too");
+    Diagnostic d = fault("XG0211", steps->key_span, "a run is measured in epochs or in steps, not in both",
+                         "set here, too", {"leave one of both out"});
     d.secondary.push_back({epochs->key_span, "set here"});
     ev_.report(std::move(d));
   } else if (epochs != nullptr) {
@@ -96,15 +109,22 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   if (train.batch > kMostSamples) {
     const SettingNode* node = settings.root.find("grad_accumulation");
     ev_.refuse("XG0214", node->has_value() ? (*node->ast)[node->value].span : node->key_span,
-               fmt::format("an update cannot take {} samples", train.batch),
-               fmt::format("batch x grad_accumulation is at most {}", kMostSamples));
+               fmt::format("an update cannot take {} samples", train.batch), "",
+               {fmt::format("make `batch` or `grad_accumulation` smaller: their product is at most {}", kMostSamples)});
   }
 }
 
 void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
   TrainSpec& train = module_.train;
   const std::string& key = node.key;
-  const auto later = [&](std::string_view what) { ev_.not_yet(node.key_span, fmt::format("`{}`", what)); };
+  const auto later = [&](std::string_view what, std::string_view off) {
+    Fix mend{fmt::format("leave `{}` out", node.key)};
+    if (!off.empty()) {
+      mend =
+          replacement(fmt::format("leave it out, or write `{}`", off), (*node.ast)[node.value].span, std::string(off));
+    }
+    ev_.not_yet(node.key_span, fmt::format("`{}`", what), std::move(mend));
+  };
   if (key == "batch" || key == "epochs" || key == "steps" || key == "loss" || key == "norm_rows") {
     return;  // done before the others
   }
@@ -136,7 +156,7 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
     if (one_of(node, {"none", "topk"}) && symbol(node) != "none") {
       const auto unused = arguments(node, "topk", "(p: float, per_layer: bool = false, on: symbol = all)", scope);
       (void)unused;
-      later("compress");
+      later("compress", "none");
     }
   } else if (key == "active_classes") {
     if (one_of(node, {"all", "sample", "knn"}) && symbol(node) != "all") {
@@ -149,7 +169,7 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
         const auto span = train_span(rebuild.value(), "`rebuild` of `knn`", rebuild.span);
         (void)span;
       }
-      later("active_classes = " + symbol(node));
+      later("active_classes = " + symbol(node), "all");
     }
   } else if (key == "reduce") {
     train.reduce_sum = one_of(node, {"mean", "sum"}) && symbol(node) == "sum";
@@ -167,10 +187,10 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
   } else if (key == "order") {
     train.shuffled = !one_of(node, {"shuffled", "sequential"}) || symbol(node) == "shuffled";
   } else if (key == "stop_when") {
-    later("stop_when");
+    later("stop_when", "");
   } else if (key == "ema") {
     if (symbol(node) != "none" && real(node, scope, 0, 1)) {
-      later("ema");
+      later("ema", "none");
     }
   } else {
     unknown_setting(node, DeclKind::kTrain, "train", {});
@@ -189,14 +209,14 @@ void ModuleBuilder::lower_checkpoint(const SettingNode& node, Scope& scope) {
     } else if (child.key == "async") {
       train.checkpoint_async = flag(child, scope).value_or(false);
       if (train.checkpoint_async) {
-        ev_.not_yet(child.key_span, "`checkpoint.async`");
+        ev_.not_yet(child.key_span, "`checkpoint.async`", {"leave `async` out, or set it to false"});
       }
     } else {
       unknown_setting(child, DeclKind::kHole, "checkpoint", {"every", "keep", "dir", "async"});
     }
   }
   if (node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`checkpoint` is a group", "checkpoint { every = 1 epoch }");
+    refuse_value(node, {.title = "write", .lines = {"checkpoint {", "  every = 1 epoch", "}"}});
   }
 }
 
@@ -205,13 +225,14 @@ void ModuleBuilder::lower_log(const SettingNode& node, Scope& scope) {
     if (child.key == "every") {
       module_.train.log_every = train_span(child, scope).value_or(module_.train.log_every);
     } else if (child.key == "tensorboard" || child.key == "prometheus") {
-      ev_.not_yet(child.key_span, fmt::format("`log.{}`", child.key));
+      ev_.not_yet(child.key_span, fmt::format("`log.{}`", child.key),
+                  {"leave it out: --progress json gives every step as an event"});
     } else {
       unknown_setting(child, DeclKind::kHole, "log", {"every", "tensorboard", "prometheus"});
     }
   }
   if (node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`log` is a group", "log { every = 10 steps }");
+    refuse_value(node, {.title = "write", .lines = {"log {", "  every = 10 steps", "}"}});
   }
 }
 
@@ -229,7 +250,8 @@ void ModuleBuilder::lower_clip(const SettingNode& node, Scope& scope) {
   clip.limit = (*bound)[0].value().as_double();
   clip.heads = norm && (*bound)[1].value().flag;
   if (!(clip.limit > 0)) {
-    ev_.refuse("XG0214", (*bound)[0].span, fmt::format("`clip` cannot be {:g}", clip.limit), "more than 0");
+    ev_.refuse("XG0214", (*bound)[0].span, fmt::format("`clip` cannot be {:g}", clip.limit), "",
+               {"write a number above 0, or clip = none"});
   }
 }
 
@@ -244,9 +266,10 @@ PrecisionMode ModuleBuilder::precision(const SettingNode& node, Scope& scope, bo
   if (bound) {
     const std::string& dtype = (*bound)[0].value().text;
     if (dtype == "f16") {
-      ev_.not_yet((*bound)[0].span, "`mixed(f16)`");
+      ev_.not_yet((*bound)[0].span, "`mixed(f16)`", replacement("write bf16", (*bound)[0].span, "bf16"));
     } else if (dtype != "bf16") {
-      ev_.refuse("XG0205", (*bound)[0].span, fmt::format("`mixed` takes bf16 or f16, not `{}`", dtype));
+      ev_.refuse("XG0205", (*bound)[0].span, fmt::format("`mixed` takes bf16 or f16, not `{}`", dtype), "",
+                 replacement("write bf16", (*bound)[0].span, "bf16"));
     }
   }
   return PrecisionMode::kMixedBf16;
@@ -260,7 +283,8 @@ void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
   Span at = train.batch_span;
   if (const SettingNode* node = settings.root.find("norm_rows")) {
     if (symbol(*node) == "global") {
-      ev_.not_yet(node->key_span, "`norm_rows = global`");
+      ev_.not_yet(node->key_span, "`norm_rows = global`",
+                  {"leave it out, or write a number that divides the batch, as large as the memory allows"});
       return;
     }
     const auto rows = whole(*node, scope, 1, 1 << 20);
@@ -279,15 +303,15 @@ void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
       divisors = divisors.empty() ? std::to_string(rows) : std::to_string(rows) + ", " + divisors;
     }
   }
-  Diagnostic d = Evaluator::fault(
-      "XG0507", at, fmt::format("row blocks of {} samples do not divide a batch of {}", train.norm_rows, batch),
-      fmt::format("{} / {} leaves {} samples over", batch, train.norm_rows, batch % train.norm_rows));
+  Diagnostic d =
+      fault("XG0507", at, fmt::format("row blocks of {} samples do not divide a batch of {}", train.norm_rows, batch),
+            fmt::format("{} / {} leaves {} samples over", batch, train.norm_rows, batch % train.norm_rows),
+            {"norm_rows may be one of " + divisors});
   if (at != train.batch_span) {
     d.secondary.push_back({train.batch_span, "the batch"});
   } else {
     d.notes.push_back("`norm_rows` is 64 unless it is set, or the batch where that is less");
   }
-  d.fixes.push_back({.title = "norm_rows may be one of " + divisors});
   ev_.report(std::move(d));
 }
 

@@ -8,33 +8,42 @@
 #include "lang/nearest.h"
 
 namespace xrun::lang {
+namespace {
+
+std::string ready_optimizers() {
+  std::string names;
+  for (const OptimizerDef* def : all_optimizers()) {
+    if (def->availability == Availability::kReady) {
+      names += fmt::format("{}`{}`", names.empty() ? "" : ", ", def->name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
 
 void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
   const std::string name = symbol(node);
   const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
     ev_.refuse("XG0199", at, fmt::format("`optimizer {}` of your own is not available yet", name),
-               "of a later edition of xrun");
+               "of a later edition of xrun", {fmt::format("take one of {}", ready_optimizers())});
     return;
   }
   const OptimizerDef* def = find_optimizer(name);
   if (def == nullptr) {
     std::vector<std::string> names;
-    std::string list;
     for (const OptimizerDef* known : all_optimizers()) {
       names.emplace_back(known->name);
-      list += (list.empty() ? "" : ", ") + std::string(known->name);
     }
     Span named = at;
     named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
-    Diagnostic d = Evaluator::fault(
+    ev_.refuse(
         "XG0201", named,
         name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
-        "known are " + list);
-    if (const std::string near = nearest(name, names); !near.empty()) {
-      d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{named, near}}});
-    }
-    ev_.report(std::move(d));
+        name.empty() ? "" : "unknown optimizer",
+        did_you_mean(name, names, named,
+                     {fmt::format("write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers())}));
     return;
   }
   const auto bound = arguments(node, def->name, def->signature, scope);
@@ -49,20 +58,21 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
         value.plain_number() ? refused_argument(argument, value.as_double()) : std::string_view();
     if (!allowed.empty()) {
       ev_.refuse("XG0214", value.span.valid() ? value.span : arg.span,
-                 fmt::format("`{}` of `{}` cannot be {}", argument, name, value.as_double()), std::string(allowed));
+                 fmt::format("`{}` of `{}` cannot be {}", argument, name, value.as_double()), "",
+                 {fmt::format("write a number of {}", allowed)});
       return;
     }
   }
   if (def->availability == Availability::kNotYet) {
-    ev_.not_yet(at, fmt::format("the optimizer `{}`", name));
+    ev_.not_yet(at, fmt::format("the optimizer `{}`", name), {fmt::format("take one of {}", ready_optimizers())});
   }
   module_.train.optimizer = {name, *attrs, at};
 }
 
 void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& path, Scope& scope) {
   if (node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, "`groups` holds a group for each tensor prefix",
-               "groups { PATH { lr = 0.1 } }");
+    refuse_value(node, {.title = "write a group for each prefix of tensors",
+                        .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
     return;
   }
   GroupSpec group{.path = path, .lr = {}, .weight_decay = {}, .span = node.span};
@@ -82,8 +92,12 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
     return;
   }
   if (!names_a_tensor(path)) {
-    ev_.refuse("XG0217", node.key_span, fmt::format("no tensor is called `{}`", path),
-               "nothing in the model has this prefix");
+    if (names_a_part(path)) {
+      ev_.refuse("XG0217", node.key_span, fmt::format("`{}` has no weights", path), "",
+                 {"leave it out, or name a layer or block with weights, or one of its tensors"});
+    } else {
+      refuse_path(node.key_span, path);
+    }
   }
   module_.train.groups.push_back(std::move(group));
 }
@@ -101,12 +115,13 @@ void ModuleBuilder::lower_freeze(const SettingNode& node) {
       }
     }
     if (!any && names_a_part(path)) {
-      ev_.refuse("XG0217", node.key_span, fmt::format("`freeze` names `{}`, which has no weights", path),
-                 "a layer or block with weights, or one of its tensors");
+      ev_.refuse("XG0217", node.key_span, fmt::format("`freeze` names `{}`, which has no weights", path), "",
+                 {"leave it out, or name a layer or block with weights, or one of its tensors"});
     }
   }
   if (!params.empty() && std::none_of(params.begin(), params.end(), [](const auto& p) { return p.updated(); })) {
-    ev_.refuse("XG0509", node.key_span, "`freeze` leaves nothing to train", "every weight is frozen");
+    ev_.refuse("XG0509", node.key_span, "`freeze` leaves nothing to train", "every weight is frozen",
+               {"leave some parts out of `freeze`"});
   }
   // A sweep over class rows updates weight and bias together.
   for (const Head& head : ev_.graph().heads) {
@@ -121,7 +136,8 @@ void ModuleBuilder::lower_freeze(const SettingNode& node) {
       }
     }
     if (some && !all) {
-      ev_.not_yet(node.key_span, fmt::format("freezing a part of the head `{}`", head.name));
+      ev_.not_yet(node.key_span, fmt::format("freezing a part of the head `{}`", head.name),
+                  {fmt::format("freeze all of it, `{}`, or nothing", head.name)});
     }
   }
 }

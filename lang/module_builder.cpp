@@ -15,6 +15,11 @@ bool is_prefix(std::string_view prefix, std::string_view path) {
   return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '.');
 }
 
+Diagnostic extends_not_yet(Span at) {
+  return fault("XG0199", at, "`extends` is not available yet", "of a later edition of xrun",
+               {"leave it out, and write the settings of the other declaration here"});
+}
+
 // Set by the command line where the file has no such declaration.
 bool ModuleBuilder::has_flags(DeclKind kind) const {
   const std::string prefix = std::string(keyword_of(kind)) + ".";
@@ -26,7 +31,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
   if (decl) {
     settings = read_settings(*decl.file, *decl.decl, ev_.diagnostics());
     if (decl.decl->base) {
-      ev_.refuse("XG0199", decl.decl->base.span, "`extends` is not available yet", "of a later edition of xrun");
+      ev_.report(extends_not_yet(decl.decl->base.span));
       settings.has_hole = true;  // what is not written here may stand in the other one
     }
   } else {
@@ -52,19 +57,16 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
                                     const std::vector<std::string>& known) {
   const bool placement = kind == DeclKind::kCluster || kind == DeclKind::kSchedule;
   if (placement && is_setting(DeclKind::kTrain, node.key)) {
-    Diagnostic d =
-        Evaluator::fault("XG0503", node.key_span, fmt::format("a {} cannot change what is learned", keyword_of(kind)),
-                         "changes the loss or the update");
-    if (node.key == "active_classes") {
-      d.primary.text = "changes the loss";
-    }
-    d.notes.push_back("`cluster` and `schedule` may change speed and memory only");
+    Fix mend{"move the line to a `train`"};
     if (choice_.train) {
       const Position at = ev_.sources().position(choice_.train.decl->span.file, choice_.train.decl->keyword.begin);
-      d.fixes.push_back(
-          {.title = fmt::format("move the line to `train{}{}` (line {})", choice_.train.decl->name ? " " : "",
-                                choice_.train.decl->name.text, at.line)});
+      mend.title = fmt::format("move the line to `train{}{}` (line {})", choice_.train.decl->name ? " " : "",
+                               choice_.train.decl->name.text, at.line);
     }
+    Diagnostic d =
+        fault("XG0503", node.key_span, fmt::format("a {} cannot change what is learned", keyword_of(kind)),
+              node.key == "active_classes" ? "changes the loss" : "changes the loss or the update", std::move(mend));
+    d.notes.push_back("`cluster` and `schedule` may change speed and memory only");
     ev_.report(std::move(d));
     return;
   }
@@ -74,23 +76,21 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
       names.emplace_back(info.key);
     }
   }
-  Diagnostic d = Evaluator::fault("XG0210", node.key_span, fmt::format("unknown setting `{}` in `{}`", node.key, group),
-                                  fmt::format("not a setting of {}", group));
-  d.notes.emplace_back("a setting is known or it is an error; none is ever ignored");
-  if (const std::string near = nearest(node.key, names); !near.empty()) {
-    Fix fix{.title = "did you mean `" + near + "`?"};
-    // Keeps the column of the `=`.
-    std::string text = near;
-    if (node.key.size() > near.size() && node.key_span != node.span) {
-      text.append(node.key.size() - near.size(), ' ');
-    }
-    fix.edits.push_back({node.key_span, std::move(text)});
-    d.fixes.push_back(std::move(fix));
-  } else {
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    d.notes.push_back(fmt::format("known in `{}`: {}", group, fmt::join(names, ", ")));
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  Fix mend =
+      did_you_mean(node.key, names, node.key_span,
+                   {fmt::format("leave it out, or write one that `{}` knows: {}", group, fmt::join(names, ", "))});
+  if (!mend.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
+    mend.edits.clear();  // a flag: its text is the value alone
   }
+  // Keeps the column of the `=`.
+  if (!mend.edits.empty() && node.key.size() > mend.edits[0].text.size() && node.key_span != node.span) {
+    mend.edits[0].text.resize(node.key.size(), ' ');
+  }
+  Diagnostic d = fault("XG0210", node.key_span, fmt::format("unknown setting `{}` in `{}`", node.key, group),
+                       fmt::format("not a setting of {}", group), std::move(mend));
+  d.notes.emplace_back("a setting is known or it is an error; none is ever ignored");
   ev_.report(std::move(d));
 }
 
@@ -138,8 +138,9 @@ Module ModuleBuilder::build(const Choice& choice) {
                                     [&name = target](const NamedValue& input) { return input.name == name; });
       // An input that could not be made was reported where it is declared.
       if (!used && has_train && declared_input(target) == nullptr) {
-        ev_.warn("XG0423", span, fmt::format("`{}` is bound in `data`, but nothing uses it", target),
-                 "neither an input of the model nor a part of the loss");
+        ev_.diagnostics().add(warning("XG0423", span,
+                                      fmt::format("`{}` is bound in `data`, but nothing uses it", target),
+                                      "neither an input of the model nor a part of the loss", {"leave the line out"}));
       }
     }
   }

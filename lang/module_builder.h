@@ -22,6 +22,8 @@ struct Choice {
 // True where `path` is `prefix` or lies below it.
 bool is_prefix(std::string_view prefix, std::string_view path);
 
+Diagnostic extends_not_yet(Span at);
+
 // --set PATH=VALUE, parsed.
 struct SetFlag {
   std::string path;
@@ -59,6 +61,8 @@ class ModuleBuilder {
   std::optional<int64_t> whole(const SettingNode& node, Scope& scope, int64_t low, int64_t high);
   std::optional<double> real(const SettingNode& node, Scope& scope, double low, double high);
   void refuse_unit(const SettingNode& node, const Datum& value);  // of a key that takes a plain number
+  void refuse_value(const SettingNode& node, Fix mend);           // of a key that is a group
+  void refuse_path(Span at, const std::string& path);             // of no part of the model
   std::optional<bool> flag(const SettingNode& node, Scope& scope);
   std::optional<std::string> text(const SettingNode& node, Scope& scope);
   std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope);

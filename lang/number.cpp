@@ -108,6 +108,18 @@ std::string_view name_of(Dimension dimension) {
   return {};
 }
 
+std::string to_text(Int128 value) {
+  if (value == 0) {
+    return "0";
+  }
+  std::string digits;
+  for (Int128 rest = value; rest != 0; rest /= 10) {
+    const auto digit = static_cast<int>(rest % 10);
+    digits.insert(digits.begin(), static_cast<char>('0' + (digit < 0 ? -digit : digit)));
+  }
+  return value < 0 ? "-" + digits : digits;
+}
+
 double Number::in_base() const {
   // Whole numbers below 2^53 times a scale are exact in long double on x86, so that only the last step rounds.
   const UnitInfo& info = info_of(unit);

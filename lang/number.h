@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace xrun::lang {
 
 // Wide enough for every whole number that the lexer lets through; more is XG0109.
 __extension__ typedef __int128 Int128;
+std::string to_text(Int128 value);
 
 // What a unit measures. Quantities of different dimensions never mix.
 enum class Dimension : uint8_t {

@@ -6,8 +6,8 @@
 namespace xrun::lang {
 namespace {
 
-void report(Evaluator& evaluator, const char* code, Span at, std::string message, std::string label) {
-  evaluator.diagnostics().add(Evaluator::fault(code, at, std::move(message), std::move(label)));
+void report(Evaluator& evaluator, const char* code, Span at, std::string message, std::string label, Fix mend) {
+  evaluator.diagnostics().add(fault(code, at, std::move(message), std::move(label), std::move(mend)));
 }
 
 }  // namespace
@@ -16,8 +16,8 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   Datum value = evaluator.eval_constant({&file, &decl});
   if (value.hole()) {
     if (!decl.value.valid()) {
-      report(evaluator, "XG0204", decl.name.span, fmt::format("option `{}` has no value", decl.name.text),
-             fmt::format("give it one by --set {}=...", decl.name.text));
+      report(evaluator, "XG0204", decl.name.span, fmt::format("option `{}` has no value", decl.name.text), "",
+             {fmt::format("give it one by --set {}=..., or here behind its type", decl.name.text)});
     }
     return;
   }
@@ -25,7 +25,8 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
   if (!known) {
     report(evaluator, "XG0205", decl.type_name.span,
-           fmt::format("an option is an int, float, bool or str, not `{}`", type), "");
+           fmt::format("an option is an int, float, bool or str, not `{}`", type), "",
+           did_you_mean(type, {"int", "float", "bool", "str"}, decl.type_name.span, {"write one of them"}));
     return;
   }
   const bool good = type == "int"     ? to_int64(value).has_value()
@@ -34,22 +35,22 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
                                       : value.kind == DatumKind::kString;
   if (type == "int" && value.whole() && !good) {
     report(evaluator, "XG0214", value.span.valid() ? value.span : decl.name.span,
-           fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "it does not fit 64 bits");
+           fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "it does not fit 64 bits",
+           {"write a smaller number"});
     return;
   }
   if (!good) {
-    Diagnostic d = Evaluator::fault("XG0205", value.span.valid() ? value.span : decl.name.span,
-                                    fmt::format("option `{}` is {}, not {}", decl.name.text,
-                                                type == "int"    ? "a whole number"
-                                                : type == "str"  ? "a string"
-                                                : type == "bool" ? "true or false"
-                                                                 : "a number",
-                                                kind_text(value)));
+    const std::string_view wanted = type == "int"    ? "a whole number"
+                                    : type == "str"  ? "a string"
+                                    : type == "bool" ? "true or false"
+                                                     : "a number";
+    Diagnostic d = fault(
+        "XG0205", value.span.valid() ? value.span : decl.name.span,
+        fmt::format("option `{}` is {}, not {}", decl.name.text, wanted, kind_text(value)), "",
+        {type == "str" ? fmt::format("put it in double quotes; on the command line --set '{}=\"...\"'", decl.name.text)
+                       : fmt::format("write {}", wanted)});
     if (value.span != decl.name.span && value.span.valid()) {
       d.secondary.push_back({decl.name.span, "declared here"});
-    }
-    if (type == "str") {
-      d.notes.push_back(fmt::format("strings are quoted: --set '{}=\"...\"'", decl.name.text));
     }
     evaluator.diagnostics().add(std::move(d));
     return;
@@ -78,13 +79,14 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   } else if (range.kind == DatumKind::kList) {
     inside = std::any_of(range.items->begin(), range.items->end(), [&](const Datum& d) { return equal(d, value); });
   } else {
-    report(evaluator, "XG0205", range.span, "what an option may be is a range or a list",
-           "this is " + kind_text(range));
+    report(evaluator, "XG0205", range.span, "what an option may be is a range or a list", "this is " + kind_text(range),
+           {"write in 2 .. 1G, or in [16, 32, 64]"});
     return;
   }
   if (!inside) {
-    Diagnostic d = Evaluator::fault("XG0214", value.span.valid() ? value.span : decl.name.span,
-                                    fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)));
+    Diagnostic d = fault("XG0214", value.span.valid() ? value.span : decl.name.span,
+                         fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "",
+                         {fmt::format("keep it in {}", to_text(range))});
     d.secondary.push_back({range.span, "what it may be"});
     evaluator.diagnostics().add(std::move(d));
   }

@@ -117,12 +117,16 @@ void Parser::binding(Stmt& stmt) {
     names.push(expect_new_name("a name"));
     if (!lost_ && !at(TokenKind::kAssign)) {
       const Name& name = names.front();
-      fault("XG0114", name.span, "no statement starts with `" + std::string(name.text) + "`",
-            "a binding is `name = value`");
+      std::vector<std::string> words;
+      for (const auto& [word, kind] : kStatementWords) {
+        words.emplace_back(word);
+      }
+      fault("XG0114", name.span, "no statement starts with `" + std::string(name.text) + "`", "",
+            did_you_mean(name.text, words, name.span, {"a binding is written `name = value`"}));
       return;
     }
   } else {
-    expected("a statement");
+    expected("a statement", {"a statement is a binding, `name = value`, or starts with a word such as `return`"});
     return;
   }
   stmt.kind = StmtKind::kBind;
@@ -160,7 +164,7 @@ Setting Parser::setting() {
   Setting setting;
   const Span start = here();
   if (!at(TokenKind::kName) && !is_reserved(kind())) {
-    expected("a setting");
+    expected("a setting", {"a setting is written `key = value` or `key { ... }`"});
     return setting;
   }
   if (at_word("source") && ahead().kind == TokenKind::kName) {
@@ -181,18 +185,14 @@ Setting Parser::setting() {
       setting.name = take_name();
     }
     if (!at(TokenKind::kLeftBrace)) {
-      expected("`=` or `{`");
+      expected("`=` or `{`", insertion("{"));
     } else {
       setting.kind = SettingKind::kGroup;
       setting.settings = settings();
     }
   } else if (!lost_) {
-    const Span sign = here();
-    const bool colon = at(TokenKind::kColon);
-    if (Diagnostic* made = fault("XG0110", sign, "expected `=` or `{`, found " + describe(tokens_, current()));
-        made != nullptr && colon) {
-      made->fixes.push_back(replacement("a setting is written `key = value`", sign, " =", true));
-    }
+    expected("`=` or `{`", at(TokenKind::kColon) ? replacement("a setting is written `key = value`", here(), " =", true)
+                                                 : insertion("="));
   }
   setting.span = from(start);
   return setting;

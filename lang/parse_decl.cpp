@@ -1,13 +1,16 @@
 // Files and declarations: the edition line, headers, parameters, types and documentation comments.
 #include <algorithm>
 
-#include "lang/nearest.h"
 #include "lang/parser_rules.h"
 
 namespace xrun::lang {
 namespace {
 
 constexpr int kEdition = 1;
+
+constexpr const char* kDeclarations =
+    "declarations start with import from option let fn pointwise optimizer block model data train cluster schedule run "
+    "test moved";
 
 constexpr DeclKind kKinds[] = {DeclKind::kImport,   DeclKind::kFrom,      DeclKind::kOption,    DeclKind::kLet,
                                DeclKind::kFn,       DeclKind::kPointwise, DeclKind::kOptimizer, DeclKind::kBlock,
@@ -54,7 +57,8 @@ Ast Parser::parse_file() {
     } else {
       faults_.error("XG0112", line,
                     "edition `" + std::string(tokens_.text.substr(line.begin, line.end - line.begin)) +
-                        "` is not known; this xrun reads `xgraph 1`");
+                        "` is not known; this xrun reads `xgraph 1`",
+                    "", replacement("write the edition that it reads, or take a newer xrun", line, "xgraph 1"));
     }
     end_of_statement();
     if (lost_) {
@@ -62,8 +66,8 @@ Ast Parser::parse_file() {
     }
   } else {
     const Span start{tokens_.file, current().begin, current().begin};
-    faults_.error("XG0112", start, "the file does not start with `xgraph 1`", "the edition is missing")
-        .fixes.push_back(replacement("write the edition first", {tokens_.file, 0, 0}, "xgraph 1\n\n", true));
+    faults_.error("XG0112", start, "the file does not start with `xgraph 1`", "the edition is missing",
+                  replacement("write the edition first", {tokens_.file, 0, 0}, "xgraph 1\n\n", true));
     if (at_word("xgraph")) {
       recover(0);
     }
@@ -160,7 +164,7 @@ void Parser::declaration_header(Decl& decl) {
     case DeclKind::kFrom: {
       decl.text = expect_string("the path of a file in double quotes");
       if (!lost_ && !at_word("use")) {
-        expected("`use` and names");
+        expected("`use` and names", insertion("use"));
         break;
       }
       if (!lost_) {
@@ -249,7 +253,7 @@ void Parser::settings_header(Decl& decl) {
 
 void Parser::unknown_declaration() {
   if (!at(TokenKind::kName)) {
-    expected("a declaration");
+    expected("a declaration", {kDeclarations});
     return;
   }
   const std::string_view word = tokens_.spelling(current());
@@ -258,18 +262,8 @@ void Parser::unknown_declaration() {
   for (const DeclKind kind : kKinds) {
     keywords.emplace_back(keyword_of(kind));
   }
-  const std::string near = nearest(word, keywords);
-  Diagnostic* made = fault("XG0114", at, "no declaration starts with `" + std::string(word.substr(0, 40)) + "`");
-  if (made == nullptr) {
-    return;
-  }
-  if (near.empty()) {
-    made->notes.push_back(
-        "declarations are import from option let fn pointwise optimizer block model data train cluster schedule run "
-        "test moved");
-  } else {
-    made->fixes.push_back(replacement("did you mean `" + near + "`?", at, near, false));
-  }
+  fault("XG0114", at, "no declaration starts with `" + std::string(word.substr(0, 40)) + "`", "",
+        did_you_mean(word, keywords, at, {kDeclarations}));
 }
 
 // The ## lines that touch the declaration at `begin`. The first such lines of a file that a blank line sets off from

@@ -90,7 +90,8 @@ ExprId Parser::conditional() {
   expr.lhs = braced_expression();
   else_on_its_own_line();
   if (!lost_ && !at(TokenKind::kElse)) {
-    fault("XG0110", here(), "an `if` that gives a value needs an `else`, found " + describe(tokens_, current()));
+    fault("XG0110", here(), "an `if` that gives a value needs an `else`, found " + describe(tokens_, current()), "",
+          {"say what it gives otherwise: if c { a } else { b }"});
   }
   take(TokenKind::kElse);
   expr.rhs = at(TokenKind::kLeftBrace) ? braced_expression() : conditional();
@@ -155,9 +156,11 @@ ExprId Parser::comparison() {
   advance();
   const ExprId rhs = range();
   if (!lost_ && comparison_of(kind())) {
-    if (Diagnostic* made = fault("XG0115", here(), "comparisons do not chain", "a second comparison")) {
+    const std::string middle(tokens_.text.substr(ast_[rhs].span.begin, ast_[rhs].span.end - ast_[rhs].span.begin));
+    const Span before{tokens_.file, here().begin, here().begin};
+    if (Diagnostic* made = fault("XG0115", here(), "comparisons do not chain", "a second comparison",
+                                 replacement("compare twice", before, "and " + middle + " "))) {
       made->secondary.push_back({sign, "the first"});
-      made->notes.push_back("write `a < b and b < c`");
     }
   }
   return binary(ExprKind::kBinary, *op, lhs, sign, rhs);
@@ -172,7 +175,7 @@ ExprId Parser::range() {
   advance();
   const ExprId rhs = sum();
   if (!lost_ && at(TokenKind::kRange)) {
-    fault("XG0115", here(), "ranges do not chain", "a range has two ends");
+    fault("XG0115", here(), "ranges do not chain", "a range has two ends", {"leave one out: a .. b"});
   }
   return binary(ExprKind::kRange, Op::kAdd, lhs, sign, rhs);
 }
@@ -225,7 +228,7 @@ ExprId Parser::add(const Expr& expr) {
   }
   if (++height > kMaxHeight) {
     fault("XG0106", expr.span, "the expression is more than " + std::to_string(kMaxHeight) + " operators deep",
-          "give a part of it a name");
+          "one too many", {"give a part of it a name of its own, and use the name here"});
     return hole(expr.span);
   }
   ast_.exprs.push_back(expr);

@@ -59,17 +59,17 @@ ExprId Parser::primary() {
       return list();
     case TokenKind::kIf:
       // A condition inside an operator's operand; it would swallow the rest of the line without parentheses.
-      fault("XG0110", here(), "an `if` inside an expression stands in parentheses", "needs `(` before it");
+      fault("XG0110", here(), "an `if` inside an expression stands in parentheses", "needs `(` before it",
+            {"write (if c { a } else { b })"});
       return hole(here());
     case TokenKind::kRepeat:
     case TokenKind::kResidual:
     case TokenKind::kFork:
-      fault("XG0110", here(),
-            "`" + std::string(text_of(kind())) + "` is a stage; a value comes before it: `x -> " +
-                std::string(text_of(kind())) + " ...`");
+      fault("XG0110", here(), "`" + std::string(text_of(kind())) + "` is a stage, and no value stands before it",
+            "not a value", {"write what flows in: x -> " + std::string(text_of(kind())) + " ..."});
       return hole(here());
     default:
-      expected("a value");
+      expected("a value", {"write one: a number, a string, a name, a call, a list"});
       return hole(here());
   }
 }

@@ -75,7 +75,8 @@ Stage Parser::stage() {
       else_on_its_own_line();
       if (take(TokenKind::kElse)) {
         if (at(TokenKind::kIf)) {
-          fault("XG0110", here(), "the `else` of a stage has braces", "write `else { if ... { ... } }`");
+          fault("XG0110", here(), "the `else` of a stage has braces", "no braces here",
+                {"write else { if ... { ... } }"});
         }
         pipes.push(fragment());
         see(stage_height_);
@@ -85,7 +86,7 @@ Stage Parser::stage() {
     }
     default:
       if (!lost_) {
-        expected("a stage");
+        expected("a stage", {"write what comes next: an operator, a block, or `repeat`, `residual`, `fork`, `if`"});
       }
       break;
   }
@@ -115,7 +116,7 @@ Pipe Parser::fragment() {
   }
   skip_newlines();
   if (at(TokenKind::kRightBrace)) {
-    expected("a stage between the braces");
+    expected("a stage between the braces", {"write what is done there: { relu }"});
     return {};
   }
   const Pipe inner = pipe();

@@ -45,7 +45,8 @@ bool Parser::enter() {
   if (++nesting_ <= kMaxNesting) {
     return true;
   }
-  fault("XG0106", here(), "nested more than " + std::to_string(kMaxNesting) + " levels deep", "one level too many");
+  fault("XG0106", here(), "nested more than " + std::to_string(kMaxNesting) + " levels deep", "one level too many",
+        {"give an inner part a name of its own, and use the name here"});
   return false;
 }
 
@@ -59,7 +60,7 @@ bool Parser::expect(TokenKind wanted, std::string_view what) {
   if (take(wanted)) {
     return true;
   }
-  expected(what.empty() ? "`" + std::string(text_of(wanted)) + "`" : std::string(what));
+  expected(what.empty() ? "`" + std::string(text_of(wanted)) + "`" : std::string(what), insertion(text_of(wanted)));
   return false;
 }
 
@@ -79,18 +80,21 @@ Name Parser::expect_name(std::string_view what) {
   if (is_reserved(kind())) {
     fault("XG0113", here(),
           "expected " + std::string(what) + ", but `" + std::string(text_of(kind())) + "` is a reserved word",
-          "reserved");
+          "reserved", replacement("choose another name", here(), std::string(text_of(kind())) + "_"));
     return {};
   }
-  expected(what);
+  expected(what, {"write " + std::string(what) + " here"});
   return {};
 }
 
 Name Parser::expect_new_name(std::string_view what) {
   const Name name = expect_name(what);
   if (name && name.text[0] >= 'A' && name.text[0] <= 'Z' && !faults_.full_of_warnings()) {
+    std::string small(name.text);
+    small[0] = static_cast<char>(small[0] - 'A' + 'a');
     faults_.warning("XG0120", name.span, "`" + std::string(name.text) + "` starts with an upper-case letter",
-                    "such names are for dimensions");
+                    "such names are for dimensions",
+                    replacement("write it small, here and where it is used", name.span, std::move(small)));
   }
   return name;
 }
@@ -102,7 +106,7 @@ ExprId Parser::expect_string(std::string_view what) {
   if (at(TokenKind::kString)) {
     return leaf(ExprKind::kString);
   }
-  expected(what);
+  expected(what, {"write " + std::string(what) + " here"});
   return {};
 }
 
@@ -113,23 +117,32 @@ bool Parser::expect_close(const Token& open, TokenKind closing, std::string_view
   if (open.unpaired) {
     lost_ = true;
   }
-  const std::string sign = "`" + std::string(text_of(closing)) + "`";
   if (!lost_) {
+    const std::string sign = "`" + std::string(text_of(closing)) + "`";
+    const std::string what = otherwise.empty() ? sign : std::string(otherwise) + " or " + sign;
+    const bool goes_on =
+        otherwise == "`,`" && (at(TokenKind::kName) || at(TokenKind::kNumber) || at(TokenKind::kString));
     const Span opening = tokens_.span(open);
-    if (Diagnostic* made = fault("XG0110", here(),
-                                 "expected " + (otherwise.empty() ? "" : std::string(otherwise) + " or ") + sign +
-                                     ", found " + describe(tokens_, current()))) {
+    if (Diagnostic* made = expected(what, insertion(goes_on ? "," : text_of(closing)))) {
       made->secondary.push_back({opening, "opened here"});
     }
   }
   return false;
 }
 
-void Parser::expected(std::string_view what) {
-  fault("XG0110", here(), "expected " + std::string(what) + ", found " + describe(tokens_, current()));
+Diagnostic* Parser::expected(std::string_view what, Fix mend) {
+  return fault("XG0110", here(), "expected " + std::string(what) + ", found " + describe(tokens_, current()), "",
+               std::move(mend));
 }
 
-Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::string label) {
+// Behind the last word, with a space before it where signs are written so.
+Fix Parser::insertion(std::string_view sign) const {
+  const bool tight = sign == "," || sign == ":" || sign == ")" || sign == "]" || sign == "(";
+  return replacement("put `" + std::string(sign) + "` there", {tokens_.file, last_end_, last_end_},
+                     (tight ? "" : " ") + std::string(sign));
+}
+
+Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::string label, Fix mend) {
   if (lost_) {
     return nullptr;
   }
@@ -144,7 +157,7 @@ Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::s
   if (at.begin == at.end || tokens_.text[at.begin] == '\n') {
     at = {at.file, last_end_, last_end_};  // what is missing is missing behind the last word, not on the next line
   }
-  return &faults_.error(code, at, std::move(message), std::move(label));
+  return &faults_.error(code, at, std::move(message), std::move(label), std::move(mend));
 }
 
 // Behind a statement, a setting or a declaration.
@@ -154,10 +167,16 @@ void Parser::end_of_statement() {
     return;
   }
   if (at(TokenKind::kElse)) {
-    fault("XG0110", here(), "`else` without an `if` before it");
+    fault("XG0110", here(), "`else` without an `if` before it", "", {"put it behind the `}` of its `if`"});
     return;
   }
-  expected("the end of the line");
+  // `x -> conv(8) relu`: of a pipe that lost an arrow.
+  const size_t line = tokens_.text.rfind('\n', current().begin) + 1;
+  const bool pipe =
+      at(TokenKind::kName) && tokens_.text.substr(line, current().begin - line).find("->") != std::string_view::npos;
+  const Span before{tokens_.file, current().begin, current().begin};
+  expected("the end of the line", pipe ? replacement("put the arrow between two stages", before, "-> ")
+                                       : Fix{"put what follows on a line of its own"});
 }
 
 // Goes to the newline that ends what started at this brace depth, or to what ends its surroundings.
@@ -187,7 +206,7 @@ bool Parser::body_ends(const Token& open) {
   }
   if (depth_ > 0) {
     const Span opening = suspect_.valid() ? suspect_ : tokens_.span(open);
-    Diagnostic& made = faults_.error("XG0111", opening, "`{` is never closed");
+    Diagnostic& made = faults_.error("XG0111", opening, "`{` is never closed", "", {"write `}` where it ends"});
     if (!at(TokenKind::kEnd)) {
       made.secondary.push_back({here(), "another declaration starts before its `}`"});
     }
@@ -204,9 +223,8 @@ void Parser::else_on_its_own_line() {
   }
   const Span gap{tokens_.file, last_end_, ahead().begin};
   advance();
-  faults_
-      .error("XG0116", here(), "`else` stands on the line of the `}` before it", "a newline ends the statement before")
-      .fixes.push_back(replacement("join the lines", gap, " ", true));
+  faults_.error("XG0116", here(), "`else` stands on the line of the `}` before it",
+                "a newline ends the statement before", replacement("join the lines", gap, " ", true));
 }
 
 Ast Parser::parse_params_only() {
@@ -214,7 +232,7 @@ Ast Parser::parse_params_only() {
   ast_.params = params();
   skip_newlines();
   if (!lost_ && !at(TokenKind::kEnd)) {
-    expected("the end of the signature");
+    expected("the end of the signature", {"leave out what follows"});
   }
   return std::move(ast_);
 }
@@ -224,7 +242,7 @@ Ast Parser::parse_value_only() {
   ast_.value = expression();
   skip_newlines();
   if (!lost_ && !at(TokenKind::kEnd)) {
-    expected("the end of the value");
+    expected("the end of the value", {"leave out what follows"});
   }
   if (lost_) {
     ast_.value = hole({tokens_.file, 0, last_end_});

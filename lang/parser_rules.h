@@ -55,7 +55,7 @@ class Parser {
   bool take(TokenKind wanted);
   bool enter();
   void skip_newlines();
-  // The token, or a fault that says what was expected: "`)`", "a name for the block".
+  // The token, or a fault that says what was expected: "`:` and a type"; the mend writes the token.
   bool expect(TokenKind wanted, std::string_view what = {});
   Name expect_name(std::string_view what);
   Name expect_new_name(std::string_view what);  // one that is declared here: XG0120 when it starts upper-case
@@ -63,8 +63,10 @@ class Parser {
   // The closing bracket of `open`; silent where `open` was reported as never closed.
   bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});
   Name take_name();
-  void expected(std::string_view what);
-  Diagnostic* fault(const char* code, Span at, std::string message, std::string label = {});
+  // "expected a value, found `)`"
+  Diagnostic* expected(std::string_view what, Fix mend);
+  Diagnostic* fault(const char* code, Span at, std::string message, std::string label, Fix mend);
+  Fix insertion(std::string_view sign) const;  // of a sign that is missing here
   void end_of_statement();
   void recover(int depth);
   bool body_ends(const Token& open);

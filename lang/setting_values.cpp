@@ -1,15 +1,28 @@
 // Values of settings, of one kind each, with the messages for values of another kind.
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <set>
 
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
+namespace {
+
+std::string_view example_of(Dimension dimension) {
+  return dimension == Dimension::kSize   ? "16GiB"
+         : dimension == Dimension::kRate ? "25Gbit/s"
+         : dimension == Dimension::kTime ? "20us"
+                                         : "a number with its unit";
+}
+
+}  // namespace
 
 std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& scope) {
   if (!node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a value, not a group", node.key), "write `= ...`");
+    ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a value, not a group", node.key), "",
+               {fmt::format("write {} = ...", node.key)});
     return std::nullopt;
   }
   const Expr& expr = (*node.ast)[node.value];
@@ -20,8 +33,8 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
     const auto info =
         std::find_if(infos.begin(), infos.end(), [&](const SettingInfo& known) { return known.key == node.key; });
     if (info != infos.end()) {
-      ev_.refuse("XG0201", expr.span, fmt::format("there is no `{}` here", expr.name.text),
-                 fmt::format("`{}` takes: {}", node.key, info->type));
+      ev_.refuse("XG0201", expr.span, fmt::format("there is no `{}` here", expr.name.text), "unknown name",
+                 {fmt::format("`{}` takes {}", node.key, info->type)});
       return std::nullopt;
     }
   }
@@ -40,13 +53,15 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
       refuse_unit(node, *value);
     } else {
       ev_.refuse("XG0205", value->span,
-                 fmt::format("`{}` expects a whole number, but gets {}", node.key, kind_text(*value)));
+                 fmt::format("`{}` expects a whole number, but gets {}", node.key, kind_text(*value)), "",
+                 {fmt::format("write {} = {}", node.key, std::max<int64_t>(low, 1))});
     }
     return std::nullopt;
   }
   if (!number || *number < low || *number > high) {
-    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)),
-               high == INT64_MAX && number ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high));
+    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
+               {high == INT64_MAX && number ? fmt::format("write a number of {} and more", low)
+                                            : fmt::format("write a number of {} to {}", low, high)});
     return std::nullopt;
   }
   return number;
@@ -61,35 +76,59 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
     if (value->number()) {
       refuse_unit(node, *value);
     } else {
-      ev_.refuse("XG0205", value->span, fmt::format("`{}` expects a number, but gets {}", node.key, kind_text(*value)));
+      ev_.refuse("XG0205", value->span, fmt::format("`{}` expects a number, but gets {}", node.key, kind_text(*value)),
+                 "", {fmt::format("write {} = 1", node.key)});
     }
     return std::nullopt;
   }
   const double number = value->as_double();
   if (!(number >= low && number <= high)) {
-    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)),
-               std::isinf(high) ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high));
+    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
+               {std::isinf(high) ? fmt::format("write a number of {} and more", low)
+                                 : fmt::format("write a number of {} to {}", low, high)});
     return std::nullopt;
   }
   return number;
 }
 
 void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
-  Diagnostic d =
-      Evaluator::fault("XG0107", value.span, fmt::format("`{}` takes a plain number, not {}", node.key, to_text(value)),
-                       "leave the unit out");
   const Expr& expr = (*node.ast)[node.value];
-  if (expr.kind == ExprKind::kNumber) {
-    d.fixes.push_back(
-        {.title = "write the number alone", .edits = {{expr.span, std::string(node.ast->number(node.value).text)}}});
+  ev_.refuse("XG0107", value.span, fmt::format("`{}` takes a plain number, not {}", node.key, to_text(value)), "",
+             expr.kind == ExprKind::kNumber
+                 ? replacement("leave the unit out", expr.span, std::string(node.ast->number(node.value).text))
+                 : Fix{"leave the unit out"});
+}
+
+void ModuleBuilder::refuse_value(const SettingNode& node, Fix mend) {
+  ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a group", node.key), "has a value here", std::move(mend));
+}
+
+// A path that names no part of the model.
+void ModuleBuilder::refuse_path(Span at, const std::string& path) {
+  constexpr size_t kFewNodes = 1000;  // among more, one is near by chance
+  constexpr int kFewErrors = 20;
+  std::set<std::string> parts;
+  const auto& nodes = ev_.graph().nodes;
+  if (nodes.size() <= kFewNodes && ev_.diagnostics().error_count() < kFewErrors) {
+    for (const Node& node : nodes) {
+      parts.insert(node.path);
+      // Blocks, too: "layer1" of "layer1.conv".
+      for (size_t dot = node.path.find('.'); dot != std::string::npos; dot = node.path.find('.', dot + 1)) {
+        parts.insert(node.path.substr(0, dot));
+      }
+    }
   }
-  ev_.report(std::move(d));
+  const std::string near = nearest(path, {parts.begin(), parts.end()});
+  ev_.refuse("XG0217", at, fmt::format("nothing is called `{}`", path), "no part of the model has this name",
+             {near.empty() ? "leave it out, or name a part: `xrun show FILE --table layers` lists them"
+                           : fmt::format("did you mean `{}`?", near)});
 }
 
 std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope) {
   const auto value = value_of(node, scope);
   if (value && value->kind != DatumKind::kBool) {
-    ev_.refuse("XG0205", value->span, fmt::format("`{}` is true or false, not {}", node.key, kind_text(*value)));
+    ev_.refuse("XG0205", value->span, fmt::format("`{}` is true or false, not {}", node.key, kind_text(*value)), "",
+               {fmt::format("write {} = true, or {} = false", node.key, node.key)});
     return std::nullopt;
   }
   return value ? std::optional(value->flag) : std::nullopt;
@@ -98,7 +137,9 @@ std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope) {
 std::optional<std::string> ModuleBuilder::text(const SettingNode& node, Scope& scope) {
   const auto value = value_of(node, scope);
   if (value && value->kind != DatumKind::kString) {
-    ev_.refuse("XG0205", value->span, fmt::format("`{}` is a string, not {}", node.key, kind_text(*value)));
+    ev_.refuse(
+        "XG0205", value->span, fmt::format("`{}` is a string, not {}", node.key, kind_text(*value)), "",
+        replacement("put it in double quotes", value->span, fmt::format("\"{}\"", ev_.sources().text(value->span))));
     return std::nullopt;
   }
   return value ? std::optional(value->text) : std::nullopt;
@@ -118,20 +159,18 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
   } else if (value.number() && value.dimension == Dimension::kSamples) {
     span.unit = TrainSpan::kSamples;
   } else if (value.plain_number()) {
-    Diagnostic d = Evaluator::fault(
-        "XG0107", at, fmt::format("{} expects a span of training, but {} has no unit", what, to_text(value)),
-        "a plain number");
-    d.fixes.push_back({.title = "say which one you mean",
-                       .lines = {fmt::format("{} steps", to_text(value)), fmt::format("{} epochs", to_text(value))}});
-    ev_.report(std::move(d));
+    ev_.refuse("XG0107", at, fmt::format("{} expects a span of training, but {} has no unit", what, to_text(value)),
+               "a plain number",
+               {.title = "say which one you mean",
+                .lines = {fmt::format("{} steps", to_text(value)), fmt::format("{} epochs", to_text(value))}});
     return std::nullopt;
   } else {
-    ev_.refuse("XG0107", at, fmt::format("{} expects a span of training, but gets {}", what, kind_text(value)),
-               "steps, epochs or samples");
+    ev_.refuse("XG0107", at, fmt::format("{} expects a span of training, but gets {}", what, kind_text(value)), "",
+               {"write a number of steps, epochs or samples: 500 steps"});
     return std::nullopt;
   }
   if (!(span.amount > 0)) {
-    ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "more than 0");
+    ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "", {"write more than 0"});
     return std::nullopt;
   }
   return span;
@@ -147,10 +186,8 @@ std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, 
   const auto value = value_of(node, scope);
   const auto bytes = value ? quantity(*value, node.key, value->span, Dimension::kSize) : std::nullopt;
   if (bytes && !(*bytes >= static_cast<double>(low) && *bytes <= kMost)) {
-    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)),
-               *bytes > kMost ? "at most 1_000_000TiB"
-               : *bytes == 0  ? "more than 0"
-                              : "at least 1B");
+    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
+               {*bytes > kMost ? "write at most 1_000_000TiB" : "write 1B or more"});
     return std::nullopt;
   }
   return bytes ? std::optional(static_cast<Bytes>(*bytes)) : std::nullopt;
@@ -159,19 +196,17 @@ std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, 
 std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_view what, Span at, Dimension dimension) {
   if (value.number() && value.dimension == dimension) {
     if (value.as_double() < 0) {
-      ev_.refuse("XG0214", at, fmt::format("`{}` cannot be {}", what, to_text(value)), "not below 0");
+      ev_.refuse("XG0214", at, fmt::format("`{}` cannot be {}", what, to_text(value)), "", {"leave the `-` out"});
       return std::nullopt;
     }
     return value.as_double();
   }
   if (!value.plain_number()) {
     ev_.refuse(value.number() ? "XG0107" : "XG0205", at,
-               fmt::format("`{}` expects {}, but gets {}", what, name_of(dimension), kind_text(value)));
+               fmt::format("`{}` expects {}, but gets {}", what, name_of(dimension), kind_text(value)), "",
+               {fmt::format("write {}, such as {}", name_of(dimension), example_of(dimension))});
     return std::nullopt;
   }
-  Diagnostic d = Evaluator::fault(
-      "XG0107", at, fmt::format("`{}` expects {}, but {} has no unit", what, name_of(dimension), to_text(value)),
-      "a plain number");
   const std::string number(ev_.sources().text(at));
   const Position place = ev_.sources().position(at.file, at.begin);
   const std::string_view line = ev_.sources().line(at.file, place.line);
@@ -190,11 +225,11 @@ std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_vi
     fix.lines = {with("GiB", ""), with("MiB", "")};
   } else if (dimension == Dimension::kTime) {
     fix.lines = {with("us", ""), with("ms", ""), with("s", "")};
+  } else {
+    fix.title = fmt::format("put its unit behind it, as in {}", example_of(dimension));
   }
-  if (!fix.lines.empty()) {
-    d.fixes.push_back(std::move(fix));
-  }
-  ev_.report(std::move(d));
+  ev_.refuse("XG0107", at, fmt::format("`{}` expects {}, but {} has no unit", what, name_of(dimension), to_text(value)),
+             "a plain number", std::move(fix));
   return std::nullopt;
 }
 
@@ -245,18 +280,16 @@ bool ModuleBuilder::one_of(const SettingNode& node, std::initializer_list<std::s
     names.emplace_back(name);
   }
   const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
-  Diagnostic d = Evaluator::fault("XG0205", at, fmt::format("`{}` is one of {}", node.key, list), "not one of them");
-  if (const std::string near = nearest(given, names); !near.empty() && !given.empty()) {
-    d.fixes.push_back({.title = "did you mean `" + near + "`?", .edits = {{at, near}}});
-  }
-  ev_.report(std::move(d));
+  ev_.refuse("XG0205", at, fmt::format("`{}` is one of {}", node.key, list), "not one of them",
+             given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
   return false;
 }
 
 // A list of tensor paths, or one: names, chains of names or strings.
 std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   if (!node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a list of paths, not a group", node.key));
+    ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a list of paths, not a group", node.key), "",
+               {fmt::format("write {} = [backbone.stem, \"blocks.7\"]", node.key)});
     return {};
   }
   const Ast& ast = *node.ast;
@@ -267,20 +300,20 @@ std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   }
   constexpr size_t kMostPaths = 1024;
   if (items.size() > kMostPaths) {
-    ev_.refuse("XG0216", expr.span, fmt::format("`{}` takes at most {} paths", node.key, kMostPaths));
+    ev_.refuse("XG0216", expr.span, fmt::format("`{}` takes at most {} paths", node.key, kMostPaths), "",
+               {"name what the parts have in common: `blocks` stands for all of its tensors"});
     return {};
   }
   std::vector<std::string> found;
   for (const ExprId item : items) {
     const std::string path = path_text(ast, item);
     if (path.empty() && ast[item].kind != ExprKind::kHole) {
-      ev_.refuse("XG0205", ast[item].span, fmt::format("`{}` takes paths of tensors", node.key),
-                 "such as backbone.stem or \"blocks.7\"");
+      ev_.refuse("XG0205", ast[item].span, fmt::format("`{}` takes paths of tensors", node.key), "not a path",
+                 {"write one, such as backbone.stem or \"blocks.7\""});
       continue;
     }
     if (!names_a_part(path)) {
-      ev_.refuse("XG0217", ast[item].span, fmt::format("nothing is called `{}`", path),
-                 "no part of the model has this name");
+      refuse_path(ast[item].span, path);
     }
     found.push_back(path);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lang/faults.h"
+
 namespace xrun::lang {
 namespace {
 
@@ -79,8 +81,8 @@ SettingNode& child_of(SettingNode& node, std::string_view key, Span key_span, Sp
 }
 
 void report_twice(const SettingNode& before, const SettingNode& again, Diagnostics& diagnostics) {
-  Diagnostic d{
-      .code = "XG0211", .message = "`" + again.key + "` is set twice", .primary = {again.key_span, "set again"}};
+  Diagnostic d =
+      fault("XG0211", again.key_span, "`" + again.key + "` is set twice", "set again", {"leave one of both out"});
   d.secondary.push_back({before.key_span, "set here first"});
   diagnostics.add(std::move(d));
 }
@@ -93,9 +95,9 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
       continue;
     }
     if (into.children.size() >= kMostSettings || (sources != nullptr && sources->size() >= kMostSettings)) {
-      diagnostics.add({.code = "XG0216",
-                       .message = "a group holds at most " + std::to_string(kMostSettings) + " settings",
-                       .primary = {setting.span, "one too many"}});
+      diagnostics.add(fault("XG0216", setting.span,
+                            "a group holds at most " + std::to_string(kMostSettings) + " settings", "one too many",
+                            {"leave some out: one for a prefix holds for all that lies below it"}));
       return;
     }
     if (setting.kind == SettingKind::kSource) {
@@ -105,9 +107,8 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
                        .ast = &ast,
                        .value = setting.value};
       if (sources == nullptr) {
-        diagnostics.add({.code = "XG0210",
-                         .message = "a source is declared in `data`, not here",
-                         .primary = {setting.span, "not a setting of this group"}});
+        diagnostics.add(fault("XG0210", setting.span, "a source is declared in `data`, not here",
+                              "not a setting of this group", {"move the line to `data`"}));
         continue;
       }
       const auto before =
@@ -188,14 +189,13 @@ void override_setting(Settings& settings, std::string_view path, const Ast& ast,
   SettingNode* node = &settings.root;
   for (std::string_view rest = path; !rest.empty();) {
     if (node->has_value()) {
-      Diagnostic d{.code = "XG0210",
-                   .message = "`" + node->key + "` has a value, so there is no `" + settings.root.key + "." +
-                              std::string(path) + "`",
-                   .primary = {at, "not a setting"}};
+      Diagnostic d =
+          fault("XG0210", at,
+                "`" + node->key + "` has a value, so there is no `" + settings.root.key + "." + std::string(path) + "`",
+                "not a setting", {"set `" + node->key + "` as a whole"});
       if (node->span.valid() && node->span != at) {
         d.secondary.push_back({node->span, "the value"});
       }
-      d.fixes.push_back({.title = "set `" + node->key + "` as a whole"});
       diagnostics.add(std::move(d));
       return;
     }

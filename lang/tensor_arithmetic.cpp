@@ -39,17 +39,34 @@ std::string dims_text(const TensorType& type) {
   return type.sharded ? text : text.substr(text.find('['));
 }
 
-// "256 and 64 channels", "112 and 56 in dimension 2".
-std::string difference(const TensorType& a, const TensorType& b) {
+struct Difference {
+  std::string why;   // "256 and 64 channels", "112 and 56 in dimension 2"; empty: they go together
+  std::string mend;  // what makes one shape of both
+};
+
+Difference difference(const TensorType& a, const TensorType& b) {
   if (a.rank() != b.rank()) {
-    return fmt::format("{} and {} dimensions", a.rank(), b.rank());
+    return {fmt::format("{} and {} dimensions", a.rank(), b.rank()),
+            "ranks must match: `reshape` adds dimensions of 1"};
   }
   for (size_t i = 0; i < a.dims.size(); ++i) {
-    if (a.dims[i] != b.dims[i] && a.dims[i] != 1 && b.dims[i] != 1) {
-      const auto text = [](int64_t dim) { return dim == kBatch ? std::string("N") : std::to_string(dim); };
-      return i == 1 && a.rank() == 4 ? fmt::format("{} and {} channels", text(a.dims[i]), text(b.dims[i]))
-                                     : fmt::format("{} and {} in dimension {}", text(a.dims[i]), text(b.dims[i]), i);
+    if (a.dims[i] == b.dims[i] || a.dims[i] == 1 || b.dims[i] == 1) {
+      continue;
     }
+    const auto text = [](int64_t dim) { return dim == kBatch ? std::string("N") : std::to_string(dim); };
+    const std::string one = text(a.dims[i]);
+    const std::string other = text(b.dims[i]);
+    if (i == 1 && a.rank() == 4) {
+      return {
+          fmt::format("{} and {} channels", one, other),
+          fmt::format("make them equal: `conv({}, 1)` on the right side, or `conv({}, 1)` on the left", one, other)};
+    }
+    return {
+        fmt::format("{} and {} in dimension {}", one, other, i),
+        a.rank() == 4 ? "make them equal: stride and pad of `conv` and pools decide the height and width"
+        : i + 1 == a.dims.size() && i > 0
+            ? fmt::format("make them equal: `linear({})` on the right side, or `linear({})` on the left", one, other)
+            : "make them equal, or one of them 1"};
   }
   return {};
 }
@@ -64,8 +81,9 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
   const bool b_tensor = b.kind == DatumKind::kTensor;
   if (tensor_op == nullptr || !(a_tensor || a.plain_number()) || !(b_tensor || b.plain_number())) {
     return refuse("XG0304", expr.name.span,
-                  fmt::format("{} does not go with {} and {}", sign, kind_text(a), kind_text(b)),
-                  tensor_op == nullptr ? "tensors know `+ - * /`" : "");
+                  fmt::format("{} does not go with {} and {}", sign, kind_text(a), kind_text(b)), "",
+                  {tensor_op == nullptr ? "tensors know `+ - * /`; `power`, `clamp` and their like are operators"
+                                        : "put a tensor or a plain number on each side"});
   }
   if ((a_tensor && refuse_sharded(a, expr.span)) || (b_tensor && refuse_sharded(b, expr.span))) {
     return {};
@@ -73,17 +91,14 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
   if (a_tensor && b_tensor) {
     const TensorType& left = type_of(a);
     const TensorType& right = type_of(b);
-    if (const std::string why = difference(left, right); !why.empty()) {
+    if (Difference found = difference(left, right); !found.why.empty()) {
       Diagnostic d = fault(
           "XG0301", expr.name.span,
           fmt::format("cannot {} tensors of different {}", verb(op), left.rank() == right.rank() ? "shapes" : "ranks"),
-          why);
+          std::move(found.why), {std::move(found.mend)});
       d.secondary.push_back({a.span, dims_text(left)});
       d.secondary.push_back({b.span, dims_text(right)});
       explain_skipped(d, ast, expr, scope);
-      if (d.fixes.empty() && left.rank() != right.rank()) {
-        d.notes.push_back("ranks must match; `reshape` adds dimensions of 1");
-      }
       report(std::move(d));
       return {};
     }
@@ -92,7 +107,8 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
   // A number beside a tensor is one operator with two constants: scale * x + shift.
   const OpDef* affine = options_.ops->find("scale_shift");
   if (affine == nullptr) {
-    return refuse("XG0304", expr.name.span, fmt::format("{} needs tensors on both sides", sign));
+    return refuse("XG0304", expr.name.span, fmt::format("{} needs tensors on both sides", sign), "",
+                  {"write a tensor in the place of the number"});
   }
   const double number = a_tensor ? b.as_double() : a.as_double();
   const Datum& tensor = a_tensor ? a : b;
@@ -110,7 +126,8 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
       break;
   }
   if (a_tensor) {
-    return number == 0 ? refuse("XG0307", expr.name.span, "division by zero") : scaled(1 / number, 0);
+    return number == 0 ? refuse("XG0307", expr.name.span, "division by zero", "", {"divide by a number other than 0"})
+                       : scaled(1 / number, 0);
   }
   const Datum constant = scaled(0, number);
   return constant.hole() ? constant : apply(*tensor_op, {constant, tensor}, {}, {}, expr.span);
@@ -147,8 +164,8 @@ void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr,
         continue;
       }
       const Span at{local->skipped.condition.file, local->skipped.condition.begin, local->skipped.condition.begin};
-      d.fixes.push_back({.title = "project whenever the channel count changes, too",
-                         .edits = {{at, fmt::format("{} != {} or ", in, out)}}});
+      d.fixes = {
+          replacement("project whenever the channel count changes, too", at, fmt::format("{} != {} or ", in, out))};
     }
   }
 }

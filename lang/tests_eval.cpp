@@ -54,7 +54,8 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
       const Expr& expr = ast[stmt.value];
       const auto holds = condition(ast, stmt.value, scope);
       if (holds && !*holds) {
-        Diagnostic d = fault("XG0219", expr.span, fmt::format("test \"{}\" fails", result.name), "does not hold");
+        std::string label = "does not hold";
+        Fix mend{"mend the model, or what is expected"};
         if (expr.kind == ExprKind::kBinary) {
           const Datum left = eval(ast, expr.lhs, scope);
           const Datum right = eval(ast, expr.rhs, scope);
@@ -62,12 +63,16 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
             const auto whole = to_int64(value);
             return whole ? format_with_underscores(*whole) : to_text(value);
           };
-          d.primary.text = fmt::format("{} {} {}", shown(left), text_of(expr.op), shown(right));
+          label = fmt::format("{} {} {}", shown(left), text_of(expr.op), shown(right));
+          if (expr.op == Op::kEq && left.kind != DatumKind::kTensor) {
+            mend = replacement("mend the model, or expect what it has", ast[expr.rhs].span, shown(left));
+          }
         }
-        report(std::move(d));
+        refuse("XG0219", expr.span, fmt::format("test \"{}\" fails", result.name), std::move(label), std::move(mend));
       }
     } else if (stmt.kind != StmtKind::kHole) {
-      refuse("XG0224", stmt.span, "a test has `expect`, `assert` and bindings", "not a statement of a test");
+      refuse("XG0224", stmt.span, "a test has `expect`, `assert` and bindings", "not a statement of a test",
+             {"bind what is tested, x = ..., and expect something of it: expect shape(x) == [N, 10]"});
     }
   }
   result.passed = diagnostics_.error_count() == before;
@@ -80,7 +85,8 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
 // own.
 Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& scope) {
   if (call.args.size() != 1 || call.args[0].name || call.flowing) {
-    return refuse("XG0204", call.span, fmt::format("`{}` takes one model or tensor", name));
+    return refuse("XG0204", call.span, fmt::format("`{}` takes one model or tensor", name), "",
+                  {fmt::format("write {}(MODEL), or {}(x) of a binding x", name, name)});
   }
   const Ast& ast = *call.ast;
   const Expr& expr = ast[call.args[0].value];
@@ -120,7 +126,8 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
       result = name == "flops" ? make_whole(static_cast<Int128>(cost.flops)) : make_whole(cost.bytes);
     }
   } else if (diagnostics_.error_count() == before) {
-    refuse("XG0303", expr.span, fmt::format("`{}` measures a model or a tensor", name), "this is " + kind_text(value));
+    refuse("XG0303", expr.span, fmt::format("`{}` measures a model or a tensor", name), "this is " + kind_text(value),
+           {fmt::format("name a model, {}(MODEL), or give it a tensor: {}(f32[N, 64] -> linear(10))", name, name)});
   }
   if (model) {
     work_ = std::move(outer);

@@ -33,6 +33,14 @@ void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& nam
   }
 }
 
+// What brings a tensor of `has` dimensions to `wanted`.
+const char* rank_mend(size_t has, size_t wanted) {
+  return has == 4 && wanted == 2   ? "put `flatten` or `global_avg_pool` before it"
+         : has == 4 && wanted == 3 ? "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image"
+         : has == 3 && wanted == 2 ? "put `take(i)` or `mean(1)` before it to have one position of a sequence"
+                                   : "put `reshape([N, ...])` before it to give it other dimensions";
+}
+
 }  // namespace
 
 // A dimension as a number, kBatch for N; reports and gives nothing where it is neither.
@@ -46,7 +54,8 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
   }
   const Span at = ast[id].span;
   if (!value.plain_number()) {
-    refuse("XG0304", at, fmt::format("a dimension is a whole number, not {}", kind_text(value)));
+    refuse("XG0304", at, fmt::format("a dimension is a whole number, not {}", kind_text(value)), "",
+           {"write a number, or a name that stands for one"});
     return std::nullopt;
   }
   const double shown = value.as_double();
@@ -67,24 +76,25 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
         label += (label.empty() ? "" : ", ") + std::string(name) + " = " + to_text(local->value);
       }
     }
-    Diagnostic d = fault("XG0312", at, std::move(message), std::move(label));
-    d.notes.push_back("`/` on dimensions is exact; a strided convolution rounds up");
     // All divisions of the type are mended at once: the next one would fail for another picture.
-    Fix fix{.title = "write what the layer does", .edits = {}};
+    Fix fix{.title = "write what the layer does"};
     for (const ExprId sibling : siblings.empty() ? std::span<const ExprId>(&id, 1) : siblings) {
       if (ast[sibling].kind == ExprKind::kBinary && ast[sibling].op == lang::Op::kDiv) {
         fix.edits.push_back({ast[sibling].span, fmt::format("ceil({})", sources_.text(ast[sibling].span))});
       }
     }
-    if (!fix.edits.empty()) {
-      d.fixes.push_back(std::move(fix));
+    if (fix.edits.empty()) {
+      fix.title = "say how to round: `//`, `ceil(..)` or `floor(..)`";
     }
+    Diagnostic d = fault("XG0312", at, std::move(message), std::move(label), std::move(fix));
+    d.notes.push_back("`/` on dimensions is exact; a strided convolution rounds up");
     report(std::move(d));
     return std::nullopt;
   }
   const std::optional<int64_t> whole = value.whole() ? to_int64(value) : to_int64(shown);
   if (!whole || *whole < 1 || *whole > kLargestDim) {
-    refuse("XG0302", at, fmt::format("a dimension of {} cannot be", to_text(value)), "dimensions are 1 and more");
+    refuse("XG0302", at, fmt::format("a dimension of {} cannot be", to_text(value)), "",
+           {"write a number of 1 and more, up to 2^48"});
     return std::nullopt;
   }
   return whole;
@@ -94,7 +104,8 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
 std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& type, Scope& scope) {
   TensorType made;
   if (!type.has_dims) {
-    refuse("XG0303", type.span, "an input is a tensor", "write its dimensions: f32[N, 3, 224, 224]");
+    refuse("XG0303", type.span, "an input is a tensor", "no dimensions here",
+           {"write them behind the element type: f32[N, 3, 224, 224]"});
     return std::nullopt;
   }
   if (type.name) {
@@ -108,15 +119,18 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
     } else if (const auto dtype = parse_dtype(type.name.text)) {
       made.dtype = *dtype;
     } else {
-      refuse("XG0303", type.name.span, fmt::format("there is no element type `{}`", type.name.text),
-             "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)");
+      refuse(
+          "XG0303", type.name.span, fmt::format("there is no element type `{}`", type.name.text), "unknown type",
+          did_you_mean(type.name.text, {"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u8", "bool", "index"},
+                       type.name.span, {"write one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)"}));
       return std::nullopt;
     }
   }
   double elements = 1;
   for (const ExprId id : ast[type.dims]) {
     if (ast[id].kind == ExprKind::kEllipsis) {
-      refuse("XG0302", ast[id].span, "an input has all of its dimensions", "`...` stands for any dimensions");
+      refuse("XG0302", ast[id].span, "an input has all of its dimensions", "`...` stands for any dimensions",
+             {"write a number for each"});
       return std::nullopt;
     }
     const auto dim = dimension(ast, id, scope);
@@ -125,16 +139,15 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
     }
     if ((*dim == kBatch) != made.dims.empty()) {
       if (!made.dims.empty()) {
-        refuse("XG0302", ast[id].span, "only the first dimension is the batch, `N`", "a number goes here");
+        refuse("XG0302", ast[id].span, "only the first dimension is the batch, `N`", "", {"write a number here"});
         return std::nullopt;
       }
-      Diagnostic d = fault("XG0302", ast[id].span, "the first dimension of an input is the batch, `N`",
-                           fmt::format("this is {}", dim_text(*dim)));
+      const Span at = ast[id].span;
+      Diagnostic d = fault("XG0302", at, "the first dimension of an input is the batch, `N`",
+                           fmt::format("this is {}", dim_text(*dim)),
+                           type.dims.count == 1 ? replacement("put it first", {at.file, at.begin, at.begin}, "N, ")
+                                                : replacement("write `N` in its place, or before it", at, "N"));
       d.notes.push_back("how many samples a batch has is said by `batch` in `train`");
-      if (type.dims.count == 1) {
-        d.fixes.push_back(
-            {.title = "put it first", .edits = {{{ast[id].span.file, ast[id].span.begin, ast[id].span.begin}, "N, "}}});
-      }
       report(std::move(d));
       return std::nullopt;
     }
@@ -142,7 +155,8 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
     elements *= *dim == kBatch ? 1 : static_cast<double>(*dim);
   }
   if (made.dims.empty() || elements > 0x1.0p40) {
-    refuse("XG0302", type.span, made.dims.empty() ? "an input has a batch dimension" : "this tensor is too large", "");
+    refuse("XG0302", type.span, made.dims.empty() ? "an input has a batch dimension" : "this tensor is too large", "",
+           {made.dims.empty() ? "write it first: [N, 64]" : "make a dimension smaller: no machine holds it"});
     return std::nullopt;
   }
   return made;
@@ -166,7 +180,12 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
         bytes >= 0x1.0p40 ? fmt::format("{:.1f} TiB", bytes * 0x1.0p-40) : format_bytes(static_cast<Bytes>(bytes)));
     label += fmt::format(": {} x {} x {} bytes", format_count(gather_batch_), format_count(classes), gather_bytes_);
   }
-  Diagnostic d = fault("XG0305", at, std::move(message), std::move(label));
+  // Elsewhere what is computed from the call would not take its result.
+  const bool best = is_call && at == bound_value_;
+  Diagnostic d = fault("XG0305", at, std::move(message), std::move(label),
+                       best ? replacement("for the best classes, stay sharded", at,
+                                          fmt::format("topk({}, 10)", sources_.text(value.span)))
+                            : Fix{"give the head itself to a loss, a metric or `topk`"});
   for (const Head& head : work_.graph.heads) {
     if (work_.graph.node(head.node).outputs[0] == value.tensor && head.span.valid()) {
       d.secondary.push_back({head.span, fmt::format("sharded[N, {}]: every device holds a slice of the classes",
@@ -174,11 +193,6 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
     }
   }
   d.notes.push_back("losses and `topk` reduce inside each shard and exchange a few numbers per row");
-  // Elsewhere what is computed from the call would not take its result.
-  if (is_call && at == bound_value_) {
-    d.fixes.push_back({.title = "for the best classes, stay sharded",
-                       .edits = {{at, fmt::format("topk({}, 10)", sources_.text(value.span))}}});
-  }
   report(std::move(d));
   return true;
 }
@@ -188,7 +202,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   if (value.kind != DatumKind::kTensor) {
     if (!value.hole()) {
       refuse("XG0303", at, fmt::format("{} is a tensor {}", what, sources_.text(type.span)),
-             "this is " + kind_text(value));
+             "this is " + kind_text(value), {"write a tensor here: an input, or what operators make of it"});
     }
     return false;
   }
@@ -197,16 +211,15 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   if (actual.sharded && !wants_sharded) {
     return !refuse_sharded(value, call_span_.valid() ? call_span_ : at, call_span_.valid());
   }
-  const auto wrong = [&](const std::string& why) {
-    Diagnostic d =
-        fault("XG0302", at, fmt::format("{} is {}, but gets {}", what, sources_.text(type.span), to_text(actual)), why);
-    report(std::move(d));
+  const auto wrong = [&](std::string why, std::string mend) {
+    refuse("XG0302", at, fmt::format("{} is {}, but gets {}", what, sources_.text(type.span), to_text(actual)),
+           std::move(why), {std::move(mend)});
     return false;
   };
   if (type.name.text == "index") {
     const Expr& argument = ast[type.argument];
     if (actual.classes == 0 && actual.dtype != DType::kI64 && actual.dtype != DType::kI32) {
-      return wrong("no class numbers");
+      return wrong("no class numbers", "make them class numbers in `data`: label = column(64) -> as_index(10)");
     }
     int64_t classes = 0;
     if (is_variable(argument) && env.find(argument.name.text) == nullptr) {
@@ -231,10 +244,11 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
           actual.classes > classes
               ? fault("XG0402", at,
                       fmt::format("label {} does not fit a head with {} classes", actual.classes - 1, classes),
-                      fmt::format("labels must be 0..{}", classes - 1))
+                      fmt::format("labels must be 0..{}", classes - 1),
+                      {fmt::format("give the head {} classes", format_with_underscores(actual.classes))})
               : fault("XG0302", at,
                       fmt::format("labels of {} classes do not go with a head of {}", actual.classes, classes),
-                      "both are to be the same");
+                      "both are to be the same", {"give the head and `as_index` one number"});
       if (const auto source = input_spans_.find(value.tensor.index); source != input_spans_.end()) {
         d.secondary.push_back({source->second, fmt::format("labels 0..{}", actual.classes - 1)});
         // The loss and the metrics take the same label: one report is enough.
@@ -250,7 +264,8 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       return false;
     }
   } else if (type.name && !wants_sharded && type.name.text != name_of(actual.dtype)) {
-    return wrong(fmt::format("elements are {}", name_of(actual.dtype)));
+    return wrong(fmt::format("elements are {}", name_of(actual.dtype)),
+                 fmt::format("declare it as {}", type.name.text));
   }
   const auto dims = ast[type.dims];
   size_t ellipsis = dims.size();
@@ -262,7 +277,8 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   const size_t rank = actual.dims.size();
   if (open ? rank < fixed : rank != fixed) {
     return wrong(fmt::format("{} dimension{}, not {}", rank, rank == 1 ? "" : "s",
-                             open ? std::to_string(fixed) + " or more" : std::to_string(fixed)));
+                             open ? std::to_string(fixed) + " or more" : std::to_string(fixed)),
+                 rank_mend(rank, fixed));
   }
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i == ellipsis) {
@@ -273,11 +289,12 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     const Local* known = expr.kind == ExprKind::kName ? env.find(expr.name.text) : nullptr;
     if (expr.kind == ExprKind::kName && expr.name.text == "N") {
       if (dim != kBatch) {
-        return wrong("the first dimension is the batch, N");
+        return wrong("the first dimension is the batch, N", "keep the batch first: begin its type with N");
       }
     } else if (known == nullptr && is_variable(expr)) {
       if (dim == kBatch) {
-        return wrong(fmt::format("`{}` cannot be the batch dimension", expr.name.text));
+        return wrong(fmt::format("`{}` cannot be the batch dimension", expr.name.text),
+                     "write `N` in its place in the type");
       }
       env.locals[expr.name.text] = {.value = make_whole(dim)};
     } else {
@@ -286,7 +303,8 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
         return false;
       }
       if (*expected != dim) {
-        return wrong(fmt::format("{} = {}, not {}", sources_.text(expr.span), dim_text(*expected), dim_text(dim)));
+        return wrong(fmt::format("{} = {}, not {}", sources_.text(expr.span), dim_text(*expected), dim_text(dim)),
+                     fmt::format("make dimension {} of it {}, or declare what it is", i, dim_text(*expected)));
       }
     }
   }

@@ -246,8 +246,9 @@ Result<OpShape> infer_where(std::span<const TensorType> inputs, const Attrs& att
   for (size_t i = 1; i < 3; ++i) {
     XRUN_TRY(expect_activation("where", inputs[i]));
     if (inputs[i].dims != inputs[0].dims) {
-      return shape_error("`where` chooses between tensors of different shapes: " + to_text(inputs[0]) + " and " +
-                         to_text(inputs[i]));
+      return shape_error(
+          "`where` chooses between tensors of different shapes: " + to_text(inputs[0]) + " and " + to_text(inputs[i]),
+          "bring all three to one shape");
     }
   }
   return same_as_input(inputs.subspan(1), attrs);

@@ -22,7 +22,7 @@ using Types = std::span<const TensorType>;
 Result<OpShape> infer_attention(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_activation("attention", in[0]));
   if (in[0].rank() != 3) {
-    return rank_error("attention", "a sequence [N, T, D]", in[0]);
+    return rank_error("attention", "a sequence [N, T, D]", in[0], kMakeSequence);
   }
   const int64_t t = in[0].dims[1];
   const int64_t d = in[0].dims[2];

@@ -15,7 +15,7 @@ Result<OpShape> infer_bn(std::span<const TensorType> inputs, const Attrs& attrs)
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("bn", x));
   if (x.rank() != 2 && x.rank() != 4) {
-    return rank_error("bn", "an image [N, C, H, W] or features [N, C]", x);
+    return rank_error("bn", "an image [N, C, H, W] or features [N, C]", x, "`layer_norm` takes sequences [N, T, D]");
   }
   const double eps = attrs.real("eps");
   const double momentum = attrs.real("momentum");

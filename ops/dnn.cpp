@@ -119,7 +119,8 @@ Result<Primitive> guard(std::string_view what,
   } catch (const dnnl::error& error) {
     return dnn_error(what, error.what());
   } catch (const std::bad_alloc&) {
-    return Error{ErrorKind::kWorld, "", "out of memory while compiling " + std::string(what), ""};
+    return Error{ErrorKind::kWorld, "", "out of memory while compiling " + std::string(what),
+                 "end other programs, or use fewer devices and threads"};
   }
 }
 
@@ -279,7 +280,8 @@ Status Primitive::run(std::span<void* const> arguments, std::byte* scratch) cons
         dnnl_primitive_execute(impl_->primitive.get(), impl_->stream.get(), static_cast<int>(count), list.data()),
         "execution failed");
   } catch (const dnnl::error& error) {
-    return Error{ErrorKind::kWorld, "XG0806", "oneDNN failed in " + impl_->implementation + ": " + error.what(), ""};
+    return Error{ErrorKind::kWorld, "XG0806", "oneDNN failed in " + impl_->implementation + ": " + error.what(),
+                 "look at free memory, and at the version that `xrun doctor` names"};
   }
   return {};
 }

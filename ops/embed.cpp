@@ -12,7 +12,8 @@ namespace {
 Result<OpShape> infer_embed(std::span<const TensorType> in, const Attrs& attrs) {
   const TensorType& x = in[0];
   if (!x.has_batch() || x.classes == 0 || x.dtype != DType::kI32) {
-    return rank_error("embed", "whole numbers, index(rows)[N, ...]", x);
+    return rank_error("embed", "whole numbers, index(rows)[N, ...]", x,
+                      "declare the input as whole numbers: input x: index(rows)[N, T]");
   }
   const int64_t rows = attrs.integer("rows");
   const int64_t dim = attrs.integer("dim");

@@ -21,7 +21,7 @@ Result<OpShape> infer_head(std::string_view op, Types inputs, const Attrs& attrs
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation(op, x));
   if (x.rank() != 2) {
-    return rank_error(op, "features [N, D]", x, x.rank() == 4 ? "put `flatten` or `global_avg_pool` before it" : "");
+    return rank_error(op, "features [N, D]", x, x.rank() == 4 ? kMakeFeatures : kOnePosition);
   }
   const int64_t classes = attrs.integer("classes");
   XRUN_TRY(expect_range(op, "classes", classes, 2, INT32_MAX));
@@ -55,10 +55,11 @@ OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
 
 Status expect_label(std::string_view op, const TensorType& logits, const TensorType& label) {
   if (logits.rank() != 2 || !logits.has_batch()) {
-    return rank_error(op, "logits [N, C]", logits);
+    return rank_error(op, "logits [N, C]", logits, "give it a head, or what a `linear` makes of features [N, D]");
   }
   if (label.rank() != 1 || !label.has_batch()) {
-    return rank_error(op, "one class number a sample, index(C)[N]", label);
+    return rank_error(op, "one class number a sample, index(C)[N]", label,
+                      "bind one column or one label of the data: label = column(64) -> as_index(10)");
   }
   if (label.dtype != DType::kI32) {
     return dtype_error(op, label, "labels are class numbers: `label: index(C)[N]`");
@@ -177,7 +178,8 @@ Result<OpShape> infer_accuracy(Types inputs, const Attrs& attrs) {
 
 Result<OpShape> infer_topk(Types inputs, const Attrs& attrs) {
   if (inputs[0].rank() != 2) {
-    return rank_error("topk", "logits [N, C]", inputs[0]);
+    return rank_error("topk", "logits [N, C]", inputs[0],
+                      "give it a head, or what a `linear` makes of features [N, D]");
   }
   const int64_t k = attrs.integer("k");
   XRUN_TRY(expect_k("topk", inputs[0], k));

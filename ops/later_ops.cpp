@@ -54,12 +54,14 @@ Result<OpShape> infer_einsum(Types in, const Attrs& attrs) {
   for (size_t o = 0; o < 2; ++o) {
     XRUN_TRY(expect_activation("einsum", in[o]));
     if (operands[o].size() != in[o].dims.size()) {
-      return shape_error("`einsum` \"" + rule + "\" does not fit " + to_text(in[o]));
+      return shape_error("`einsum` \"" + rule + "\" does not fit " + to_text(in[o]),
+                         "write a letter for each dimension");
     }
     for (size_t d = 0; d < operands[o].size(); ++d) {
       int64_t& size = sizes[static_cast<unsigned char>(operands[o][d])];
       if (size != 0 && size != in[o].dims[d]) {
-        return shape_error("`einsum` \"" + rule + "\" does not fit " + to_text(in[0]) + " and " + to_text(in[1]));
+        return shape_error("`einsum` \"" + rule + "\" does not fit " + to_text(in[0]) + " and " + to_text(in[1]),
+                           "give dimensions of different sizes different letters");
       }
       size = in[o].dims[d];
     }
@@ -68,12 +70,14 @@ Result<OpShape> infer_einsum(Types in, const Attrs& attrs) {
   for (const char letter : rule.substr(arrow + 2)) {
     const int64_t size = sizes[static_cast<unsigned char>(letter)];
     if (size == 0) {
-      return argument_error("`einsum` \"" + rule + "\" has a result letter that no operand has");
+      return argument_error("`einsum` \"" + rule + "\" has a result letter that no operand has",
+                            "the letters behind `->` are some of those before it");
     }
     y.dims.push_back(size);
   }
   if (!y.has_batch()) {
-    return shape_error("`einsum` \"" + rule + "\" would sum over the batch");
+    return shape_error("`einsum` \"" + rule + "\" would sum over the batch",
+                       "keep the letter of the batch behind `->`");
   }
   return one_output(std::move(y));
 }
@@ -90,7 +94,8 @@ Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_range("deconv", "pad", pad, 0, k - 1));
   const auto grown = [&](int64_t size) { return (size - 1) * stride - 2 * pad + k; };
   if (grown(x.dims[2]) < 1 || grown(x.dims[3]) < 1) {
-    return shape_error("`deconv` with k=" + std::to_string(k) + " leaves nothing of " + to_text(x));
+    return shape_error("`deconv` with k=" + std::to_string(k) + " leaves nothing of " + to_text(x),
+                       "make `k` larger or `pad` smaller");
   }
   std::vector<ParamDecl> params{weight("weight", {x.dims[1], out, k, k}, he_normal(x.dims[1] * k * k))};
   if (attrs.flag("bias")) {
@@ -105,7 +110,8 @@ Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
   const int64_t groups = attrs.integer("groups");
   XRUN_TRY(expect_range("group_norm", "groups", groups, 1, channels));
   if (channels % groups != 0) {
-    return shape_error("`group_norm` cannot split " + to_text(in[0]) + " into " + std::to_string(groups) + " groups");
+    return shape_error("`group_norm` cannot split " + to_text(in[0]) + " into " + std::to_string(groups) + " groups",
+                       "let `groups` divide the channels");
   }
   return one_output(with_dims(in[0], in[0].dims),
                     {weight("weight", {channels}, kOnes), weight("bias", {channels}, kZeros)});
@@ -118,7 +124,8 @@ Result<OpShape> infer_split(Types in, const Attrs& attrs) {
   const int64_t size = in[0].dims[static_cast<size_t>(axis)];
   XRUN_TRY(expect_range("split", "n", n, 1, size));
   if (size % n != 0) {
-    return shape_error("`split` cannot cut " + to_text(in[0]) + " into " + std::to_string(n) + " equal parts");
+    return shape_error("`split` cannot cut " + to_text(in[0]) + " into " + std::to_string(n) + " equal parts",
+                       "let `n` divide the dimension");
   }
   OpShape shape;
   for (int64_t i = 0; i < n; ++i) {
@@ -132,7 +139,8 @@ Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return one_output
 
 Result<OpShape> infer_gather(Types in, const Attrs&) {
   if (!in[0].sharded) {
-    return rank_error("gather", "the logits of a head, sharded[N, C]", in[0]);
+    return rank_error("gather", "the logits of a head, sharded[N, C]", in[0],
+                      "leave it out: dense logits are in one place");
   }
   return one_output(weight_type(in[0].dims));
 }

@@ -14,7 +14,7 @@ namespace {
 Result<OpShape> infer_norm(std::string_view op, const TensorType& x, const Attrs& attrs, bool bias) {
   XRUN_TRY(expect_activation(op, x));
   if (x.rank() < 2 || x.rank() == 4) {
-    return rank_error(op, "features [N, D] or a sequence [N, T, D]", x);
+    return rank_error(op, "features [N, D] or a sequence [N, T, D]", x, "`bn` takes images [N, C, H, W]");
   }
   if (!(attrs.real("eps") > 0)) {
     return argument_error("`" + std::string(op) + "` has eps = " + to_text(attrs.real("eps")), "eps is above 0");

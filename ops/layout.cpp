@@ -49,6 +49,8 @@ bool flattens_nothing(std::span<const TensorType> inputs, const Attrs& attrs) {
   return attrs.integer("from", 1) == inputs[0].rank() - 1;
 }
 
+constexpr const char* kSameElements = "let the dimensions behind N multiply to as many elements as it has";
+
 Result<OpShape> infer_reshape(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("reshape", x));
@@ -61,13 +63,14 @@ Result<OpShape> infer_reshape(std::span<const TensorType> inputs, const Attrs& a
   for (size_t i = 1; i < to.dims.size(); ++i) {
     XRUN_TRY(expect_range("reshape", "a dimension", to.dims[i], 1, x.row_elements()));
     if (__builtin_mul_overflow(elements, to.dims[i], &elements)) {
-      return shape_error("`reshape` cannot turn " + to_text(x) + " into " + to_text(to));
+      return shape_error("`reshape` cannot turn " + to_text(x) + " into " + to_text(to), kSameElements);
     }
   }
   if (to.row_elements() != x.row_elements()) {
     return shape_error("`reshape` cannot turn " + to_text(x) + " into " + to_text(to) + ": " +
-                       std::to_string(x.row_elements()) + " and " + std::to_string(to.row_elements()) +
-                       " elements a sample");
+                           std::to_string(x.row_elements()) + " and " + std::to_string(to.row_elements()) +
+                           " elements a sample",
+                       kSameElements);
   }
   return shape_as(x, to.dims);
 }
@@ -183,8 +186,9 @@ Result<OpShape> infer_concat(std::span<const TensorType> inputs, const Attrs& at
       same.dims[static_cast<size_t>(axis)] = first.dims[static_cast<size_t>(axis)];
     }
     if (same.dims != first.dims || x.dtype != first.dtype) {
-      return shape_error("`concat` over axis " + std::to_string(axis) + " cannot join " + to_text(first) + " and " +
-                         to_text(x));
+      return shape_error(
+          "`concat` over axis " + std::to_string(axis) + " cannot join " + to_text(first) + " and " + to_text(x),
+          "bring all other dimensions to one size");
     }
     dims[static_cast<size_t>(axis)] += x.dims[static_cast<size_t>(axis)];
   }

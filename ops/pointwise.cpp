@@ -146,7 +146,8 @@ struct Clamp {
   static constexpr bool kUsesOutput = false;
   static Status check(const Attrs& attrs) {
     if (!(attrs.real("a") <= attrs.real("b"))) {
-      return argument_error("`clamp` has a = " + to_text(attrs.real("a")) + " above b = " + to_text(attrs.real("b")));
+      return argument_error("`clamp` has a = " + to_text(attrs.real("a")) + " above b = " + to_text(attrs.real("b")),
+                            "write the lower bound first: clamp(-1, 1)");
     }
     return {};
   }

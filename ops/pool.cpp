@@ -46,7 +46,8 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
   const Window w = window_of(x, attrs);
   if (w.height + 2 * w.pad < w.k || w.width + 2 * w.pad < w.k) {
     return shape_error("`" + std::string(op) + "` with a window of " + std::to_string(w.k) + " does not fit " +
-                       to_text(x) + " with pad=" + std::to_string(w.pad));
+                           to_text(x) + " with pad=" + std::to_string(w.pad),
+                       "make `k` smaller or `pad` larger");
   }
   XRUN_TRY(expect_range(op, "positions of an image", w.height * w.width, 1, 1 << 24));
   OpShape shape;

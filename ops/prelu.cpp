@@ -13,7 +13,8 @@ Result<OpShape> infer_prelu(std::span<const TensorType> inputs, const Attrs&) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("prelu", x));
   if (x.rank() != 2 && x.rank() != 4) {
-    return rank_error("prelu", "an image [N, C, H, W] or features [N, C]", x);
+    return rank_error("prelu", "an image [N, C, H, W] or features [N, C]", x,
+                      "`relu`, `gelu` and `silu` take any shape");
   }
   OpShape shape;
   shape.outputs.push_back(with_dims(x, x.dims));

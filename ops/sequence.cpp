@@ -18,7 +18,7 @@ constexpr Init kSmall{.kind = Init::kNormal, .value = 0.02};
 Status expect_sequence(std::string_view op, const TensorType& x) {
   XRUN_TRY(expect_activation(op, x));
   if (x.rank() != 3) {
-    return rank_error(op, "a sequence [N, T, D]", x);
+    return rank_error(op, "a sequence [N, T, D]", x, kMakeSequence);
   }
   return {};
 }
@@ -34,7 +34,7 @@ OpShape one_output(TensorType type) {
 Result<OpShape> infer_take(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_activation("take", in[0]));
   if (in[0].rank() < 3) {
-    return rank_error("take", "a sequence [N, T, ...]", in[0]);
+    return rank_error("take", "a sequence [N, T, ...]", in[0], kMakeSequence);
   }
   XRUN_TRY(expect_range("take", "i", attrs.integer("i"), 0, in[0].dims[1] - 1));
   std::vector<int64_t> dims = in[0].dims;

@@ -29,10 +29,12 @@ Status expect_activation(std::string_view op, const TensorType& x) {
                  "losses, `accuracy` and `topk` reduce inside each shard"};
   }
   if (!x.has_batch()) {
-    return rank_error(op, "a tensor with a batch dimension", x);
+    return rank_error(op, "a tensor with a batch dimension", x, "begin its type with N");
   }
   if (x.classes > 0 || (x.dtype != DType::kF32 && x.dtype != DType::kBF16)) {
-    return dtype_error(op, x);
+    return dtype_error(op, x,
+                       x.classes > 0 ? "put `embed` before it to make features of class numbers"
+                                     : "declare the input as f32, or put `cast(f32)` before it");
   }
   return {};
 }
@@ -40,7 +42,7 @@ Status expect_activation(std::string_view op, const TensorType& x) {
 Status expect_image(std::string_view op, const TensorType& x) {
   XRUN_TRY(expect_activation(op, x));
   if (x.rank() != 4) {
-    return rank_error(op, "an image [N, C, H, W]", x);
+    return rank_error(op, "an image [N, C, H, W]", x, "put `reshape([N, C, H, W])` before it to make an image");
   }
   return {};
 }
@@ -48,7 +50,8 @@ Status expect_image(std::string_view op, const TensorType& x) {
 Status expect_range(std::string_view op, std::string_view argument, int64_t value, int64_t low, int64_t high) {
   if (value < low || value > high) {
     return argument_error("`" + std::string(op) + "` has " + std::string(argument) + " = " + std::to_string(value) +
-                          ", outside " + std::to_string(low) + ".." + std::to_string(high));
+                              ", outside " + std::to_string(low) + ".." + std::to_string(high),
+                          "keep it in " + std::to_string(low) + " .. " + std::to_string(high));
   }
   return {};
 }
@@ -72,7 +75,9 @@ Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis) {
   const int64_t from_start = axis < 0 ? axis + x.rank() : axis;
   if (from_start < 0 || from_start >= x.rank()) {
     return argument_error("`" + std::string(op) + "` has axis = " + std::to_string(axis) + ", but " + to_text(x) +
-                          " has " + std::to_string(x.rank()) + " dimensions");
+                              " has " + std::to_string(x.rank()) + " dimensions",
+                          x.rank() > 1 ? "write 1 to " + std::to_string(x.rank() - 1) + ", or -1 for the last one"
+                                       : "it has none inside a sample");
   }
   if (from_start == 0) {
     return argument_error("`" + std::string(op) + "` over axis 0 would mix the samples of a batch",

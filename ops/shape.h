@@ -1,4 +1,4 @@
-// What infer functions share: the errors that they give and the types that they build.
+// What infer functions share: the errors that they give, each with its mend, and the types that they build.
 #pragma once
 
 #include <string>
@@ -8,13 +8,19 @@
 namespace xrun::ops {
 
 // XG0301: shapes that do not go together. The message says both.
-Error shape_error(std::string message, std::string help = "");
+Error shape_error(std::string message, std::string help);
 // XG0302: a tensor of the wrong rank.
-Error rank_error(std::string_view op, std::string_view wanted, const TensorType& got, std::string help = "");
+Error rank_error(std::string_view op, std::string_view wanted, const TensorType& got, std::string help);
 // XG0303: an argument outside of what the operator can do.
-Error argument_error(std::string message, std::string help = "");
+Error argument_error(std::string message, std::string help);
 // XG0304: an element type that the operator does not take.
-Error dtype_error(std::string_view op, const TensorType& got, std::string help = "");
+Error dtype_error(std::string_view op, const TensorType& got, std::string help);
+
+// Mends for tensors of another rank.
+inline constexpr const char* kMakeFeatures = "put `flatten` or `global_avg_pool` before it";
+inline constexpr const char* kMakeSequence =
+    "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image";
+inline constexpr const char* kOnePosition = "put `take(i)` or `mean(1)` before it to have one position of a sequence";
 
 // Errors unless `x` is float, not sharded, and has a batch dimension.
 Status expect_activation(std::string_view op, const TensorType& x);

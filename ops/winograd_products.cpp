@@ -2,6 +2,13 @@
 
 #include "ops/simd.h"
 
+// As in `fma` of winograd_tiles.h.
+#ifdef __clang__
+#define XRUN_PRODUCTS "avx512f"
+#else
+#define XRUN_PRODUCTS XRUN_AVX512
+#endif
+
 namespace xrun::ops::winograd {
 namespace {
 
@@ -10,8 +17,8 @@ constexpr int kOuter = 8;  // outputs at a time of a weight gradient
 
 // kTiles tiles by kVectors · 16 outputs of one panel.
 template <int kTiles, int kVectors>
-[[gnu::target(XRUN_AVX512)]] void apply_some(const float* from, const float* weight, float* to, int64_t slots,
-                                             int64_t in) {
+[[gnu::target(XRUN_PRODUCTS)]] void apply_some(const float* from, const float* weight, float* to, int64_t slots,
+                                               int64_t in) {
   __m512 sums[kTiles][kVectors];
 #pragma GCC unroll 14
   for (int t = 0; t < kTiles; ++t) {
@@ -60,8 +67,8 @@ void apply_rows(int64_t tiles, const float* from, const float* weight, float* to
 
 // kOuter outputs by kVectors groups of inputs.
 template <int kVectors>
-[[gnu::target(XRUN_AVX512)]] void add_some(const float* x, const float* dy, float* to, int64_t tiles, int64_t slots,
-                                           int64_t in) {
+[[gnu::target(XRUN_PRODUCTS)]] void add_some(const float* x, const float* dy, float* to, int64_t tiles, int64_t slots,
+                                             int64_t in) {
   __m512 sums[kOuter][kVectors];
 #pragma GCC unroll 8
   for (int o = 0; o < kOuter; ++o) {

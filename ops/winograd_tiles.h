@@ -18,7 +18,17 @@ inline constexpr int kPoints = kPatch * kPatch;
 
 #define XRUN_TILES [[gnu::always_inline, gnu::target(XRUN_AVX512)]] inline
 
-XRUN_TILES F16 fma(F16 a, float b, F16 c) { return _mm512_fmadd_ps(a, _mm512_set1_ps(b), c); }
+XRUN_TILES F16 fma(F16 a, float b, F16 c) {
+#ifdef __clang__
+  // Clang drops XRUN_AVX512 for a word that it does not know, and without it takes no intrinsic.
+  for (int i = 0; i < kLanes; ++i) {
+    c[i] = __builtin_fmaf(a[i], b, c[i]);
+  }
+  return c;
+#else
+  return _mm512_fmadd_ps(a, _mm512_set1_ps(b), c);
+#endif
+}
 
 // Bᵀ: 6 inputs -> 6 points.
 XRUN_TILES void input_points(const F16* d, F16* to) {

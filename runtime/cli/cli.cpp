@@ -4,7 +4,10 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+
+#include "lang/nearest.h"
 
 namespace xrun::cli {
 namespace {
@@ -162,20 +165,63 @@ int finish_globals(CommandLine& line) {
   return 0;
 }
 
+std::string proposal(const std::string& word, const std::vector<std::string>& known, const std::string& otherwise) {
+  const std::string near = lang::nearest(word, known);
+  return near.empty() ? otherwise : "did you mean `" + near + "`?";
+}
+
 // CLI11 only says that a command is missing; a first word that is none deserves its own message.
 int find_unknown_command(const CLI::App& app, int argc, const char* const* argv) {
-  if (argc < 2 || argv[1][0] == '-') {
+  if (argc >= 2 && argv[1][0] == '-') {
     return 0;
   }
-  const std::string word = argv[1];
-  std::string known;
+  const std::string word = argc < 2 ? "" : argv[1];
+  std::vector<std::string> known;
+  std::string list = "one of ";
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (command->check_name(word)) {
       return 0;
     }
-    known += (known.empty() ? "" : ", ") + command->get_name();
+    list += (known.empty() ? "" : ", ") + command->get_name();
+    known.push_back(command->get_name());
   }
-  return usage_fault("there is no command `" + word + "`", "one of " + known);
+  return argc < 2 ? usage_fault("`xrun` needs a command", list + "; `xrun --help` says what they do")
+                  : usage_fault("there is no command `" + word + "`", proposal(word, known, list));
+}
+
+// What CLI11 refused: names the command, and the variable where the value came from one.
+int parse_fault(const CLI::App& app, const CLI::ParseError& fault, int argc, const char* const* argv) {
+  const bool named = argc >= 2 && argv[1][0] != '-';
+  const std::string command = named ? std::string("`xrun ") + argv[1] + "`" : "`xrun`";
+  const std::string lists =
+      std::string("`xrun ") + (named ? argv[1] : "") + (named ? " " : "") + "--help` lists what it takes";
+  const std::string text = fault.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&fault) != nullptr) {
+    const std::string word = text.substr(text.rfind(' ') + 1);
+    std::vector<std::string> flags;
+    for (const CLI::App* level : {&app, named ? app.get_subcommand_ptr(argv[1]).get() : &app}) {
+      for (const CLI::Option* option : level->get_options()) {
+        flags.push_back(option->get_name(false, true).substr(0, option->get_name(false, true).find(',')));
+        flags.push_back("--" + option->get_single_name());
+      }
+    }
+    return usage_fault(command + " does not know `" + word + "`", proposal(word, flags, lists));
+  }
+  // "--threads: Value many not in range 1 to 4096"
+  const size_t colon = text.find(':');
+  if (text.starts_with("--") && colon != std::string::npos) {
+    const std::string flag = text.substr(0, colon);
+    const bool given = std::any_of(argv, argv + argc, [&](const char* word) {
+      return std::string_view(word) == flag || std::string_view(word).starts_with(flag + "=");
+    });
+    std::string variable = "XRUN_" + flag.substr(2);
+    std::transform(variable.begin(), variable.end(), variable.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (!given && std::getenv(variable.c_str()) != nullptr) {
+      return usage_fault("the variable " + variable + text.substr(colon), "change the variable, or unset it");
+    }
+    return usage_fault(text, lists);
+  }
+  return usage_fault(command + ": " + text, lists);
 }
 
 int parse_and_run(int argc, const char* const* argv) {
@@ -198,7 +244,7 @@ int parse_and_run(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return usage_fault(e.what(), "`xrun --help` and `xrun COMMAND --help` list what there is");
+    return parse_fault(app, e, argc, argv);
   }
   if (const int fault = finish_globals(line); fault != 0) {
     return fault;

@@ -227,11 +227,12 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
 int run_predict(const GlobalOptions& options, const PredictArgs& args) {
   const Console console(options);
   if (args.images.empty() == args.source.empty()) {
-    return console.fail({ErrorKind::kUsage,
-                         "XG0905",
-                         args.images.empty() ? "nothing to predict" : "pictures and `--source` exclude one another",
-                         "name pictures, or rows of a source: --source NAME --rows a..b",
-                         {}});
+    return console.fail(
+        {ErrorKind::kUsage,
+         "XG0905",
+         args.images.empty() ? "`xrun predict` has nothing to predict" : "pictures and `--source` exclude one another",
+         "name pictures, or rows of a source: --source NAME --rows a..b",
+         {}});
   }
   if (!args.embedding && !args.output.empty()) {
     return console.fail({ErrorKind::kUsage, "XG0905", "`-o` is where `--embedding` writes", "add --embedding", {}});

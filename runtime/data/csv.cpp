@@ -144,7 +144,7 @@ Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec) {
                  .code = "XG0413",
                  .message = fmt::format("`rows` is {}..{}, but {} has {} rows", options.first, options.last, path,
                                         table.rows_in_file),
-                 .help = "rows are counted from 0, without the header"};
+                 .help = fmt::format("keep to 0..{}: rows are counted from 0, without the header", table.rows_in_file)};
   }
   return std::unique_ptr<Reader>(std::make_unique<CsvReader>(std::move(table), path, options.first));
 }

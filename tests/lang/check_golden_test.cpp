@@ -27,6 +27,7 @@ TEST(CheckGolden, FaultsAreShownAsTheLanguageDescribesThem) {
     EXPECT_TRUE(diagnostics.has_errors()) << name;
     std::string text;
     for (const Diagnostic& diagnostic : diagnostics.all()) {
+      EXPECT_FALSE(diagnostic.fixes.empty() || diagnostic.fixes[0].title.empty()) << name << ": " << diagnostic.message;
       text += (text.empty() ? "" : "\n") + render(diagnostic, sources);
     }
     EXPECT_TRUE(test::matches_golden(text, stem(name) + ".txt"));

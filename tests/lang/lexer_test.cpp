@@ -124,7 +124,7 @@ TEST(Lexer, ReportsStrangeCharactersOnceEach) {
 TEST(Lexer, CountsTabsAndCarriageReturns) {
   const Lexed lexed("a\tb\t\tc\r\nd\r\n");
   EXPECT_THAT(lexed.faults(), ElementsAre("XG0103@\t", "XG0102@\r"));
-  EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 3 tabs"));
+  EXPECT_EQ(lexed.diagnostics.all()[0].fixes[0].title, "write two spaces for each of the 3 tabs of the file");
   EXPECT_THAT(lexed.words(), ElementsAre("a", "b", "c", "|", "d", "|"));
 }
 

@@ -56,6 +56,23 @@ TEST(Messages, EveryCodeOfAGoldenOfFaultsIsInTheCatalogue) {
   }
 }
 
+// Diagnostics are made by `fault` and `warning` of lang/faults.h, which ask for the mend.
+TEST(Messages, NoDiagnosticIsMadeWithoutItsMend) {
+  const std::regex by_hand(R"(\.code = |Diagnostic [a-z_]*\{)");
+  const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
+  int makers = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(room)) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") {
+      continue;
+    }
+    const std::string text = test::read_source_file("lang/" + entry.path().filename().string());
+    const bool is_maker = entry.path().filename() == "faults.cpp";
+    EXPECT_EQ(std::regex_search(text, by_hand), is_maker) << entry.path();
+    makers += is_maker ? 1 : 0;
+  }
+  EXPECT_EQ(makers, 1);
+}
+
 TEST(Messages, AnUnknownCodeIsNotFound) { EXPECT_FALSE(find_message("XG9999").has_value()); }
 
 }  // namespace

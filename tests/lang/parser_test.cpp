@@ -9,6 +9,7 @@ namespace xrun::lang {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 struct Parsed {
@@ -250,7 +251,8 @@ TEST(ParseFile, AWordThatIsNearIsProposed) {
   const Parsed parsed("xgraph 1\nmodle m {\n}\nthing m {\n}\n");
   ASSERT_EQ(parsed.diagnostics.all().size(), 2U);
   EXPECT_EQ(parsed.diagnostics.all()[0].fixes[0].title, "did you mean `model`?");
-  EXPECT_THAT(parsed.diagnostics.all()[1].fixes, IsEmpty());
+  EXPECT_THAT(parsed.diagnostics.all()[1].fixes[0].title, HasSubstr("declarations start with import"));
+  EXPECT_THAT(parsed.diagnostics.all()[1].fixes[0].edits, IsEmpty());
 }
 
 TEST(ParseFile, ReadsEveryKindOfDeclaration) {

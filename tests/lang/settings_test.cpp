@@ -57,7 +57,7 @@ TEST(Ranges, ASizeOfNothingIsNotTheDefault) {
   for (const char* path : {"schedule.memory_limit", "schedule.bucket", "cluster.node.memory"}) {
     const Checked none = with_set(path, "0B");
     EXPECT_THAT(none.codes(), ElementsAre("XG0214")) << path;
-    EXPECT_THAT(none.rendered(), HasSubstr("more than 0")) << path;
+    EXPECT_THAT(none.rendered(), HasSubstr("help: write 1B or more")) << path;
     EXPECT_THAT(with_set(path, "1bit").codes(), ElementsAre("XG0214")) << path;
     // No 64 bits hold it.
     EXPECT_THAT(with_set(path, "100_000_000TiB").codes(), ElementsAre("XG0214")) << path;
@@ -159,8 +159,9 @@ TEST(Choice, SaysWhatThereIs) {
   const std::string runs = "\nrun fast {\n  train = softmax\n}\nrun slow {\n  train = softmax\n}\n";
   const Checked unknown(small_run({}, runs), {.run = "zzz"});
   EXPECT_THAT(unknown.codes(), ElementsAre("XG0213"));
-  EXPECT_THAT(unknown.rendered(), HasSubstr("`test.xgraph` has: fast, slow"));
-  EXPECT_THAT(Checked(small_run(), {.run = "zzz"}).rendered(), HasSubstr("`test.xgraph` names no `run`"));
+  EXPECT_THAT(unknown.rendered(), HasSubstr("`test.xgraph` has no `run zzz`"));
+  EXPECT_THAT(unknown.rendered(), HasSubstr("help: name one that it has: fast, slow"));
+  EXPECT_THAT(Checked(small_run(), {.run = "zzz"}).rendered(), HasSubstr("help: it names no `run`: declare one"));
   const Checked open(small_run({}, runs));
   EXPECT_THAT(open.rendered(), AllOf(HasSubstr("name it: --run fast"), Not(HasSubstr("run NAME"))));
 }
@@ -191,7 +192,7 @@ class ChoiceOfFiles : public testing::Test {
 };
 
 TEST_F(ChoiceOfFiles, OfAnotherFileSaysWhatIsThere) {
-  EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph") + ":zz"}), HasSubstr("` has: a, b"));
+  EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph") + ":zz"}), HasSubstr("help: name one that it has: a, b"));
   EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph")}),
               AllOf(HasSubstr("has 2 declarations of `schedule`"), HasSubstr("name one of a, b: --schedule ")));
   EXPECT_THAT(rendered(path("main.xgraph"), {.cluster = path("two.xgraph")}),

@@ -7,8 +7,12 @@ namespace xrun::test_ops {
 
 using Types = std::span<const TensorType>;
 
-inline Error shape_error(std::string message) {
-  return {.kind = ErrorKind::kContent, .code = "XG0301", .message = std::move(message), .help = "", .span = {}};
+inline Error shape_error(std::string message, std::string help) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0301",
+          .message = std::move(message),
+          .help = std::move(help),
+          .span = {}};
 }
 
 inline OpShape one(TensorType type, std::vector<ParamDecl> params = {}) {
@@ -31,7 +35,8 @@ inline Result<OpShape> conv(Types in, const Attrs& attrs) {
   for (const size_t i : {2, 3}) {
     const int64_t reach = out.dims[i] + 2 * attrs.integer("pad") - k;
     if (reach < 0) {
-      return shape_error("a kernel of " + std::to_string(k) + " does not fit " + to_text(in[0]));
+      return shape_error("a kernel of " + std::to_string(k) + " does not fit " + to_text(in[0]),
+                         "make `k` smaller or `pad` larger");
     }
     out.dims[i] = reach / attrs.integer("stride") + 1;
   }

@@ -73,6 +73,7 @@ TEST(Infer, RefusesWithACodeAndBothShapes) {
     ASSERT_FALSE(shape.ok()) << r.op;
     EXPECT_EQ(shape.error().code, r.code) << shape.error().message;
     EXPECT_NE(shape.error().message.find(r.says), std::string::npos) << shape.error().message;
+    EXPECT_FALSE(shape.error().help.empty()) << shape.error().message;
   }
 }
 

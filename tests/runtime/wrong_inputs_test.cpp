@@ -5,6 +5,7 @@
 #include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,12 +32,48 @@ struct Fault {
   std::string model;  // text of m.xgraph
   std::vector<std::string> words;
   int exit = 0;
-  std::vector<std::string> says;  // all in stderr
+  std::string place;  // "m.xgraph:3:9" behind the arrow; without one, what the first line names: a file, a flag
+  std::string cause;  // before the help
+  std::string mend;   // in the help
   std::function<void(const std::string& directory)> prepare = nullptr;
   CommandOptions options{};
 };
 
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
+
+// One error or warning of stderr.
+struct Report {
+  std::string message;  // the first line
+  std::string arrow;    // "m.xgraph:3:9"; empty where no text is shown
+  std::string cause;    // all before the help
+  std::string help;     // all from the first "help: " on, without the word
+};
+
+std::vector<Report> reports_of(const std::string& err) {
+  std::vector<Report> reports;
+  std::istringstream lines(err);
+  bool helps = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("error", 0) == 0 || line.rfind("warning", 0) == 0) {
+      reports.push_back({.message = line});
+      helps = false;
+    }
+    if (reports.empty()) {
+      continue;
+    }
+    Report& report = reports.back();
+    const size_t arrow = line.find("--> ");
+    if (!helps && arrow != std::string::npos && line.find_first_not_of(' ') == arrow && report.arrow.empty()) {
+      report.arrow = line.substr(arrow + 4);
+    }
+    if (line.rfind("help: ", 0) == 0) {
+      helps = true;
+      line.erase(0, 6);
+    }
+    (helps ? report.help : report.cause) += line + "\n";
+  }
+  return reports;
+}
 
 class WrongInput : public ::testing::TestWithParam<Fault> {};
 
@@ -58,8 +95,19 @@ TEST_P(WrongInput, GivesTheExitCodeAndSaysPlaceCauseAndMend) {
   const CommandResult result = run_xrun(fault.words, options);
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit, fault.exit) << result.out << result.err;
-  for (const std::string& text : fault.says) {
-    EXPECT_THAT(result.err, HasSubstr(text));
+  const std::vector<Report> reports = reports_of(result.err);
+  ASSERT_FALSE(reports.empty()) << result.err;
+  const Report& first = reports.front();
+  if (first.arrow.empty()) {
+    EXPECT_THAT(first.message, HasSubstr(fault.place));
+  } else {
+    EXPECT_EQ(first.arrow, fault.place) << result.err;
+  }
+  EXPECT_THAT(first.cause, HasSubstr(fault.cause));
+  EXPECT_THAT(first.help, HasSubstr(fault.mend));
+  // Whatever else is said has a mend, too.
+  for (const Report& report : reports) {
+    EXPECT_GT(report.help.size(), 5U) << report.message;
   }
 }
 
@@ -160,88 +208,106 @@ std::vector<Fault> model_faults() {
   std::string deep = "xgraph 1\nlet a = ";
   deep += std::string(200, '(') + "1" + std::string(200, ')') + "\n";
   return {
-      {"missing_file", "", {"check", "none.xgraph"}, 1, {"none.xgraph", "check the path"}},
-      {"directory_for_a_file", "", {"check", "."}, 1, {"is a directory", "name the .xgraph file"}},
-      {"empty_file", "\n", check, 1, {"m.xgraph", "xgraph 1"}},
-      {"unknown_edition", "xgraph 9\n", check, 1, {"m.xgraph:1:1", "edition"}},
-      {"tab", "xgraph 1\n\nlet a =\t1\n", check, 1, {"XG0103", "m.xgraph:3:8", "tab"}},
-      {"unterminated_string", "xgraph 1\n\nlet a = \"abc\n", check, 1, {"m.xgraph:3:9", "\""}},
-      {"not_utf8", std::string("xgraph 1\n\nlet a = \"\xff\xfe\"\n"), check, 1, {"m.xgraph:3", "UTF-8"}},
-      {"unknown_declaration", "xgraph 1\n\nmodle m {\n}\n", check, 1, {"m.xgraph:3:1", "modle", "model"}},
-      {"unknown_setting",
-       tiny_with("batch     = 32", "batchsize = 32"),
-       check,
-       1,
-       {"XG0210", "batchsize", "did you mean `batch`"}},
-      {"unknown_argument", tiny_with("margin=0.05", "margn=0.05"), check, 1, {"XG0203", "margn", "margin"}},
-      {"unknown_name", tiny_with("relu(a + b)", "relu(a + c)"), check, 1, {"m.xgraph:10", "`c`"}},
-      {"unknown_operator", tiny_with("linear(24)", "liner(24)"), check, 1, {"liner", "linear"}},
-      {"shapes_that_differ",
-       tiny_with("b       = a -> linear(32)", "b       = a -> linear(31)"),
-       check,
-       1,
-       {"XG0301", "[N, 32]", "[N, 31]"}},
-      {"fraction_as_dimension", tiny_with("linear(24)", "linear(7 / 2)"), check, 1, {"7 / 2"}},
+      {"missing_file", "", {"check", "none.xgraph"}, 1, "`none.xgraph`", "no file", "check the path"},
+      {"directory_for_a_file", "", {"check", "."}, 1, "`.`", "is a directory", "name the .xgraph file"},
+      {"empty_file", "\n", check, 1, "m.xgraph:2:1", "does not start with `xgraph 1`", "1 ~ xgraph 1"},
+      {"unknown_edition", "xgraph 9\n", check, 1, "m.xgraph:1:1", "edition `xgraph 9` is not known", "1 ~ xgraph 1"},
+      {"tab", "xgraph 1\n\nlet a =\t1\n", check, 1, "m.xgraph:3:8", "XG0103]: a tab", "3 ~ let a =  1"},
+      {"unterminated_string", "xgraph 1\n\nlet a = \"abc\n", check, 1, "m.xgraph:3:9", "not closed on its line",
+       "3 ~ let a = \"abc\""},
+      {"not_utf8", std::string("xgraph 1\n\nlet a = \"\xff\xfe\"\n"), check, 1, "m.xgraph:3:10", "not UTF-8",
+       "iconv -f LATIN1"},
+      {"unknown_declaration", "xgraph 1\n\nmodle m {\n}\n", check, 1, "m.xgraph:3:1",
+       "no declaration starts with `modle`", "3 ~ model m {"},
+      {"unknown_setting", tiny_with("batch     = 32", "batchsize = 32"), check, 1, "m.xgraph:24:3",
+       "XG0210]: unknown setting `batchsize`", "24 ~   batch     = 32"},
+      {"unknown_argument", tiny_with("margin=0.05", "margn=0.05"), check, 1, "m.xgraph:27:34",
+       "XG0203]: `cosface` has no argument named `margn`",
+       "27 ~   loss      = cosface(id, label, margin=0.05, scale=12)"},
+      {"unknown_name", tiny_with("relu(a + b)", "relu(a + c)"), check, 1, "m.xgraph:10:22", "there is no `c` here",
+       "known here: a, b, classes, x"},
+      {"unknown_operator", tiny_with("linear(24)", "liner(24)"), check, 1, "m.xgraph:10:28",
+       "no operator or block `liner`", "10 ~   feature = relu(a + b) -> linear(24) -> bn"},
+      {"shapes_that_differ", tiny_with("b       = a -> linear(32)", "b       = a -> linear(31)"), check, 1,
+       "m.xgraph:10:20", "32 and 31 in dimension 1", "`linear(32)` on the right side"},
+      {"fraction_as_dimension", tiny_with("linear(24)", "linear(7 / 2)"), check, 1, "m.xgraph:10:35",
+       "not a whole number: 7/2", "linear(ceil(7 / 2))"},
       {"softmax_of_a_sharded_head",
        tiny_with("head id = cosine_classifier(feature, classes)",
                  "head id = cosine_classifier(feature, classes)\n  prob = softmax(id)\n  output prob"),
-       check,
-       1,
-       {"XG0305"}},
-      {"mathematics_in_schedule",
-       tiny_model() + "\nschedule s {\n  active_classes = all\n}\n",
-       check,
-       1,
-       {"XG0503", "train"}},
-      {"setting_without_unit",
-       tiny_model() + "\ncluster c {\n  node {\n    memory = 4\n  }\n}\n",
-       check,
-       1,
-       {"XG0107", "unit"}},
-      {"row_blocks_that_do_not_divide", tiny_with("norm_rows = 8", "norm_rows = 9"), check, 1, {"XG0507", "8"}},
+       check, 1, "m.xgraph:14:10", "XG0305]: this would gather 4.6 KiB", "14 ~   prob = topk(id, 10)"},
+      {"mathematics_in_schedule", tiny_model() + "\nschedule s {\n  active_classes = all\n}\n", check, 1,
+       "m.xgraph:38:3", "XG0503]: a schedule cannot change what is learned",
+       "move the line to `train quick` (line 23)"},
+      {"setting_without_unit", tiny_model() + "\ncluster c {\n  node {\n    memory = 4\n  }\n}\n", check, 1,
+       "m.xgraph:39:14", "XG0107]: `memory` expects a size, but 4 has no unit", "memory = 4GiB"},
+      {"row_blocks_that_do_not_divide", tiny_with("norm_rows = 8", "norm_rows = 9"), check, 1, "m.xgraph:26:15",
+       "XG0507]: row blocks of 9 samples", "one of 1, 2, 4, 8, 16, 32"},
       {"curve_that_leaves_a_gap",
        tiny_with("cosine(1e-2 .. 0)]", "cosine(1e-2 .. 0, 5 steps)]"),
        {"train", "m.xgraph", "--progress", "none"},
        1,
-       {"XG0506", "m.xgraph:30", "span"}},
-      {"failed_expectation", tiny_with("37 * 24\n}", "37 * 25\n}"), check, 1, {"expect", "m.xgraph"}},
-      {"import_of_nothing", "xgraph 1\n\nimport \"none.xgraph\" as n\n", check, 1, {"none.xgraph", "m.xgraph:3"}},
-      {"import_cycle", "xgraph 1\n\nimport \"m.xgraph\" as n\n", check, 1, {"XG0206"}},
+       "m.xgraph:30:45",
+       "XG0506]: the curves cover 15 steps, the run has 60",
+       "leave out the span of the last curve"},
+      {"failed_expectation", tiny_with("37 * 24\n}", "37 * 25\n}"), check, 1, "m.xgraph:34:10", "3_456 == 3_493",
+       "34 ~   expect params(tiny) == 3_456"},
+      {"import_of_nothing", "xgraph 1\n\nimport \"none.xgraph\" as n\n", check, 1, "m.xgraph:3:8",
+       "cannot read `none.xgraph`: No such file", "check the path"},
+      {"import_cycle", "xgraph 1\n\nimport \"m.xgraph\" as n\n", check, 1, "m.xgraph:3:8",
+       "XG0206]: `m.xgraph` imports itself", "leave it out"},
       {"block_that_calls_itself",
-       tiny_with("linear(24)", "f -> linear(24)") + "\nblock f(x: [N, C]) {\n  return x -> f\n}\n",
-       check,
-       1,
-       {"`f`", "m.xgraph"}},
-      {"deep_nesting", deep, check, 1, {"64"}},
-      {"giant_file", "xgraph 1\n" + std::string(5 << 20, '\n'), check, 1, {"4 MiB"}},
-      {"endless_repeat",
-       tiny_with("a       = x -> linear(32)", "a       = x -> repeat 100M { relu } -> linear(32)"),
-       check,
-       1,
-       {"m.xgraph:8"}},
+       tiny_with("linear(24)", "f -> linear(24)") + "\nblock f(x: [N, C]) {\n  return x -> f\n}\n", check, 1,
+       "m.xgraph:38:15", "`f` contains itself", "-> repeat n"},
+      {"deep_nesting", deep, check, 1, "m.xgraph:2:73", "more than 64 levels deep",
+       "give an inner part a name of its own"},
+      {"giant_file", "xgraph 1\n" + std::string(5 << 20, '\n'), check, 1, "m.xgraph:1:1",
+       "4194305 bytes; 4 MiB are allowed", "divide it: `import`"},
+      {"endless_repeat", tiny_with("a       = x -> linear(32)", "a       = x -> repeat 100M { relu } -> linear(32)"),
+       check, 1, "m.xgraph:8:25", "a whole number of 0 to 4_000_000, not 100000000", "in these bounds"},
       {"gpu_not_yet",
        tiny_model() + "\ncluster c {\n  node {\n    gpu = h100_80g\n  }\n}\n",
        {"plan", "m.xgraph"},
        1,
-       {"XG0199", "gpu"}},
+       "m.xgraph:39:5",
+       "XG0199]: a `gpu` in a cluster is not available yet",
+       "leave it out"},
       {"knn_not_yet",
        tiny_with("batch     = 32",
                  "batch     = 32\n  active_classes = knn(neighbours=10, active=10%, rebuild=1 epoch)"),
        {"train", "m.xgraph"},
        1,
-       {"XG0199", "knn"}},
-      {"no_train", tiny_model().substr(0, tiny_model().find("train quick")), {"train", "m.xgraph"}, 1, {"no `train`"}},
-      {"set_of_an_unknown_key", tiny_model(), {"check", "m.xgraph", "--set", "train.bach=3"}, 1, {"bach", "batch"}},
+       "m.xgraph:25:3",
+       "XG0199]: `active_classes = knn` is not available yet",
+       "25 ~   active_classes = all"},
+      {"no_train",
+       tiny_model().substr(0, tiny_model().find("train quick")),
+       {"train", "m.xgraph"},
+       1,
+       "m.xgraph",
+       "has no `train`",
+       "train name { ... }"},
+      {"set_of_an_unknown_key",
+       tiny_model(),
+       {"check", "m.xgraph", "--set", "train.bach=3"},
+       1,
+       "--set train.bach:1:1",
+       "unknown setting `bach` in `train`",
+       "did you mean `batch`?"},
       {"strict_makes_warnings_fatal",
        tiny_with("output feature\n", "output feature\n  unused = feature -> relu\n"),
        {"check", "m.xgraph", "--strict"},
        1,
-       {"warning", "unused"}},
+       "m.xgraph:9:18",
+       "XG0225]: `linear` has no label",
+       "linear(32) as linear_2"},
       {"unreadable_file",
        tiny_model(),
        check,
        4,
-       {"permission denied"},
+       "`m.xgraph`",
+       "permission denied",
+       "the right to read it",
        [](const std::string& d) {
          ::chmod((d + "/m.xgraph").c_str(), 0);
          ::chmod(d.c_str(), 0755);
@@ -253,24 +319,83 @@ std::vector<Fault> model_faults() {
 std::vector<Fault> flag_faults() {
   const std::string m = tiny_model();
   return {
-      {"no_command", "", {}, 2, {"help"}},
-      {"unknown_command", "", {"trian", "m.xgraph"}, 2, {"trian"}},
-      {"unknown_flag", m, {"check", "m.xgraph", "--stric"}, 2, {"--stric"}},
-      {"no_file", "", {"check"}, 2, {"required"}},
-      {"zero_devices", m, {"plan", "m.xgraph", "--devices", "0"}, 2, {"--devices 0", "number"}},
-      {"cuda_devices", m, {"plan", "m.xgraph", "--devices", "cuda:0"}, 2, {"GPU", "--devices 2"}},
-      {"threads_in_words", m, {"plan", "m.xgraph", "--threads", "two"}, 2, {"two"}},
-      {"set_without_value", m, {"plan", "m.xgraph", "--set", "train.batch"}, 2, {"train.batch", "PATH=VALUE"}},
-      {"wrong_environment", m, {"plan", "m.xgraph"}, 2, {"many"}, nullptr, {.environment = {{"XRUN_THREADS", "many"}}}},
-      {"unknown_format", m, {"plan", "m.xgraph", "--format", "yaml"}, 2, {"yaml"}},
-      {"predict_without_pictures", m, {"predict", "m.xgraph", "ckpt"}, 2, {"--source"}},
+      {"no_command", "", {}, 2, "`xrun`", "needs a command", "check, plan, show"},
+      {"unknown_command", "", {"trian", "m.xgraph"}, 2, "`trian`", "there is no command", "did you mean `train`?"},
+      {"unknown_flag",
+       m,
+       {"check", "m.xgraph", "--stric"},
+       2,
+       "`--stric`",
+       "`xrun check` does not know",
+       "did you mean `--strict`?"},
+      {"no_file", "", {"check"}, 2, "`xrun check`", "files is required", "xrun check --help"},
+      {"zero_devices",
+       m,
+       {"plan", "m.xgraph", "--devices", "0"},
+       2,
+       "`--devices 0`",
+       "not a number of devices",
+       "--devices 2"},
+      {"cuda_devices",
+       m,
+       {"plan", "m.xgraph", "--devices", "cuda:0"},
+       2,
+       "`--devices cuda:0`",
+       "GPUs are not yet supported",
+       "--devices 2"},
+      {"threads_in_words",
+       m,
+       {"plan", "m.xgraph", "--threads", "two"},
+       2,
+       "--threads",
+       "two not in range 1 to 4096",
+       "xrun plan --help"},
+      {"set_without_value",
+       m,
+       {"plan", "m.xgraph", "--set", "train.batch"},
+       2,
+       "`--set train.batch`",
+       "has no `=`",
+       "PATH=VALUE"},
+      {"wrong_environment",
+       m,
+       {"plan", "m.xgraph"},
+       2,
+       "XRUN_THREADS",
+       "many not in range 1 to 4096",
+       "change the variable",
+       nullptr,
+       {.environment = {{"XRUN_THREADS", "many"}}}},
+      {"unknown_format",
+       m,
+       {"plan", "m.xgraph", "--format", "yaml"},
+       2,
+       "--format",
+       "yaml not in {text,json}",
+       "xrun plan --help"},
+      {"predict_without_pictures",
+       m,
+       {"predict", "m.xgraph", "ckpt"},
+       2,
+       "`xrun predict`",
+       "nothing to predict",
+       "--source NAME --rows a..b"},
       {"rows_in_words",
        m,
        {"predict", "m.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "some"},
        2,
-       {"--rows", "a..b"},
+       "`--rows some`",
+       "not a range a..b within 0..500",
+       "--rows 0..8",
        [](const std::string& d) { train_in(d); }},
-      {"settings_for_a_plan", m, {"train", "m.xplan", "--set", "train.epochs=2"}, 2, {"--set", "plan again"}, plan_in},
+      {"settings_for_a_plan",
+       m,
+       {"train", "m.xplan", "--set", "train.epochs=2"},
+       2,
+       "`m.xplan`",
+       "`--set` (or its XRUN_ variable) has no effect",
+       "plan again with --set",
+       plan_in},
   };
 }
 
@@ -281,22 +406,30 @@ std::vector<Fault> plan_faults() {
        m,
        {"plan", "m.xgraph", "--set", "schedule.micro_batches=8"},
        1,
-       {"XG0605", "micro_batches"}},
+       "--set schedule.micro_batches:1:1",
+       "XG0605]: micro-batches of 4 rows cannot hold row blocks of 8",
+       "micro_batches = one of 1, 2, 4"},
       {"more_stages_than_devices",
        m,
        {"plan", "m.xgraph", "--devices", "2", "--set", "schedule.stages=3"},
        1,
-       {"XG06", "stages"}},
+       "--set schedule.stages:1:1",
+       "XG0602]: 3 stages need as many devices, there are 2",
+       "stages = 1 .. 2, or --devices 3"},
       {"memory_that_is_too_small",
        m,
        {"plan", "m.xgraph", "--set", "schedule.memory_limit=10KiB"},
        3,
-       {"XG0601", "does not fit"}},
+       "--set schedule.memory_limit:1:1",
+       "XG0601]: does not fit: a device needs",
+       "no smaller batch fits either"},
       {"truncated_plan",
        m,
        {"train", "m.xplan"},
        1,
-       {"m.xplan", "xrun plan"},
+       "`m.xplan`",
+       "truncated or damaged",
+       "xrun plan",
        [](const std::string& d) {
          plan_in(d);
          fs::resize_file(d + "/m.xplan", 100);
@@ -305,67 +438,89 @@ std::vector<Fault> plan_faults() {
        m,
        {"train", "m.xplan"},
        1,
-       {"m.xplan", "xrun plan"},
+       "`m.xplan`",
+       "its SHA-256 does not match",
+       "xrun plan",
        [](const std::string& d) {
          plan_in(d);
          overwrite(d + "/m.xplan", 200, "\xff\x00\xff");
        }},
-      {"empty_plan", "", {"train", "m.xplan"}, 1, {"m.xplan"}, [](const std::string& d) { write(d + "/m.xplan", ""); }},
-      {"missing_plan", "", {"train", "m.xplan"}, 1, {"m.xplan"}},
+      {"empty_plan",
+       "",
+       {"train", "m.xplan"},
+       1,
+       "`m.xplan`",
+       "is not a plan file",
+       "xrun plan",
+       [](const std::string& d) { write(d + "/m.xplan", ""); }},
+      {"missing_plan",
+       "",
+       {"train", "m.xplan"},
+       1,
+       "`m.xplan`",
+       "No such file or directory",
+       "xrun plan MODEL.xgraph -o m.xplan"},
       {"stale_plan",
        m,
        {"train", "m.xplan"},
        1,
-       {"m.xgraph", "xrun plan"},
+       "m.xgraph`",
+       "has changed since plan",
+       "xrun plan",
        [](const std::string& d) {
          plan_in(d);
          write(d + "/m.xgraph", tiny_with("dropout(0.1)", "dropout(0.2)"));
        }},
-      {"plan_into_no_directory", m, {"plan", "m.xgraph", "-o", "none/m.xplan"}, 4, {"none/m.xplan"}},
+      {"plan_into_no_directory",
+       m,
+       {"plan", "m.xgraph", "-o", "none/m.xplan"},
+       4,
+       "`none/m.xplan`",
+       "No such file or directory",
+       "choose another place with `-o`"},
       {"plan_on_a_full_disk",
        m,
        {"plan", "m.xgraph", "-o", "m.xplan"},
        4,
-       {"m.xplan", "File too large"},
+       "`m.xplan`",
+       "File too large",
+       "make room",
        nullptr,
        {.file_size_limit = 512}},
       {"text_of_a_plan",
        m,
        {"show", "m.xplan", "--emit", "ast"},
        2,
-       {"m.xplan", "--emit ast", "give the model"},
+       "`m.xplan`",
+       "does not hold what `--emit ast` prints",
+       "give the model file",
        plan_in},
-      {"cost_of_a_plan", m, {"train", "m.xplan", "--cost", "measured"}, 2, {"m.xplan", "--cost"}, plan_in},
+      {"cost_of_a_plan",
+       m,
+       {"train", "m.xplan", "--cost", "measured"},
+       2,
+       "`m.xplan`",
+       "`--cost` (or its XRUN_ variable) has no effect",
+       "plan again with --cost",
+       plan_in},
   };
 }
 
 std::vector<Fault> data_faults() {
   const std::vector<std::string> train{"train", "m.xgraph", "--progress", "none"};
   return {
-      {"missing_csv", csv_model(), train, 1, {"d.csv", "m.xgraph:11"}},
-      {"word_in_csv",
-       csv_model(),
-       train,
-       1,
-       {"d.csv", "abc"},
-       [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
-      {"short_csv", csv_model(), train, 1, {"d.csv"}, [](const std::string& d) { write(d + "/d.csv", csv_rows(10)); }},
-      {"label_beyond_the_head",
-       csv_model(),
-       train,
-       1,
-       {"label", "3"},
+      {"missing_csv", csv_model(), train, 1, "m.xgraph:11:18", "cannot read d.csv: No such file", "check the path"},
+      {"word_in_csv", csv_model(), train, 1, "m.xgraph:11:18", "d.csv:6: column 1 is \"abc\", no number",
+       "mend the line", [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
+      {"short_csv", csv_model(), train, 1, "m.xgraph:11:18", "`rows` is 0..64, but d.csv has 10 rows", "keep to 0..10",
+       [](const std::string& d) { write(d + "/d.csv", csv_rows(10)); }},
+      {"label_beyond_the_head", csv_model(), train, 1, "source `train`", "row 5 of d.csv",
+       "labels must be whole numbers in 0..2",
        [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,2,3,4,7")); }},
-      {"more_classes_than_the_head",
-       tiny_with("synthetic([16], classes, 640)", "synthetic([16], 50, 640)"),
-       train,
-       1,
-       {"XG0402", "37"}},
-      {"idx_of_another_kind",
-       picture_model("idx(\"i\", \"l\")"),
-       train,
-       1,
-       {"i"},
+      {"more_classes_than_the_head", tiny_with("synthetic([16], classes, 640)", "synthetic([16], 50, 640)"), train, 1,
+       "m.xgraph:27:27", "XG0402]: label 49 does not fit a head with 37 classes", "50 classes"},
+      {"idx_of_another_kind", picture_model("idx(\"i\", \"l\")"), train, 1, "m.xgraph:11:18", "i: not an IDX file",
+       "get the file again",
        [](const std::string& d) {
          write(d + "/i", "hello world, no idx");
          write(d + "/l", "hello");
@@ -374,40 +529,35 @@ std::vector<Fault> data_faults() {
        replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
                          "file -> decode(8, channels=1) ->"),
                 "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd"),
-       train,
-       1,
-       {"XG0402", "`b` in the source `test`", "`a` in training"},
+       train, 1, "`test`", "XG0402]: class 0 is `b` in the source `test`, but `a` in training",
+       "the classes of training",
        [](const std::string& d) {
          for (const char* file : {"/pictures/a/1.png", "/pictures/b/1.png", "/others/b/1.png"}) {
            fs::create_directories(fs::path(d + file).parent_path());
            write(d + file, "no picture is needed to see it");
          }
        }},
-      {"truncated_idx",
-       picture_model("idx(\"i\", \"l\")"),
-       train,
-       1,
-       {"i"},
+      {"truncated_idx", picture_model("idx(\"i\", \"l\")"), train, 1, "m.xgraph:11:18",
+       "i: holds 2045 bytes less than its header says", "get the file again",
        [](const std::string& d) {
          write(d + "/i", std::string("\0\0\x08\x03\0\0\0\x20\0\0\0\x08\0\0\0\x08", 16) + "abc");
          write(d + "/l", std::string("\0\0\x08\x01\0\0\0\x20", 8) + std::string(32, '\0'));
        }},
-      {"missing_folder", picture_model("folder([\"pictures\"])"), train, 1, {"pictures"}},
-      {"missing_font",
-       picture_model("glyphs([\"no-such-font\"], 0x4E00..0x4E0A, size=8, em=8)"),
-       train,
-       4,
-       {"XG0411", "no-such-font"}},
+      {"missing_folder",
+       replaced(picture_model("folder([\"pictures\"])"), "pixels ->", "file -> decode(8, channels=1) ->"), train, 1,
+       "m.xgraph:11:18", "cannot read pictures: No such file", "check the path"},
+      {"missing_font", picture_model("glyphs([\"no-such-font\"], 0x4E00..0x4E0A, size=8, em=8)"), train, 4,
+       "m.xgraph:11:18", "XG0411]: the font \"no-such-font\" is not installed", "install the font"},
       {"reader_not_yet",
-       replaced(picture_model("recordio(\"a.rec\")"), "pixels ->", "jpeg -> decode(8, channels=1) ->"),
-       train,
-       1,
-       {"XG0199", "recordio"}},
+       replaced(picture_model("recordio(\"a.rec\")"), "pixels ->", "jpeg -> decode(8, channels=1) ->"), train, 1,
+       "m.xgraph:11:18", "XG0199]: the reader `recordio` is not available yet", "`folder`, `csv`"},
       {"unreadable_data_directory",
        replaced(picture_model("folder([\"pictures\"])"), "pixels ->", "file -> decode(8, channels=1) ->"),
        train,
        4,
-       {"pictures"},
+       "m.xgraph:11:18",
+       "cannot read pictures: Permission denied",
+       "the right to read it",
        [](const std::string& d) {
          fs::create_directories(d + "/pictures/a");
          ::chmod((d + "/pictures").c_str(), 0);
@@ -421,21 +571,19 @@ std::vector<Fault> checkpoint_faults() {
   const std::string m = tiny_model();
   const std::vector<std::string> eval{"eval", "m.xgraph", "ckpt/quick/latest"};
   return {
-      {"missing_checkpoint", m, {"eval", "m.xgraph", "none"}, 1, {"none"}},
-      {"manifest_of_garbage",
+      {"missing_checkpoint",
        m,
-       eval,
+       {"eval", "m.xgraph", "none"},
        1,
-       {"manifest.json"},
+       "none",
+       "no checkpoint at none",
+       "name a step directory"},
+      {"manifest_of_garbage", m, eval, 1, "manifest.json", "is no JSON object", "use an older one",
        [](const std::string& d) {
          train_in(d);
          write(checkpoint_file(d, "manifest"), "{]");
        }},
-      {"flipped_byte_in_weights",
-       m,
-       eval,
-       1,
-       {"trunk.safetensors"},
+      {"flipped_byte_in_weights", m, eval, 1, "trunk.safetensors", "does not have the digest", "use an older one",
        [](const std::string& d) {
          train_in(d);
          overwrite(checkpoint_file(d, "trunk.safetensors"), -9, "\x55");
@@ -444,23 +592,17 @@ std::vector<Fault> checkpoint_faults() {
        m,
        {"show", "ckpt/quick/latest", "--gantt"},
        2,
-       {"ckpt/quick", "--gantt"},
+       "`ckpt/quick/latest`",
+       "it has nothing for `--gantt`",
+       "leave `--gantt` out",
        [](const std::string& d) { train_in(d); }},
-      {"truncated_weights",
-       m,
-       eval,
-       1,
-       {"head.id"},
+      {"truncated_weights", m, eval, 1, "head.id", "bytes, not", "use an older one",
        [](const std::string& d) {
          train_in(d);
          const std::string f = checkpoint_file(d, "head.id");
          fs::resize_file(f, fs::file_size(f) / 2);
        }},
-      {"lost_file",
-       m,
-       eval,
-       1,
-       {"trunk.safetensors"},
+      {"lost_file", m, eval, 1, "trunk.safetensors", "is missing", "use an older one",
        [](const std::string& d) {
          train_in(d);
          fs::remove(checkpoint_file(d, "trunk.safetensors"));
@@ -469,13 +611,17 @@ std::vector<Fault> checkpoint_faults() {
        m,
        {"eval", "m.xgraph", "empty"},
        1,
-       {"empty"},
+       "empty",
+       "no checkpoint at empty",
+       "name a step directory",
        [](const std::string& d) { fs::create_directories(d + "/empty"); }},
       {"other_shapes",
        m,
        {"eval", "m.xgraph", "ckpt/quick/latest"},
        1,
-       {"XG0702", "25 rows in the model, but 24", "model of this checkpoint"},
+       "ckpt/quick/step-000003",
+       "XG0702]: `bn_3.bias` has 25 rows in the model, but 24",
+       "the model of this checkpoint",
        [](const std::string& d) {
          train_in(d);
          const std::string changed = tiny_with("linear(24)", "linear(25)");
@@ -485,20 +631,26 @@ std::vector<Fault> checkpoint_faults() {
        m,
        {"train", "m.xgraph", "--set", "train.seed=2", "--progress", "none"},
        1,
-       {"XG0701", "-C"},
+       "ckpt/quick/step-000003",
+       "XG0701]",
+       "-C",
        [](const std::string& d) { train_in(d); }},
       {"full_disk",
        m,
        {"train", "m.xgraph", "--steps", "2", "--progress", "none"},
        4,
-       {"ckpt/quick"},
+       "ckpt/quick",
+       "File too large",
+       "free some space",
        nullptr,
        {.file_size_limit = 4096}},
       {"read_only_output",
        m,
        {"train", "m.xgraph", "--steps", "2", "--progress", "none", "-C", "out"},
        4,
-       {"out"},
+       "out/ckpt/quick",
+       "Permission denied",
+       "choose another directory with -C",
        [](const std::string& d) {
          fs::create_directories(d + "/out");
          ::chmod((d + "/out").c_str(), 0555);
@@ -509,7 +661,9 @@ std::vector<Fault> checkpoint_faults() {
        tiny_with("[warmup(0 .. 1e-2, 10 steps), cosine(1e-2 .. 0)]", "1e30"),
        {"train", "m.xgraph", "--progress", "none"},
        5,
-       {"XG08", "step"}},
+       "m.xgraph:8:32",
+       "XG0810]: `bn` (bn) gives a value that is not finite",
+       "lower `train.lr`"},
   };
 }
 
