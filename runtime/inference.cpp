@@ -8,6 +8,16 @@
 #include "graph/base/check.h"
 
 namespace xrun::runtime {
+namespace {
+
+void tell(EventSink* events, Work work, const RowSource& source, int64_t done, int64_t total) {
+  if (events != nullptr) {
+    events->on_work({.work = work, .subject = source.name(), .done = done, .total = total});
+  }
+}
+
+}  // namespace
+
 Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows) {
   const Graph& graph = session.module().graph;
   const planner::Program& program = session.program();
@@ -24,7 +34,8 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 }
 
 // The best columns of the first output, which holds dense logits [N, C]; ties go to the lower class.
-Result<BestClasses> best_of_output(Session& session, RowSource& source, int64_t first, int64_t rows) {
+Result<BestClasses> best_of_output(Session& session, RowSource& source, int64_t first, int64_t rows,
+                                   EventSink* events) {
   const Graph& graph = session.module().graph;
   if (graph.outputs.empty() || graph.value(graph.outputs[0].value).type.rank() != 2) {
     return Error{ErrorKind::kContent,
@@ -35,7 +46,7 @@ Result<BestClasses> best_of_output(Session& session, RowSource& source, int64_t 
   }
   const ValueId value = graph.outputs[0].value;
   const auto columns = static_cast<int32_t>(graph.value(value).type.row_elements());
-  XRUN_ASSIGN(const std::vector<float> logits, predict_floats(session, source, value, first, rows));
+  XRUN_ASSIGN(const std::vector<float> logits, predict_floats(session, source, value, first, rows, events));
   BestClasses best{.k = std::min<int64_t>(columns, 5)};
   std::vector<int32_t> order(static_cast<size_t>(columns));
   for (int64_t row = 0; row < rows; ++row) {
@@ -68,13 +79,14 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 }
 
 Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, RowSource& source,
-                                                             const std::vector<Measure>& measures) {
+                                                             const std::vector<Measure>& measures, EventSink* events) {
   const int64_t batch = session.program().batch;
   const int64_t samples = source.samples();
   std::vector<float> rows(static_cast<size_t>(batch));
   std::vector<double> sums(measures.size(), 0);
   for (int64_t first = 0; first < samples; first += batch) {
     const int64_t count = std::min(batch, samples - first);
+    tell(events, Work::kEvaluate, source, first, samples);
     XRUN_TRY(run_rows(session, source, first, count));
     for (size_t m = 0; m < measures.size(); ++m) {
       if (measures[m].source != source.name()) {
@@ -86,6 +98,7 @@ Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, R
       }
     }
   }
+  tell(events, Work::kEvaluate, source, samples, samples);
   std::vector<std::pair<std::string, double>> means;
   for (size_t m = 0; m < measures.size(); ++m) {
     if (measures[m].source == source.name()) {
@@ -95,7 +108,7 @@ Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, R
   return means;
 }
 
-Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources) {
+Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events) {
   std::vector<std::string> names;
   for (const RowSource* source : sources) {
     names.emplace_back(source->name());
@@ -108,7 +121,7 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
     if (!wanted) {
       continue;
     }
-    XRUN_ASSIGN(auto means, evaluate(session, *source, measures));
+    XRUN_ASSIGN(auto means, evaluate(session, *source, measures, events));
     evaluation.metrics.insert(evaluation.metrics.end(), means.begin(), means.end());
     evaluation.samples.emplace_back(source->name(), source->samples());
   }
@@ -116,42 +129,45 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
 }
 
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
-               std::span<std::byte> out) {
+               std::span<std::byte> out, EventSink* events) {
   const planner::Program& program = session.program();
   const Bytes row = session.module().graph.value(value).type.bytes(1, program.block_rows);
   XRUN_CHECK(static_cast<Bytes>(out.size()) >= row * rows, "the memory for predictions is too small");
   std::vector<std::byte> all(static_cast<size_t>(row * program.batch));
   for (int64_t done = 0; done < rows; done += program.batch) {
     const int64_t count = std::min(program.batch, rows - done);
+    tell(events, Work::kPredict, source, done, rows);
     XRUN_TRY(run_rows(session, source, first + done, count));
     XRUN_TRY(session.read_rows(value, all));
     std::memcpy(out.data() + row * done, all.data(), static_cast<size_t>(row * count));
   }
+  tell(events, Work::kPredict, source, rows, rows);
   return {};
 }
 
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
-                                          int64_t rows) {
+                                          int64_t rows, EventSink* events) {
   const TensorType& type = session.module().graph.value(value).type;
   const auto elements = static_cast<size_t>(type.row_elements() * rows);
   std::vector<float> out(elements);
   if (type.dtype == DType::kF32) {
-    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out))));
+    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out)), events));
     return out;
   }
   XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
   std::vector<uint16_t> narrow(elements);
-  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow))));
+  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events));
   std::transform(narrow.begin(), narrow.end(), out.begin(),
                  [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
   return out;
 }
 
-Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows) {
+Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
+                                    EventSink* events) {
   const Graph& graph = session.module().graph;
   const planner::Program& program = session.program();
   if (program.heads.empty()) {
-    return best_of_output(session, source, first, rows);
+    return best_of_output(session, source, first, rows, events);
   }
   const planner::HeadPlan& head = program.heads[0];
   const auto k = static_cast<size_t>(head.top_k);
@@ -161,12 +177,14 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t
   std::vector<float> scores(batch * k);
   for (int64_t done = 0; done < rows; done += program.batch) {
     const int64_t count = std::min(program.batch, rows - done);
+    tell(events, Work::kPredict, source, done, rows);
     XRUN_TRY(run_rows(session, source, first + done, count));
     XRUN_TRY(session.read_best(graph.node(head.node).outputs[0], classes, scores));
     const auto kept = static_cast<std::ptrdiff_t>(static_cast<size_t>(count) * k);
     best.classes.insert(best.classes.end(), classes.begin(), classes.begin() + kept);
     best.scores.insert(best.scores.end(), scores.begin(), scores.begin() + kept);
   }
+  tell(events, Work::kPredict, source, rows, rows);
   return best;
 }
 

@@ -8,6 +8,7 @@
 
 #include "graph/module.h"
 #include "runtime/batch_source.h"
+#include "runtime/events.h"
 #include "runtime/session.h"
 
 namespace xrun::runtime {
@@ -26,11 +27,14 @@ struct Measure {
 };
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
 
+// Where these functions take `events`, they tell it before each batch and at the end how far they are.
+
 // Runs all rows of `source` and gives the means of its measures. The last step is filled with zero rows, not counted.
 Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, RowSource& source,
-                                                             const std::vector<Measure>& measures);
+                                                             const std::vector<Measure>& measures,
+                                                             EventSink* events = nullptr);
 // All sources.
-Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources);
+Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr);
 
 // Runs one batch: samples first .. first + rows - 1 in ring slot 0, zero rows up to the batch. For callers that read
 // results themselves (Session::read_rows, read_best).
@@ -39,10 +43,10 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 // Rows of one value for samples [first, first + rows), copied into `out` (row_elements · size of the value's dtype a
 // row): outputs such as features or dense logits.
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
-               std::span<std::byte> out);
+               std::span<std::byte> out, EventSink* events = nullptr);
 // The same as f32, [rows, row elements].
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
-                                          int64_t rows);
+                                          int64_t rows, EventSink* events = nullptr);
 
 // The k best classes of each row, best first, and their logits, [rows, k]. Of a model without a sharded head, from its
 // first output.
@@ -51,6 +55,7 @@ struct BestClasses {
   std::vector<int32_t> classes;
   std::vector<float> scores;
 };
-Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows);
+Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
+                                    EventSink* events = nullptr);
 
 }  // namespace xrun::runtime

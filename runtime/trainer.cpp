@@ -43,6 +43,7 @@ class Run {
     }
     const double loss = steps_here_ > 0 ? report_.loss : std::numeric_limits<double>::quiet_NaN();
     TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
     // The weights of a run that failed are nobody's result.
     outcome.weights = status.ok() ? session_->state().weights_digest() : "";
     request_.events.on_end({.step = done_,
@@ -76,7 +77,9 @@ class Run {
                               .samples = samples_,
                               .batch = train_.batch,
                               .predicted_step = request_.predicted_step,
-                              .memory = session_->memory()});
+                              .memory = session_->memory(),
+                              .memory_planned = request_.memory_planned,
+                              .memory_usable = request_.memory_usable});
     if (done_ < end) {
       XRUN_TRY(request_.batches.start(done_, session_->ring()));
     }
@@ -90,7 +93,9 @@ class Run {
       interrupted_ = !last && request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed);
       report_.step = done_;
       report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
-      request_.events.on_step(report_, last || interrupted_ || due(train_.log_every));
+      const bool told = last || interrupted_ || due(train_.log_every);
+      read_memory(told);
+      request_.events.on_step(report_, told);
       warn_of_slow_steps();
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
@@ -104,9 +109,11 @@ class Run {
 
   Status prepare() {
     TrainState& state = session_->state();
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
     state.initialise(train_.seed);
     bool resumes = false;
     if (request_.checkpoints != nullptr && request_.resume) {
+      request_.events.on_work({.work = Work::kLoad, .subject = "the latest checkpoint"});
       XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
       if (resumed) {
         resumes = true;
@@ -124,6 +131,7 @@ class Run {
   }
 
   Status start_from(const std::string& path) {
+    request_.events.on_work({.work = Work::kLoad, .subject = path});
     XRUN_ASSIGN(const auto new_heads, start_from_checkpoint(path, session_->state()));
     for (const std::string& head : new_heads) {
       request_.events.on_warn(
@@ -134,7 +142,9 @@ class Run {
 
   Status run_step() {
     const auto start = Clock::now();
+    request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
     XRUN_TRY(request_.batches.wait(done_));
+    request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     report_.data_wait = since(start);
     report_.lr = curve_.at(done_);
     whole_ = false;
@@ -148,6 +158,15 @@ class Run {
     report_.seconds = since(start);
     report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
     return {};
+  }
+
+  // Ten times a second is enough for whoever looks: the system takes some microseconds to tell.
+  void read_memory(bool told) {
+    const Seconds now = since(begin_);
+    if (told || now - memory_read_ > 0.1) {
+      memory_read_ = now;
+      report_.resident = resident();
+    }
   }
 
   void note_times(const StepTimes& times) {
@@ -211,12 +230,13 @@ class Run {
     }
     const auto start = Clock::now();
     if (evaluator_ == nullptr) {
+      request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
       XRUN_ASSIGN(evaluator_,
                   Session::create(*request_.inference_module, *request_.inference, request_.devices, request_.session));
     }
     evaluator_->state().copy_from(session_->state());
     XRUN_TRY(evaluator_->weights_changed());
-    XRUN_ASSIGN(Evaluation evaluation, evaluate(*evaluator_, request_.eval_sources));
+    XRUN_ASSIGN(Evaluation evaluation, evaluate(*evaluator_, request_.eval_sources, &request_.events));
     request_.events.on_eval({.step = done_,
                              .metrics = std::move(evaluation.metrics),
                              .samples = std::move(evaluation.samples),
@@ -230,6 +250,7 @@ class Run {
       return {};
     }
     const auto start = Clock::now();
+    request_.events.on_work({.work = Work::kSave, .subject = "the checkpoint"});
     XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
     request_.events.on_checkpoint(
         {.step = done_, .path = std::move(saved.path), .seconds = since(start), .bytes = saved.bytes});
@@ -277,6 +298,7 @@ class Run {
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool interrupted_ = false;
   Clock::time_point begin_;
+  Seconds memory_read_ = 0;  // when, since `begin_`
   int64_t steps_here_ = 0;
   Seconds measured_ = 0;
   Seconds waited_ = 0;
@@ -285,6 +307,7 @@ class Run {
 }  // namespace
 
 Result<TrainOutcome> train(const TrainRequest& request) {
+  request.events.on_work({.work = Work::kPrepare, .subject = "kernels and memory"});
   XRUN_ASSIGN(auto session, Session::create(request.module, request.training, request.devices, request.session));
   return Run(request, std::move(session)).run();
 }

@@ -32,6 +32,8 @@ struct TrainRequest {
   SessionOptions session;
   std::string plan_id;
   Seconds predicted_step = 0;
+  Bytes memory_planned = 0;  // StartEvent has both
+  Bytes memory_usable = 0;
   bool resume = true;                       // from `checkpoints`, if there is something
   int64_t steps = -1;                       // stop once the run has done that many; -1: the whole run
   const std::atomic<bool>* stop = nullptr;  // finish the step, save, end with 75

@@ -6,6 +6,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/progress.h"
 #include "runtime/inference.h"
 
 namespace xrun::cli {
@@ -52,7 +53,7 @@ std::string json_of(const runtime::Evaluation& evaluation) {
   return json.dump() + "\n";
 }
 
-Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args) {
+Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> measured = measured_sources(module);
   const std::vector<std::string> names = args.on.empty() ? measured : args.on;
@@ -69,17 +70,19 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   }
   XRUN_TRY(check_names(module, names, measured));
   XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
-  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, info.manifest.class_names));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, info.manifest.class_names, events));
+  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
+  events.on_work({.work = runtime::Work::kLoad, .subject = args.checkpoint});
   XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
   XRUN_TRY(session->weights_changed());
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {
     pointers.push_back(source.get());
   }
-  return runtime::evaluate(*session, pointers);
+  return runtime::evaluate(*session, pointers, &events);
 }
 
 }  // namespace
@@ -91,7 +94,9 @@ int run_eval(const GlobalOptions& options, const EvalArgs& args) {
   if (!planned) {
     return exit;
   }
-  const auto evaluation = measure(*planned, args);
+  const auto progress = make_progress(options.progress, console);
+  const auto evaluation = measure(*planned, args, *progress);
+  progress->on_work({});
   if (!evaluation.ok()) {
     return console.fail(evaluation.error(), planned->model.sources);
   }

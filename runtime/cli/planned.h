@@ -10,6 +10,7 @@
 #include "runtime/cli/load.h"
 #include "runtime/data/loader.h"
 #include "runtime/device.h"
+#include "runtime/events.h"
 
 namespace xrun::cli {
 
@@ -37,7 +38,8 @@ std::vector<std::string> class_names(const runtime::Reader& reader);
 // itself, so those that have names are held to the names that training had.
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const std::vector<std::string>& trained);
+                                                                          const std::vector<std::string>& trained,
+                                                                          runtime::EventSink& events);
 
 // The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
 std::vector<std::string> measured_sources(const Module& module);

@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/progress.h"
 #include "runtime/data/picture_files.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/inference.h"
@@ -79,9 +80,10 @@ struct Subject {
   RowRange range;
 };
 
-Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& args) {
+Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& args, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   std::unique_ptr<runtime::SampleRows> samples;
+  events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "pictures" : args.source});
   if (!args.source.empty()) {
     XRUN_ASSIGN(samples, runtime::SampleRows::open(module.data, args.source, module.graph));
   } else {
@@ -130,14 +132,14 @@ std::string class_lines(const Subject& subject, const runtime::BestClasses& best
 }
 
 Result<std::string> embeddings(runtime::Session& session, Subject& subject, const Module& module,
-                               const PredictArgs& args, bool json) {
+                               const PredictArgs& args, bool json, runtime::EventSink& events) {
   if (module.graph.outputs.empty()) {
     return Error{ErrorKind::kContent, "XG0903", "the model has no output to write", "declare one: output feature", {}};
   }
   const NamedValue& output = module.graph.outputs[0];
   const int64_t rows = subject.range.end - subject.range.begin;
   XRUN_ASSIGN(const std::vector<float> values,
-              runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, rows));
+              runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, rows, &events));
   const int64_t columns = module.graph.value(output.value).type.row_elements();
   if (!args.output.empty()) {
     XRUN_TRY(runtime::write_npy(args.output, values, rows, columns));
@@ -162,19 +164,23 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
   return out;
 }
 
-Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args, bool json) {
+Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args, bool json,
+                            runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
-  XRUN_ASSIGN(Subject subject, open_subject(planned, args));
+  XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
+  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
+  events.on_work({.work = runtime::Work::kLoad, .subject = args.checkpoint});
   XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
   XRUN_TRY(session->weights_changed());
   if (args.embedding) {
-    return embeddings(*session, subject, module, args, json);
+    return embeddings(*session, subject, module, args, json, events);
   }
-  XRUN_ASSIGN(const runtime::BestClasses best, runtime::predict_classes(*session, *subject.rows, subject.range.begin,
-                                                                        subject.range.end - subject.range.begin));
+  XRUN_ASSIGN(const runtime::BestClasses best,
+              runtime::predict_classes(*session, *subject.rows, subject.range.begin,
+                                       subject.range.end - subject.range.begin, &events));
   if (args.topk > best.k) {
     return Error{ErrorKind::kUsage,
                  "XG0904",
@@ -209,7 +215,9 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
   if (!planned) {
     return exit;
   }
-  const auto text = predict(*planned, args, console.json());
+  const auto progress = make_progress(options.progress, console);
+  const auto text = predict(*planned, args, console.json(), *progress);
+  progress->on_work({});
   if (!text.ok()) {
     return console.fail(text.error(), planned->model.sources);
   }

@@ -267,6 +267,40 @@ TEST_F(Command, TimesOfStepsAreToldByDevice) {
   EXPECT_THAT(run({"train", "tiny.xgraph", "--steps", "6", "--progress", "plain"}).err, HasSubstr(" bubble_ms="));
 }
 
+TEST_F(Command, MemoryIsToldAsItIsBesideWhatThePlanAllows) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto result = run({"train", "tiny.xgraph", "--steps", "2", "--progress", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  nlohmann::json start;
+  nlohmann::json step;
+  std::string line;
+  for (std::istringstream in(result.out); std::getline(in, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event.at("t") == "start") {
+      start = event;
+    } else if (event.at("t") == "step") {
+      step = event;
+    }
+  }
+  EXPECT_GE(start.at("memory_planned").get<int64_t>(), start.at("memory").get<int64_t>());
+  EXPECT_GT(start.at("memory_usable").get<int64_t>(), start.at("memory_planned").get<int64_t>());
+  EXPECT_GT(step.at("resident").get<int64_t>(), step.at("memory").get<int64_t>());
+}
+
+TEST_F(Command, ShortWorkHasNoProgressOfItsOwn) {
+  directory.write("tiny.xgraph", tiny_model());
+  ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
+  for (const char* mode : {"auto", "plain", "none"}) {
+    const auto eval = run({"eval", "tiny.xgraph", "ckpt/quick", "--progress", mode});
+    EXPECT_EQ(eval.exit, 0);
+    EXPECT_EQ(eval.err, "") << mode;
+    const auto predict =
+        run({"predict", "tiny.xgraph", "ckpt/quick", "--source", "test", "--rows", "0..2", "--progress", mode});
+    EXPECT_EQ(predict.exit, 0);
+    EXPECT_EQ(predict.err, "") << mode;
+  }
+}
+
 TEST_F(Command, ARunThatGoesOnUnderOtherKernelsSaysSo) {
   directory.write("tiny.xgraph", tiny_model());
   const std::vector<std::string> words{"train", "tiny.xgraph", "--deterministic", "--progress", "json", "--steps"};

@@ -26,6 +26,8 @@ struct Recorder final : EventSink {
   std::vector<StepReport> steps;
   std::vector<EvalEvent> evals;
   std::vector<EndEvent> ends;
+  std::vector<std::pair<Work, int64_t>> works;  // with what was done
+  void on_work(const WorkEvent& event) override { works.emplace_back(event.work, event.done); }
   void on_step(const StepReport& report, bool) override { steps.push_back(report); }
   void on_eval(const EvalEvent& event) override { evals.push_back(event); }
   void on_end(const EndEvent& event) override { ends.push_back(event); }
@@ -79,10 +81,13 @@ TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
     EXPECT_EQ(step.bubble, std::max(step.devices[0].idle, step.devices[1].idle));
     EXPECT_GT(step.bubble, 0);
     EXPECT_LE(step.compute + step.devices[0].exposed_comm, step.seconds);
+    EXPECT_GT(step.resident, step.memory);
     busy += step.devices[1].busy;
   }
   ASSERT_EQ(trained.events.ends.back().devices.size(), 2u);
   EXPECT_DOUBLE_EQ(trained.events.ends.back().devices[1].busy, busy);
+  EXPECT_THAT(trained.events.works, ::testing::IsSupersetOf(std::vector<std::pair<Work, int64_t>>{
+                                        {Work::kData, 7}, {Work::kStep, 7}, {Work::kPrepare, 0}}));
 }
 
 TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
@@ -267,8 +272,18 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
     session->state().initialise(3);
     ASSERT_TRUE(session->weights_changed().ok());
     SyntheticRows rows(prepared.inference.graph, options, 101);
-    const auto evaluation = evaluate(*session, {&rows});
+    Recorder recorder;
+    const auto evaluation = evaluate(*session, {&rows}, &recorder);
     ASSERT_TRUE(evaluation.ok()) << evaluation.error().message;
+    const auto told = [&](Work work) {
+      std::vector<std::pair<Work, int64_t>> parts;
+      for (int64_t done = 0; done < 101; done += options.batch) {
+        parts.emplace_back(work, done);
+      }
+      parts.emplace_back(work, 101);
+      return parts;
+    };
+    EXPECT_EQ(recorder.works, told(Work::kEvaluate));
 
     ValueId logits;
     ValueId feature;
@@ -276,7 +291,10 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
       (output.name == "logits" ? logits : feature) = output.value;
     }
     std::vector<float> got(static_cast<size_t>(101 * options.width));
-    const Status status = predict(*session, rows, feature, 0, 101, std::as_writable_bytes(std::span(got)));
+    const Status status = predict(*session, rows, feature, 0, 101, std::as_writable_bytes(std::span(got)), &recorder);
+    recorder.works.erase(recorder.works.begin(),
+                         recorder.works.begin() + static_cast<ptrdiff_t>(recorder.works.size() / 2));
+    EXPECT_EQ(recorder.works, told(Work::kPredict));
     ASSERT_TRUE(status.ok()) << status.error().message;
     EXPECT_TRUE(features.empty() || features == got) << "the same features from every plan";
     features = got;

@@ -1,0 +1,25 @@
+// Progress as JSON lines on stdout (CLI 6): one compact object an event.
+#pragma once
+
+#include "runtime/cli/progress.h"
+
+namespace xrun::cli {
+
+class JsonProgress final : public runtime::EventSink {
+ public:
+  explicit JsonProgress(ProgressPort port) : port_(std::move(port)) {}
+
+  void on_start(const runtime::StartEvent& event) override;
+  void on_plan(const std::string& plan) override;
+  void on_resume(int64_t step, const std::string& path) override;
+  void on_step(const runtime::StepReport& step, bool due) override;
+  void on_eval(const runtime::EvalEvent& event) override;
+  void on_checkpoint(const runtime::CheckpointEvent& event) override;
+  void on_warn(const runtime::WarnEvent& event) override;
+  void on_end(const runtime::EndEvent& event) override;
+
+ private:
+  ProgressPort port_;
+};
+
+}  // namespace xrun::cli
