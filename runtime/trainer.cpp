@@ -11,6 +11,7 @@
 #include "runtime/host.h"
 #include "runtime/inference.h"
 #include "runtime/rate.h"
+#include "runtime/step_watch.h"
 
 namespace xrun::runtime {
 namespace {
@@ -29,7 +30,8 @@ class Run {
         samples_(request.batches.samples()),
         total_(total_steps(train_, samples_)),
         curve_(make_curve(train_, samples_)),
-        rows_(static_cast<size_t>(train_.batch)) {}
+        rows_(static_cast<size_t>(train_.batch)),
+        watch_(StepProfile(request.training, request.module.graph, request.predicted), request.predicted_step) {}
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
@@ -96,7 +98,10 @@ class Run {
       const bool told = last || interrupted_ || due(train_.log_every);
       read_memory(told);
       request_.events.on_step(report_, told);
-      warn_of_slow_steps();
+      ++steps_here_;
+      for (const WarnEvent& warning : watch_.add(report_, session_->timings(), *times_)) {
+        request_.events.on_warn(warning);
+      }
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
       }
@@ -152,7 +157,8 @@ class Run {
     XRUN_TRY(session_->step(done_, report_.lr, slot));
     request_.batches.release(done_);
     XRUN_TRY(read_results());
-    note_times(session_->times());
+    times_ = &session_->times();
+    note_times(*times_);
     report_.grad_norm = session_->grad_norm();
     report_.memory = session_->memory();
     report_.seconds = since(start);
@@ -257,31 +263,6 @@ class Run {
     return {};
   }
 
-  // Measured against the prediction and the wait for data, once each, after the first steps have warmed everything up.
-  void warn_of_slow_steps() {
-    constexpr int64_t kWarmUp = 5;
-    constexpr int64_t kMeasured = 20;
-    ++steps_here_;
-    if (steps_here_ <= kWarmUp) {
-      return;
-    }
-    measured_ += report_.seconds - report_.data_wait;
-    waited_ += report_.data_wait;
-    if (steps_here_ != kWarmUp + kMeasured) {
-      return;
-    }
-    const double step = measured_ / kMeasured;
-    const double wait = waited_ / kMeasured;
-    if (request_.predicted_step > 0 && step > 1.15 * request_.predicted_step) {
-      request_.events.on_warn({"XG0811", "a step takes " + format_seconds(step) + ", predicted were " +
-                                             format_seconds(request_.predicted_step)});
-    }
-    if (wait > 0.15 * step) {
-      request_.events.on_warn({"XG0812", "a step of " + format_seconds(step) + " waits " + format_seconds(wait) +
-                                             " for data: reading and decoding are too slow"});
-    }
-  }
-
   const TrainRequest& request_;
   const TrainSpec& train_;
   std::unique_ptr<Session> session_;
@@ -300,8 +281,8 @@ class Run {
   Clock::time_point begin_;
   Seconds memory_read_ = 0;  // when, since `begin_`
   int64_t steps_here_ = 0;
-  Seconds measured_ = 0;
-  Seconds waited_ = 0;
+  const StepTimes* times_ = nullptr;  // of the last step
+  StepWatch watch_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "planner/plan_file.h"
 #include "planner/planner.h"
+#include "planner/report/summary.h"
 #include "runtime/cpu_device.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/inference.h"
@@ -269,6 +270,18 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
     sources.push_back(std::move(source));
   }
   return sources;
+}
+
+std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
+  const planner::ProgramTimes times = planner::times_of(plan);
+  std::vector<runtime::Timing> timings;
+  for (size_t i = 0; i < times.instructions.size(); ++i) {
+    const planner::InstructionTime& one = times.instructions[i];
+    // Members of a communication end together; before its data move they wait for the last of them.
+    const Seconds moving = std::max(one.start, one.end - plan.training.instructions[i].predicted);
+    timings.push_back({.begin = one.start, .end = one.end, .moving = moving, .moved = one.end});
+  }
+  return timings;
 }
 
 std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program) {

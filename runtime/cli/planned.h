@@ -11,6 +11,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/device.h"
 #include "runtime/events.h"
+#include "runtime/executor/executor.h"
 
 namespace xrun::cli {
 
@@ -43,6 +44,9 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
 
 // The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
 std::vector<std::string> measured_sources(const Module& module);
+
+// When each instruction of a step of training is predicted to run, as an executor would time it.
+std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan);
 
 std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program);
 

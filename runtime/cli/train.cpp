@@ -125,6 +125,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
                                        .session = {.isa = run->planned.prepared.isa},
                                        .plan_id = plan.id,
                                        .predicted_step = plan.predicted.step,
+                                       .predicted = predicted_timings(plan),
                                        .memory_planned = needed.sum(),
                                        .memory_usable = plan.machine.memory,
                                        .resume = args.resume != "never",

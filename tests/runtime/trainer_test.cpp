@@ -30,6 +30,8 @@ struct Recorder final : EventSink {
   void on_work(const WorkEvent& event) override { works.emplace_back(event.work, event.done); }
   void on_step(const StepReport& report, bool) override { steps.push_back(report); }
   void on_eval(const EvalEvent& event) override { evals.push_back(event); }
+  std::vector<WarnEvent> warnings;
+  void on_warn(const WarnEvent& event) override { warnings.push_back(event); }
   void on_end(const EndEvent& event) override { ends.push_back(event); }
 };
 
@@ -38,7 +40,7 @@ struct Trained {
   Result<TrainOutcome> outcome = Error{};
 };
 
-Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate = false) {
+Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate = false, Seconds predicted_step = 0) {
   const Prepared prepared = prepare_for(make_module(options));
   Trained trained;
   auto program = make_program(prepared, choice);
@@ -56,7 +58,8 @@ Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate
                        .batches = rows,
                        .eval_sources = {&val},
                        .events = trained.events,
-                       .session = {.isa = prepared.isa}};
+                       .session = {.isa = prepared.isa},
+                       .predicted_step = predicted_step};
   trained.outcome = train(request);
   return trained;
 }
@@ -88,6 +91,22 @@ TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
   EXPECT_DOUBLE_EQ(trained.events.ends.back().devices[1].busy, busy);
   EXPECT_THAT(trained.events.works, ::testing::IsSupersetOf(std::vector<std::pair<Work, int64_t>>{
                                         {Work::kData, 7}, {Work::kStep, 7}, {Work::kPrepare, 0}}));
+}
+
+TEST(Trainer, StepsThatAreSlowerThanPredictedAreToldOnceWithTheirPlace) {
+  const auto slow = [](Seconds predicted_step) {
+    const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, predicted_step);
+    EXPECT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
+    std::vector<std::string> messages;
+    for (const WarnEvent& warning : trained.events.warnings) {
+      if (warning.code == "XG0811") {
+        messages.push_back(warning.message);
+      }
+    }
+    return messages;
+  };
+  EXPECT_THAT(slow(1e-9), ::testing::ElementsAre(::testing::HasSubstr("; most of the difference is o")));
+  EXPECT_THAT(slow(0), ::testing::IsEmpty()) << "nothing was predicted";
 }
 
 TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
