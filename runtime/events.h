@@ -33,6 +33,11 @@ struct StepReport {
   Bytes resident = 0;  // what the process really holds; 0 where the system does not tell
 };
 
+struct PlanEvent {
+  std::string plan;
+  std::string file;  // that it was read from, and that matches its sources and this machine; empty: just made
+};
+
 struct StartEvent {
   std::string model;
   std::string plan;
@@ -110,7 +115,7 @@ class EventSink {
   virtual ~EventSink() = default;
   virtual void on_work(const WorkEvent&) {}
   virtual void on_start(const StartEvent&) {}
-  virtual void on_plan(const std::string& /*plan*/) {}
+  virtual void on_plan(const PlanEvent&) {}
   virtual void on_resume(int64_t /*step*/, const std::string& /*path*/) {}
   virtual void on_step(const StepReport&, bool /*due*/) {}
   virtual void on_eval(const EvalEvent&) {}

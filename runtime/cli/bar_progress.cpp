@@ -133,6 +133,12 @@ void BarProgress::on_work(const runtime::WorkEvent& e) {
   }
 }
 
+void BarProgress::on_plan(const runtime::PlanEvent& e) {
+  if (!e.file.empty()) {
+    line(fmt::format("  Checked   {} matches its sources and this machine\n", e.file));
+  }
+}
+
 void BarProgress::on_start(const runtime::StartEvent& e) {
   const std::lock_guard lock(mutex_);
   training_ = true;

@@ -25,6 +25,7 @@ class BarProgress : public runtime::EventSink {
   explicit BarProgress(ProgressPort port) : port_(std::move(port)), began_(port_.now()) {}
 
   void on_work(const runtime::WorkEvent& event) override;
+  void on_plan(const runtime::PlanEvent& event) override;
   void on_start(const runtime::StartEvent& event) override;
   void on_resume(int64_t step, const std::string& path) override;
   void on_step(const runtime::StepReport& step, bool due) override;

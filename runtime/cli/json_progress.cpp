@@ -48,7 +48,13 @@ void JsonProgress::on_start(const runtime::StartEvent& e) {
         {"memory_usable", e.memory_usable}});
 }
 
-void JsonProgress::on_plan(const std::string& plan) { emit(port_, "plan", {{"plan", plan}}); }
+void JsonProgress::on_plan(const runtime::PlanEvent& e) {
+  Json event{{"plan", e.plan}};
+  if (!e.file.empty()) {
+    event["file"] = e.file;
+  }
+  emit(port_, "plan", event);
+}
 
 void JsonProgress::on_resume(int64_t step, const std::string& path) {
   emit(port_, "resume", {{"step", step}, {"path", path}});

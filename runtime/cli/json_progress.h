@@ -10,7 +10,7 @@ class JsonProgress final : public runtime::EventSink {
   explicit JsonProgress(ProgressPort port) : port_(std::move(port)) {}
 
   void on_start(const runtime::StartEvent& event) override;
-  void on_plan(const std::string& plan) override;
+  void on_plan(const runtime::PlanEvent& event) override;
   void on_resume(int64_t step, const std::string& path) override;
   void on_step(const runtime::StepReport& step, bool due) override;
   void on_eval(const runtime::EvalEvent& event) override;

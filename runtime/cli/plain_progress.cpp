@@ -51,6 +51,14 @@ void PlainProgress::on_work(const runtime::WorkEvent& e) {
   work_.begin(e, time);
 }
 
+void PlainProgress::on_plan(const runtime::PlanEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  if (!e.file.empty()) {
+    tell(fmt::format("{} checked plan={} file={}\n", stamp(time), e.plan, e.file), time);
+  }
+}
+
 void PlainProgress::on_start(const runtime::StartEvent& e) {
   const std::lock_guard lock(mutex_);
   training_ = true;

@@ -96,6 +96,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   }
   const SourceMap sources = planned->model.sources;
   const auto progress = make_progress(options.progress, console);
+  progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
   catch_signals();
   Phase phase(console);
   auto run = open_run(std::move(*planned), options, args, *progress);
@@ -111,7 +112,6 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   for (const auto& source : run->eval) {
     eval.push_back(source.get());
   }
-  progress->on_plan(plan.id);
   const planner::RunMemory needed = planner::run_memory(run->planned.prepared.training, plan.training, plan.inference);
   const auto outcome = runtime::train({.module = run->planned.prepared.training,
                                        .training = plan.training,

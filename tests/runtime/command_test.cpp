@@ -84,6 +84,14 @@ TEST_F(Command, PlanWritesAFileThatTrainRuns) {
   const auto train = run({"train", "tiny.xplan", "--progress", "json"});
   ASSERT_EQ(train.exit, 0) << train.err;
   EXPECT_EQ(digest(train).size(), 32u) << train.out;
+  EXPECT_THAT(train.out, HasSubstr(R"(,"file":"tiny.xplan"})"));
+  const auto shown = [&](const char* file, const char* mode) {
+    return run({"train", file, "--progress", mode, "--steps", "0", "--resume", "never", "-C", "none"}).err;
+  };
+  constexpr const char* kChecked = "  Checked   tiny.xplan matches its sources and this machine\n";
+  EXPECT_THAT(shown("tiny.xplan", "tty"), ::testing::StartsWith(kChecked));
+  EXPECT_THAT(shown("tiny.xplan", "plain"), ::testing::ContainsRegex("Z checked plan=[0-9a-f]{8} file=tiny.xplan\n"));
+  EXPECT_THAT(shown("tiny.xgraph", "tty"), ::testing::Not(HasSubstr("Checked"))) << "it was made just now";
   EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
 }
 
