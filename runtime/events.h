@@ -46,6 +46,7 @@ struct StartEvent {
   int64_t steps = 0;            // of the whole run
   int64_t steps_per_epoch = 0;  // rounded up
   int64_t samples = 0;
+  std::vector<std::string> synthetic;  // sources of the run whose samples are made up
   int64_t batch = 0;
   Seconds predicted_step = 0;
   Bytes memory = 0;          // of the arenas mapped now
@@ -53,10 +54,23 @@ struct StartEvent {
   Bytes memory_usable = 0;   // what it was made to fit in
 };
 
+// A metric over all samples of a source. The key is that of `eval`, or "source" / "source.metric".
+struct Measured {
+  std::string key;
+  double value = 0;
+  bool synthetic = false;  // the samples are made up
+};
+
+struct MeasuredSource {
+  std::string name;
+  int64_t samples = 0;
+  bool synthetic = false;
+};
+
 struct EvalEvent {
   int64_t step = 0;
-  std::vector<std::pair<std::string, double>> metrics;   // by key in `eval`, or "source" / "source.metric"
-  std::vector<std::pair<std::string, int64_t>> samples;  // by source
+  std::vector<Measured> metrics;
+  std::vector<MeasuredSource> sources;
   Seconds seconds = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "graph/base/check.h"
+#include "graph/reader_def.h"
 
 namespace xrun::runtime {
 namespace {
@@ -14,6 +15,11 @@ void tell(EventSink* events, Work work, const RowSource& source, int64_t done, i
   if (events != nullptr) {
     events->on_work({.work = work, .subject = source.name(), .done = done, .total = total});
   }
+}
+
+bool is_synthetic(const Module& module, const RowSource& source) {
+  const std::vector<std::string> names = synthetic_sources(module.data);
+  return std::find(names.begin(), names.end(), source.name()) != names.end();
 }
 
 }  // namespace
@@ -78,8 +84,8 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
   return measures;
 }
 
-Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, RowSource& source,
-                                                             const std::vector<Measure>& measures, EventSink* events) {
+Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
+                                       EventSink* events) {
   const int64_t batch = session.program().batch;
   const int64_t samples = source.samples();
   std::vector<float> rows(static_cast<size_t>(batch));
@@ -99,10 +105,12 @@ Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, R
     }
   }
   tell(events, Work::kEvaluate, source, samples, samples);
-  std::vector<std::pair<std::string, double>> means;
+  const bool synthetic = is_synthetic(session.module(), source);
+  std::vector<Measured> means;
   for (size_t m = 0; m < measures.size(); ++m) {
     if (measures[m].source == source.name()) {
-      means.emplace_back(measures[m].key, samples == 0 ? 0 : sums[m] / static_cast<double>(samples));
+      const double mean = samples == 0 ? 0 : sums[m] / static_cast<double>(samples);
+      means.push_back({measures[m].key, mean, synthetic});
     }
   }
   return means;
@@ -123,7 +131,8 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
     }
     XRUN_ASSIGN(auto means, evaluate(session, *source, measures, events));
     evaluation.metrics.insert(evaluation.metrics.end(), means.begin(), means.end());
-    evaluation.samples.emplace_back(source->name(), source->samples());
+    evaluation.sources.push_back(
+        {std::string(source->name()), source->samples(), is_synthetic(session.module(), *source)});
   }
   return evaluation;
 }

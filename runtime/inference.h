@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/module.h"
@@ -14,8 +13,8 @@
 namespace xrun::runtime {
 
 struct Evaluation {
-  std::vector<std::pair<std::string, double>> metrics;   // key, mean over the samples
-  std::vector<std::pair<std::string, int64_t>> samples;  // by source
+  std::vector<Measured> metrics;
+  std::vector<MeasuredSource> sources;
 };
 
 // What is measured where: `eval` of the train spec, or its `metrics` on every source when there is no `eval`. The key
@@ -30,9 +29,8 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 // Where these functions take `events`, they tell it before each batch and at the end how far they are.
 
 // Runs all rows of `source` and gives the means of its measures. The last step is filled with zero rows, not counted.
-Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, RowSource& source,
-                                                             const std::vector<Measure>& measures,
-                                                             EventSink* events = nullptr);
+Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
+                                       EventSink* events = nullptr);
 // All sources.
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr);
 

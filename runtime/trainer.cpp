@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "graph/reader_def.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/reader.h"
 #include "runtime/host.h"
@@ -77,6 +78,7 @@ class Run {
                               .steps = total_,
                               .steps_per_epoch = (samples_ + train_.batch - 1) / train_.batch,
                               .samples = samples_,
+                              .synthetic = synthetic_sources(request_.module.data),
                               .batch = train_.batch,
                               .predicted_step = request_.predicted_step,
                               .memory = session_->memory(),
@@ -245,7 +247,7 @@ class Run {
     XRUN_ASSIGN(Evaluation evaluation, evaluate(*evaluator_, request_.eval_sources, &request_.events));
     request_.events.on_eval({.step = done_,
                              .metrics = std::move(evaluation.metrics),
-                             .samples = std::move(evaluation.samples),
+                             .sources = std::move(evaluation.sources),
                              .seconds = since(start)});
     return {};
   }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/cost.h"
+#include "graph/reader_def.h"
 #include "planner/explain.h"
 #include "planner/report/summary.h"
 #include "planner/run_memory.h"
@@ -131,7 +132,7 @@ std::string report_json(const Plan& plan, const Module& module) {
     alternatives.push_back(
         {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}});
   }
-  const Json document = {{"format_version", "1.1"},
+  const Json document = {{"format_version", "1.2"},
                          {"plan", plan.id},
                          {"model", plan.model},
                          {"digests", digests_of(plan)},
@@ -145,6 +146,7 @@ std::string report_json(const Plan& plan, const Module& module) {
                            {"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"},
                            {"deterministic", program.deterministic},
                            {"lanes", program.lanes}}},
+                         {"data", {{"synthetic", synthetic_sources(module.data)}}},
                          {"parts", parts_of(plan, module)},
                          {"stages", stages_of(plan, module.graph)},
                          {"shards", shards_of(plan, module.graph)},

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "graph/reader_def.h"
 #include "planner/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
@@ -73,6 +74,15 @@ std::string memory_line(const Plan& plan, const RunMemory& memory) {
          format_bytes(plan.machine.memory) + "\n";
 }
 
+// Whatever comes of made-up samples is to be read as such; empty where there are none.
+std::string synthetic_text(const Module& module) {
+  std::string text;
+  for (const std::string& name : synthetic_sources(module.data)) {
+    text += (text.empty() ? "synthetic: " : ", ") + name;
+  }
+  return text;
+}
+
 // What readers hold; empty where that is nothing.
 std::string readers_text(const RunMemory& memory) {
   std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " held by readers" : "";
@@ -101,8 +111,10 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   if (memory.evaluation > 0) {
     table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
   }
+  std::string data = synthetic_text(module);
   const std::string readers = readers_text(memory);
-  return table.text("  ") + (readers.empty() ? "" : "  data       " + readers + "\n");
+  data += (data.empty() || readers.empty() ? "" : "; ") + readers;
+  return table.text("  ") + (data.empty() ? "" : "  data       " + data + "\n");
 }
 
 std::string communication_lines(const Plan& plan) {

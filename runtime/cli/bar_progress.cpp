@@ -11,8 +11,9 @@ std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share);
 
 std::string eval_line(const runtime::EvalEvent& event) {
   std::string line;
-  for (const auto& [name, value] : event.metrics) {
-    line += fmt::format("{}{} {}", line.empty() ? "" : "   ", name, percent(value));
+  for (const runtime::Measured& one : event.metrics) {
+    line += fmt::format("{}{} {}{}", line.empty() ? "" : "   ", one.key, percent(one.value),
+                        one.synthetic ? " (synthetic)" : "");
   }
   return line;
 }
@@ -140,6 +141,9 @@ void BarProgress::on_plan(const runtime::PlanEvent& e) {
 }
 
 void BarProgress::on_start(const runtime::StartEvent& e) {
+  if (!e.synthetic.empty()) {
+    line(fmt::format("  Data      synthetic: {}\n", fmt::join(e.synthetic, ", ")));
+  }
   const std::lock_guard lock(mutex_);
   training_ = true;
   state_.start = e;

@@ -1,10 +1,10 @@
 // `xrun eval`: measure a checkpoint on sources of the file.
 #include <algorithm>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/json_progress.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/inference.h"
@@ -32,24 +32,19 @@ Status check_names(const Module& module, const std::vector<std::string>& names,
 
 std::string text_of(const runtime::Evaluation& evaluation) {
   std::string out;
-  for (const auto& [source, samples] : evaluation.samples) {
-    out += fmt::format("  {}   {} samples\n", source, format_count(samples));
+  for (const runtime::MeasuredSource& one : evaluation.sources) {
+    out +=
+        fmt::format("  {}   {} samples{}\n", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "");
   }
-  for (const auto& [name, value] : evaluation.metrics) {
-    out += fmt::format("{} {:.2f} %\n", name, 100 * value);
+  for (const runtime::Measured& one : evaluation.metrics) {
+    out += fmt::format("{} {:.2f} %{}\n", one.key, 100 * one.value, one.synthetic ? " (synthetic)" : "");
   }
   return out;
 }
 
 std::string json_of(const runtime::Evaluation& evaluation) {
-  nlohmann::ordered_json json{
-      {"v", 1}, {"metrics", nlohmann::ordered_json::object()}, {"samples", nlohmann::ordered_json::object()}};
-  for (const auto& [name, value] : evaluation.metrics) {
-    json["metrics"][name] = value;
-  }
-  for (const auto& [source, samples] : evaluation.samples) {
-    json["samples"][source] = samples;
-  }
+  nlohmann::ordered_json json{{"v", 1}};
+  json.update(evaluation_json(evaluation.metrics, evaluation.sources));
   return json.dump() + "\n";
 }
 

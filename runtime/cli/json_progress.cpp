@@ -1,7 +1,5 @@
 #include "runtime/cli/json_progress.h"
 
-#include <nlohmann/json.hpp>
-
 namespace xrun::cli {
 namespace {
 
@@ -22,16 +20,22 @@ Json by_device(const std::vector<DeviceTimes>& devices, Seconds DeviceTimes::*pa
   return list;
 }
 
-template <typename Value>
-Json object_of(const std::vector<std::pair<std::string, Value>>& pairs) {
-  Json object = Json::object();
-  for (const auto& [name, value] : pairs) {
-    object[name] = value;
-  }
-  return object;
-}
-
 }  // namespace
+
+Json evaluation_json(const std::vector<runtime::Measured>& metrics,
+                     const std::vector<runtime::MeasuredSource>& sources) {
+  Json json{{"metrics", Json::object()}, {"samples", Json::object()}, {"synthetic", Json::array()}};
+  for (const runtime::Measured& one : metrics) {
+    json["metrics"][one.key] = one.value;
+  }
+  for (const runtime::MeasuredSource& one : sources) {
+    json["samples"][one.name] = one.samples;
+    if (one.synthetic) {
+      json["synthetic"].push_back(one.name);
+    }
+  }
+  return json;
+}
 
 void JsonProgress::on_start(const runtime::StartEvent& e) {
   emit(port_, "start",
@@ -41,6 +45,7 @@ void JsonProgress::on_start(const runtime::StartEvent& e) {
         {"steps", e.steps},
         {"steps_per_epoch", e.steps_per_epoch},
         {"samples", e.samples},
+        {"synthetic", e.synthetic},
         {"batch", e.batch},
         {"predicted_step_s", e.predicted_step},
         {"memory", e.memory},
@@ -87,9 +92,10 @@ void JsonProgress::on_step(const runtime::StepReport& s, bool due) {
 }
 
 void JsonProgress::on_eval(const runtime::EvalEvent& e) {
-  emit(
-      port_, "eval",
-      {{"step", e.step}, {"metrics", object_of(e.metrics)}, {"samples", object_of(e.samples)}, {"seconds", e.seconds}});
+  Json event{{"step", e.step}};
+  event.update(evaluation_json(e.metrics, e.sources));
+  event["seconds"] = e.seconds;
+  emit(port_, "eval", event);
 }
 
 void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {

@@ -1,9 +1,16 @@
 // Progress as JSON lines on stdout (CLI 6): one compact object an event.
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <vector>
+
 #include "runtime/cli/progress.h"
 
 namespace xrun::cli {
+
+// {metrics, samples, synthetic}: values by key, counts by source, and the sources that are made up.
+nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
+                                       const std::vector<runtime::MeasuredSource>& sources);
 
 class JsonProgress final : public runtime::EventSink {
  public:

@@ -10,6 +10,11 @@ std::string stamp(double seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
+// Empty where no source is made up.
+std::string synthetic_field(const std::vector<std::string>& sources) {
+  return sources.empty() ? "" : fmt::format(" synthetic={}", fmt::join(sources, ","));
+}
+
 double gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
 }  // namespace
@@ -64,11 +69,10 @@ void PlainProgress::on_start(const runtime::StartEvent& e) {
   training_ = true;
   usable_ = e.memory_usable;
   const double time = port_.now();
-  tell(fmt::format(
-           "{} start model={} plan={} devices={} steps={} batch={} samples={} mem_gib={:.2f} mem_plan_gib={:.2f} "
-           "mem_of_gib={:.2f}\n",
-           stamp(time), e.model, e.plan, e.devices, e.steps, e.batch, e.samples, gib(e.memory), gib(e.memory_planned),
-           gib(e.memory_usable)),
+  tell(fmt::format("{} start model={} plan={} devices={} steps={} batch={} samples={}{} mem_gib={:.2f} "
+                   "mem_plan_gib={:.2f} mem_of_gib={:.2f}\n",
+                   stamp(time), e.model, e.plan, e.devices, e.steps, e.batch, e.samples, synthetic_field(e.synthetic),
+                   gib(e.memory), gib(e.memory_planned), gib(e.memory_usable)),
        time);
 }
 
@@ -93,9 +97,16 @@ void PlainProgress::on_eval(const runtime::EvalEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
   std::string line = fmt::format("{} eval step={}", stamp(time), e.step);
-  for (const auto& [name, value] : e.metrics) {
-    line += fmt::format(" {}={:.4f}", name, value);
+  for (const runtime::Measured& one : e.metrics) {
+    line += fmt::format(" {}={:.4f}", one.key, one.value);
   }
+  std::vector<std::string> synthetic;
+  for (const runtime::MeasuredSource& one : e.sources) {
+    if (one.synthetic) {
+      synthetic.push_back(one.name);
+    }
+  }
+  line += synthetic_field(synthetic);
   tell(line + fmt::format(" seconds={:.1f}\n", e.seconds), time);
 }
 

@@ -41,6 +41,18 @@ TEST(Report, PageOfAPlanWithHead) {
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
 }
 
+TEST(Report, MadeUpDataIsCalledSynthetic) {
+  Planned planned = make(0, true);
+  EXPECT_EQ(report_text(planned.plan, planned.module).find("synthetic"), std::string::npos);
+  planned.module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "csv"),
+                                 testing::source("more", "synthetic")};
+  EXPECT_NE(report_text(planned.plan, planned.module)
+                .find("\n  data       synthetic: train, more; held by readers, not counted: the files of test\n"),
+            std::string::npos)
+      << report_text(planned.plan, planned.module);
+  EXPECT_NE(report_json(planned.plan, planned.module).find("\"synthetic\": [\n"), std::string::npos);
+}
+
 TEST(Report, PageOfAPipeline) {
   const Planned planned = make(2, false);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/pipeline.txt"));

@@ -103,10 +103,35 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   const auto json = nlohmann::json::parse(eval.out);
   EXPECT_GT(json["metrics"]["test"].get<double>(), 0.5) << eval.out;
   EXPECT_EQ(json["samples"]["test"].get<int>(), 500);
+  EXPECT_EQ(json["synthetic"], nlohmann::json({"test"}));
   const auto predict =
       run({"predict", "tiny.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "0..4", "--topk", "3"});
   ASSERT_EQ(predict.exit, 0) << predict.err;
   EXPECT_EQ(std::count(predict.out.begin(), predict.out.end(), '\n'), 4) << predict.out;
+}
+
+TEST_F(Command, SyntheticDataIsCalledSyntheticWhereverItsResultsArePrinted) {
+  directory.write("tiny.xgraph", tiny_model());
+  EXPECT_THAT(run({"plan", "tiny.xgraph"}).out, HasSubstr("\n  data       synthetic: train, test\n"));
+  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["data"]["synthetic"],
+            nlohmann::json({"train", "test"}));
+  const auto train = [&](const char* mode) {
+    const auto result = run({"train", "tiny.xgraph", "--steps", "20", "--progress", mode, "-C", mode});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result;
+  };
+  const std::string plain = train("plain").err;
+  EXPECT_THAT(plain, ::testing::ContainsRegex("Z start .* synthetic=train,test "));
+  EXPECT_THAT(plain, ::testing::ContainsRegex("Z eval step=20 test=[0-9.]+ synthetic=test "));
+  const std::string bar = train("tty").err;
+  EXPECT_THAT(bar, HasSubstr("  Data      synthetic: train, test\n"));
+  EXPECT_THAT(bar, ::testing::ContainsRegex("  test [0-9.]+ % \\(synthetic\\) +step 20\n"));
+  const std::string json = train("json").out;
+  EXPECT_THAT(json, HasSubstr(R"("synthetic":["train","test"])"));
+  EXPECT_THAT(json, HasSubstr(R"("synthetic":["test"],"seconds")"));
+  const auto eval = run({"eval", "tiny.xgraph", "json/ckpt/quick"});
+  EXPECT_THAT(eval.out,
+              ::testing::ContainsRegex("^  test   500 samples, synthetic\ntest [0-9.]+ % \\(synthetic\\)\n$"));
 }
 
 TEST_F(Command, StoppedRunGoesOnToTheSameWeights) {
@@ -224,7 +249,7 @@ TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {
     EXPECT_EQ(shown.exit, 0) << table << shown.err;
     EXPECT_GT(shown.out.size(), 40u) << table;
   }
-  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["format_version"], "1.1");
+  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["format_version"], "1.2");
   EXPECT_THAT(run({"show", "ckpt/quick/latest"}).out, HasSubstr("step"));
   EXPECT_THAT(run({"show", "tiny.xplan", "--gantt"}).out, HasSubstr("stage 0"));
 }

@@ -117,9 +117,9 @@ TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
     ASSERT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
     EXPECT_LT(trained.events.steps.back().loss, 0.8 * trained.events.steps.front().loss);
     ASSERT_FALSE(trained.events.evals.empty());
-    EXPECT_EQ(trained.events.evals.back().metrics[0].first, "val");
-    EXPECT_GT(trained.events.evals.back().metrics[0].second, 0.05);
-    EXPECT_EQ(trained.events.evals.back().samples[0].second, 101);
+    EXPECT_EQ(trained.events.evals.back().metrics[0].key, "val");
+    EXPECT_GT(trained.events.evals.back().metrics[0].value, 0.05);
+    EXPECT_EQ(trained.events.evals.back().sources[0].samples, 101);
   }
 }
 
@@ -331,7 +331,7 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
         hits += classes[static_cast<size_t>(row * k)] == labels[row] ? 1 : 0;
       }
     }
-    EXPECT_NEAR(evaluation->metrics[0].second, hits / 101.0, 1e-12);
+    EXPECT_NEAR(evaluation->metrics[0].value, hits / 101.0, 1e-12);
   }
 }
 
