@@ -55,11 +55,18 @@ std::string predicted_line(const Plan& plan, const Module& module) {
   const Prediction& predicted = plan.predicted;
   const auto whole = static_cast<int64_t>(std::llround(predicted.images_per_second));
   std::string line = "  predicted  " + format_count(whole) + " images/s";
+  const RunTimes times = run_times(plan, module);
+  if (times.epoch) {
+    line += "     epoch " + format_seconds(*times.epoch);
+  }
   const TrainSpan& span = module.train.duration;
-  if (span.amount > 0 && span.unit != TrainSpan::kEpochs) {
-    const double steps = span.steps(0, module.train.batch);
-    line += "     " + format_count(static_cast<int64_t>(std::ceil(steps))) + " steps " +
-            format_seconds(steps * predicted.step);
+  const bool epochs = span.unit == TrainSpan::kEpochs;
+  if (times.run && !(epochs && span.amount == 1)) {
+    const double steps = span.steps(plan.samples, module.train.batch);
+    line += "     " +
+            (epochs ? format("%g epochs ", span.amount)
+                    : format_count(static_cast<int64_t>(std::ceil(steps))) + " steps ") +
+            format_seconds(*times.run);
   }
   if (predicted.bubble + predicted.imbalance > 5e-4) {
     line += format("     idle %.1f %%", 100 * (predicted.bubble + predicted.imbalance));

@@ -162,21 +162,6 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
 }
 
-Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained) {
-  const std::vector<std::string> names = class_names(rows.reader());
-  for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
-    if (i >= trained.size() || names[i] != trained[i]) {
-      return Error{ErrorKind::kContent,
-                   "XG0402",
-                   fmt::format("class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
-                               i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"),
-                   "give the source the classes of training, in the same order: a directory for each of them",
-                   {}};
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 bool is_plan_file(const std::string& path) {
@@ -251,6 +236,21 @@ std::vector<std::string> class_names(const runtime::Reader& reader) {
     }
   }
   return names;
+}
+
+Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained) {
+  const std::vector<std::string> names = class_names(rows.reader());
+  for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
+    if (i >= trained.size() || names[i] != trained[i]) {
+      return Error{ErrorKind::kContent,
+                   "XG0402",
+                   fmt::format("class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
+                               i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"),
+                   "give the source the classes of training, in the same order: a directory for each of them",
+                   {}};
+    }
+  }
+  return {};
 }
 
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
