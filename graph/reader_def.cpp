@@ -163,7 +163,7 @@ constexpr ReaderDef kReaders[] = {
     {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
      "made up, without a file: a random prototype of unit variance for each class, plus noise; another `seed` gives "
      "other samples of the same classes",
-     "synthetic([64], 1000, 20_000)", kReady, synthetic_fields, nothing_held},
+     "synthetic([64], 1000, 20_000)", kReady, synthetic_fields, nothing_held, true},
     {"recordio", "(path: str)", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
      recordio_fields},
     {"pairs", "(path: str)", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet, pairs_fields},
@@ -394,6 +394,17 @@ const ReaderDef* DataRegistry::find_reader(std::string_view name) const {
 const AugmentDef* DataRegistry::find_augment(std::string_view name) const {
   const auto found = std::ranges::find(augments, name, [](const AugmentDef* def) { return def->name; });
   return found == augments.end() ? nullptr : *found;
+}
+
+std::vector<std::string> synthetic_sources(const DataSpec& data) {
+  std::vector<std::string> names;
+  for (const SourceSpec& source : data.sources) {
+    const ReaderDef* reader = data_registry().find_reader(source.reader.name);
+    if (reader != nullptr && reader->synthetic) {
+      names.push_back(source.name);
+    }
+  }
+  return names;
 }
 
 const DataRegistry& data_registry() {

@@ -10,6 +10,7 @@
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/op_def.h"
+#include "graph/specs.h"
 #include "graph/tensor_type.h"
 
 namespace xrun {
@@ -38,6 +39,7 @@ struct ReaderDef {
   Result<std::vector<Field>> (*fields)(const Attrs& arguments) = nullptr;
   // What an open reader holds in memory, at most, by arguments that `fields` accepts; null: as much as its files have.
   Bytes (*held)(const Attrs& arguments) = nullptr;
+  bool synthetic = false;  // made up: said wherever results are printed
 };
 
 // A stage of a data binding: decode, resize, random_affine, columns ...
@@ -58,6 +60,9 @@ struct DataRegistry {
   const ReaderDef* find_reader(std::string_view name) const;
   const AugmentDef* find_augment(std::string_view name) const;
 };
+
+// Names of the sources that are made up, in order of declaration.
+std::vector<std::string> synthetic_sources(const DataSpec& data);
 
 // The records of edition 1 (graph/reader_def.cpp).
 const DataRegistry& data_registry();

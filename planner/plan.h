@@ -44,6 +44,7 @@ struct Plan {
   std::string facts_digest;
   std::string isa;
   Prediction predicted;
+  int64_t samples = 0;       // of an epoch, where the data was there to be counted; else 0
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
 };

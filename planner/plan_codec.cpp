@@ -42,7 +42,7 @@ class Writer {
     const auto root = fb::CreatePlan(
         builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine, training, inference,
         builder_.CreateVector(options), builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
-        text(plan.isa), &predicted, builder_.CreateVector(why), builder_.CreateVector(alternatives));
+        text(plan.isa), &predicted, builder_.CreateVector(why), builder_.CreateVector(alternatives), plan.samples);
     fb::FinishPlanBuffer(builder_, root);
     const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
     return {data, data + builder_.GetSize()};
@@ -165,6 +165,7 @@ class Reader {
     each(in.alternatives(), [&](const fb::Alternative& one) {
       plan.alternatives.push_back({text(one.text()), one.step(), one.memory(), text(one.note())});
     });
+    plan.samples = std::max<int64_t>(0, in.samples());
     return plan;
   }
 

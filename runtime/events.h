@@ -1,9 +1,10 @@
-// What a run tells while it goes on: the events of CLI 6. Whoever prints them (a bar, lines, JSON) implements
-// EventSink.
+// What a run tells while it goes on: the events of CLI 6, and what is under way in between. Whoever prints them (a bar,
+// lines, JSON) implements EventSink.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,13 @@ struct StepReport {
   Seconds bubble = 0;
   std::vector<DeviceTimes> devices;
   Seconds data_wait = 0;
-  Bytes memory = 0;  // of all arenas
+  Bytes memory = 0;    // of all arenas
+  Bytes resident = 0;  // what the process really holds; 0 where the system does not tell
+};
+
+struct PlanEvent {
+  std::string plan;
+  std::string file;  // that it was read from, and that matches its sources and this machine; empty: just made
 };
 
 struct StartEvent {
@@ -39,15 +46,31 @@ struct StartEvent {
   int64_t steps = 0;            // of the whole run
   int64_t steps_per_epoch = 0;  // rounded up
   int64_t samples = 0;
+  std::vector<std::string> synthetic;  // sources of the run whose samples are made up
   int64_t batch = 0;
   Seconds predicted_step = 0;
-  Bytes memory = 0;
+  Bytes memory = 0;          // of the arenas mapped now
+  Bytes memory_planned = 0;  // all that the plan counts
+  Bytes memory_usable = 0;   // what it was made to fit in
+};
+
+// A metric over all samples of a source. The key is that of `eval`, or "source" / "source.metric".
+struct Measured {
+  std::string key;
+  double value = 0;
+  bool synthetic = false;  // the samples are made up
+};
+
+struct MeasuredSource {
+  std::string name;
+  int64_t samples = 0;
+  bool synthetic = false;
 };
 
 struct EvalEvent {
   int64_t step = 0;
-  std::vector<std::pair<std::string, double>> metrics;   // by key in `eval`, or "source" / "source.metric"
-  std::vector<std::pair<std::string, int64_t>> samples;  // by source
+  std::vector<Measured> metrics;
+  std::vector<MeasuredSource> sources;
   Seconds seconds = 0;
 };
 
@@ -78,13 +101,35 @@ struct EndEvent {
   Bytes peak_resident = 0;
 };
 
+// What may take long.
+enum class Work : uint8_t {
+  kNone,      // whatever was under way has ended
+  kOpen,      // a source of data
+  kPrepare,   // kernels, memory, weights: the subject says it
+  kLoad,      // a checkpoint
+  kSave,      // a checkpoint
+  kData,      // waiting for the batch of a step
+  kStep,      // a step of training
+  kEvaluate,  // samples of a source
+  kPredict,
+};
+
+// Told before each piece of work, and again after each part of one that has parts, so that a pause can be explained.
+struct WorkEvent {
+  Work work = Work::kNone;
+  std::string_view subject;  // until the call returns
+  int64_t done = 0;          // steps of the run, or samples
+  int64_t total = 0;         // 0: there are no parts
+};
+
 // Called from the trainer's thread, in the order of time. `on_step` is called for every step; `due` is true every
 // log.every steps and for the last one.
 class EventSink {
  public:
   virtual ~EventSink() = default;
+  virtual void on_work(const WorkEvent&) {}
   virtual void on_start(const StartEvent&) {}
-  virtual void on_plan(const std::string& /*plan*/) {}
+  virtual void on_plan(const PlanEvent&) {}
   virtual void on_resume(int64_t /*step*/, const std::string& /*path*/) {}
   virtual void on_step(const StepReport&, bool /*due*/) {}
   virtual void on_eval(const EvalEvent&) {}

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <hwloc.h>
 #include <optional>
@@ -85,6 +88,18 @@ Host detect_host() {
     host.memory_free = std::min(host.memory_free, std::max(Bytes{0}, *limit - used));
   }
   return host;
+}
+
+Bytes resident() {
+  // "size resident shared ...", in pages.
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  char text[128] = {};
+  const ssize_t got = file < 0 ? -1 : ::read(file, text, sizeof text - 1);
+  if (file >= 0) {
+    ::close(file);
+  }
+  const char* second = got > 0 ? std::strchr(text, ' ') : nullptr;
+  return second == nullptr ? 0 : static_cast<Bytes>(std::strtoll(second, nullptr, 10)) * ::sysconf(_SC_PAGESIZE);
 }
 
 Bytes peak_resident() { return kib_line("/proc/self/status", "VmHWM"); }

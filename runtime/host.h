@@ -21,6 +21,8 @@ struct Host {
 // Never fails: what cannot be found keeps a modest default.
 Host detect_host();
 
+// The memory that this process holds now; 0 where the system does not tell. Allocates nothing.
+Bytes resident();
 // The most memory that this process has held at one time (VmHWM); 0 where the system does not tell.
 Bytes peak_resident();
 

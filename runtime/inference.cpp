@@ -6,8 +6,23 @@
 #include <numeric>
 
 #include "graph/base/check.h"
+#include "graph/reader_def.h"
 
 namespace xrun::runtime {
+namespace {
+
+void tell(EventSink* events, Work work, const RowSource& source, int64_t done, int64_t total) {
+  if (events != nullptr) {
+    events->on_work({.work = work, .subject = source.name(), .done = done, .total = total});
+  }
+}
+
+bool is_synthetic(const Module& module, const RowSource& source) {
+  const std::vector<std::string> names = synthetic_sources(module.data);
+  return std::find(names.begin(), names.end(), source.name()) != names.end();
+}
+
+}  // namespace
 
 Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows) {
   const Graph& graph = session.module().graph;
@@ -40,14 +55,15 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
   return measures;
 }
 
-Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, RowSource& source,
-                                                             const std::vector<Measure>& measures) {
+Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
+                                       EventSink* events) {
   const int64_t batch = session.program().batch;
   const int64_t samples = source.samples();
   std::vector<float> rows(static_cast<size_t>(batch));
   std::vector<double> sums(measures.size(), 0);
   for (int64_t first = 0; first < samples; first += batch) {
     const int64_t count = std::min(batch, samples - first);
+    tell(events, Work::kEvaluate, source, first, samples);
     XRUN_TRY(run_rows(session, source, first, count));
     for (size_t m = 0; m < measures.size(); ++m) {
       if (measures[m].source != source.name()) {
@@ -59,16 +75,19 @@ Result<std::vector<std::pair<std::string, double>>> evaluate(Session& session, R
       }
     }
   }
-  std::vector<std::pair<std::string, double>> means;
+  tell(events, Work::kEvaluate, source, samples, samples);
+  const bool synthetic = is_synthetic(session.module(), source);
+  std::vector<Measured> means;
   for (size_t m = 0; m < measures.size(); ++m) {
     if (measures[m].source == source.name()) {
-      means.emplace_back(measures[m].key, samples == 0 ? 0 : sums[m] / static_cast<double>(samples));
+      const double mean = samples == 0 ? 0 : sums[m] / static_cast<double>(samples);
+      means.push_back({measures[m].key, mean, synthetic});
     }
   }
   return means;
 }
 
-Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources) {
+Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events) {
   std::vector<std::string> names;
   for (const RowSource* source : sources) {
     names.emplace_back(source->name());
@@ -81,46 +100,50 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
     if (!wanted) {
       continue;
     }
-    XRUN_ASSIGN(auto means, evaluate(session, *source, measures));
+    XRUN_ASSIGN(auto means, evaluate(session, *source, measures, events));
     evaluation.metrics.insert(evaluation.metrics.end(), means.begin(), means.end());
-    evaluation.samples.emplace_back(source->name(), source->samples());
+    evaluation.sources.push_back(
+        {std::string(source->name()), source->samples(), is_synthetic(session.module(), *source)});
   }
   return evaluation;
 }
 
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
-               std::span<std::byte> out) {
+               std::span<std::byte> out, EventSink* events) {
   const planner::Program& program = session.program();
   const Bytes row = session.module().graph.value(value).type.bytes(1, program.block_rows);
   XRUN_CHECK(static_cast<Bytes>(out.size()) >= row * rows, "the memory for predictions is too small");
   std::vector<std::byte> all(static_cast<size_t>(row * program.batch));
   for (int64_t done = 0; done < rows; done += program.batch) {
     const int64_t count = std::min(program.batch, rows - done);
+    tell(events, Work::kPredict, source, done, rows);
     XRUN_TRY(run_rows(session, source, first + done, count));
     XRUN_TRY(session.read_rows(value, all));
     std::memcpy(out.data() + row * done, all.data(), static_cast<size_t>(row * count));
   }
+  tell(events, Work::kPredict, source, rows, rows);
   return {};
 }
 
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
-                                          int64_t rows) {
+                                          int64_t rows, EventSink* events) {
   const TensorType& type = session.module().graph.value(value).type;
   const auto elements = static_cast<size_t>(type.row_elements() * rows);
   std::vector<float> out(elements);
   if (type.dtype == DType::kF32) {
-    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out))));
+    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out)), events));
     return out;
   }
   XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
   std::vector<uint16_t> narrow(elements);
-  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow))));
+  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events));
   std::transform(narrow.begin(), narrow.end(), out.begin(),
                  [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
   return out;
 }
 
-Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows) {
+Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
+                                    EventSink* events) {
   const Graph& graph = session.module().graph;
   const planner::Program& program = session.program();
   const planner::HeadPlan& head = program.heads[0];
@@ -131,18 +154,21 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t
   std::vector<float> scores(batch * k);
   for (int64_t done = 0; done < rows; done += program.batch) {
     const int64_t count = std::min(program.batch, rows - done);
+    tell(events, Work::kPredict, source, done, rows);
     XRUN_TRY(run_rows(session, source, first + done, count));
     XRUN_TRY(session.read_best(graph.node(head.node).outputs[0], classes, scores));
     const auto kept = static_cast<std::ptrdiff_t>(static_cast<size_t>(count) * k);
     best.classes.insert(best.classes.end(), classes.begin(), classes.begin() + kept);
     best.scores.insert(best.scores.end(), scores.begin(), scores.begin() + kept);
   }
+  tell(events, Work::kPredict, source, rows, rows);
   return best;
 }
 
-Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t first, int64_t rows) {
+Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t first, int64_t rows,
+                                    EventSink* events) {
   const auto columns = static_cast<int32_t>(session.module().graph.value(logits).type.row_elements());
-  XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows));
+  XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows, events));
   BestClasses best{.k = std::min<int64_t>(columns, 5)};
   std::vector<int32_t> order(static_cast<size_t>(columns));
   for (int64_t row = 0; row < rows; ++row) {

@@ -6,11 +6,13 @@
 #include <limits>
 #include <optional>
 
+#include "graph/reader_def.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/reader.h"
 #include "runtime/host.h"
 #include "runtime/inference.h"
 #include "runtime/rate.h"
+#include "runtime/step_watch.h"
 
 namespace xrun::runtime {
 namespace {
@@ -29,7 +31,8 @@ class Run {
         samples_(request.batches.samples()),
         total_(total_steps(train_, samples_)),
         curve_(make_curve(train_, samples_)),
-        rows_(static_cast<size_t>(train_.batch)) {}
+        rows_(static_cast<size_t>(train_.batch)),
+        watch_(StepProfile(request.training, request.module.graph, request.predicted), request.predicted_step) {}
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
@@ -43,6 +46,7 @@ class Run {
     }
     const double loss = steps_here_ > 0 ? report_.loss : std::numeric_limits<double>::quiet_NaN();
     TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
     // The weights of a run that failed are nobody's result.
     outcome.weights = status.ok() ? session_->state().weights_digest() : "";
     request_.events.on_end({.step = done_,
@@ -74,9 +78,12 @@ class Run {
                               .steps = total_,
                               .steps_per_epoch = (samples_ + train_.batch - 1) / train_.batch,
                               .samples = samples_,
+                              .synthetic = synthetic_sources(request_.module.data),
                               .batch = train_.batch,
                               .predicted_step = request_.predicted_step,
-                              .memory = session_->memory()});
+                              .memory = session_->memory(),
+                              .memory_planned = request_.memory_planned,
+                              .memory_usable = request_.memory_usable});
     if (done_ < end) {
       XRUN_TRY(request_.batches.start(done_, session_->ring()));
     }
@@ -90,8 +97,13 @@ class Run {
       interrupted_ = !last && request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed);
       report_.step = done_;
       report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
-      request_.events.on_step(report_, last || interrupted_ || due(train_.log_every));
-      warn_of_slow_steps();
+      const bool told = last || interrupted_ || due(train_.log_every);
+      read_memory(told);
+      request_.events.on_step(report_, told);
+      ++steps_here_;
+      for (const WarnEvent& warning : watch_.add(report_, session_->timings(), *times_)) {
+        request_.events.on_warn(warning);
+      }
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
       }
@@ -104,9 +116,11 @@ class Run {
 
   Status prepare() {
     TrainState& state = session_->state();
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
     state.initialise(train_.seed);
     bool resumes = false;
     if (request_.checkpoints != nullptr && request_.resume) {
+      request_.events.on_work({.work = Work::kLoad, .subject = "the latest checkpoint"});
       XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
       if (resumed) {
         resumes = true;
@@ -124,6 +138,7 @@ class Run {
   }
 
   Status start_from(const std::string& path) {
+    request_.events.on_work({.work = Work::kLoad, .subject = path});
     XRUN_ASSIGN(const auto new_heads, start_from_checkpoint(path, session_->state()));
     for (const std::string& head : new_heads) {
       request_.events.on_warn(
@@ -134,7 +149,9 @@ class Run {
 
   Status run_step() {
     const auto start = Clock::now();
+    request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
     XRUN_TRY(request_.batches.wait(done_));
+    request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     report_.data_wait = since(start);
     report_.lr = curve_.at(done_);
     whole_ = false;
@@ -142,12 +159,22 @@ class Run {
     XRUN_TRY(session_->step(done_, report_.lr, slot));
     request_.batches.release(done_);
     XRUN_TRY(read_results());
-    note_times(session_->times());
+    times_ = &session_->times();
+    note_times(*times_);
     report_.grad_norm = session_->grad_norm();
     report_.memory = session_->memory();
     report_.seconds = since(start);
     report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
     return {};
+  }
+
+  // Ten times a second is enough for whoever looks: the system takes some microseconds to tell.
+  void read_memory(bool told) {
+    const Seconds now = since(begin_);
+    if (told || now - memory_read_ > 0.1) {
+      memory_read_ = now;
+      report_.resident = resident();
+    }
   }
 
   void note_times(const StepTimes& times) {
@@ -211,15 +238,16 @@ class Run {
     }
     const auto start = Clock::now();
     if (evaluator_ == nullptr) {
+      request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
       XRUN_ASSIGN(evaluator_,
                   Session::create(*request_.inference_module, *request_.inference, request_.devices, request_.session));
     }
     evaluator_->state().copy_from(session_->state());
     XRUN_TRY(evaluator_->weights_changed());
-    XRUN_ASSIGN(Evaluation evaluation, evaluate(*evaluator_, request_.eval_sources));
+    XRUN_ASSIGN(Evaluation evaluation, evaluate(*evaluator_, request_.eval_sources, &request_.events));
     request_.events.on_eval({.step = done_,
                              .metrics = std::move(evaluation.metrics),
-                             .samples = std::move(evaluation.samples),
+                             .sources = std::move(evaluation.sources),
                              .seconds = since(start)});
     return {};
   }
@@ -230,35 +258,11 @@ class Run {
       return {};
     }
     const auto start = Clock::now();
+    request_.events.on_work({.work = Work::kSave, .subject = "the checkpoint"});
     XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
     request_.events.on_checkpoint(
         {.step = done_, .path = std::move(saved.path), .seconds = since(start), .bytes = saved.bytes});
     return {};
-  }
-
-  // Measured against the prediction and the wait for data, once each, after the first steps have warmed everything up.
-  void warn_of_slow_steps() {
-    constexpr int64_t kWarmUp = 5;
-    constexpr int64_t kMeasured = 20;
-    ++steps_here_;
-    if (steps_here_ <= kWarmUp) {
-      return;
-    }
-    measured_ += report_.seconds - report_.data_wait;
-    waited_ += report_.data_wait;
-    if (steps_here_ != kWarmUp + kMeasured) {
-      return;
-    }
-    const double step = measured_ / kMeasured;
-    const double wait = waited_ / kMeasured;
-    if (request_.predicted_step > 0 && step > 1.15 * request_.predicted_step) {
-      request_.events.on_warn({"XG0811", "a step takes " + format_seconds(step) + ", predicted were " +
-                                             format_seconds(request_.predicted_step)});
-    }
-    if (wait > 0.15 * step) {
-      request_.events.on_warn({"XG0812", "a step of " + format_seconds(step) + " waits " + format_seconds(wait) +
-                                             " for data: reading and decoding are too slow"});
-    }
   }
 
   const TrainRequest& request_;
@@ -277,14 +281,16 @@ class Run {
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool interrupted_ = false;
   Clock::time_point begin_;
+  Seconds memory_read_ = 0;  // when, since `begin_`
   int64_t steps_here_ = 0;
-  Seconds measured_ = 0;
-  Seconds waited_ = 0;
+  const StepTimes* times_ = nullptr;  // of the last step
+  StepWatch watch_;
 };
 
 }  // namespace
 
 Result<TrainOutcome> train(const TrainRequest& request) {
+  request.events.on_work({.work = Work::kPrepare, .subject = "kernels and memory"});
   XRUN_ASSIGN(auto session, Session::create(request.module, request.training, request.devices, request.session));
   return Run(request, std::move(session)).run();
 }

@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/store.h"
 #include "runtime/device.h"
 #include "runtime/events.h"
+#include "runtime/executor/executor.h"
 #include "runtime/session.h"
 
 namespace xrun::runtime {
@@ -32,6 +33,9 @@ struct TrainRequest {
   SessionOptions session;
   std::string plan_id;
   Seconds predicted_step = 0;
+  std::vector<Timing> predicted;  // by instruction of `training`; empty: not known
+  Bytes memory_planned = 0;       // StartEvent has both
+  Bytes memory_usable = 0;
   bool resume = true;                       // from `checkpoints`, if there is something
   int64_t steps = -1;                       // stop once the run has done that many; -1: the whole run
   const std::atomic<bool>* stop = nullptr;  // finish the step, save, end with 75

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/cost.h"
+#include "graph/reader_def.h"
 #include "planner/explain.h"
 #include "planner/report/summary.h"
 #include "planner/run_memory.h"
@@ -117,11 +118,35 @@ Json communication_of(const Plan& plan) {
   return list;
 }
 
+Json data_of(const Plan& plan, const Module& module) {
+  Json data{{"synthetic", synthetic_sources(module.data)}};
+  if (plan.samples > 0) {
+    data["samples"] = plan.samples;
+  }
+  return data;
+}
+
+Json predicted_of(const Plan& plan, const Module& module) {
+  const Prediction& predicted = plan.predicted;
+  Json json{{"step_seconds", predicted.step},
+            {"images_per_second", predicted.images_per_second},
+            {"bubble", predicted.bubble},
+            {"imbalance", predicted.imbalance},
+            {"exposed_comm_seconds", predicted.exposed_comm}};
+  const RunTimes times = run_times(plan, module);
+  if (times.epoch) {
+    json["epoch_seconds"] = *times.epoch;
+  }
+  if (times.run) {
+    json["run_seconds"] = *times.run;
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string report_json(const Plan& plan, const Module& module) {
   const Program& program = plan.training;
-  const Prediction& predicted = plan.predicted;
   Json why = Json::array();
   for (const Reason& reason : plan.why) {
     why.push_back({{"choice", reason.choice}, {"reason", reason.text}});
@@ -131,7 +156,7 @@ std::string report_json(const Plan& plan, const Module& module) {
     alternatives.push_back(
         {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}});
   }
-  const Json document = {{"format_version", "1.1"},
+  const Json document = {{"format_version", "1.2"},
                          {"plan", plan.id},
                          {"model", plan.model},
                          {"digests", digests_of(plan)},
@@ -145,6 +170,7 @@ std::string report_json(const Plan& plan, const Module& module) {
                            {"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"},
                            {"deterministic", program.deterministic},
                            {"lanes", program.lanes}}},
+                         {"data", data_of(plan, module)},
                          {"parts", parts_of(plan, module)},
                          {"stages", stages_of(plan, module.graph)},
                          {"shards", shards_of(plan, module.graph)},
@@ -152,12 +178,7 @@ std::string report_json(const Plan& plan, const Module& module) {
                          {"memory", memory_of(plan, module)},
                          {"run_memory", run_memory_of(plan, module)},
                          {"comm", communication_of(plan)},
-                         {"predicted",
-                          {{"step_seconds", predicted.step},
-                           {"images_per_second", predicted.images_per_second},
-                           {"bubble", predicted.bubble},
-                           {"imbalance", predicted.imbalance},
-                           {"exposed_comm_seconds", predicted.exposed_comm}}},
+                         {"predicted", predicted_of(plan, module)},
                          {"why", std::move(why)},
                          {"alternatives", std::move(alternatives)}};
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -8,8 +8,8 @@
 
 namespace xrun::planner {
 
-// {format_version, plan, model, digests, cluster, parts, stages, shards, ops, memory, run_memory, comm, predicted,
-// why, alternatives}, indented, ending in a newline. Bytes and seconds are plain numbers.
+// {format_version, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
+// predicted, why, alternatives}, indented, ending in a newline. Bytes and seconds are plain numbers.
 std::string report_json(const Plan& plan, const Module& module);
 
 }  // namespace xrun::planner

@@ -310,6 +310,18 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   return list;
 }
 
+RunTimes run_times(const Plan& plan, const Module& module) {
+  RunTimes times;
+  const TrainSpec& train = module.train;
+  if (plan.samples > 0) {
+    times.epoch = TrainSpan{1, TrainSpan::kEpochs}.steps(plan.samples, train.batch) * plan.predicted.step;
+  }
+  if (train.duration.amount > 0 && (plan.samples > 0 || train.duration.unit != TrainSpan::kEpochs)) {
+    times.run = train.duration.steps(plan.samples, train.batch) * plan.predicted.step;
+  }
+  return times;
+}
+
 ProgramTimes times_of(const Plan& plan) {
   auto times = simulate(plan.training, plan.machine.cores);
   XRUN_CHECK(times.ok(), "a plan's program cannot be simulated: " + times.error().message);

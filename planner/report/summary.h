@@ -1,6 +1,7 @@
 // What the reports say of a plan, as figures: parts, devices, layers, communication.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,14 @@ struct CommSummary {
   Seconds time = 0;
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
+
+// How long an epoch and the whole run are predicted to take, without evaluation and saves; none where that depends on a
+// number of samples that is not known.
+struct RunTimes {
+  std::optional<Seconds> epoch;
+  std::optional<Seconds> run;
+};
+RunTimes run_times(const Plan& plan, const Module& module);
 
 // Times of the plan's training program. Plans are verified before they are reported, so there is no error.
 ProgramTimes times_of(const Plan& plan);

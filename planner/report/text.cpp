@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "graph/reader_def.h"
 #include "planner/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
@@ -54,11 +55,18 @@ std::string predicted_line(const Plan& plan, const Module& module) {
   const Prediction& predicted = plan.predicted;
   const auto whole = static_cast<int64_t>(std::llround(predicted.images_per_second));
   std::string line = "  predicted  " + format_count(whole) + " images/s";
+  const RunTimes times = run_times(plan, module);
+  if (times.epoch) {
+    line += "     epoch " + format_seconds(*times.epoch);
+  }
   const TrainSpan& span = module.train.duration;
-  if (span.amount > 0 && span.unit != TrainSpan::kEpochs) {
-    const double steps = span.steps(0, module.train.batch);
-    line += "     " + format_count(static_cast<int64_t>(std::ceil(steps))) + " steps " +
-            format_seconds(steps * predicted.step);
+  const bool epochs = span.unit == TrainSpan::kEpochs;
+  if (times.run && !(epochs && span.amount == 1)) {
+    const double steps = span.steps(plan.samples, module.train.batch);
+    line += "     " +
+            (epochs ? format("%g epochs ", span.amount)
+                    : format_count(static_cast<int64_t>(std::ceil(steps))) + " steps ") +
+            format_seconds(*times.run);
   }
   if (predicted.bubble + predicted.imbalance > 5e-4) {
     line += format("     idle %.1f %%", 100 * (predicted.bubble + predicted.imbalance));
@@ -71,6 +79,15 @@ std::string memory_line(const Plan& plan, const RunMemory& memory) {
   const double share = usable > 0 ? static_cast<double>(memory.sum()) / usable : 0;
   return "  memory     " + bar(share, 37) + "  " + format_bytes(memory.sum()) + " of " +
          format_bytes(plan.machine.memory) + "\n";
+}
+
+// Whatever comes of made-up samples is to be read as such; empty where there are none.
+std::string synthetic_text(const Module& module) {
+  std::string text;
+  for (const std::string& name : synthetic_sources(module.data)) {
+    text += (text.empty() ? "synthetic: " : ", ") + name;
+  }
+  return text;
 }
 
 // What readers hold; empty where that is nothing.
@@ -101,8 +118,10 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   if (memory.evaluation > 0) {
     table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
   }
+  std::string data = synthetic_text(module);
   const std::string readers = readers_text(memory);
-  return table.text("  ") + (readers.empty() ? "" : "  data       " + readers + "\n");
+  data += (data.empty() || readers.empty() ? "" : "; ") + readers;
+  return table.text("  ") + (data.empty() ? "" : "  data       " + data + "\n");
 }
 
 std::string communication_lines(const Plan& plan) {

@@ -1,11 +1,12 @@
 // `xrun eval`: measure a checkpoint on sources of the file.
 #include <algorithm>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/json_progress.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/progress.h"
 #include "runtime/inference.h"
 
 namespace xrun::cli {
@@ -31,28 +32,23 @@ Status check_names(const Module& module, const std::vector<std::string>& names,
 
 std::string text_of(const runtime::Evaluation& evaluation) {
   std::string out;
-  for (const auto& [source, samples] : evaluation.samples) {
-    out += fmt::format("  {}   {} samples\n", source, format_count(samples));
+  for (const runtime::MeasuredSource& one : evaluation.sources) {
+    out +=
+        fmt::format("  {}   {} samples{}\n", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "");
   }
-  for (const auto& [name, value] : evaluation.metrics) {
-    out += fmt::format("{} {:.2f} %\n", name, 100 * value);
+  for (const runtime::Measured& one : evaluation.metrics) {
+    out += fmt::format("{} {:.2f} %{}\n", one.key, 100 * one.value, one.synthetic ? " (synthetic)" : "");
   }
   return out;
 }
 
 std::string json_of(const runtime::Evaluation& evaluation) {
-  nlohmann::ordered_json json{
-      {"v", 1}, {"metrics", nlohmann::ordered_json::object()}, {"samples", nlohmann::ordered_json::object()}};
-  for (const auto& [name, value] : evaluation.metrics) {
-    json["metrics"][name] = value;
-  }
-  for (const auto& [source, samples] : evaluation.samples) {
-    json["samples"][source] = samples;
-  }
+  nlohmann::ordered_json json{{"v", 1}};
+  json.update(evaluation_json(evaluation.metrics, evaluation.sources));
   return json.dump() + "\n";
 }
 
-Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args) {
+Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> measured = measured_sources(module);
   const std::vector<std::string> names = args.on.empty() ? measured : args.on;
@@ -69,17 +65,19 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   }
   XRUN_TRY(check_names(module, names, measured));
   XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
-  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, info.manifest.class_names));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, info.manifest.class_names, events));
+  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
+  events.on_work({.work = runtime::Work::kLoad, .subject = args.checkpoint});
   XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
   XRUN_TRY(session->weights_changed());
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {
     pointers.push_back(source.get());
   }
-  return runtime::evaluate(*session, pointers);
+  return runtime::evaluate(*session, pointers, &events);
 }
 
 }  // namespace
@@ -91,7 +89,9 @@ int run_eval(const GlobalOptions& options, const EvalArgs& args) {
   if (!planned) {
     return exit;
   }
-  const auto evaluation = measure(*planned, args);
+  const auto progress = make_progress(options.progress, console);
+  const auto evaluation = measure(*planned, args, *progress);
+  progress->on_work({});
   if (!evaluation.ok()) {
     return console.fail(evaluation.error(), planned->model.sources);
   }

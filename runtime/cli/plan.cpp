@@ -6,6 +6,7 @@
 #include "planner/report/text.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/survey.h"
 
 namespace xrun::cli {
 
@@ -19,10 +20,18 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
                          "give the model file, or look inside: xrun show " + args.file,
                          {}});
   }
-  const auto planned = plan_from(args.file, options, console, true, exit);
+  auto planned = plan_from(args.file, options, console, true, exit);
   if (!planned) {
     return exit;
   }
+  Phase phase(console);
+  const auto survey = survey_data(*planned);
+  if (!survey.ok()) {
+    return console.fail(survey.error(), planned->model.sources);
+  }
+  console.report(survey->missing, planned->model.sources);
+  planned->plan.samples = survey->samples;
+  phase.done("data", survey->samples > 0 ? format_count(survey->samples) + " samples to train on" : "not here");
   const Module& module = planned->prepared.training;
   if (console.json()) {
     console.out(planner::report_json(planned->plan, module));

@@ -8,6 +8,7 @@
 
 #include "planner/plan_file.h"
 #include "planner/planner.h"
+#include "planner/report/summary.h"
 #include "runtime/cpu_device.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/inference.h"
@@ -160,21 +161,6 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
 }
 
-Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained) {
-  const std::vector<std::string> names = class_names(rows.reader());
-  for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
-    if (i >= trained.size() || names[i] != trained[i]) {
-      return Error{ErrorKind::kContent,
-                   "XG0402",
-                   fmt::format("class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
-                               i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"),
-                   "give the source the classes of training, in the same order: a directory for each of them",
-                   {}};
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 bool is_plan_file(const std::string& path) {
@@ -251,12 +237,29 @@ std::vector<std::string> class_names(const runtime::Reader& reader) {
   return names;
 }
 
+Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained) {
+  const std::vector<std::string> names = class_names(rows.reader());
+  for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
+    if (i >= trained.size() || names[i] != trained[i]) {
+      return Error{ErrorKind::kContent,
+                   "XG0402",
+                   fmt::format("class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
+                               i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"),
+                   "give the source the classes of training, in the same order: a directory for each of them",
+                   {}};
+    }
+  }
+  return {};
+}
+
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const std::vector<std::string>& trained) {
+                                                                          const std::vector<std::string>& trained,
+                                                                          runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
+    events.on_work({.work = runtime::Work::kOpen, .subject = name});
     XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph));
     XRUN_TRY(check_class_names(*rows, trained));
     XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
@@ -266,6 +269,18 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
     sources.push_back(std::move(source));
   }
   return sources;
+}
+
+std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
+  const planner::ProgramTimes times = planner::times_of(plan);
+  std::vector<runtime::Timing> timings;
+  for (size_t i = 0; i < times.instructions.size(); ++i) {
+    const planner::InstructionTime& one = times.instructions[i];
+    // Members of a communication end together; before its data move they wait for the last of them.
+    const Seconds moving = std::max(one.start, one.end - plan.training.instructions[i].predicted);
+    timings.push_back({.begin = one.start, .end = one.end, .moving = moving, .moved = one.end});
+  }
+  return timings;
 }
 
 std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program) {

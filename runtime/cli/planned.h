@@ -10,6 +10,8 @@
 #include "runtime/cli/load.h"
 #include "runtime/data/loader.h"
 #include "runtime/device.h"
+#include "runtime/events.h"
+#include "runtime/executor/executor.h"
 
 namespace xrun::cli {
 
@@ -33,14 +35,21 @@ bool is_plan_file(const std::string& path);
 // Empty where the data name no classes.
 std::vector<std::string> class_names(const runtime::Reader& reader);
 
-// Rows of the sources named, in that order, for evaluation with the inference graph. Readers number classes each by
-// itself, so those that have names are held to the names that training had.
+// Readers number classes each by itself, so those that have names are held to the names that training had; `trained` is
+// empty where there were none. Errors: XG0402.
+Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained);
+
+// Rows of the sources named, in that order, for evaluation with the inference graph; their classes are checked.
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const std::vector<std::string>& trained);
+                                                                          const std::vector<std::string>& trained,
+                                                                          runtime::EventSink& events);
 
 // The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
 std::vector<std::string> measured_sources(const Module& module);
+
+// When each instruction of a step of training is predicted to run, as an executor would time it.
+std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan);
 
 std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program);
 

@@ -7,6 +7,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/progress.h"
 #include "runtime/data/picture_files.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/inference.h"
@@ -79,9 +80,10 @@ struct Subject {
   RowRange range;
 };
 
-Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& args) {
+Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& args, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   std::unique_ptr<runtime::SampleRows> samples;
+  events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "pictures" : args.source});
   if (!args.source.empty()) {
     XRUN_ASSIGN(samples, runtime::SampleRows::open(module.data, args.source, module.graph));
   } else {
@@ -94,9 +96,9 @@ Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& arg
   for (int64_t i = subject.range.begin; i < subject.range.end; ++i) {
     subject.names.push_back(samples->reader().sample_name(i));
   }
-  XRUN_ASSIGN(subject.rows, runtime::make_row_source(
-                                std::move(samples),
-                                {.batch = module.train.batch, .all_wanted = true, .workers = planned.plan.machine.threads}));
+  XRUN_ASSIGN(subject.rows, runtime::make_row_source(std::move(samples), {.batch = module.train.batch,
+                                                                          .all_wanted = true,
+                                                                          .workers = planned.plan.machine.threads}));
   return subject;
 }
 
@@ -162,11 +164,11 @@ Result<NamedValue> embedding_output(const Graph& graph) {
 }
 
 Result<std::string> embeddings(runtime::Session& session, Subject& subject, const Module& module,
-                               const PredictArgs& args, bool json) {
+                               const PredictArgs& args, bool json, runtime::EventSink& events) {
   XRUN_ASSIGN(const NamedValue output, embedding_output(module.graph));
   const int64_t rows = subject.range.end - subject.range.begin;
   XRUN_ASSIGN(const std::vector<float> values,
-              runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, rows));
+              runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, rows, &events));
   const int64_t columns = module.graph.value(output.value).type.row_elements();
   if (!args.output.empty()) {
     XRUN_TRY(runtime::write_npy(args.output, values, rows, columns));
@@ -191,24 +193,27 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
   return out;
 }
 
-Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args, bool json) {
+Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args, bool json,
+                            runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
-  XRUN_ASSIGN(Subject subject, open_subject(planned, args));
+  XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
+  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
+  events.on_work({.work = runtime::Work::kLoad, .subject = args.checkpoint});
   XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
   XRUN_TRY(session->weights_changed());
   if (args.embedding) {
-    return embeddings(*session, subject, module, args, json);
+    return embeddings(*session, subject, module, args, json, events);
   }
   const int64_t rows = subject.range.end - subject.range.begin;
   const auto find_best = [&]() -> Result<runtime::BestClasses> {
     if (!planned.plan.inference.heads.empty()) {
-      return runtime::predict_classes(*session, *subject.rows, subject.range.begin, rows);
+      return runtime::predict_classes(*session, *subject.rows, subject.range.begin, rows, &events);
     }
     XRUN_ASSIGN(const ValueId logits, class_logits(planned.model.file.module, module));
-    return runtime::predict_classes(*session, *subject.rows, logits, subject.range.begin, rows);
+    return runtime::predict_classes(*session, *subject.rows, logits, subject.range.begin, rows, &events);
   };
   XRUN_ASSIGN(const runtime::BestClasses best, find_best());
   if (args.topk > best.k) {
@@ -246,7 +251,9 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
   if (!planned) {
     return exit;
   }
-  const auto text = predict(*planned, args, console.json());
+  const auto progress = make_progress(options.progress, console);
+  const auto text = predict(*planned, args, console.json(), *progress);
+  progress->on_work({});
   if (!text.ok()) {
     return console.fail(text.error(), planned->model.sources);
   }

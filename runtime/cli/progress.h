@@ -1,8 +1,11 @@
 // What a run shows while it goes on (CLI 6): a redrawn bar, greppable lines, or JSON events.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 
 #include "runtime/cli/console.h"
 #include "runtime/events.h"
@@ -12,15 +15,22 @@ namespace xrun::cli {
 // `mode`: auto (bar on a terminal, else plain), tty, plain, json (to stdout), none.
 std::unique_ptr<runtime::EventSink> make_progress(const std::string& mode, const Console& console);
 
-// "2026-01-05T10:22:31Z step=10880 epoch=8.605 loss=6.8421 ...": `seconds` since 1970.
-std::string plain_line(const runtime::StepReport& step, double seconds);
-
-// The three lines of the bar for a run of `steps` steps, `left` seconds before its end; widths fit `columns`.
-struct BarState {
-  runtime::StartEvent start;
-  runtime::StepReport step;
-  double rate = 0;  // steps a second, over the last 30 s; 0: unknown
+// Where progress goes and what its clock is: the console, or what a test has.
+struct ProgressPort {
+  std::function<void(std::string_view)> write;
+  std::function<double()> now;  // seconds since 1970
+  int columns = 80;
+  bool unicode = false;
 };
-std::string bar_text(const BarState& state, int columns, bool unicode);
+
+// Calls `beat` again and again from a thread of its own until it is destroyed. A pause can be told in no other way: in
+// a step the thread of the trainer computes itself or sleeps until the devices are through.
+class Pulse {
+ public:
+  explicit Pulse(std::function<void()> beat);
+
+ private:
+  std::jthread thread_;
+};
 
 }  // namespace xrun::cli

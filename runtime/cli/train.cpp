@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "planner/run_memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
@@ -62,6 +63,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                      runtime::EventSink& events) {
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
+  events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
   const std::vector<std::string> classes = class_names(rows->reader());
@@ -88,7 +90,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes));
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
@@ -104,9 +106,11 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   }
   const SourceMap sources = planned->model.sources;
   const auto progress = make_progress(options.progress, console);
+  progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
   catch_signals();
   Phase phase(console);
   auto run = open_run(std::move(*planned), options, args, *progress);
+  progress->on_work({});
   if (!run.ok()) {
     return console.fail(run.error(), sources);
   }
@@ -118,7 +122,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   for (const auto& source : run->eval) {
     eval.push_back(source.get());
   }
-  progress->on_plan(plan.id);
+  const planner::RunMemory needed = planner::run_memory(run->planned.prepared.training, plan.training, plan.inference);
   const auto outcome = runtime::train({.module = run->planned.prepared.training,
                                        .training = plan.training,
                                        .inference_module = &run->planned.prepared.inference,
@@ -131,9 +135,13 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
                                        .session = {.isa = run->planned.prepared.isa},
                                        .plan_id = plan.id,
                                        .predicted_step = plan.predicted.step,
+                                       .predicted = predicted_timings(plan),
+                                       .memory_planned = needed.sum(),
+                                       .memory_usable = plan.machine.memory,
                                        .resume = args.resume != "never",
                                        .steps = args.steps.value_or(-1),
                                        .stop = &stop_requested});
+  progress->on_work({});
   if (!outcome.ok()) {
     return console.fail(outcome.error(), sources);
   }

@@ -134,7 +134,8 @@ class GlyphReader final : public Reader {
         faces_[i] = *std::move(face);
         cached[i].clear();
       } else {
-        XRUN_TRY(list_characters(i, runs));
+        XRUN_TRY(list_characters(i));
+        add_runs(i, runs);
       }
     }
     XRUN_TRY(draw(runs));
@@ -142,9 +143,18 @@ class GlyphReader final : public Reader {
       if (!cached[i].empty() && !faces_[i].codepoints.empty()) {
         store_drawn_face(cached[i], faces_[i]);
       }
-      first_.push_back(samples_);
-      samples_ += static_cast<int64_t>(faces_[i].codepoints.size());
     }
+    count();
+    return {};
+  }
+
+  // Without pictures.
+  Status list() {
+    faces_.resize(fonts_.size());
+    for (size_t i = 0; i < fonts_.size(); ++i) {
+      XRUN_TRY(list_characters(i));
+    }
+    count();
     return {};
   }
 
@@ -214,7 +224,14 @@ class GlyphReader final : public Reader {
                        FREETYPE_MAJOR, FREETYPE_MINOR, FREETYPE_PATCH);
   }
 
-  Status list_characters(size_t font, std::vector<Run>& runs) {
+  void count() {
+    for (const DrawnFace& face : faces_) {
+      first_.push_back(samples_);
+      samples_ += static_cast<int64_t>(face.codepoints.size());
+    }
+  }
+
+  Status list_characters(size_t font) {
     XRUN_ASSIGN(const OpenFace face, OpenFace::open(fonts_[font], spec_.em));
     auto& codepoints = faces_[font].codepoints;
     codepoints.reserve(static_cast<size_t>(spec_.last - spec_.first));  // the bound of `glyphs_held`, not twice that
@@ -223,11 +240,15 @@ class GlyphReader final : public Reader {
         codepoints.push_back(static_cast<int32_t>(c));
       }
     }
+    return {};
+  }
+
+  void add_runs(size_t font, std::vector<Run>& runs) {
+    const auto& codepoints = faces_[font].codepoints;
     faces_[font].pixels.resize(codepoints.size() * picture_bytes());
     for (size_t begin = 0; begin < codepoints.size(); begin += kRunLength) {
       runs.push_back({font, begin, std::min(codepoints.size(), begin + kRunLength)});
     }
-    return {};
   }
 
   // Each task has its own FreeType library, so nothing is shared.
@@ -263,9 +284,7 @@ class GlyphReader final : public Reader {
   int64_t samples_ = 0;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec) {
+Result<std::unique_ptr<GlyphReader>> make_reader(const SourceSpec& spec) {
   const Attrs& args = spec.reader.args;
   XRUN_ASSIGN(auto fields, data_registry().find_reader("glyphs")->fields(args));
   const auto& chars = args.integers("chars");
@@ -275,8 +294,20 @@ Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec) {
     XRUN_ASSIGN(FontFace font, find_font(name));
     fonts.push_back(std::move(font));
   }
-  auto reader = std::make_unique<GlyphReader>(glyphs, std::move(fonts), std::move(fields));
+  return std::make_unique<GlyphReader>(glyphs, std::move(fonts), std::move(fields));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec) {
+  XRUN_ASSIGN(auto reader, make_reader(spec));
   XRUN_TRY(reader->load());
+  return std::unique_ptr<Reader>(std::move(reader));
+}
+
+Result<std::unique_ptr<Reader>> open_glyphs_header(const SourceSpec& spec) {
+  XRUN_ASSIGN(auto reader, make_reader(spec));
+  XRUN_TRY(reader->list());
   return std::unique_ptr<Reader>(std::move(reader));
 }
 

@@ -41,11 +41,16 @@ struct IdxFile {
   std::span<const std::byte> data() const { return std::span(bytes).subspan(static_cast<size_t>(header.header_bytes)); }
 };
 
-// The header first: it says how much a compressed file may unfold to.
-Result<IdxFile> read_idx(const std::string& path) {
+Result<IdxFile> read_header(const std::string& path) {
   XRUN_ASSIGN(const auto start, read_file(path, 4 + 4 * kMostDims));
   IdxFile file;
   XRUN_ASSIGN(file.header, parse_idx_header(start, path));
+  return file;
+}
+
+// The header first: it says how much a compressed file may unfold to.
+Result<IdxFile> read_idx(const std::string& path) {
+  XRUN_ASSIGN(IdxFile file, read_header(path));
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
   XRUN_ASSIGN(file.bytes, read_file(path, want + 1));
   if (static_cast<Bytes>(file.bytes.size()) != want) {
@@ -115,6 +120,33 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
   return labels;
 }
 
+// Pictures by `read_images`: the whole file, or its header.
+Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, Result<IdxFile> (*read_images)(const std::string&)) {
+  const std::string images_path = resolve_path(spec.directory, spec.reader.args.text("images"));
+  const std::string labels_path = resolve_path(spec.directory, spec.reader.args.text("labels"));
+  XRUN_ASSIGN(IdxFile images, read_images(images_path));
+  if (images.header.type != 0x08 || images.header.dims.size() != 3) {
+    return broken(images_path, "its data are no bytes [samples, height, width]");
+  }
+  // A size of 0 stands for "unknown" elsewhere.
+  if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
+      images.header.dims[2] > 16'384) {
+    return broken(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
+  }
+  XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path));
+  if (labels.header.dims.size() != 1 || labels.header.type > 0x0C) {
+    return broken(labels_path, "its data are no whole numbers [samples]");
+  }
+  if (labels.header.dims[0] != images.header.dims[0]) {
+    return broken(labels_path, fmt::format("{} labels for {} pictures in {}", labels.header.dims[0],
+                                           images.header.dims[0], images_path));
+  }
+  XRUN_ASSIGN(auto numbers, labels_of(labels, labels_path));
+  const int64_t classes = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
+  return std::unique_ptr<Reader>(
+      std::make_unique<IdxReader>(std::move(images), std::move(numbers), classes, images_path));
+}
+
 }  // namespace
 
 Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name) {
@@ -143,30 +175,8 @@ Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string
   return header;
 }
 
-Result<std::unique_ptr<Reader>> open_idx(const SourceSpec& spec) {
-  const std::string images_path = resolve_path(spec.directory, spec.reader.args.text("images"));
-  const std::string labels_path = resolve_path(spec.directory, spec.reader.args.text("labels"));
-  XRUN_ASSIGN(IdxFile images, read_idx(images_path));
-  if (images.header.type != 0x08 || images.header.dims.size() != 3) {
-    return broken(images_path, "its data are no bytes [samples, height, width]");
-  }
-  // A size of 0 stands for "unknown" elsewhere.
-  if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
-      images.header.dims[2] > 16'384) {
-    return broken(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
-  }
-  XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path));
-  if (labels.header.dims.size() != 1 || labels.header.type > 0x0C) {
-    return broken(labels_path, "its data are no whole numbers [samples]");
-  }
-  if (labels.header.dims[0] != images.header.dims[0]) {
-    return broken(labels_path, fmt::format("{} labels for {} pictures in {}", labels.header.dims[0],
-                                           images.header.dims[0], images_path));
-  }
-  XRUN_ASSIGN(auto numbers, labels_of(labels, labels_path));
-  const int64_t classes = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
-  return std::unique_ptr<Reader>(
-      std::make_unique<IdxReader>(std::move(images), std::move(numbers), classes, images_path));
-}
+Result<std::unique_ptr<Reader>> open_idx(const SourceSpec& spec) { return open_with(spec, read_idx); }
+
+Result<std::unique_ptr<Reader>> open_idx_header(const SourceSpec& spec) { return open_with(spec, read_header); }
 
 }  // namespace xrun::runtime

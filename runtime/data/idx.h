@@ -25,5 +25,7 @@ Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string
 
 // Fields `pixels` u8 [1, H, W] and `label`. Errors: XG0401, XG0412.
 Result<std::unique_ptr<Reader>> open_idx(const SourceSpec& spec);
+// Of the pictures only the header; all labels, since they say how many classes there are.
+Result<std::unique_ptr<Reader>> open_idx_header(const SourceSpec& spec);
 
 }  // namespace xrun::runtime

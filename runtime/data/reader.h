@@ -60,6 +60,9 @@ class Reader {
 // Errors: XG0401 a file is missing or unreadable, XG0406 no sample, XG0410 a reader of a later version, XG0411 a font
 // is missing, XG0412 a file is broken; with the span of the reader call.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec);
+// The same for counts, fields, classes and names alone: what takes long, or much memory, and is wanted only for samples
+// is left out. `read` must not be called.
+Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
 // `path` as seen from `directory`.
 std::string resolve_path(std::string_view directory, std::string_view path);

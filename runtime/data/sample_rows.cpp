@@ -5,20 +5,35 @@
 #include <fmt/format.h>
 
 namespace xrun::runtime {
+namespace {
+
+Result<const SourceSpec*> find_source(const DataSpec& data, std::string_view name) {
+  const auto spec = std::ranges::find(data.sources, name, &SourceSpec::name);
+  if (spec == data.sources.end()) {
+    return Error{.kind = ErrorKind::kContent,
+                 .code = "XG0413",
+                 .message = fmt::format("data `{}` has no source `{}`", data.name, name),
+                 .help = fmt::format("add one: source {} = ...", name),
+                 .span = data.span};
+  }
+  return &*spec;
+}
+
+}  // namespace
 
 bool is_broken_sample(const Error& error) { return error.code == "XG0412"; }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source,
                                                      const Graph& graph) {
-  const auto spec = std::ranges::find(data.sources, source, &SourceSpec::name);
-  if (spec == data.sources.end()) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0413",
-                 .message = fmt::format("data `{}` has no source `{}`", data.name, source),
-                 .help = fmt::format("add one: source {} = ...", source),
-                 .span = data.span};
-  }
+  XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
   XRUN_ASSIGN(auto reader, open_reader(*spec));
+  return make(spec->name, std::move(reader), data, graph, spec->span);
+}
+
+Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
+                                                            const Graph& graph) {
+  XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
+  XRUN_ASSIGN(auto reader, runtime::open_header(*spec));
   return make(spec->name, std::move(reader), data, graph, spec->span);
 }
 

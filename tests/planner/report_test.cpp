@@ -47,6 +47,41 @@ TEST(Report, PageOfAPlanWithHead) {
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
 }
 
+TEST(Report, TimesOfAnEpochAndTheRunAreToldWhereTheSamplesAreKnown) {
+  Planned planned = make(0, true);
+  Plan& plan = planned.plan;
+  TrainSpec& train = planned.module.train;
+  plan.predicted = {.step = 0.5, .images_per_second = 1024};
+  const auto line = [&] {
+    const std::string text = report_text(plan, planned.module);
+    const size_t at = text.find("  predicted  ");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  train.duration = {20, TrainSpan::kEpochs};
+  EXPECT_EQ(line(), "  predicted  1 024 images/s");
+  plan.samples = 512 * 160;
+  EXPECT_EQ(line(), "  predicted  1 024 images/s     epoch 1 min 20 s     20 epochs 26 min 40 s");
+  EXPECT_NE(report_json(plan, planned.module).find("\"run_seconds\": 1600.0"), std::string::npos);
+  train.duration.amount = 1;
+  EXPECT_EQ(line(), "  predicted  1 024 images/s     epoch 1 min 20 s");
+  train.duration = {1000, TrainSpan::kSteps};
+  EXPECT_EQ(line(), "  predicted  1 024 images/s     epoch 1 min 20 s     1 000 steps 8 min 20 s");
+  plan.samples = 0;
+  EXPECT_EQ(line(), "  predicted  1 024 images/s     1 000 steps 8 min 20 s");
+}
+
+TEST(Report, MadeUpDataIsCalledSynthetic) {
+  Planned planned = make(0, true);
+  EXPECT_EQ(report_text(planned.plan, planned.module).find("synthetic"), std::string::npos);
+  planned.module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "csv"),
+                                 testing::source("more", "synthetic")};
+  EXPECT_NE(report_text(planned.plan, planned.module)
+                .find("\n  data       synthetic: train, more; held by readers, not counted: the files of test\n"),
+            std::string::npos)
+      << report_text(planned.plan, planned.module);
+  EXPECT_NE(report_json(planned.plan, planned.module).find("\"synthetic\": [\n"), std::string::npos);
+}
+
 TEST(Report, PageOfAPipeline) {
   const Planned planned = make(2, false);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/pipeline.txt"));

@@ -85,6 +85,14 @@ TEST_F(Command, PlanWritesAFileThatTrainRuns) {
   const auto train = run({"train", "tiny.xplan", "--progress", "json"});
   ASSERT_EQ(train.exit, 0) << train.err;
   EXPECT_EQ(digest(train).size(), 32u) << train.out;
+  EXPECT_THAT(train.out, HasSubstr(R"(,"file":"tiny.xplan"})"));
+  const auto shown = [&](const char* file, const char* mode) {
+    return run({"train", file, "--progress", mode, "--steps", "0", "--resume", "never", "-C", "none"}).err;
+  };
+  constexpr const char* kChecked = "  Checked   tiny.xplan matches its sources and this machine\n";
+  EXPECT_THAT(shown("tiny.xplan", "tty"), ::testing::StartsWith(kChecked));
+  EXPECT_THAT(shown("tiny.xplan", "plain"), ::testing::ContainsRegex("Z checked plan=[0-9a-f]{8} file=tiny.xplan\n"));
+  EXPECT_THAT(shown("tiny.xgraph", "tty"), ::testing::Not(HasSubstr("Checked"))) << "it was made just now";
   EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
 }
 
@@ -96,6 +104,7 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   const auto json = nlohmann::json::parse(eval.out);
   EXPECT_GT(json["metrics"]["test"].get<double>(), 0.5) << eval.out;
   EXPECT_EQ(json["samples"]["test"].get<int>(), 500);
+  EXPECT_EQ(json["synthetic"], nlohmann::json({"test"}));
   const auto predict =
       run({"predict", "tiny.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "0..4", "--topk", "3"});
   ASSERT_EQ(predict.exit, 0) << predict.err;
@@ -157,6 +166,30 @@ train t {
   const auto whole = embedding();
   EXPECT_EQ(whole.exit, 1);
   EXPECT_THAT(whole.err, HasSubstr("the model's outputs are whole numbers"));
+}
+
+TEST_F(Command, SyntheticDataIsCalledSyntheticWhereverItsResultsArePrinted) {
+  directory.write("tiny.xgraph", tiny_model());
+  EXPECT_THAT(run({"plan", "tiny.xgraph"}).out, HasSubstr("\n  data       synthetic: train, test\n"));
+  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["data"]["synthetic"],
+            nlohmann::json({"train", "test"}));
+  const auto train = [&](const char* mode) {
+    const auto result = run({"train", "tiny.xgraph", "--steps", "20", "--progress", mode, "-C", mode});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result;
+  };
+  const std::string plain = train("plain").err;
+  EXPECT_THAT(plain, ::testing::ContainsRegex("Z start .* synthetic=train,test "));
+  EXPECT_THAT(plain, ::testing::ContainsRegex("Z eval step=20 test=[0-9.]+ synthetic=test "));
+  const std::string bar = train("tty").err;
+  EXPECT_THAT(bar, HasSubstr("  Data      synthetic: train, test\n"));
+  EXPECT_THAT(bar, ::testing::ContainsRegex("  test [0-9.]+ % \\(synthetic\\) +step 20\n"));
+  const std::string json = train("json").out;
+  EXPECT_THAT(json, HasSubstr(R"("synthetic":["train","test"])"));
+  EXPECT_THAT(json, HasSubstr(R"("synthetic":["test"],"seconds")"));
+  const auto eval = run({"eval", "tiny.xgraph", "json/ckpt/quick"});
+  EXPECT_THAT(eval.out,
+              ::testing::ContainsRegex("^  test   500 samples, synthetic\ntest [0-9.]+ % \\(synthetic\\)\n$"));
 }
 
 TEST_F(Command, StoppedRunGoesOnToTheSameWeights) {
@@ -276,7 +309,7 @@ TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {
     EXPECT_EQ(shown.exit, 0) << table << shown.err;
     EXPECT_GT(shown.out.size(), 40u) << table;
   }
-  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["format_version"], "1.1");
+  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["format_version"], "1.2");
   EXPECT_THAT(run({"show", "ckpt/quick/latest"}).out, HasSubstr("step"));
   EXPECT_THAT(run({"show", "tiny.xplan", "--gantt"}).out, HasSubstr("stage 0"));
 }
@@ -325,6 +358,40 @@ TEST_F(Command, TimesOfStepsAreToldByDevice) {
   }
   EXPECT_GT(busy[0], 0);
   EXPECT_THAT(run({"train", "tiny.xgraph", "--steps", "6", "--progress", "plain"}).err, HasSubstr(" bubble_ms="));
+}
+
+TEST_F(Command, MemoryIsToldAsItIsBesideWhatThePlanAllows) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto result = run({"train", "tiny.xgraph", "--steps", "2", "--progress", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  nlohmann::json start;
+  nlohmann::json step;
+  std::string line;
+  for (std::istringstream in(result.out); std::getline(in, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event.at("t") == "start") {
+      start = event;
+    } else if (event.at("t") == "step") {
+      step = event;
+    }
+  }
+  EXPECT_GE(start.at("memory_planned").get<int64_t>(), start.at("memory").get<int64_t>());
+  EXPECT_GT(start.at("memory_usable").get<int64_t>(), start.at("memory_planned").get<int64_t>());
+  EXPECT_GT(step.at("resident").get<int64_t>(), step.at("memory").get<int64_t>());
+}
+
+TEST_F(Command, ShortWorkHasNoProgressOfItsOwn) {
+  directory.write("tiny.xgraph", tiny_model());
+  ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
+  for (const char* mode : {"auto", "plain", "none"}) {
+    const auto eval = run({"eval", "tiny.xgraph", "ckpt/quick", "--progress", mode});
+    EXPECT_EQ(eval.exit, 0);
+    EXPECT_EQ(eval.err, "") << mode;
+    const auto predict =
+        run({"predict", "tiny.xgraph", "ckpt/quick", "--source", "test", "--rows", "0..2", "--progress", mode});
+    EXPECT_EQ(predict.exit, 0);
+    EXPECT_EQ(predict.err, "") << mode;
+  }
 }
 
 TEST_F(Command, ARunThatGoesOnUnderOtherKernelsSaysSo) {

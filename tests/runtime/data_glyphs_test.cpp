@@ -131,6 +131,17 @@ TEST(Glyphs, CharactersThatAFaceLacksAreLeftOut) {
   }
 }
 
+TEST(Glyphs, CharactersAreCountedWithoutDrawing) {
+  NEED_FONT("ipag");
+  const CacheHome no_cache("/dev/null");
+  const SourceSpec spec = glyphs("a", {"ipag"}, 0x4E00, 0x9FA6);
+  const auto header = open_header(spec).value();
+  EXPECT_EQ(header->samples(), 9'571);
+  EXPECT_EQ(header->class_name(0x6C38 - 0x4E00), "永");
+  EXPECT_LT(header->memory(), 100'000) << "no pictures";
+  EXPECT_EQ(open_header(glyphs("a", {"no-such-font"}, 0x4E00, 0x4E10)).error().code, "XG0411");
+}
+
 TEST(Glyphs, FacesOfACollectionDiffer) {
   NEED_FONT("NotoSansCJK-Regular:2");
   const auto reader =

@@ -69,6 +69,19 @@ TEST_F(Readers, IdxFaultsAreRefused) {
   EXPECT_EQ(refused(write("none", idx(8, {0, 2, 3}, "")), write("nothing", idx(8, {0}, ""))), "XG0406");
 }
 
+TEST_F(Readers, HeadersTellAllButTheSamples) {
+  const auto labels = write("l", idx(8, {2}, "\1\2"));
+  const SourceSpec cut = idx_source(write("i", idx(8, {2, 2, 3}, "abc")), labels);
+  EXPECT_FALSE(open_reader(cut).ok());
+  const auto header = open_header(cut).value();
+  EXPECT_EQ(header->samples(), 2);
+  EXPECT_EQ(header->classes(), 3);
+  EXPECT_EQ(header->fields()[0].type.dims, (std::vector<int64_t>{kBatch, 1, 2, 3}));
+  EXPECT_LT(header->memory(), 100);
+  EXPECT_EQ(open_header(idx_source(write("text", "hello"), labels)).error().code, "XG0412");
+  EXPECT_EQ(open_header(idx_source((root_ / "gone").string(), labels)).error().code, "XG0401");
+}
+
 TEST_F(Readers, CsvFeedsColumnsExactly) {
   write("t.csv", "a;b;label\r\n1; 2.5 ;16777217\r\n\r\n-3;4e-1;7\n+5;6;8");
   const auto spec = [&](std::vector<int64_t> rows) {

@@ -28,8 +28,12 @@ struct Recorder final : EventSink {
   std::vector<StepReport> steps;
   std::vector<EvalEvent> evals;
   std::vector<EndEvent> ends;
+  std::vector<std::pair<Work, int64_t>> works;  // with what was done
+  void on_work(const WorkEvent& event) override { works.emplace_back(event.work, event.done); }
   void on_step(const StepReport& report, bool) override { steps.push_back(report); }
   void on_eval(const EvalEvent& event) override { evals.push_back(event); }
+  std::vector<WarnEvent> warnings;
+  void on_warn(const WarnEvent& event) override { warnings.push_back(event); }
   void on_end(const EndEvent& event) override { ends.push_back(event); }
 };
 
@@ -38,7 +42,7 @@ struct Trained {
   Result<TrainOutcome> outcome = Error{};
 };
 
-Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate = false) {
+Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate = false, Seconds predicted_step = 0) {
   const Prepared prepared = prepare_for(make_module(options));
   Trained trained;
   auto program = make_program(prepared, choice);
@@ -56,7 +60,8 @@ Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate
                        .batches = rows,
                        .eval_sources = {&val},
                        .events = trained.events,
-                       .session = {.isa = prepared.isa}};
+                       .session = {.isa = prepared.isa},
+                       .predicted_step = predicted_step};
   trained.outcome = train(request);
   return trained;
 }
@@ -81,10 +86,29 @@ TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
     EXPECT_EQ(step.bubble, std::max(step.devices[0].idle, step.devices[1].idle));
     EXPECT_GT(step.bubble, 0);
     EXPECT_LE(step.compute + step.devices[0].exposed_comm, step.seconds);
+    EXPECT_GT(step.resident, step.memory);
     busy += step.devices[1].busy;
   }
   ASSERT_EQ(trained.events.ends.back().devices.size(), 2u);
   EXPECT_DOUBLE_EQ(trained.events.ends.back().devices[1].busy, busy);
+  EXPECT_THAT(trained.events.works, ::testing::IsSupersetOf(std::vector<std::pair<Work, int64_t>>{
+                                        {Work::kData, 7}, {Work::kStep, 7}, {Work::kPrepare, 0}}));
+}
+
+TEST(Trainer, StepsThatAreSlowerThanPredictedAreToldOnceWithTheirPlace) {
+  const auto slow = [](Seconds predicted_step) {
+    const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, predicted_step);
+    EXPECT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
+    std::vector<std::string> messages;
+    for (const WarnEvent& warning : trained.events.warnings) {
+      if (warning.code == "XG0811") {
+        messages.push_back(warning.message);
+      }
+    }
+    return messages;
+  };
+  EXPECT_THAT(slow(1e-9), ::testing::ElementsAre(::testing::HasSubstr("; most of the difference is o")));
+  EXPECT_THAT(slow(0), ::testing::IsEmpty()) << "nothing was predicted";
 }
 
 TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
@@ -95,9 +119,9 @@ TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
     ASSERT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
     EXPECT_LT(trained.events.steps.back().loss, 0.8 * trained.events.steps.front().loss);
     ASSERT_FALSE(trained.events.evals.empty());
-    EXPECT_EQ(trained.events.evals.back().metrics[0].first, "val");
-    EXPECT_GT(trained.events.evals.back().metrics[0].second, 0.05);
-    EXPECT_EQ(trained.events.evals.back().samples[0].second, 101);
+    EXPECT_EQ(trained.events.evals.back().metrics[0].key, "val");
+    EXPECT_GT(trained.events.evals.back().metrics[0].value, 0.05);
+    EXPECT_EQ(trained.events.evals.back().sources[0].samples, 101);
   }
 }
 
@@ -288,8 +312,18 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
     session->state().initialise(3);
     ASSERT_TRUE(session->weights_changed().ok());
     SyntheticRows rows(prepared.inference.graph, options, 101);
-    const auto evaluation = evaluate(*session, {&rows});
+    Recorder recorder;
+    const auto evaluation = evaluate(*session, {&rows}, &recorder);
     ASSERT_TRUE(evaluation.ok()) << evaluation.error().message;
+    const auto told = [&](Work work) {
+      std::vector<std::pair<Work, int64_t>> parts;
+      for (int64_t done = 0; done < 101; done += options.batch) {
+        parts.emplace_back(work, done);
+      }
+      parts.emplace_back(work, 101);
+      return parts;
+    };
+    EXPECT_EQ(recorder.works, told(Work::kEvaluate));
 
     ValueId logits;
     ValueId feature;
@@ -297,7 +331,10 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
       (output.name == "logits" ? logits : feature) = output.value;
     }
     std::vector<float> got(static_cast<size_t>(101 * options.width));
-    const Status status = predict(*session, rows, feature, 0, 101, std::as_writable_bytes(std::span(got)));
+    const Status status = predict(*session, rows, feature, 0, 101, std::as_writable_bytes(std::span(got)), &recorder);
+    recorder.works.erase(recorder.works.begin(),
+                         recorder.works.begin() + static_cast<ptrdiff_t>(recorder.works.size() / 2));
+    EXPECT_EQ(recorder.works, told(Work::kPredict));
     ASSERT_TRUE(status.ok()) << status.error().message;
     EXPECT_TRUE(features.empty() || features == got) << "the same features from every plan";
     features = got;
@@ -315,7 +352,7 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
         hits += classes[static_cast<size_t>(row * k)] == labels[row] ? 1 : 0;
       }
     }
-    EXPECT_NEAR(evaluation->metrics[0].second, hits / 101.0, 1e-12);
+    EXPECT_NEAR(evaluation->metrics[0].value, hits / 101.0, 1e-12);
   }
 }
 

@@ -543,6 +543,34 @@ std::vector<Fault> data_faults() {
          write(d + "/i", std::string("\0\0\x08\x03\0\0\0\x20\0\0\0\x08\0\0\0\x08", 16) + "abc");
          write(d + "/l", std::string("\0\0\x08\x01\0\0\0\x20", 8) + std::string(32, '\0'));
        }},
+      {"word_in_csv_of_a_plan",
+       csv_model(),
+       {"plan", "m.xgraph"},
+       1,
+       "m.xgraph:11:18",
+       "\"abc\", no number",
+       "mend the line",
+       [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
+      {"curve_of_a_plan_that_leaves_a_gap",
+       tiny_with("cosine(1e-2 .. 0)]", "cosine(1e-2 .. 0, 5 steps)]"),
+       {"plan", "m.xgraph"},
+       1,
+       "m.xgraph:30",
+       "XG0506",
+       "span"},
+      {"unreadable_data_of_a_plan",
+       csv_model(),
+       {"plan", "m.xgraph", "--dry-run"},
+       4,
+       "m.xgraph:11:18",
+       "Permission denied",
+       "right to read",
+       [](const std::string& d) {
+         write(d + "/d.csv", csv_rows(64));
+         ::chmod((d + "/d.csv").c_str(), 0);
+         ::chmod(d.c_str(), 0755);
+       },
+       {.uid = 65534}},
       {"missing_folder",
        replaced(picture_model("folder([\"pictures\"])"), "pixels ->", "file -> decode(8, channels=1) ->"), train, 1,
        "m.xgraph:11:18", "cannot read pictures: No such file", "check the path"},
@@ -674,6 +702,26 @@ INSTANTIATE_TEST_SUITE_P(Flags, WrongInput, ::testing::ValuesIn(flag_faults()), 
 INSTANTIATE_TEST_SUITE_P(Plan, WrongInput, ::testing::ValuesIn(plan_faults()), name_of_fault);
 INSTANTIATE_TEST_SUITE_P(Data, WrongInput, ::testing::ValuesIn(data_faults()), name_of_fault);
 INSTANTIATE_TEST_SUITE_P(Checkpoint, WrongInput, ::testing::ValuesIn(checkpoint_faults()), name_of_fault);
+
+// Plans are made where no data is, too (docs/decisions/0011).
+TEST(WrongInput, DataThatIsNotThereIsAWarningOfAPlan) {
+  const TemporaryDirectory directory;
+  const CommandOptions options{.directory = directory.path()};
+  directory.write("m.xgraph", csv_model());
+  const auto without = run_xrun({"plan", "m.xgraph"}, options);
+  EXPECT_EQ(without.exit, 0) << without.err;
+  for (const char* text :
+       {"warning[XG0401]", "d.csv", "m.xgraph:11", "times of an epoch are not known", "check the path"}) {
+    EXPECT_THAT(without.err, HasSubstr(text));
+  }
+  EXPECT_THAT(without.out, HasSubstr("wrote m.xplan"));
+  EXPECT_THAT(without.out, ::testing::Not(HasSubstr("epoch")));
+  directory.write("d.csv", csv_rows(64));
+  const auto with = run_xrun({"plan", "m.xgraph"}, options);
+  EXPECT_EQ(with.err, "");
+  EXPECT_THAT(with.out, HasSubstr("     epoch "));
+  EXPECT_THAT(run_xrun({"show", "m.xplan"}, options).out, HasSubstr("     epoch "));
+}
 
 // A run killed in the middle of its saves leaves a checkpoint that loads, and goes on from it.
 TEST(WrongInput, KillInASaveLosesNothing) {

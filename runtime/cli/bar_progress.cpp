@@ -1,0 +1,247 @@
+#include "runtime/cli/bar_progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace xrun::cli {
+namespace {
+
+std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
+
+std::string eval_line(const runtime::EvalEvent& event) {
+  std::string line;
+  for (const runtime::Measured& one : event.metrics) {
+    line += fmt::format("{}{} {}{}", line.empty() ? "" : "   ", one.key, percent(one.value),
+                        one.synthetic ? " (synthetic)" : "");
+  }
+  return line;
+}
+
+// A line that wraps would break the count of rows to erase: what does not fit goes, by whole fields.
+std::string clip_lines(const std::string& text, int columns) {
+  constexpr std::string_view kGap = "   ";
+  std::string out;
+  int column = 0;
+  size_t field_end = 0;  // in `out`: where the last field that fits has its end
+  bool full = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      column = 0;
+      full = false;
+      out += c;
+      field_end = out.size();
+      continue;
+    }
+    if (std::string_view(text).substr(i).starts_with(kGap) && !full) {
+      field_end = out.size();
+    }
+    column += (static_cast<unsigned char>(c) & 0xC0) != 0x80 ? 1 : 0;
+    if (!full && column >= columns) {
+      full = true;
+      out.resize(field_end);
+    }
+    if (!full) {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string loss_text(double loss) { return std::isnan(loss) ? "" : fmt::format("   loss {:.4g}", loss); }
+
+std::string repeat(const char* piece, int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) {
+    out += piece;
+  }
+  return out;
+}
+
+// "[######      ] 50 %".
+std::string share_text(double share, int columns, bool unicode) {
+  const int width = std::clamp(columns - 60, 8, 24);
+  const int filled = static_cast<int>(std::lround(share * width));
+  return fmt::format("[{}{}] {:.0f} %", repeat(unicode ? "\u2501" : "#", filled),
+                     std::string(static_cast<size_t>(width - filled), ' '), std::floor(100 * share));
+}
+
+// "8.6 of 74.5 GiB": the unit once where it is the same.
+std::string memory_text(const runtime::StepReport& step, Bytes usable) {
+  std::string used = format_bytes(step.resident > 0 ? step.resident : step.memory);
+  if (usable <= 0) {
+    return used;
+  }
+  const std::string most = format_bytes(usable);
+  const std::string unit = most.substr(most.find(' '));
+  if (used.ends_with(unit)) {
+    used.resize(used.size() - unit.size());
+  }
+  return used + " of " + most;
+}
+
+}  // namespace
+
+std::string bar_text(const BarState& state, int columns, bool unicode) {
+  const runtime::StepReport& s = state.step;
+  const int64_t steps = std::max<int64_t>(1, state.start.steps);
+  const double share = std::clamp(static_cast<double>(s.step) / static_cast<double>(steps), 0.0, 1.0);
+  const double epochs =
+      state.start.steps_per_epoch > 0
+          ? std::ceil(static_cast<double>(steps) / static_cast<double>(state.start.steps_per_epoch) - 1e-9)
+          : 1;
+  const int epoch = static_cast<int>(std::min(epochs, std::floor(s.epoch - 1e-9) + 1));
+  std::string left;
+  if (state.rate > 0 && s.step < steps) {
+    left = "   " + format_seconds(static_cast<double>(steps - s.step) / state.rate) + " left";
+  }
+  std::string out = fmt::format("  epoch {}/{:.0f} {}   step {} of {}{}\n", std::max(1, epoch), epochs,
+                                share_text(share, columns, unicode), format_count(s.step), format_count(steps), left);
+  out += fmt::format("  loss {:.4g}   lr {:.4g}   {} images/s", s.loss, s.lr,
+                     format_count(std::llround(s.images_per_second)));
+  if (state.start.predicted_step > 0 && s.images_per_second > 0) {
+    const double planned = static_cast<double>(state.start.batch) / state.start.predicted_step;
+    out += fmt::format(" ({:.0f} % of plan)", 100 * s.images_per_second / planned);
+  }
+  for (const auto& [name, value] : s.metrics) {
+    out += fmt::format("   {} {}", name, percent(value));
+  }
+  out += s.grad_norm > 0 ? fmt::format("   grad norm {:.3g}\n", s.grad_norm) : "\n";
+  out += fmt::format("  data {:.1f} ms waiting   comm {:.1f} ms exposed   memory {}   {}{} {}\n", s.data_wait * 1e3,
+                     s.exposed_comm * 1e3, memory_text(s, state.start.memory_usable),
+                     state.start.devices > 1 ? fmt::format("idle {:.1f} ms   ", s.bubble * 1e3) : "",
+                     state.start.devices, state.start.devices == 1 ? "device" : "devices");
+  return out;
+}
+
+void BarProgress::on_work(const runtime::WorkEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  const bool other = !work_.same(e);
+  const bool shown = other && work_drawn_;
+  if (shown) {
+    erase();
+    const std::string finished = training_ || !work_.through(e) ? "" : work_.finished();
+    if (!finished.empty()) {
+      port_.write(fmt::format("  {}   {}\n", finished, format_seconds(work_.elapsed(time))));
+    }
+  }
+  work_.begin(e, time);
+  const bool has_bar = !work_.of_steps() && work_.total() > 0 && work_.elapsed(time) > 0.5;
+  if (shown || (has_bar && time - drawn_ > 0.1)) {
+    draw(time);
+  }
+}
+
+void BarProgress::on_plan(const runtime::PlanEvent& e) {
+  if (!e.file.empty()) {
+    line(fmt::format("  Checked   {} matches its sources and this machine\n", e.file));
+  }
+}
+
+void BarProgress::on_start(const runtime::StartEvent& e) {
+  if (!e.synthetic.empty()) {
+    line(fmt::format("  Data      synthetic: {}\n", fmt::join(e.synthetic, ", ")));
+  }
+  const std::lock_guard lock(mutex_);
+  training_ = true;
+  state_.start = e;
+}
+
+void BarProgress::on_resume(int64_t step, const std::string& path) {
+  line(fmt::format("  Resumed   {} (step {})\n", path, format_count(step)));
+}
+
+void BarProgress::on_step(const runtime::StepReport& step, bool) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  state_.step = step;
+  steps_.add(time, step.step);
+  state_.rate = steps_.per_second();
+  work_.move(time);
+  if (work_drawn_ || (time - began_ > 0.5 && time - drawn_ > 0.1)) {
+    draw(time);
+  }
+}
+
+void BarProgress::on_eval(const runtime::EvalEvent& e) {
+  line(fmt::format("  {:<60}step {}\n", eval_line(e), format_count(e.step)));
+}
+
+void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
+  line(fmt::format("  Saved     {} ({}, {})\n", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
+}
+
+void BarProgress::on_warn(const runtime::WarnEvent& e) { line(fmt::format("warning[{}]: {}\n", e.code, e.message)); }
+
+void BarProgress::on_end(const runtime::EndEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  work_.begin({}, time);
+  draw(time);
+  rows_ = 0;
+  port_.write(fmt::format("  Finished  step {}{}   {}   weights {}\n", format_count(e.step), loss_text(e.loss),
+                          format_seconds(e.seconds), e.weights.substr(0, 16)));
+}
+
+void BarProgress::beat() {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  const bool counts = work_.total() == 0 && !work_.idle() && !work_.of_steps() && work_.elapsed(time) > 0.5;
+  if (counts || work_.paused(time)) {
+    draw(time);
+  }
+}
+
+void BarProgress::line(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  erase();
+  port_.write(text);
+  work_.move(port_.now());
+}
+
+void BarProgress::erase() {
+  if (rows_ > 0) {
+    port_.write(fmt::format("\033[{}A\033[J", rows_));
+    rows_ = 0;
+  }
+}
+
+// What is under way beside the steps: its own bar where it has parts, and what a pause waits for.
+std::string BarProgress::work_lines(double time) const {
+  if (work_.idle()) {
+    return "";
+  }
+  std::string text;
+  const bool has_parts = !work_.of_steps() && work_.total() > 0;
+  const bool young = work_.elapsed(time) <= 0.5;
+  if (has_parts && !young) {
+    const double share = static_cast<double>(work_.done()) / static_cast<double>(work_.total());
+    text = fmt::format("  {} {}   {} of {} samples", work_.subject(), share_text(share, port_.columns, port_.unicode),
+                       format_count(work_.done()), format_count(work_.total()));
+    const double rate = work_.rate();
+    if (rate > 0 && work_.done() < work_.total()) {
+      text += fmt::format("   {} samples/s   {} left", format_count(std::llround(rate)),
+                          format_seconds(static_cast<double>(work_.total() - work_.done()) / rate));
+    }
+    text += "\n";
+  }
+  if (work_.paused(time) || (!has_parts && !work_.of_steps() && !young)) {
+    text += fmt::format("  waiting {:.0f} s for {}\n", work_.still(time), work_.awaited());
+  }
+  return text;
+}
+
+void BarProgress::draw(double time) {
+  erase();
+  const std::string work = work_lines(time);
+  work_drawn_ = !work.empty();
+  const std::string run = state_.step.step == 0 ? "" : bar_text(state_, port_.columns, port_.unicode);
+  const std::string text = clip_lines(run + work, port_.columns);
+  port_.write(text);
+  rows_ = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+  drawn_ = time;
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,58 @@
+// Progress on a terminal (CLI 6): a bar redrawn at most ten times a second, never in the first half second; the log
+// above it scrolls, and finished phases stay in it.
+#pragma once
+
+#include <mutex>
+
+#include "runtime/cli/progress.h"
+#include "runtime/cli/work_watch.h"
+
+namespace xrun::cli {
+
+// A run of training as its bar has it.
+struct BarState {
+  runtime::StartEvent start;
+  runtime::StepReport step;
+  double rate = 0;  // steps a second, over the last 30 s; 0: unknown
+};
+
+// Three lines for a run; widths fit `columns`.
+std::string bar_text(const BarState& state, int columns, bool unicode);
+
+// Threads: any may call `beat`.
+class BarProgress : public runtime::EventSink {
+ public:
+  explicit BarProgress(ProgressPort port) : port_(std::move(port)), began_(port_.now()) {}
+
+  void on_work(const runtime::WorkEvent& event) override;
+  void on_plan(const runtime::PlanEvent& event) override;
+  void on_start(const runtime::StartEvent& event) override;
+  void on_resume(int64_t step, const std::string& path) override;
+  void on_step(const runtime::StepReport& step, bool due) override;
+  void on_eval(const runtime::EvalEvent& event) override;
+  void on_checkpoint(const runtime::CheckpointEvent& event) override;
+  void on_warn(const runtime::WarnEvent& event) override;
+  void on_end(const runtime::EndEvent& event) override;
+
+  // Draws again where time alone has changed what is to be seen: a pause.
+  void beat();
+
+ private:
+  void line(const std::string& text);
+  void erase();
+  void draw(double time);
+  std::string work_lines(double time) const;
+
+  std::mutex mutex_;
+  const ProgressPort port_;
+  WorkWatch work_;
+  BarState state_;
+  RecentRate steps_;
+  bool training_ = false;
+  bool work_drawn_ = false;  // lines of what is under way are on the screen
+  double began_;
+  double drawn_ = -1e9;
+  int rows_ = 0;  // on the screen, to be erased
+};
+
+}  // namespace xrun::cli

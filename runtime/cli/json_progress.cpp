@@ -1,0 +1,124 @@
+#include "runtime/cli/json_progress.h"
+
+namespace xrun::cli {
+namespace {
+
+using runtime::DeviceTimes;
+using Json = nlohmann::ordered_json;
+
+void emit(const ProgressPort& port, const char* kind, const Json& fields) {
+  Json event{{"v", 1}, {"t", kind}, {"time", port.now()}};
+  event.update(fields);
+  port.write(event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+Json by_device(const std::vector<DeviceTimes>& devices, Seconds DeviceTimes::*part) {
+  Json list = Json::array();
+  for (const DeviceTimes& times : devices) {
+    list.push_back(times.*part);
+  }
+  return list;
+}
+
+}  // namespace
+
+Json evaluation_json(const std::vector<runtime::Measured>& metrics,
+                     const std::vector<runtime::MeasuredSource>& sources) {
+  Json json{{"metrics", Json::object()}, {"samples", Json::object()}, {"synthetic", Json::array()}};
+  for (const runtime::Measured& one : metrics) {
+    json["metrics"][one.key] = one.value;
+  }
+  for (const runtime::MeasuredSource& one : sources) {
+    json["samples"][one.name] = one.samples;
+    if (one.synthetic) {
+      json["synthetic"].push_back(one.name);
+    }
+  }
+  return json;
+}
+
+void JsonProgress::on_start(const runtime::StartEvent& e) {
+  emit(port_, "start",
+       {{"model", e.model},
+        {"devices", e.devices},
+        {"first_step", e.first_step},
+        {"steps", e.steps},
+        {"steps_per_epoch", e.steps_per_epoch},
+        {"samples", e.samples},
+        {"synthetic", e.synthetic},
+        {"batch", e.batch},
+        {"predicted_step_s", e.predicted_step},
+        {"memory", e.memory},
+        {"memory_planned", e.memory_planned},
+        {"memory_usable", e.memory_usable}});
+}
+
+void JsonProgress::on_plan(const runtime::PlanEvent& e) {
+  Json event{{"plan", e.plan}};
+  if (!e.file.empty()) {
+    event["file"] = e.file;
+  }
+  emit(port_, "plan", event);
+}
+
+void JsonProgress::on_resume(int64_t step, const std::string& path) {
+  emit(port_, "resume", {{"step", step}, {"path", path}});
+}
+
+void JsonProgress::on_step(const runtime::StepReport& s, bool due) {
+  if (!due) {
+    return;
+  }
+  Json event{{"step", s.step},
+             {"epoch", s.epoch},
+             {"loss", s.loss},
+             {"lr", s.lr},
+             {"images_per_s", s.images_per_second},
+             {"step_s", s.seconds},
+             {"compute_s", s.compute},
+             {"comm_s", s.exposed_comm},
+             {"busy_s", by_device(s.devices, &DeviceTimes::busy)},
+             {"bubble_s", by_device(s.devices, &DeviceTimes::idle)},
+             {"data_s", s.data_wait},
+             {"memory", s.memory},
+             {"resident", s.resident}};
+  for (const auto& [name, value] : s.metrics) {
+    event[name] = value;
+  }
+  if (s.grad_norm > 0) {
+    event["grad_norm"] = s.grad_norm;
+  }
+  emit(port_, "step", event);
+}
+
+void JsonProgress::on_eval(const runtime::EvalEvent& e) {
+  Json event{{"step", e.step}};
+  event.update(evaluation_json(e.metrics, e.sources));
+  event["seconds"] = e.seconds;
+  emit(port_, "eval", event);
+}
+
+void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
+  emit(port_, "checkpoint", {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}});
+}
+
+void JsonProgress::on_warn(const runtime::WarnEvent& e) {
+  emit(port_, "warn", {{"code", e.code}, {"message", e.message}});
+}
+
+void JsonProgress::on_end(const runtime::EndEvent& e) {
+  emit(port_, "end",
+       {{"step", e.step},
+        {"loss", e.loss},
+        {"weights", e.weights},
+        {"exit", e.exit},
+        {"seconds", e.seconds},
+        {"bad_samples", e.bad_samples},
+        {"busy_s", by_device(e.devices, &DeviceTimes::busy)},
+        {"bubble_s", by_device(e.devices, &DeviceTimes::idle)},
+        {"arenas", e.arenas},
+        {"peak_before_arenas", e.peak_before_arenas},
+        {"peak_resident", e.peak_resident}});
+}
+
+}  // namespace xrun::cli

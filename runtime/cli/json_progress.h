@@ -1,0 +1,32 @@
+// Progress as JSON lines on stdout (CLI 6): one compact object an event.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "runtime/cli/progress.h"
+
+namespace xrun::cli {
+
+// {metrics, samples, synthetic}: values by key, counts by source, and the sources that are made up.
+nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
+                                       const std::vector<runtime::MeasuredSource>& sources);
+
+class JsonProgress final : public runtime::EventSink {
+ public:
+  explicit JsonProgress(ProgressPort port) : port_(std::move(port)) {}
+
+  void on_start(const runtime::StartEvent& event) override;
+  void on_plan(const runtime::PlanEvent& event) override;
+  void on_resume(int64_t step, const std::string& path) override;
+  void on_step(const runtime::StepReport& step, bool due) override;
+  void on_eval(const runtime::EvalEvent& event) override;
+  void on_checkpoint(const runtime::CheckpointEvent& event) override;
+  void on_warn(const runtime::WarnEvent& event) override;
+  void on_end(const runtime::EndEvent& event) override;
+
+ private:
+  ProgressPort port_;
+};
+
+}  // namespace xrun::cli

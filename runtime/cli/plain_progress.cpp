@@ -1,0 +1,154 @@
+#include "runtime/cli/plain_progress.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+namespace xrun::cli {
+namespace {
+
+std::string stamp(double seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+// Empty where no source is made up.
+std::string synthetic_field(const std::vector<std::string>& sources) {
+  return sources.empty() ? "" : fmt::format(" synthetic={}", fmt::join(sources, ","));
+}
+
+double gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
+
+}  // namespace
+
+std::string plain_line(const runtime::StepReport& s, Bytes usable, double seconds) {
+  std::string line = fmt::format("{} step={} epoch={:.3f} loss={:.5g}", stamp(seconds), s.step, s.epoch, s.loss);
+  for (const auto& [name, value] : s.metrics) {
+    line += fmt::format(" {}={:.4f}", name, value);
+  }
+  line += fmt::format(" lr={:.4g} images_per_s={:.0f} data_ms={:.1f} comm_ms={:.1f} bubble_ms={:.1f} mem_gib={:.2f}",
+                      s.lr, s.images_per_second, s.data_wait * 1e3, s.exposed_comm * 1e3, s.bubble * 1e3,
+                      gib(s.resident > 0 ? s.resident : s.memory));
+  if (usable > 0) {
+    line += fmt::format(" mem_of_gib={:.2f}", gib(usable));
+  }
+  return s.grad_norm > 0 ? line + fmt::format(" grad_norm={:.4g}", s.grad_norm) : line;
+}
+
+void PlainProgress::tell(std::string_view line, double time) {
+  port_.write(line);
+  told_ = time;
+  work_.move(time);
+}
+
+// A line of its own only for what heartbeats have spoken of, and where a run has none of its own.
+void PlainProgress::finish_work(const runtime::WorkEvent& next, double time) {
+  if (beaten_in_work_ && !training_ && !work_.of_steps() && work_.through(next)) {
+    tell(fmt::format("{} finished {} seconds={:.1f}\n", stamp(time), work_.fields(), work_.elapsed(time)), time);
+  }
+  beaten_in_work_ = false;
+}
+
+void PlainProgress::on_work(const runtime::WorkEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  if (!work_.same(e)) {
+    finish_work(e, time);
+  }
+  work_.begin(e, time);
+}
+
+void PlainProgress::on_plan(const runtime::PlanEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  if (!e.file.empty()) {
+    tell(fmt::format("{} checked plan={} file={}\n", stamp(time), e.plan, e.file), time);
+  }
+}
+
+void PlainProgress::on_start(const runtime::StartEvent& e) {
+  const std::lock_guard lock(mutex_);
+  training_ = true;
+  usable_ = e.memory_usable;
+  const double time = port_.now();
+  tell(fmt::format("{} start model={} plan={} devices={} steps={} batch={} samples={}{} mem_gib={:.2f} "
+                   "mem_plan_gib={:.2f} mem_of_gib={:.2f}\n",
+                   stamp(time), e.model, e.plan, e.devices, e.steps, e.batch, e.samples, synthetic_field(e.synthetic),
+                   gib(e.memory), gib(e.memory_planned), gib(e.memory_usable)),
+       time);
+}
+
+void PlainProgress::on_resume(int64_t step, const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  tell(fmt::format("{} resumed step={} from={}\n", stamp(time), step, path), time);
+}
+
+void PlainProgress::on_step(const runtime::StepReport& step, bool due) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  loss_ = step.loss;
+  rate_ = step.images_per_second;
+  work_.move(time);
+  if (due) {
+    tell(plain_line(step, usable_, time) + "\n", time);
+  }
+}
+
+void PlainProgress::on_eval(const runtime::EvalEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  std::string line = fmt::format("{} eval step={}", stamp(time), e.step);
+  for (const runtime::Measured& one : e.metrics) {
+    line += fmt::format(" {}={:.4f}", one.key, one.value);
+  }
+  std::vector<std::string> synthetic;
+  for (const runtime::MeasuredSource& one : e.sources) {
+    if (one.synthetic) {
+      synthetic.push_back(one.name);
+    }
+  }
+  line += synthetic_field(synthetic);
+  tell(line + fmt::format(" seconds={:.1f}\n", e.seconds), time);
+}
+
+void PlainProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  tell(fmt::format("{} checkpoint step={} path={} mib={:.1f} seconds={:.2f}\n", stamp(time), e.step, e.path,
+                   static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds),
+       time);
+}
+
+void PlainProgress::on_warn(const runtime::WarnEvent& e) {
+  const std::lock_guard lock(mutex_);
+  tell(fmt::format("warning[{}]: {}\n", e.code, e.message), port_.now());
+}
+
+void PlainProgress::on_end(const runtime::EndEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  work_.begin({}, time);
+  tell(
+      fmt::format("{} end step={} loss={:.5g} weights={} seconds={:.1f} exit={}{}\n", stamp(time), e.step, e.loss,
+                  e.weights, e.seconds, e.exit, e.bad_samples > 0 ? fmt::format(" bad_samples={}", e.bad_samples) : ""),
+      time);
+}
+
+void PlainProgress::beat() {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  const bool paused = work_.paused(time);
+  if (work_.idle() || time - beaten_ < 30 || (time - told_ < 30 && !paused)) {
+    return;
+  }
+  beaten_ = told_ = time;
+  beaten_in_work_ = true;
+  std::string line =
+      paused ? fmt::format("{} waiting for={} seconds={:.1f}", stamp(time), work_.fields(), work_.still(time))
+             : fmt::format("{} working on={} seconds={:.1f}", stamp(time), work_.fields(), work_.elapsed(time));
+  if (rate_ > 0 && work_.of_steps()) {
+    line += fmt::format(" loss={:.5g} images_per_s={:.0f}", loss_, rate_);
+  }
+  port_.write(line + "\n");
+}
+
+}  // namespace xrun::cli

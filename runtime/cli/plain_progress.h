@@ -1,0 +1,49 @@
+// Progress as greppable lines (CLI 6): one each `log.every`, one a phase, and heartbeats where nothing else is told.
+#pragma once
+
+#include <mutex>
+
+#include "runtime/cli/progress.h"
+#include "runtime/cli/work_watch.h"
+
+namespace xrun::cli {
+
+// Threads: any may call `beat`.
+class PlainProgress : public runtime::EventSink {
+ public:
+  explicit PlainProgress(ProgressPort port) : port_(std::move(port)), told_(port_.now()) {}
+
+  void on_work(const runtime::WorkEvent& event) override;
+  void on_plan(const runtime::PlanEvent& event) override;
+  void on_start(const runtime::StartEvent& event) override;
+  void on_resume(int64_t step, const std::string& path) override;
+  void on_step(const runtime::StepReport& step, bool due) override;
+  void on_eval(const runtime::EvalEvent& event) override;
+  void on_checkpoint(const runtime::CheckpointEvent& event) override;
+  void on_warn(const runtime::WarnEvent& event) override;
+  void on_end(const runtime::EndEvent& event) override;
+
+  // Tells what is under way where nothing has been told for 30 seconds, or nothing has happened for 10; never twice
+  // within 30 seconds.
+  void beat();
+
+ private:
+  void tell(std::string_view line, double time);
+  void finish_work(const runtime::WorkEvent& next, double time);
+
+  std::mutex mutex_;
+  const ProgressPort port_;
+  WorkWatch work_;
+  bool training_ = false;
+  bool beaten_in_work_ = false;
+  Bytes usable_ = 0;
+  double loss_ = 0;  // of the last step
+  double rate_ = 0;  // images a second; 0: no step yet
+  double told_;
+  double beaten_ = -1e9;
+};
+
+// "2026-01-05T10:22:31Z step=10880 epoch=8.605 loss=6.8421 ...": `seconds` since 1970; `usable` 0: not known.
+std::string plain_line(const runtime::StepReport& step, Bytes usable, double seconds);
+
+}  // namespace xrun::cli

@@ -1,0 +1,62 @@
+// What is under way, since when, and when it last moved: what heartbeats, pauses and bars of any long work are told by.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "runtime/events.h"
+
+namespace xrun::cli {
+
+// Parts a second over the last 30 seconds.
+class RecentRate {
+ public:
+  void add(double time, int64_t done);
+  void clear() { history_.clear(); }
+  double per_second() const;  // 0: not known yet
+
+ private:
+  std::deque<std::pair<double, int64_t>> history_;
+};
+
+// Times are seconds of one clock.
+class WorkWatch {
+ public:
+  // False where the event begins another piece of work.
+  bool same(const runtime::WorkEvent& event) const { return event.work == work_ && event.subject == subject_; }
+  void begin(const runtime::WorkEvent& event, double time);
+  // Whether what is under way is through once `next` begins. What fails is followed by nothing.
+  bool through(const runtime::WorkEvent& next) const {
+    return total_ > 0 ? done_ == total_ : next.work != runtime::Work::kNone;
+  }
+  // Something has happened.
+  void move(double time) { moved_ = time; }
+
+  bool idle() const { return work_ == runtime::Work::kNone; }
+  // A step, or the wait for its data: the bar of the run is theirs.
+  bool of_steps() const { return work_ == runtime::Work::kData || work_ == runtime::Work::kStep; }
+  // A pause: nothing has happened for ten seconds.
+  bool paused(double time) const { return !idle() && time - moved_ >= 10; }
+  Seconds elapsed(double time) const { return time - began_; }
+  Seconds still(double time) const { return time - moved_; }
+  const std::string& subject() const { return subject_; }
+  int64_t done() const { return done_; }
+  int64_t total() const { return total_; }
+  double rate() const { return rate_.per_second(); }
+
+  std::string awaited() const;   // "step 12", "the data of train"
+  std::string fields() const;    // "step step=12 of=300", "evaluate subject=test done=820 of=2000"
+  std::string finished() const;  // "Measured  test": empty where no line is left of it
+
+ private:
+  runtime::Work work_ = runtime::Work::kNone;
+  std::string subject_;
+  int64_t done_ = 0;
+  int64_t total_ = 0;
+  double began_ = 0;
+  double moved_ = 0;
+  RecentRate rate_;
+};
+
+}  // namespace xrun::cli

@@ -1,0 +1,46 @@
+// Where the time of a step goes, device by device and kind of instruction by kind: means over measured steps, beside
+// what was predicted.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "planner/program.h"
+#include "runtime/executor/step_times.h"
+
+namespace xrun::runtime {
+
+// One row: the instructions of a kind on one device, or what is left of the step there.
+struct ProfileRow {
+  enum Sort { kCompute, kComm, kIdle };
+  int device = 0;
+  Sort sort = kCompute;
+  std::string what;  // "backward of stage 1 (block.conv .. fc)"
+  int count = 0;     // instructions a step; 0: none, the rest of the step
+  Seconds seconds = 0;
+  Seconds predicted = 0;
+};
+
+// Threads: one.
+class StepProfile {
+ public:
+  //   predicted  by instruction, as an executor would time them; empty: nothing is known
+  StepProfile(const planner::Program& program, const Graph& graph, std::span<const Timing> predicted);
+
+  // Adds one step. Allocates nothing.
+  void add(std::span<const Timing> timings, const StepTimes& times);
+
+  int64_t steps() const { return steps_; }
+  // Of a step, by device in the order of its work. The rows of a device add up to the time from the start of a step to
+  // its last instruction.
+  std::vector<ProfileRow> rows() const;
+
+ private:
+  std::vector<ProfileRow> rows_;  // sums
+  std::vector<int32_t> row_of_;   // by instruction; -1: a communication
+  int64_t steps_ = 0;
+};
+
+}  // namespace xrun::runtime

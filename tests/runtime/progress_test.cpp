@@ -1,0 +1,193 @@
+// What a run shows while it goes on, by a clock of the test's own.
+#include "runtime/cli/progress.h"
+
+#include <atomic>
+#include <chrono>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <thread>
+
+#include "runtime/cli/bar_progress.h"
+#include "runtime/cli/plain_progress.h"
+#include "runtime/host.h"
+
+namespace xrun::cli {
+namespace {
+
+using runtime::Work;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A sink whose time and page are the test's.
+template <typename Sink>
+struct Shown {
+  double time = 1'767'608'551;  // 2026-01-05T10:22:31Z
+  std::string page;
+  Sink sink{{.write = [this](std::string_view text) { page += text; }, .now = [this] { return time; }, .columns = 100}};
+
+  // Lets time pass as a pulse does, and gives what was written meanwhile.
+  std::string after(double seconds) {
+    page.clear();
+    for (const double end = time + seconds; time < end;) {
+      time += 0.5;
+      sink.beat();
+    }
+    return page;
+  }
+  void work(Work work, std::string_view subject = "", int64_t parts = 0, int64_t total = 0) {
+    sink.on_work({.work = work, .subject = subject, .done = parts, .total = total});
+  }
+  // Steps of a second each, never due.
+  std::string steps(int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) {
+      work(Work::kData, "", done, 1000);
+      work(Work::kStep, "", done, 1000);
+      after(1);
+      sink.on_step({.step = ++done, .loss = 2.5, .images_per_second = 64}, false);
+      all += page;
+    }
+    return all;
+  }
+  int64_t done = 0;
+};
+using Plain = Shown<PlainProgress>;
+using Bar = Shown<BarProgress>;
+
+int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+TEST(PlainProgress, BeatsAtMostEveryThirtySecondsWhenNothingElseIsPrinted) {
+  Plain shown;
+  EXPECT_EQ(shown.steps(29), "");
+  const std::string beat = shown.steps(2);
+  EXPECT_EQ(lines(beat), 1) << beat;
+  EXPECT_THAT(beat, HasSubstr("2026-01-05T10:23:01Z working on=step step=30 of=1000 seconds=1.0 loss=2.5"));
+  EXPECT_EQ(shown.steps(28), "");
+  EXPECT_EQ(lines(shown.steps(3)), 1);
+  shown.sink.on_checkpoint({.step = shown.done, .path = "ckpt"});
+  EXPECT_EQ(shown.steps(29), "") << "a line was printed";
+}
+
+TEST(PlainProgress, APauseOverTenSecondsNamesWhatIsWaitedFor) {
+  Plain shown;
+  shown.work(Work::kData, "", 11, 300);
+  EXPECT_EQ(shown.after(9), "");
+  EXPECT_THAT(shown.after(1), HasSubstr("waiting for=data step=12 of=300 seconds=10.0"));
+  EXPECT_EQ(shown.after(29), "") << "not twice within 30 s";
+  EXPECT_THAT(shown.after(1.5), HasSubstr("waiting for=data step=12 of=300 seconds=40.0"));
+}
+
+TEST(PlainProgress, ALongEvaluationIsToldByItsBatches) {
+  Plain shown;
+  std::string all;
+  for (int batch = 0; batch <= 40; ++batch) {
+    shown.work(Work::kEvaluate, "test", batch * 50, 2000);
+    all += shown.after(1);
+  }
+  EXPECT_EQ(lines(all), 1) << all;
+  EXPECT_THAT(all, HasSubstr("working on=evaluate source=test samples=1450 of=2000 seconds=30.0"));
+  shown.page.clear();
+  shown.work(Work::kNone);
+  EXPECT_THAT(shown.page, HasSubstr("finished evaluate source=test samples=2000 of=2000 seconds=41.0"));
+}
+
+TEST(PlainProgress, WhatFailsOrWasShortHasNoLine) {
+  Plain shown;
+  shown.work(Work::kOpen, "train");
+  EXPECT_EQ(lines(shown.after(12)), 1);
+  shown.work(Work::kNone);  // the error comes next
+  EXPECT_EQ(lines(shown.page), 1) << shown.page;
+  shown.work(Work::kEvaluate, "test", 0, 100);
+  EXPECT_EQ(shown.after(5), "");
+  shown.work(Work::kEvaluate, "test", 100, 100);
+  shown.work(Work::kNone);
+  EXPECT_EQ(shown.page, "");
+  EXPECT_EQ(shown.after(100), "") << "nothing is under way";
+}
+
+TEST(PlainProgress, StepsTellTheMemoryThatIsHeldBesideWhatThePlanAllows) {
+  Plain shown;
+  shown.sink.on_start({.memory = 8 * kGiB, .memory_planned = 9 * kGiB, .memory_usable = 74 * kGiB + kGiB / 2});
+  EXPECT_THAT(shown.page, HasSubstr(" mem_gib=8.00 mem_plan_gib=9.00 mem_of_gib=74.50\n"));
+  shown.sink.on_step({.step = 1, .memory = 8 * kGiB, .resident = 8 * kGiB + kGiB * 6 / 10}, true);
+  EXPECT_THAT(shown.page, HasSubstr(" mem_gib=8.60 mem_of_gib=74.50\n"));
+}
+
+TEST(BarProgress, NothingIsDrawnInTheFirstHalfSecond) {
+  Bar shown;
+  shown.work(Work::kEvaluate, "test", 0, 2000);
+  shown.time += 0.4;
+  shown.work(Work::kEvaluate, "test", 500, 2000);
+  EXPECT_EQ(shown.page, "");
+  shown.time += 0.2;
+  shown.work(Work::kEvaluate, "test", 1000, 2000);
+  EXPECT_THAT(shown.page,
+              HasSubstr("  test [############            ] 50 %   1 000 of 2 000 samples   1 667 samples/s"));
+  shown.page.clear();
+  shown.time += 0.05;
+  shown.work(Work::kEvaluate, "test", 1500, 2000);
+  EXPECT_EQ(shown.page, "") << "ten times a second at most";
+  shown.time += 0.05;
+  shown.work(Work::kEvaluate, "test", 2000, 2000);
+  shown.work(Work::kNone);
+  EXPECT_THAT(shown.page, ::testing::EndsWith("\033[1A\033[J  Measured  test, 2 000 samples   700.0 ms\n"));
+}
+
+TEST(BarProgress, WorkWithoutPartsCountsTheSeconds) {
+  Bar shown;
+  shown.work(Work::kOpen, "train");
+  EXPECT_EQ(shown.after(0.5), "");
+  EXPECT_THAT(shown.after(3), HasSubstr("  waiting 3 s for the data of train\n"));
+  shown.work(Work::kPrepare, "kernels and memory");
+  EXPECT_THAT(shown.page, HasSubstr("  Opened    train   3.5 s\n"));
+}
+
+TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
+  Bar shown;
+  shown.sink.on_start({.model = "m", .steps = 1000, .steps_per_epoch = 100, .batch = 64, .memory_usable = 16 * kGiB});
+  shown.steps(3);
+  EXPECT_THAT(shown.page, HasSubstr("step 3 of 1 000"));
+  shown.work(Work::kStep, "", 3, 1000);
+  EXPECT_EQ(shown.after(9), "");
+  const std::string pause = shown.after(3);
+  EXPECT_THAT(pause, HasSubstr("step 3 of 1 000"));
+  EXPECT_THAT(pause, HasSubstr("  waiting 12 s for step 4\n"));
+  shown.page.clear();
+  shown.sink.on_step({.step = 4}, false);
+  EXPECT_THAT(shown.page, ::testing::StartsWith("\033[4A\033[J"));
+  EXPECT_THAT(shown.page, Not(HasSubstr("waiting 12 s")));
+}
+
+TEST(BarProgress, ShowsTheMemoryThatIsHeldBesideWhatThePlanAllows) {
+  BarState state{.start = {.steps = 10, .memory_usable = 74 * kGiB + kGiB / 2}};
+  state.step = {.step = 5, .memory = kGiB, .resident = 8 * kGiB + kGiB * 6 / 10};
+  EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   memory 8.6 of 74.5 GiB   "));
+  state.step.resident = 96 * kMiB;
+  EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   memory 96.0 MiB of 74.5 GiB   "));
+}
+
+TEST(Pulse, BeatsUntilItEnds) {
+  std::atomic<int> beats{0};
+  {
+    const Pulse pulse([&] { ++beats; });
+    for (int i = 0; i < 100 && beats < 2; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_GE(beats, 2);
+  }
+  const int last = beats;
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  EXPECT_EQ(beats, last);
+}
+
+TEST(Host, TellsTheMemoryThatIsHeldNow) {
+  const Bytes before = runtime::resident();
+  const std::vector<char> memory(64 * kMiB, 'x');
+  const Bytes now = runtime::resident();
+  EXPECT_GT(before, 0);
+  EXPECT_GE(now, before + 60 * kMiB) << memory[memory.size() / 2];
+  EXPECT_LE(now, runtime::peak_resident() + kMiB);
+}
+
+}  // namespace
+}  // namespace xrun::cli
