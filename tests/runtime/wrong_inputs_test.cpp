@@ -555,7 +555,7 @@ std::vector<Fault> data_faults() {
        tiny_with("cosine(1e-2 .. 0)]", "cosine(1e-2 .. 0, 5 steps)]"),
        {"plan", "m.xgraph"},
        1,
-       "m.xgraph:30",
+       "m.xgraph:30:45",
        "XG0506",
        "span"},
       {"unreadable_data_of_a_plan",
