@@ -45,6 +45,9 @@ inline Result<Built> build(const Case& c, DType dtype, bool backward) {
     const bool data = i < c.inputs.size();
     const auto count = static_cast<size_t>(type.elements(c.rows, c.rows));
     b.values[all[i]] = random_values(count, data ? c.low : 0.5, data ? c.high : 1.5, 100 + i);
+    for (size_t e = 0; c.zeros && i == 0 && e < count; e += 2) {
+      b.values[all[i]][e] = 0;
+    }
     if (type.classes > 0) {
       b.values[all[i]] = random_values(count, 0, static_cast<double>(type.classes), 100 + i);
       std::ranges::transform(b.values[all[i]], b.values[all[i]].begin(), [](double v) { return std::floor(v); });

@@ -1,11 +1,12 @@
-// Every operator of the catalog, unasked: types against infer, gradients against differences, bf16 against f32,
-// addresses without influence. Split by shard rule against whole: shard_test.cpp.
+// Every operator of the catalog, unasked: types against infer, values and gradients against formulas in f64, bf16
+// against f32, addresses without influence. Split by shard rule against whole: shard_test.cpp.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <set>
 
 #include "tests/ops/case_graph.h"
+#include "tests/support/formulas.h"
 
 namespace xrun::ops {
 namespace {
@@ -26,45 +27,66 @@ TEST_P(Conformance, WritesEveryElementOfTheTypesThatInferGives) {
   }
 }
 
-TEST_P(Conformance, GradientIsTheSlopeAlongRandomDirections) {
+// The first output by its formula, with the seed and step that run_graph gives kernels.
+Values formula_of(const Graph& graph, const Node& node, const std::map<ValueId, Values>& values, int64_t rows) {
+  const auto dims = [&](ValueId id) { return block_dims(graph.value(id).type, rows); };
+  test::FormulaCall call{.op = node.op->name,
+                         .attrs = node.attrs,
+                         .in = {},
+                         .out = dims(node.outputs[0]),
+                         .path = node.path,
+                         .seed = 7,
+                         .step = 3};
+  for (const ValueId id : node.inputs) {
+    call.in.push_back({dims(id), values.at(id)});
+  }
+  return test::evaluate(call);
+}
+
+TEST_P(Conformance, AgreesWithItsFormulaInF64) {
+  const Case& c = GetParam();
+  auto b = build(c, DType::kF32, false);
+  ASSERT_TRUE(b.ok()) << b.error().message;
+  const Node& node = b->graph.node(b->node);
+  ASSERT_TRUE(test::has_formula(c.op)) << "tests/support/formulas.cpp has none";
+  ASSERT_EQ(node.op->visible_outputs, 1) << "a formula gives one output";
+  const Values wanted = formula_of(b->graph, node, b->values, c.rows);
+  ASSERT_TRUE(run_graph(b->graph, options_for(c), b->values).ok());
+  EXPECT_LT(relative_distance(b->values.at(node.outputs[0]), wanted), 5e-6);
+}
+
+// Gradients are what the f32 kernels compute; the slopes that they are held to are differences of the formula in f64,
+// good to about ten digits, so the bound is the kernels' own rounding.
+TEST_P(Conformance, GradientIsTheSlopeOfTheFormulaAlongRandomDirections) {
   const Case& c = GetParam();
   auto b = build(c, DType::kF32, true);
   ASSERT_TRUE(b.ok()) << b.error().message;
   if (b->grads.empty()) {
     GTEST_SKIP() << "no gradient";
   }
-  const RunOptions options = options_for(c);
+  ASSERT_TRUE(test::has_formula(c.op));
+  const Graph graph = build(c, DType::kF32, false)->graph;
+  const Node& node = graph.node(b->node);
   std::map<ValueId, Values> at = b->values;
-  ASSERT_TRUE(run_graph(b->graph, options, at).ok());
-  Built plain = *build(c, DType::kF32, false);
-  const auto objective = [&](std::map<ValueId, Values> values) {
-    EXPECT_TRUE(run_graph(plain.graph, options, values).ok());
-    double sum = 0;
-    for (size_t i = 0; i < b->output_grads.size(); ++i) {
-      if (b->output_grads[i].valid()) {
-        sum += dot(b->values.at(b->output_grads[i]), values.at(b->graph.node(b->node).outputs[i]));
-      }
-    }
-    return sum;
-  };
-  const std::vector<ValueId> inputs = b->graph.node(b->node).inputs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  ASSERT_TRUE(run_graph(b->graph, options_for(c), at).ok());
+  constexpr double kStep = 1e-5;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!b->grads[i].valid()) {
       continue;
     }
     const Values& grad = at.at(b->grads[i]);
     for (uint64_t direction = 0; direction < 3; ++direction) {
       const Values v = random_values(grad.size(), -1, 1, 300 + direction);
-      const double step = 4e-3;
-      auto up = plain.values;
-      auto down = plain.values;
-      for (size_t e = 0; e < v.size(); ++e) {
-        up.at(inputs[i])[e] += step * v[e];
-        down.at(inputs[i])[e] -= step * v[e];
-      }
-      const double slope = (objective(up) - objective(down)) / (2 * step);
-      const double scale = norm(grad) * norm(v) / std::sqrt(static_cast<double>(v.size())) + 1e-3;
-      EXPECT_NEAR(dot(grad, v), slope, (c.smooth ? 5e-3 : 0.1) * scale) << "input " << i;
+      const auto objective = [&](double step) {
+        std::map<ValueId, Values> values = b->values;
+        for (size_t e = 0; e < v.size(); ++e) {
+          values.at(node.inputs[i])[e] += step * v[e];
+        }
+        return dot(b->values.at(b->output_grads[0]), formula_of(graph, node, values, c.rows));
+      };
+      const double slope = (objective(kStep) - objective(-kStep)) / (2 * kStep);
+      const double scale = norm(grad) * norm(v) / std::sqrt(static_cast<double>(v.size())) + 1e-6;
+      EXPECT_NEAR(dot(grad, v), slope, 2e-5 * scale) << "input " << i;
     }
   }
 }

@@ -1,0 +1,355 @@
+#include "tests/support/formulas.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numbers>
+#include <numeric>
+#include <utility>
+
+#include "graph/base/random.h"
+#include "tests/support/naive_ops.h"
+
+namespace xrun::test {
+namespace {
+
+using Index = std::vector<int64_t>;
+using Values = std::vector<double>;
+using Call = FormulaCall;
+
+int64_t place(int64_t axis, size_t rank) { return axis < 0 ? axis + static_cast<int64_t>(rank) : axis; }
+int64_t axis_of(const Call& c) { return place(c.attrs.integer("axis", -1), c.in[0].dims.size()); }
+
+naive::Image image_of(const Tensor& x) { return {x.dim(0), x.dim(1), x.dim(2), x.dim(3)}; }
+
+naive::Window window_of(const Call& c, int64_t groups) {
+  const int64_t k = c.attrs.integer("k");
+  return {k, c.attrs.integer("stride", 1), c.attrs.integer("pad", k / 2), c.attrs.integer("dilation", 1), groups};
+}
+
+Values bias_of(const Call& c, size_t input) { return input < c.in.size() ? c.in[input].values : Values{}; }
+
+// f(index) for every element of the output.
+template <typename F>
+Values each(const Index& dims, const F& f) {
+  Values out;
+  Index i(dims.size(), 0);
+  const int64_t count = std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>());
+  for (int64_t n = 0; n < count; ++n) {
+    out.push_back(f(std::as_const(i)));
+    for (size_t d = dims.size(); d-- > 0 && ++i[d] == dims[d];) {
+      i[d] = 0;
+    }
+  }
+  return out;
+}
+
+// The fiber of x through index `i` along `axis`.
+Values fiber(const Tensor& x, Index i, int64_t axis) {
+  Values out;
+  int64_t& at = i[static_cast<size_t>(axis)];
+  for (at = 0; at < x.dim(static_cast<int>(axis)); ++at) {
+    out.push_back(x.at(i));
+  }
+  return out;
+}
+
+double sum(const Values& v) { return std::accumulate(v.begin(), v.end(), 0.0); }
+double mean(const Values& v) { return sum(v) / static_cast<double>(v.size()); }
+double length(const Values& v) { return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0)); }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double log_sum_exp(const Values& v) {
+  const double top = *std::ranges::max_element(v);
+  return top +
+         std::log(std::accumulate(v.begin(), v.end(), 0.0, [&](double s, double x) { return s + std::exp(x - top); }));
+}
+
+const std::map<std::string_view, double (*)(double)>& functions() {
+  static const std::map<std::string_view, double (*)(double)> all{
+      {"relu", [](double x) { return std::max(x, 0.0); }},
+      {"gelu", [](double x) { return x * (1 + std::erf(x / std::numbers::sqrt2)) / 2; }},
+      {"silu", [](double x) { return x * sigmoid(x); }},
+      {"sigmoid", sigmoid},
+      {"tanh", std::tanh},
+      {"exp", std::exp},
+      {"log", std::log},
+      {"sqrt", std::sqrt},
+      {"abs", std::abs},
+      {"neg", [](double x) { return -x; }},
+      {"erf", std::erf},
+      {"sin", std::sin},
+      {"cos", std::cos},
+      {"acos", std::acos},
+      {"cast", [](double x) { return x; }},
+      {"stop_gradient", [](double x) { return x; }},
+      {"flatten", [](double x) { return x; }},  // logical order stays
+      {"reshape", [](double x) { return x; }},
+  };
+  return all;
+}
+
+// By position in the batch and element (docs/determinism.md).
+RandomStream draws(const Call& c, int64_t row) { return {7, 3, static_cast<uint64_t>(row), stable_hash(c.path)}; }
+
+Values dropout(const Call& c) {
+  const double p = c.attrs.real("p");
+  const auto size = static_cast<int64_t>(c.in[0].values.size()) / c.in[0].dim(0);
+  Values y = c.in[0].values;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const auto at = static_cast<int64_t>(i);
+    y[i] *= draws(c, at / size).bits(static_cast<uint64_t>(at % size)) < p * 0x1p32 ? 0 : 1 / (1 - p);
+  }
+  return y;
+}
+
+Values normalized(const Call& c, bool centred) {
+  const auto last = static_cast<int64_t>(c.out.size()) - 1;
+  return each(c.out, [&](const Index& i) {
+    Values x = fiber(c.in[0], i, last);
+    const double m = centred ? mean(x) : 0;
+    std::ranges::transform(x, x.begin(), [&](double v) { return (v - m) * (v - m); });
+    const double scaled = (c.in[0].at(i) - m) / std::sqrt(mean(x) + c.attrs.real("eps"));
+    return scaled * c.in[1].at({i.back()}) + (centred ? c.in[2].at({i.back()}) : 0);
+  });
+}
+
+// x [N, T, D]; weights of [q k v] and of the projection; queries of head h are D / heads columns of the first third.
+Values attention(const Call& c) {
+  const Tensor& x = c.in[0];
+  const int64_t t = x.dim(1);
+  const int64_t dim = x.dim(2);
+  const int64_t heads = c.attrs.integer("heads");
+  const int64_t d = dim / heads;
+  const bool bias = c.attrs.flag("qkv_bias");
+  const Tensor qkv{
+      {x.dim(0), t, 3 * dim},
+      naive::linear(x.values, c.in[1].values, bias ? c.in[2].values : Values{}, x.dim(0) * t, dim, 3 * dim)};
+  const Values mixed = each(x.dims, [&](const Index& i) {
+    const int64_t head = i[2] / d;
+    Values scores;
+    for (int64_t key = 0; key < t; ++key) {
+      double score = 0;
+      for (int64_t e = head * d; e < (head + 1) * d; ++e) {
+        score += qkv.at({i[0], i[1], e}) * qkv.at({i[0], key, dim + e});
+      }
+      scores.push_back(score / std::sqrt(static_cast<double>(d)));
+    }
+    const double all = log_sum_exp(scores);
+    double y = 0;
+    for (int64_t key = 0; key < t; ++key) {
+      y += std::exp(scores[static_cast<size_t>(key)] - all) * qkv.at({i[0], key, 2 * dim + i[2]});
+    }
+    return y;
+  });
+  const size_t proj = bias ? 3 : 2;
+  return naive::linear(mixed, c.in[proj].values, c.in[proj + 1].values, x.dim(0) * t, dim, dim);
+}
+
+Values cross_entropy(const Call& c) {
+  const double smoothing = c.attrs.real("smoothing");
+  return each(c.out, [&](const Index& i) {
+    Values z = fiber(c.in[0], {i[0], 0}, 1);
+    std::ranges::transform(z, z.begin(), [&](double v) { return v * c.attrs.real("scale"); });
+    return log_sum_exp(z) - (1 - smoothing) * z[static_cast<size_t>(c.in[1].at(i))] - smoothing * mean(z);
+  });
+}
+
+// Classes by descending logit.
+std::vector<int64_t> ranking(const Values& logits) {
+  std::vector<int64_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(
+      order, [&](int64_t a, int64_t b) { return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)]; });
+  return order;
+}
+
+// Mean of f(x, target) over each sample.
+Values row_loss(const Call& c, double (*f)(double, double)) {
+  const size_t n = c.in[0].values.size() / c.out[0];
+  return each(c.out, [&](const Index& i) {
+    double loss = 0;
+    for (size_t e = n * i[0]; e < n * (i[0] + 1); ++e) {
+      loss += f(c.in[0].values[e], c.in[1].values[e]) / static_cast<double>(n);
+    }
+    return loss;
+  });
+}
+
+Values along_axis(const Call& c, double (*f)(const Values&)) {
+  return each(c.out, [&](Index i) {
+    if (!c.attrs.flag("keep", false)) {
+      i.insert(i.begin() + axis_of(c), 0);
+    }
+    return f(fiber(c.in[0], i, axis_of(c)));
+  });
+}
+
+Values concat(const Call& c) {
+  return each(c.out, [&](Index i) {
+    int64_t& at = i[static_cast<size_t>(axis_of(c))];
+    size_t which = 0;
+    for (; at >= c.in[which].dim(static_cast<int>(axis_of(c))); ++which) {
+      at -= c.in[which].dim(static_cast<int>(axis_of(c)));
+    }
+    return c.in[which].at(i);
+  });
+}
+
+using Formula = std::function<Values(const Call&)>;
+
+// Copies of the first operand: `move` turns the index of an element of the output into that of where it comes from.
+template <typename Move>
+Formula moved(const Move& move) {
+  return [move](const Call& c) {
+    return each(c.out, [&](Index i) {
+      move(c, i);
+      return c.in[0].at(i);
+    });
+  };
+}
+
+// f(call, index, element of the first operand there).
+template <typename F>
+Formula pointwise(const F& f) {
+  return [f](const Call& c) { return each(c.out, [&](const Index& i) { return f(c, i, c.in[0].at(i)); }); };
+}
+
+const std::map<std::string_view, Formula>& table() {
+  static const std::map<std::string_view, Formula> all{
+      {"linear",
+       [](const Call& c) {
+         const int64_t in = c.in[0].dims.back();
+         return naive::linear(c.in[0].values, c.in[1].values, bias_of(c, 2),
+                              static_cast<int64_t>(c.in[0].values.size()) / in, in, c.out.back());
+       }},
+      {"conv",
+       [](const Call& c) {
+         return naive::conv(c.in[0].values, image_of(c.in[0]), c.in[1].values, bias_of(c, 2), c.out[1],
+                            window_of(c, c.attrs.integer("groups")));
+       }},
+      {"dwconv",
+       [](const Call& c) {
+         return naive::conv(c.in[0].values, image_of(c.in[0]), c.in[1].values, {}, c.out[1], window_of(c, c.out[1]));
+       }},
+      {"max_pool", [](const Call& c) { return naive::pool(c.in[0].values, image_of(c.in[0]), window_of(c, 1), true); }},
+      {"avg_pool",
+       [](const Call& c) { return naive::pool(c.in[0].values, image_of(c.in[0]), window_of(c, 1), false); }},
+      {"global_avg_pool",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           return mean(each({c.in[0].dim(2), c.in[0].dim(3)}, [&](const Index& p) {
+             return c.in[0].at({i[0], i[1], p[0], p[1]});
+           }));
+         });
+       }},
+      {"bn",
+       [](const Call& c) {
+         const bool image = c.in[0].dims.size() == 4;
+         return naive::batch_norm(c.in[0].values, image ? image_of(c.in[0]) : naive::Image{c.out[0], c.out[1], 1, 1},
+                                  c.in[1].values, c.in[2].values, c.attrs.real("eps"))
+             .y;
+       }},
+      {"layer_norm", [](const Call& c) { return normalized(c, true); }},
+      {"rms_norm", [](const Call& c) { return normalized(c, false); }},
+      {"dropout", dropout},
+      {"drop_path", pointwise([](const Call& c, const Index& i, double x) {
+         const auto p = static_cast<float>(c.attrs.real("p"));
+         return draws(c, i[0]).uniform(0) < p ? 0 : x / (1 - c.attrs.real("p"));
+       })},
+      {"attention", attention},
+      {"clamp", pointwise([](const Call& c, const Index&, double x) {
+         return std::clamp(x, c.attrs.real("a"), c.attrs.real("b"));
+       })},
+      {"power", pointwise([](const Call& c, const Index&, double x) { return std::pow(x, c.attrs.real("exponent")); })},
+      {"scale_shift", pointwise([](const Call& c, const Index&, double x) {
+         return x * c.attrs.real("scale") + c.attrs.real("shift");
+       })},
+      {"add", pointwise([](const Call& c, const Index& i, double x) { return x + c.in[1].at(i); })},
+      {"sub", pointwise([](const Call& c, const Index& i, double x) { return x - c.in[1].at(i); })},
+      {"mul", pointwise([](const Call& c, const Index& i, double x) { return x * c.in[1].at(i); })},
+      {"div", pointwise([](const Call& c, const Index& i, double x) { return x / c.in[1].at(i); })},
+      {"where", pointwise([](const Call& c, const Index& i, double x) { return c.in[x != 0 ? 1 : 2].at(i); })},
+      {"prelu", pointwise([](const Call& c, const Index& i, double x) { return x > 0 ? x : x * c.in[1].at({i[1]}); })},
+      {"fill", pointwise([](const Call& c, const Index&, double) { return c.attrs.real("value"); })},
+      {"position_embedding", pointwise([](const Call& c, const Index& i, double x) {
+         return x + c.in[1].at({i[1], i[2]});
+       })},
+      {"softmax", pointwise([](const Call& c, const Index& i, double x) {
+         return std::exp(x - log_sum_exp(fiber(c.in[0], i, axis_of(c))));
+       })},
+      {"l2norm",
+       pointwise([](const Call& c, const Index& i, double x) { return x / length(fiber(c.in[0], i, axis_of(c))); })},
+      {"mean", [](const Call& c) { return along_axis(c, mean); }},
+      {"sum", [](const Call& c) { return along_axis(c, sum); }},
+      {"max",
+       [](const Call& c) { return along_axis(c, [](const Values& v) { return *std::ranges::max_element(v); }); }},
+      {"concat", concat},
+      {"transpose", moved([](const Call& c, Index& i) {
+         const auto dim = [&](const char* name) { return static_cast<size_t>(place(c.attrs.integer(name), i.size())); };
+         std::swap(i[dim("a")], i[dim("b")]);
+       })},
+      {"slice", moved([](const Call& c, Index& i) { i[static_cast<size_t>(axis_of(c))] += c.attrs.integer("begin"); })},
+      {"take", moved([](const Call& c, Index& i) { i.insert(i.begin() + 1, c.attrs.integer("i")); })},
+      {"pad",
+       [](const Call& c) {
+         const int64_t size = c.attrs.integer("size");
+         return each(c.out, [&](const Index& i) {
+           return naive::at(c.in[0].values, image_of(c.in[0]), i[0], i[1], i[2] - size, i[3] - size);
+         });
+       }},
+      {"class_token",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           return i[1] == 0 ? c.in[1].at({i[2]}) : c.in[0].at({i[0], i[1] - 1, i[2]});
+         });
+       }},
+      {"embed",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           return c.in[1].at({static_cast<int64_t>(c.in[0].at(i)), i.back()});
+         });
+       }},
+      {"mse", [](const Call& c) { return row_loss(c, [](double x, double t) { return (x - t) * (x - t); }); }},
+      {"bce",
+       [](const Call& c) {
+         return row_loss(
+             c, [](double z, double t) { return -t * std::log(sigmoid(z)) - (1 - t) * std::log(sigmoid(-z)); });
+       }},
+      {"softmax_ce", cross_entropy},
+      {"accuracy",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           const auto best = ranking(fiber(c.in[0], {i[0], 0}, 1));
+           const auto end = best.begin() + c.attrs.integer("k");
+           return std::find(best.begin(), end, static_cast<int64_t>(c.in[1].at(i))) != end ? 1.0 : 0.0;
+         });
+       }},
+      {"topk",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           return static_cast<double>(ranking(fiber(c.in[0], {i[0], 0}, 1))[static_cast<size_t>(i[1])]);
+         });
+       }},
+  };
+  return all;
+}
+
+}  // namespace
+
+bool has_formula(std::string_view op) { return functions().contains(op) || table().contains(op); }
+
+std::vector<double> evaluate(const FormulaCall& call) {
+  Values y;
+  if (const auto function = functions().find(call.op); function != functions().end()) {
+    std::ranges::transform(call.in[0].values, std::back_inserter(y), function->second);
+  } else {
+    y = table().at(call.op)(call);
+  }
+  if (call.attrs.flag("relu", false)) {
+    std::ranges::transform(y, y.begin(), [](double v) { return std::max(v, 0.0); });
+  }
+  return y;
+}
+
+}  // namespace xrun::test

@@ -1,0 +1,45 @@
+// Every operator that runs as its formula says, in f64 and logical order: what the conformance suite holds kernels and
+// gradients to. Nothing of ops/ is used.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attr.h"
+
+namespace xrun::test {
+
+struct Tensor {
+  std::vector<int64_t> dims;
+  std::vector<double> values;
+
+  int64_t dim(int i) const { return dims[static_cast<size_t>(i)]; }
+  // A dimension of 1 is repeated.
+  double at(const std::vector<int64_t>& index) const {
+    int64_t flat = 0;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      flat = flat * dims[d] + (dims[d] == 1 ? 0 : index[d]);
+    }
+    return values[static_cast<size_t>(flat)];
+  }
+};
+
+// A call in training, on one block of rows.
+struct FormulaCall {
+  std::string_view op;
+  const Attrs& attrs;
+  std::vector<Tensor> in;    // parameters included
+  std::vector<int64_t> out;  // dims of the first output
+  std::string_view path;     // keys random draws, as do the next two
+  uint64_t seed = 0;
+  uint64_t step = 0;
+};
+
+bool has_formula(std::string_view op);
+
+// The first output of a call, by its formula.
+std::vector<double> evaluate(const FormulaCall& call);
+
+}  // namespace xrun::test
