@@ -154,10 +154,9 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
 }
 
 Reason explain_recompute(const Fitted& chosen, const SearchInput& input) {
-  size_t again = 0;
+  const int again = recomputed_layers(chosen.training);
   size_t all = 0;
   for (const Stage& stage : chosen.training.stages) {
-    again += stage.recomputed.size();
     all += stage.forward.size();
   }
   Reason reason{"recompute = none", "activations fit"};
@@ -172,10 +171,7 @@ Reason explain_recompute(const Fitted& chosen, const SearchInput& input) {
 }
 
 std::string describe(const Fitted& fitted) {
-  size_t again = 0;
-  for (const Stage& stage : fitted.training.stages) {
-    again += stage.recomputed.size();
-  }
+  const int again = recomputed_layers(fitted.training);
   return to_text(fitted.candidate.setting) + (again > 0 ? ", recompute " + std::to_string(again) + " layers" : "");
 }
 
@@ -185,6 +181,14 @@ void sort_largest_first(std::vector<MemoryPart>& parts) {
 }
 
 }  // namespace
+
+int recomputed_layers(const Program& program) {
+  size_t count = 0;
+  for (const Stage& stage : program.stages) {
+    count += stage.recomputed.size();
+  }
+  return static_cast<int>(count);
+}
 
 std::vector<Reason> explain(const SearchInput& input, const std::vector<Fitted>& fitted,
                             const std::vector<Candidate>& candidates) {
@@ -209,7 +213,15 @@ std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
     if (predicted.bubble + predicted.imbalance > 0.005) {
       note += ", idles " + percent(predicted.bubble + predicted.imbalance);
     }
-    alternatives.push_back({describe(fitted[i]), predicted.step, fitted[i].largest_device, std::move(note)});
+    const Setting& setting = fitted[i].candidate.setting;
+    alternatives.push_back({.text = describe(fitted[i]),
+                            .step = predicted.step,
+                            .memory = fitted[i].largest_device,
+                            .note = std::move(note),
+                            .stages = setting.stages,
+                            .replicas = setting.replicas,
+                            .micro_batches = setting.micro_batches,
+                            .recomputed = recomputed_layers(fitted[i].training)});
   }
   return alternatives;
 }

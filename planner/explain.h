@@ -16,6 +16,9 @@ std::vector<Reason> explain(const SearchInput& input, const std::vector<Fitted>&
 // The other programs that were compared.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
+// Layers that run again in the backward pass, of all stages.
+int recomputed_layers(const Program& program);
+
 // Buffers of a device that are alive when it needs most: their sizes add up to its Arena::live_max.
 std::vector<BufferId> live_at_peak(const Program& program, int device);
 

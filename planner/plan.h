@@ -22,6 +22,10 @@ struct Alternative {
   Seconds step = 0;
   Bytes memory = 0;    // largest device
   std::string note;    // what it loses
+  int stages = 1;      // the settings of the text
+  int replicas = 1;
+  int micro_batches = 1;
+  int recomputed = 0;  // layers
 };
 
 struct Prediction {

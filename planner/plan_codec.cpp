@@ -35,7 +35,8 @@ class Writer {
     }
     std::vector<Offset<fb::Alternative>> alternatives;
     for (const Alternative& one : plan.alternatives) {
-      alternatives.push_back(fb::CreateAlternative(builder_, text(one.text), one.step, one.memory, text(one.note)));
+      alternatives.push_back(fb::CreateAlternative(builder_, text(one.text), one.step, one.memory, text(one.note),
+                                                   one.stages, one.replicas, one.micro_batches, one.recomputed));
     }
     const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
                                    plan.predicted.imbalance, plan.predicted.exposed_comm);
@@ -163,7 +164,8 @@ class Reader {
                       predicted.exposed_comm()};
     each(in.why(), [&](const fb::Reason& one) { plan.why.push_back({text(one.choice()), text(one.text())}); });
     each(in.alternatives(), [&](const fb::Alternative& one) {
-      plan.alternatives.push_back({text(one.text()), one.step(), one.memory(), text(one.note())});
+      plan.alternatives.push_back({text(one.text()), one.step(), one.memory(), text(one.note()), one.stages(),
+                                   one.replicas(), one.micro_batches(), one.recomputed()});
     });
     plan.samples = std::max<int64_t>(0, in.samples());
     return plan;

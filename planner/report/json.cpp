@@ -156,7 +156,7 @@ std::string report_json(const Plan& plan, const Module& module) {
     alternatives.push_back(
         {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}});
   }
-  const Json document = {{"format_version", "1.2"},
+  const Json document = {{"format_version", kReportVersion},
                          {"plan", plan.id},
                          {"model", plan.model},
                          {"digests", digests_of(plan)},

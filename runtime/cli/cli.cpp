@@ -86,6 +86,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
   plan->add_option("file", line.plan.file, "model file")->required()->type_name("FILE");
   plan->add_option("-o,--output", line.plan.output, "plan file (default: beside the model, .xplan)")->type_name("FILE");
   plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, write nothing");
+  plan->add_option("--diff", line.plan.diff, "print what differs from this plan instead")->type_name("PLAN");
+  plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 where the plans differ");
+  plan->add_option("--why", line.plan.why, "print the reasons for one decision instead")->type_name("KEY");
 
   CLI::App* show = add_command(app, line, "show", "look into a model, a plan or a checkpoint",
                                [&line] { return run_show(line.global, line.show); });

@@ -38,6 +38,9 @@ struct PlanArgs {
   std::string file;
   std::string output;
   bool dry_run = false;  // print only
+  std::string diff;      // an older plan: what differs
+  bool exit_code = false;
+  std::string why;  // a decision
 };
 
 struct ShowArgs {

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "planner/plan_file.h"
+#include "planner/report/diff.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
 #include "runtime/cli/cli.h"
@@ -9,16 +10,64 @@
 #include "runtime/cli/survey.h"
 
 namespace xrun::cli {
+namespace {
+
+constexpr int kDiffers = 10;
+
+// Nothing that was asked for is passed over in silence.
+Status check_request(const PlanArgs& args) {
+  const auto fault = [](std::string message, std::string help) {
+    return Error{ErrorKind::kUsage, "XG0907", std::move(message), std::move(help), {}};
+  };
+  if (is_plan_file(args.file)) {
+    return Error{ErrorKind::kUsage,
+                 "XG0620",
+                 "`" + args.file + "` is a plan already",
+                 "give the model file, or look inside: xrun show " + args.file,
+                 {}};
+  }
+  if (!args.diff.empty() && !args.why.empty()) {
+    return fault("`--diff` and `--why` exclude one another", "ask for one of them");
+  }
+  if (args.exit_code && args.diff.empty()) {
+    return fault("`--exit-code` says whether plans differ", "name the other one: --diff old.xplan");
+  }
+  return {};
+}
+
+// Prints the page of the plan, or what was asked about it. Gives the exit code.
+int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& args, const Console& console) {
+  if (!args.diff.empty()) {
+    const auto old = planner::load_plan(args.diff);
+    if (!old.ok()) {
+      return console.fail(old.error());
+    }
+    console.out(console.json() ? planner::diff_json(*old, plan) : planner::report_diff(*old, plan));
+    return args.exit_code && !planner::diff_plans(*old, plan).empty() ? kDiffers : 0;
+  }
+  if (!args.why.empty()) {
+    const std::string text = planner::report_why(plan, args.why);
+    if (text.empty()) {
+      std::string known;
+      for (const std::string& key : planner::why_keys(plan)) {
+        known += (known.empty() ? "one of: " : ", ") + key;
+      }
+      return console.fail({ErrorKind::kUsage, "XG0908", "the plan has no decision `" + args.why + "`", known, {}});
+    }
+    console.out(console.json() ? planner::why_json(plan, args.why) : text);
+    return 0;
+  }
+  console.out(console.json() ? planner::report_json(plan, module) : planner::report_text(plan, module));
+  return 0;
+}
+
+}  // namespace
 
 int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   const Console console(options);
   int exit = 0;
-  if (is_plan_file(args.file)) {
-    return console.fail({ErrorKind::kUsage,
-                         "XG0620",
-                         "`" + args.file + "` is a plan already",
-                         "give the model file, or look inside: xrun show " + args.file,
-                         {}});
+  if (const Status request = check_request(args); !request.ok()) {
+    return console.fail(request.error());
   }
   auto planned = plan_from(args.file, options, console, true, exit);
   if (!planned) {
@@ -32,14 +81,11 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   console.report(survey->missing, planned->model.sources);
   planned->plan.samples = survey->samples;
   phase.done("data", survey->samples > 0 ? format_count(survey->samples) + " samples to train on" : "not here");
-  const Module& module = planned->prepared.training;
-  if (console.json()) {
-    console.out(planner::report_json(planned->plan, module));
-  } else {
-    console.out(planner::report_text(planned->plan, module));
-  }
-  if (args.dry_run) {
-    return 0;
+  exit = print_plan(planned->plan, planned->prepared.training, args, console);
+  // A question about a plan is no wish to have it, unless it says where to.
+  const bool asked = !args.diff.empty() || !args.why.empty();
+  if ((exit != 0 && exit != kDiffers) || args.dry_run || (asked && args.output.empty())) {
+    return exit;
   }
   const std::string output = args.output.empty()
                                  ? std::filesystem::path(args.file).replace_extension(".xplan").filename().string()
@@ -51,7 +97,7 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
     console.out("\n  wrote " + output + "      look inside: xrun show " + output + "      run: xrun train " + output +
                 "\n");
   }
-  return 0;
+  return exit;
 }
 
 }  // namespace xrun::cli

@@ -43,7 +43,7 @@ Made make_plan_to_store() {
   plan.predicted = {0.25, 256, 0.1, 0.05, 0.001};
   plan.samples = 5'179'510;
   plan.why = {{"stages = 2", "because"}};
-  plan.alternatives = {{"stages = 1", 0.5, 1000, "slower"}};
+  plan.alternatives = {{"stages = 1", 0.5, 1000, "slower", 1, 2, 4, 3}};
   return made;
 }
 
@@ -83,6 +83,9 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(loaded->options, made.plan.options);
   EXPECT_EQ(loaded->machine.memory, made.plan.machine.memory);
   EXPECT_EQ(loaded->alternatives[0].note, "slower");
+  EXPECT_EQ(loaded->alternatives[0].replicas, 2);
+  EXPECT_EQ(loaded->alternatives[0].micro_batches, 4);
+  EXPECT_EQ(loaded->alternatives[0].recomputed, 3);
   EXPECT_EQ(loaded->samples, 5'179'510);
   EXPECT_EQ(loaded->training.heads[0].shards[2].row_end, 700);
   EXPECT_TRUE(verify_program(loaded->training, made.training).ok());

@@ -5,6 +5,7 @@
 #include "graph/cost.h"
 #include "planner/explain.h"
 #include "planner/planner.h"
+#include "planner/report/diff.h"
 #include "planner/report/json.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
@@ -80,6 +81,55 @@ TEST(Report, MadeUpDataIsCalledSynthetic) {
             std::string::npos)
       << report_text(planned.plan, planned.module);
   EXPECT_NE(report_json(planned.plan, planned.module).find("\"synthetic\": [\n"), std::string::npos);
+}
+
+TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
+  const Plan before = make(0, false).plan;
+  Plan after = before;
+  EXPECT_TRUE(diff_plans(before, after).empty());
+  after.machine.memory *= 2;
+  EXPECT_TRUE(diff_plans(before, after).empty()) << "what is free changes from minute to minute";
+  EXPECT_EQ(report_diff(before, after), after.model + ": nothing differs, both are plan " + after.id + "\n");
+  after.options = {{"file", "m.xgraph"}, {"deterministic", "true"}, {"devices", "2"}, {"set train.lr", "0.1"}};
+  after.sources = {{"m.xgraph", "aabbccddee"}};
+  after.training.arenas.back().bytes = 3 * kMiB;
+  for (Reason& reason : after.why) {
+    reason.choice = reason.choice.starts_with("micro_batches = ") ? "micro_batches = 77" : reason.choice;
+  }
+  std::vector<std::string> rows;
+  for (const PlanChange& change : diff_plans(before, after)) {
+    rows.push_back(change.name + ": " + change.after);
+  }
+  const std::string device = "cpu " + std::to_string(after.training.arenas.back().device);
+  EXPECT_EQ(rows, (std::vector<std::string>{"flags: --deterministic --devices 2 --set train.lr=0.1",
+                                            "m.xgraph: aabbccdd", "micro_batches: 77", device + " memory: 3.0 MiB"}));
+  // The other way round a row is gone.
+  EXPECT_NE(report_diff(after, before).find("  m.xgraph       aabbccdd"), std::string::npos)
+      << report_diff(after, before);
+}
+
+TEST(Report, DiffOfAPipelineAgainstOneStage) {
+  const Plan one = make(0, true).plan;
+  const Plan two = make(2, true).plan;
+  EXPECT_TRUE(test::matches_golden(report_diff(one, two), "report/diff.txt"));
+  EXPECT_NE(diff_json(one, two).find("\"before\": \"" + one.id + "\""), std::string::npos);
+}
+
+TEST(Report, WhyOfOneDecisionHasThePlansThatDecideItOtherwise) {
+  const Plan plan = make(0, true).plan;
+  const std::vector<std::string> keys = why_keys(plan);
+  ASSERT_EQ(keys.size(), 5U);
+  EXPECT_EQ(keys[0], "stages");
+  EXPECT_EQ(keys[3].substr(0, 7), "shards ");
+  std::string all;
+  for (const std::string& key : keys) {
+    all += report_why(plan, key) + "\n";
+  }
+  EXPECT_TRUE(test::matches_golden(all, "report/why.txt"));
+  EXPECT_EQ(report_why(plan, "shards"), report_why(plan, keys[3]));
+  EXPECT_EQ(report_why(plan, "stage"), "") << "a part of a name is none";
+  EXPECT_EQ(report_why(plan, ""), "");
+  EXPECT_NE(why_json(plan, "stages").find("\"choice\": \"stages = "), std::string::npos);
 }
 
 TEST(Report, PageOfAPipeline) {

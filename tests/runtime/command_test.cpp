@@ -96,6 +96,32 @@ TEST_F(Command, PlanWritesAFileThatTrainRuns) {
   EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
 }
 
+TEST_F(Command, PlansAreComparedAndTheirDecisionsExplained) {
+  directory.write("tiny.xgraph", tiny_model());
+  ASSERT_EQ(run({"plan", "tiny.xgraph", "-o", "old.xplan", "--devices", "2"}).exit, 0);
+  const auto diff = [&](std::vector<std::string> flags) {
+    std::vector<std::string> words{"plan", "tiny.xgraph", "--diff", "old.xplan"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    return run(words);
+  };
+  const auto same = diff({"--devices", "2", "--exit-code"});
+  EXPECT_EQ(same.exit, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr("nothing differs"));
+  const auto other = diff({"--devices", "1", "--exit-code"});
+  EXPECT_EQ(other.exit, 10);
+  EXPECT_THAT(other.out, HasSubstr("--devices 2"));
+  EXPECT_THAT(other.out, HasSubstr("--devices 1"));
+  EXPECT_THAT(other.out, ::testing::Not(HasSubstr("mathematics"))) << "that is the same";
+  EXPECT_EQ(diff({"--devices", "1"}).exit, 0);
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/tiny.xplan")) << "it was only asked";
+  EXPECT_EQ(diff({"--devices", "1", "--exit-code", "-o", "new.xplan"}).exit, 10);
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/new.xplan"));
+  const auto why = run({"plan", "tiny.xgraph", "--devices", "2", "--why", "stages"});
+  EXPECT_EQ(why.exit, 0) << why.err;
+  EXPECT_THAT(why.out, ::testing::StartsWith("  why    stages = "));
+  EXPECT_THAT(why.out, ::testing::Not(HasSubstr("recompute = ")));
+}
+
 TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none"}).exit, 0);

@@ -1,0 +1,223 @@
+#include "planner/report/diff.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "planner/explain.h"
+#include "planner/report/json.h"
+#include "planner/report/summary.h"
+#include "planner/report/table.h"
+
+namespace xrun::planner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string key_of(const Reason& reason) { return reason.choice.substr(0, reason.choice.find(" = ")); }
+
+bool is_of(const Reason& reason, std::string_view key) {
+  const std::string own = key_of(reason);
+  return own == key || own.starts_with(std::string(key) + " ");
+}
+
+std::string flags_of(const Plan& plan) {
+  std::string text;
+  for (const auto& [name, value] : plan.options) {
+    if (name != "file") {
+      text += (text.empty() ? "--" : " --") + (name.starts_with("set ") ? "set " + name.substr(4) + "=" + value
+                                               : value == "true"        ? name
+                                                                        : name + " " + value);
+    }
+  }
+  return text;
+}
+
+std::string describe_stage(const Stage& stage) {
+  return format_count(static_cast<int64_t>(stage.forward.size())) + " layers, forward " +
+         format_seconds(stage.forward_time) + ", backward " + format_seconds(stage.backward_time);
+}
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+// What an alternative decides for a key, and what the plan does; the same numbers where the key is none of theirs.
+std::pair<int, int> compared(const Plan& plan, const Alternative& other, const std::string& key) {
+  const Program& program = plan.training;
+  if (key == "stages") {
+    return {other.stages, static_cast<int>(program.stages.size())};
+  }
+  if (key == "replicas") {
+    return {other.replicas, program.replicas};
+  }
+  if (key == "micro_batches") {
+    return {other.micro_batches, program.micro_batches};
+  }
+  return key == "recompute" ? std::pair(other.recomputed, recomputed_layers(program)) : std::pair(0, 0);
+}
+
+struct Why {
+  std::vector<const Reason*> reasons;
+  std::vector<const Alternative*> others;
+};
+
+Why explain_key(const Plan& plan, std::string_view key) {
+  Why why;
+  for (const Reason& reason : plan.why) {
+    if (is_of(reason, key)) {
+      why.reasons.push_back(&reason);
+    }
+  }
+  for (const Alternative& other : plan.alternatives) {
+    const auto [theirs, ours] = compared(plan, other, std::string(key));
+    if (theirs != ours) {
+      why.others.push_back(&other);
+    }
+  }
+  return why;
+}
+
+std::string dump(const Json& document) { return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+std::vector<PlanRow> plan_rows(const Plan& plan) {
+  const Program& program = plan.training;
+  std::vector<PlanRow> rows{
+      {"plan", plan.id},
+      {"model", plan.model},
+      {"machine", plan.machine.name + ", " + std::to_string(plan.machine.cores) + " cores, " +
+                      std::to_string(plan.machine.threads) + " threads"},
+      {"instruction set", plan.isa},
+      {"flags", flags_of(plan)},
+      {"mathematics", plan.math_digest.substr(0, 8)},
+      {"kernels", plan.facts_digest},
+  };
+  for (const SourceDigest& source : plan.sources) {
+    rows.push_back({source.path, source.sha256.substr(0, 8)});
+  }
+  rows.push_back({"batch", format_count(program.batch)});
+  rows.push_back({"row block", format_count(program.block_rows)});
+  rows.push_back({"deterministic", program.deterministic ? "yes" : "no"});
+  for (const Reason& reason : plan.why) {
+    const std::string key = key_of(reason);
+    rows.push_back({key, reason.choice.substr(std::min(reason.choice.size(), key.size() + 3))});
+  }
+  rows.push_back({"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"});
+  for (const Stage& stage : program.stages) {
+    rows.push_back({"stage " + std::to_string(stage.index), describe_stage(stage)});
+  }
+  rows.push_back({"step", format_seconds(plan.predicted.step)});
+  rows.push_back({"images/s", format_count(std::llround(plan.predicted.images_per_second))});
+  rows.push_back({"idle", percent(plan.predicted.bubble + plan.predicted.imbalance)});
+  rows.push_back({"samples", plan.samples > 0 ? format_count(plan.samples) : ""});
+  for (const CommSummary& one : list_communication(plan)) {
+    rows.push_back(
+        {one.what, format_count(one.count) + " a step, " + format_bytes(one.bytes) + ", " + format_seconds(one.time)});
+  }
+  for (const Arena& arena : program.arenas) {
+    const std::string device = arena.device == kHost ? "host" : "cpu " + std::to_string(arena.device);
+    rows.push_back({device + " memory", format_bytes(arena.bytes)});
+  }
+  Bytes evaluation = 0;
+  for (const Arena& arena : plan.inference.arenas) {
+    evaluation += arena.bytes;
+  }
+  rows.push_back({"eval memory", format_bytes(evaluation)});
+  return rows;
+}
+
+std::vector<PlanChange> diff_plans(const Plan& before, const Plan& after) {
+  const std::vector<PlanRow> old_rows = plan_rows(before);
+  const std::vector<PlanRow> new_rows = plan_rows(after);
+  const auto value_in = [](const std::vector<PlanRow>& rows, const std::string& name) {
+    const auto at = std::ranges::find(rows, name, &PlanRow::name);
+    return at == rows.end() ? std::string() : at->value;
+  };
+  std::vector<PlanChange> changes;
+  for (const PlanRow& row : new_rows) {
+    const std::string old = value_in(old_rows, row.name);
+    if (old != row.value) {
+      changes.push_back({row.name, old, row.value});
+    }
+  }
+  for (const PlanRow& row : old_rows) {
+    if (!row.value.empty() && std::ranges::find(new_rows, row.name, &PlanRow::name) == new_rows.end()) {
+      changes.push_back({row.name, row.value, ""});
+    }
+  }
+  return changes;
+}
+
+std::string report_diff(const Plan& before, const Plan& after) {
+  const std::vector<PlanChange> changes = diff_plans(before, after);
+  if (changes.empty()) {
+    return after.model + ": nothing differs, both are plan " + after.id + "\n";
+  }
+  TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
+  table.add({"", "before", "after"});
+  for (const PlanChange& change : changes) {
+    table.add({change.name, change.before.empty() ? "-" : change.before, change.after.empty() ? "-" : change.after});
+  }
+  return table.text("  ");
+}
+
+std::string diff_json(const Plan& before, const Plan& after) {
+  Json changed = Json::array();
+  for (const PlanChange& change : diff_plans(before, after)) {
+    changed.push_back({{"row", change.name}, {"before", change.before}, {"after", change.after}});
+  }
+  return dump({{"format_version", kReportVersion},
+               {"model", after.model},
+               {"before", before.id},
+               {"after", after.id},
+               {"changed", std::move(changed)}});
+}
+
+std::vector<std::string> why_keys(const Plan& plan) {
+  std::vector<std::string> keys;
+  std::ranges::transform(plan.why, std::back_inserter(keys), key_of);
+  return keys;
+}
+
+std::string report_why(const Plan& plan, std::string_view key) {
+  const Why why = explain_key(plan, key);
+  if (why.reasons.empty()) {
+    return "";
+  }
+  TextTable reasons({Align::kLeft, Align::kLeft, Align::kLeft});
+  for (const Reason* reason : why.reasons) {
+    reasons.add({reason == why.reasons.front() ? "why  " : "", reason->choice, reason->text});
+  }
+  TextTable others({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
+  for (const Alternative* other : why.others) {
+    others.add({other == why.others.front() ? "also " : "", other->text, format_seconds(other->step),
+                format_bytes(other->memory), other->note});
+  }
+  return reasons.text("  ") +
+         (why.others.empty() ? "  also   no plan that decides it otherwise was compared\n" : others.text("  "));
+}
+
+std::string why_json(const Plan& plan, std::string_view key) {
+  const Why why = explain_key(plan, key);
+  Json reasons = Json::array();
+  for (const Reason* reason : why.reasons) {
+    reasons.push_back({{"choice", reason->choice}, {"reason", reason->text}});
+  }
+  Json others = Json::array();
+  for (const Alternative* other : why.others) {
+    others.push_back(
+        {{"settings", other->text}, {"step_seconds", other->step}, {"memory", other->memory}, {"note", other->note}});
+  }
+  return dump({{"format_version", kReportVersion},
+               {"plan", plan.id},
+               {"why", std::move(reasons)},
+               {"alternatives", std::move(others)}});
+}
+
+}  // namespace xrun::planner

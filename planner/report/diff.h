@@ -1,0 +1,40 @@
+// What differs between two plans, and why one decision is as it is: `xrun plan --diff`, `--why`.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+// One fact of a plan. Rows need no graph, since that of an old plan may be gone; free memory of the machine, which
+// changes from minute to minute, is none of them.
+struct PlanRow {
+  std::string name;  // "micro_batches", "cpu 0 memory"
+  std::string value;
+};
+std::vector<PlanRow> plan_rows(const Plan& plan);
+
+// A row that is not the same in both; empty where a plan has no such row.
+struct PlanChange {
+  std::string name;
+  std::string before;
+  std::string after;
+};
+std::vector<PlanChange> diff_plans(const Plan& before, const Plan& after);
+
+// As text and as one JSON document {format_version, model, before, after, changed}.
+std::string report_diff(const Plan& before, const Plan& after);
+std::string diff_json(const Plan& before, const Plan& after);
+
+// The decisions that a plan has reasons for: "stages", "shards id", ...
+std::vector<std::string> why_keys(const Plan& plan);
+
+// The reasons of one decision, and the plans that were compared and decide it otherwise. `shards` stands for the shards
+// of all heads. Empty where there is no such decision.
+std::string report_why(const Plan& plan, std::string_view key);
+std::string why_json(const Plan& plan, std::string_view key);
+
+}  // namespace xrun::planner
