@@ -56,12 +56,15 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 }
 
 Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
-                                       EventSink* events) {
+                                       EventSink* events, const std::atomic<bool>* stop) {
   const int64_t batch = session.program().batch;
   const int64_t samples = source.samples();
   std::vector<float> rows(static_cast<size_t>(batch));
   std::vector<double> sums(measures.size(), 0);
   for (int64_t first = 0; first < samples; first += batch) {
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) {
+      return Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"};
+    }
     const int64_t count = std::min(batch, samples - first);
     tell(events, Work::kEvaluate, source, first, samples);
     XRUN_TRY(run_rows(session, source, first, count));
@@ -87,7 +90,8 @@ Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, cons
   return means;
 }
 
-Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events) {
+Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events,
+                            const std::atomic<bool>* stop) {
   std::vector<std::string> names;
   for (const RowSource* source : sources) {
     names.emplace_back(source->name());
@@ -100,7 +104,7 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
     if (!wanted) {
       continue;
     }
-    XRUN_ASSIGN(auto means, evaluate(session, *source, measures, events));
+    XRUN_ASSIGN(auto means, evaluate(session, *source, measures, events, stop));
     evaluation.metrics.insert(evaluation.metrics.end(), means.begin(), means.end());
     evaluation.sources.push_back(
         {std::string(source->name()), source->samples(), is_synthetic(session.module(), *source)});

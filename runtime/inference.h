@@ -1,6 +1,7 @@
 // Evaluation and prediction: the plan's inference program over rows in their own order.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,9 +31,10 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 
 // Runs all rows of `source` and gives the means of its measures. The last step is filled with zero rows, not counted.
 Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
-                                       EventSink* events = nullptr);
-// All sources.
-Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr);
+                                       EventSink* events = nullptr, const std::atomic<bool>* stop = nullptr);
+// All sources. `stop`: looked at before each batch. Errors: kInterrupted when it is set.
+Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
+                            const std::atomic<bool>* stop = nullptr);
 
 // Runs one batch: samples first .. first + rows - 1 in ring slot 0, zero rows up to the batch. For callers that read
 // results themselves (Session::read_rows, read_best).

@@ -110,6 +110,9 @@ class Run {
       if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
         XRUN_TRY(evaluate_now());
       }
+      if (interrupted_ && done_ > saved_) {
+        XRUN_TRY(save());
+      }
     }
     return {};
   }
@@ -244,7 +247,12 @@ class Run {
     }
     evaluator_->state().copy_from(session_->state());
     XRUN_TRY(evaluator_->weights_changed());
-    XRUN_ASSIGN(Evaluation evaluation, evaluate(*evaluator_, request_.eval_sources, &request_.events));
+    auto evaluated = evaluate(*evaluator_, request_.eval_sources, &request_.events, request_.stop);
+    if (!evaluated.ok() && evaluated.error().kind == ErrorKind::kInterrupted) {
+      interrupted_ = true;
+      return {};
+    }
+    XRUN_ASSIGN(Evaluation evaluation, std::move(evaluated));
     request_.events.on_eval({.step = done_,
                              .metrics = std::move(evaluation.metrics),
                              .sources = std::move(evaluation.sources),

@@ -252,6 +252,33 @@ TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite) << outcome.error().message;
 }
 
+// A stop that comes while an evaluation is under way.
+TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
+  struct StopsAt final : RowSource {
+    StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
+    std::string_view name() const override { return rows.name(); }
+    int64_t samples() const override { return 1'000'000'000; }
+    Status read(int64_t first, int64_t count, const BatchView& batch) override {
+      asked = true;
+      return rows.read(first, count, batch);
+    }
+    RowSource& rows;
+    std::atomic<bool>& asked;
+  };
+  MemoryStore store;
+  std::atomic<bool> stop{false};
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  SyntheticRows val(prepared_.inference.graph, options_, 101);
+  StopsAt endless(val, stop);
+  const auto outcome = train_on(rows, &store, -1, &stop, &endless);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(outcome->interrupted);
+  EXPECT_EQ(store.saves, 1);
+  EXPECT_EQ(store.latest->step, outcome->step);
+  EXPECT_TRUE(events_.evals.empty());
+  EXPECT_EQ(events_.ends.at(0).exit, 75);
+}
+
 TEST_F(RunsTest, WhatWasLearnedOutlivesAnEvaluationThatFails) {
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
