@@ -51,7 +51,10 @@ std::string json_of(const runtime::Evaluation& evaluation) {
 Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> measured = measured_sources(module);
-  const std::vector<std::string> names = args.on.empty() ? measured : args.on;
+  std::vector<std::string> names = args.on.empty() ? measured : args.on;
+  for (size_t i = 0; i < names.size(); ++i) {  // a source that is named twice is measured once
+    names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
+  }
   if (measured.empty()) {
     return Error{
         ErrorKind::kContent,

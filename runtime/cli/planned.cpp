@@ -135,6 +135,12 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   phase.done("plan", about_plan(*plan));
   std::string file;
   const GlobalOptions options = with_plan_options(given, plan->options, file);
+  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
+    exit = console.fail({ErrorKind::kContent, "XG0625",
+                         fmt::format("`{}` was made from `{}`, which is not there", path, file),
+                         "put the model back, or make the plan again where it is", {}});
+    return std::nullopt;
+  }
   auto model = load_model(file, options, console, false, exit);
   if (!model) {
     return std::nullopt;

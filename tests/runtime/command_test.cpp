@@ -130,6 +130,8 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   const auto json = nlohmann::json::parse(eval.out);
   EXPECT_GT(json["metrics"]["test"].get<double>(), 0.5) << eval.out;
   EXPECT_EQ(json["samples"]["test"].get<int>(), 500);
+  const auto once = run({"eval", "tiny.xgraph", "ckpt/quick/latest", "--on", "test"});
+  EXPECT_EQ(run({"eval", "tiny.xgraph", "ckpt/quick/latest", "--on", "test", "--on", "test"}).out, once.out);
   EXPECT_EQ(json["synthetic"], nlohmann::json({"test"}));
   const auto predict =
       run({"predict", "tiny.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "0..4", "--topk", "3"});

@@ -471,6 +471,17 @@ std::vector<Fault> plan_faults() {
          plan_in(d);
          write(d + "/m.xgraph", tiny_with("dropout(0.1)", "dropout(0.2)"));
        }},
+      {"plan_without_its_model",
+       m,
+       {"train", "m.xplan"},
+       1,
+       "`m.xplan` was made from",
+       "m.xgraph`, which is not there",
+       "put the model back",
+       [](const std::string& d) {
+         plan_in(d);
+         fs::remove(d + "/m.xgraph");
+       }},
       {"plan_into_no_directory",
        m,
        {"plan", "m.xgraph", "-o", "none/m.xplan"},
@@ -507,7 +518,7 @@ std::vector<Fault> plan_faults() {
        2,
        "--why",
        "XG0907",
-       "leave",
+       "ask for one of them",
        plan_in},
       {"diff_with_no_plan", m, {"plan", "m.xgraph", "--diff", "old.xplan"}, 1, "`old.xplan`", "XG0621", "xrun plan"},
       {"text_of_a_plan",
