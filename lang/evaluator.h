@@ -71,7 +71,7 @@ class Evaluator {
 
   // ---- blocks, functions and models that nothing asked for (uncalled.cpp)
   bool was_called(const Decl& decl) const { return called_.contains(&decl); }
-  void try_out(const DeclRef& decl, const Trial& trial);  // with arguments that are made up
+  void try_out(const DeclRef& ref, const Trial& trial);  // with arguments that are made up
   void take_constants(const Evaluator& other) { constants_ = other.constants_; }
 
   // ---- tests (tests_eval.cpp)

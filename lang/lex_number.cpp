@@ -118,7 +118,7 @@ class NumberLexer {
       number_.is_percent = true;
       shift = -2;
     } else if (const size_t power = kMultipliers.find(peek());
-               power != kMultipliers.npos && peek() != '\0' && !is_name_char(peek(1))) {
+               power != std::string_view::npos && peek() != '\0' && !is_name_char(peek(1))) {
       ++at_;
       shift = 3 * static_cast<int64_t>(power + 1);
     }
@@ -272,7 +272,7 @@ class NumberLexer {
     }
     const auto length = static_cast<uint32_t>(name.size());
     const std::optional<Unit> unit = find_unit(name);
-    const bool multiplier = name.size() == 1 && kMultipliers.find(name[0]) != kMultipliers.npos;
+    const bool multiplier = name.size() == 1 && kMultipliers.find(name[0]) != std::string_view::npos;
     if (unit && info_of(*unit).word) {
       if (number_.is_percent) {
         percent_with_unit(span(from, from + length), at_);

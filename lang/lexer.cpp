@@ -242,10 +242,10 @@ class Lexer {
     const uint32_t begin = at_;
     const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
     const size_t close = line.find('\'', 1);
-    at_ += static_cast<uint32_t>(close == line.npos ? 1 : close + 1);
+    at_ += static_cast<uint32_t>(close == std::string_view::npos ? 1 : close + 1);
     push(TokenKind::kBad, begin);
     Fix mend{"write \" before and behind the string"};
-    if (close != line.npos && line.find_first_of("\"\\") > close) {
+    if (close != std::string_view::npos && line.find_first_of("\"\\") > close) {
       mend = replacement("write it so", span(begin, at_), "\"" + std::string(line.substr(1, close - 1)) + "\"", true);
     }
     faults_.error("XG0102", span(begin, at_), "strings stand in double quotes", "", std::move(mend));
@@ -254,7 +254,7 @@ class Lexer {
   void comment() {
     const uint32_t begin = at_;
     const size_t end = text_.find('\n', at_);
-    at_ = static_cast<uint32_t>(end == text_.npos ? text_.size() : end);
+    at_ = static_cast<uint32_t>(end == std::string_view::npos ? text_.size() : end);
     if (at_ > begin && text_[at_ - 1] == '\r') {
       --at_;
     }

@@ -165,7 +165,7 @@ void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
 }
 
 // accuracy(logits, label, source=val): a node of the graph, and the source that it is measured on.
-std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::string name, Scope& scope) {
+std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope) {
   const Expr& expr = ast[id];
   if (expr.kind == ExprKind::kHole) {
     return std::nullopt;
@@ -195,7 +195,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, std::
   const auto own = std::find_if(signature.params.begin(), signature.params.end(),
                                 [](const Param& param) { return param.name.text == "source"; });
   const bool needed = own != signature.params.end() && !own->value.valid();
-  MetricSpec spec{.name = name.empty() ? callee.name : std::move(name), .span = expr.span};
+  MetricSpec spec{.name = name.empty() ? callee.name : name, .span = expr.span};
   std::vector<Arg> args;
   bool good = true;
   auto place = signature.params.begin();

@@ -106,7 +106,7 @@ class ModuleBuilder {
   void lower_norm_rows(const Settings& settings, Scope& scope);
   PrecisionMode precision(const SettingNode& node, Scope& scope, bool quiet);
   std::string differences(const MetricSpec& metric);
-  std::optional<MetricSpec> metric(const Ast& ast, ExprId id, std::string name, Scope& scope);
+  std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
 
   // lower_update.cpp

@@ -35,7 +35,7 @@ DType target_of(const Attrs& attrs) { return attrs.text("to") == "bf16" ? DType:
 
 Result<OpShape> infer_cast(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("cast", inputs[0]));
-  if (const std::string to = attrs.text("to"); to != "f32" && to != "bf16") {
+  if (const std::string& to = attrs.text("to"); to != "f32" && to != "bf16") {
     return Error{ErrorKind::kContent,
                  "XG0303",
                  "`cast` makes f32 or bf16, not `" + to + "`",

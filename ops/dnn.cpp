@@ -89,7 +89,7 @@ dnnl::primitive_attr user_scratch() {
 
 template <typename Made, typename PrimitiveDesc>
 std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const PrimitiveDesc& desc,
-                                        std::vector<std::pair<int, Desc>> arguments) {
+                                        const std::vector<std::pair<int, Desc>>& arguments) {
   auto impl = std::make_unique<Primitive::Impl>();
   impl->engine = engine;
   impl->stream = dnnl::stream(engine);

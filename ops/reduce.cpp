@@ -165,7 +165,7 @@ struct Reduce {
       const T* const x = F::kNeedsInput ? call.inputs[1].as<T>() : nullptr;
       T* const dx = call.outputs[0].as<T>();
       fibers_.for_each([&](int64_t at, int64_t beside) {
-        run_for<SpreadBody<F, T>>(isa_, x == nullptr ? x : x + at, dy + beside, dx + at, fibers_.stride(),
+        run_for<SpreadBody<F, T>>(isa_, F::kNeedsInput ? x + at : x, dy + beside, dx + at, fibers_.stride(),
                                   fibers_.size(), reinterpret_cast<float*>(call.scratch));
       });
       return {};

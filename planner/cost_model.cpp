@@ -16,7 +16,10 @@ constexpr Seconds kCall = 2e-7;
 constexpr Seconds kSample = 3e-7;
 constexpr Seconds kElement = 1e-9;
 
-double ceil_div(int64_t a, int64_t b) { return static_cast<double>((a + b - 1) / b); }
+double ceil_div(int64_t a, int64_t b) {
+  const int64_t whole = (a + b - 1) / b;
+  return static_cast<double>(whole);
+}
 
 }  // namespace
 

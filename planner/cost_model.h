@@ -17,7 +17,7 @@ class CostModel {
   CostModel(const KernelFacts& facts, const Machine& machine);
 
   // One call of a node on one row block of `block_rows` rows, by one worker.
-  Seconds node(const Graph& graph, NodeId node, int64_t block_rows) const;
+  Seconds node(const Graph& graph, NodeId id, int64_t block_rows) const;
 
   // A pass of `blocks` row blocks that take `block` seconds each on a device with `workers` workers: forward blocks
   // are shared out one by one, backward blocks lane by lane, `lanes` lanes meeting in the micro-batch.

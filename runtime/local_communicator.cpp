@@ -50,12 +50,12 @@ Status sum_f32(void* /*context*/, const Exchange& exchange, Published parts) {
 }
 
 LocalCommunicator::LocalCommunicator(const DeviceSet& devices, std::span<const int> members) : devices_(devices) {
-  for (size_t g = 0; g < members.size(); ++g) {
+  for (const int count : members) {
     auto group = std::make_unique<Group>();
-    group->missing = members[g];
-    group->pulling = members[g];
-    group->members.resize(static_cast<size_t>(members[g]));
-    group->published.resize(static_cast<size_t>(members[g]));
+    group->missing = count;
+    group->pulling = count;
+    group->members.resize(static_cast<size_t>(count));
+    group->published.resize(static_cast<size_t>(count));
     groups_.push_back(std::move(group));
   }
 }

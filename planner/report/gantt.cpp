@@ -57,7 +57,8 @@ std::string percent(double share) {
 // The same stages under other settings, by the simulation of action lists.
 ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int micro_batches, int& held) {
   ScheduleRequest request{.micro_batches = micro_batches};
-  const double part = static_cast<double>(program.micro_batches / program.replicas) / micro_batches;
+  const int own = program.micro_batches / program.replicas;  // of each replica
+  const double part = static_cast<double>(own) / micro_batches;
   for (const Stage& stage : program.stages) {
     request.forward.push_back(stage.forward_time * part);
     request.backward.push_back(stage.backward_time * part);

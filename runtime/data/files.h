@@ -35,6 +35,6 @@ class ArchiveEntry {
 // Calls `visit` for every regular file of a zip archive, in the archive's order. Errors: XG0401, XG0412 for the archive
 // itself, and whatever `visit` gives. The second form reads an archive in memory.
 Status visit_archive(const std::string& path, const std::function<Status(ArchiveEntry&)>& visit);
-Status visit_archive(std::span<const std::byte> archive, const std::function<Status(ArchiveEntry&)>& visit);
+Status visit_archive(std::span<const std::byte> bytes, const std::function<Status(ArchiveEntry&)>& visit);
 
 }  // namespace xrun::runtime

@@ -70,7 +70,7 @@ class UpdateRunner {
 
  private:
   BoundWeight bind_weight(const planner::Buffer& gradient, const planner::Instruction& instruction) const;
-  BoundFold bind_fold(const planner::Instruction& instruction, NodeId node) const;
+  BoundFold bind_fold(const planner::Instruction& instruction, NodeId id) const;
 
   const Module& module_;
   const planner::Program& program_;
