@@ -10,6 +10,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "runtime/executor/step_profile.h"
 #include "runtime/executor/step_times.h"
 
 namespace xrun::runtime {
@@ -81,6 +82,17 @@ struct CheckpointEvent {
   Bytes bytes = 0;
 };
 
+// Where the time of a step goes: means over some steps after the first.
+struct ProfileEvent {
+  int64_t first_step = 0;  // counted from 1
+  int64_t steps = 0;
+  Seconds step = 0;  // the sum of the next two, and of the rows of each device
+  Seconds data_wait = 0;
+  Seconds outside = 0;  // before the first instruction and after the last one
+  Seconds predicted_step = 0;
+  std::vector<ProfileRow> rows;
+};
+
 struct WarnEvent {
   std::string code;  // "XG0811"
   std::string message;
@@ -134,6 +146,7 @@ class EventSink {
   virtual void on_step(const StepReport&, bool /*due*/) {}
   virtual void on_eval(const EvalEvent&) {}
   virtual void on_checkpoint(const CheckpointEvent&) {}
+  virtual void on_profile(const ProfileEvent&) {}
   virtual void on_warn(const WarnEvent&) {}
   virtual void on_end(const EndEvent&) {}
 };

@@ -32,7 +32,8 @@ class Run {
         total_(total_steps(train_, samples_)),
         curve_(make_curve(train_, samples_)),
         rows_(static_cast<size_t>(train_.batch)),
-        watch_(StepProfile(request.training, request.module.graph, request.predicted), request.predicted_step) {}
+        profile_(request.training, request.module.graph, request.predicted),
+        watch_(profile_, request.predicted_step) {}
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
@@ -103,6 +104,9 @@ class Run {
       ++steps_here_;
       for (const WarnEvent& warning : watch_.add(report_, session_->timings(), *times_)) {
         request_.events.on_warn(warning);
+      }
+      if (request_.profile >= 0) {
+        profile_step(last || interrupted_);
       }
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
@@ -177,6 +181,38 @@ class Run {
     if (told || now - memory_read_ > 0.1) {
       memory_read_ = now;
       report_.resident = resident();
+    }
+  }
+
+  // Ten steps after the warm-up, or as many as the run has.
+  void profile_step(bool last) {
+    constexpr int64_t kProfiled = 10;
+    const int64_t steps = steps_here_ - request_.profile;
+    if (steps < 1) {
+      if (last) {
+        request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_here_) + " steps: `--profile " +
+                                               std::to_string(request_.profile) +
+                                               "` leaves out as many, and none is left to look at"});
+      }
+      return;
+    }
+    if (steps > kProfiled) {
+      return;
+    }
+    profile_.add(session_->timings(), *times_);
+    profiled_.first_step = steps == 1 ? done_ : profiled_.first_step;
+    profiled_.step += report_.seconds;
+    profiled_.data_wait += report_.data_wait;
+    profiled_.outside += report_.seconds - report_.data_wait - times_->seconds;
+    if (steps == kProfiled || last) {
+      const auto count = static_cast<double>(steps);
+      request_.events.on_profile({.first_step = profiled_.first_step,
+                                  .steps = steps,
+                                  .step = profiled_.step / count,
+                                  .data_wait = profiled_.data_wait / count,
+                                  .outside = profiled_.outside / count,
+                                  .predicted_step = request_.predicted_step,
+                                  .rows = profile_.rows()});
     }
   }
 
@@ -292,6 +328,8 @@ class Run {
   Seconds memory_read_ = 0;  // when, since `begin_`
   int64_t steps_here_ = 0;
   const StepTimes* times_ = nullptr;  // of the last step
+  StepProfile profile_;               // of the steps that `--profile` asks for
+  ProfileEvent profiled_;             // their sums
   StepWatch watch_;
 };
 

@@ -173,6 +173,8 @@ void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   line(fmt::format("  Saved     {} ({}, {})\n", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
 }
 
+void BarProgress::on_profile(const runtime::ProfileEvent& e) { line(profile_text(e)); }
+
 void BarProgress::on_warn(const runtime::WarnEvent& e) { line(fmt::format("warning[{}]: {}\n", e.code, e.message)); }
 
 void BarProgress::on_end(const runtime::EndEvent& e) {

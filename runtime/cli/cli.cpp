@@ -112,6 +112,10 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->envname("XRUN_STEPS")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 
+  train->add_option("--profile", line.train.profile, "after N steps of warm-up tell where the time of a step goes")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+
   CLI::App* eval =
       add_command(app, line, "eval", "measure a checkpoint", [&line] { return run_eval(line.global, line.eval); });
   eval->add_option("file", line.eval.file, "model file")->required()->type_name("FILE");

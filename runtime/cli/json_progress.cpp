@@ -102,6 +102,27 @@ void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   emit(port_, "checkpoint", {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}});
 }
 
+void JsonProgress::on_profile(const runtime::ProfileEvent& e) {
+  constexpr const char* kSorts[] = {"compute", "comm", "idle"};
+  Json rows = Json::array();
+  for (const runtime::ProfileRow& row : e.rows) {
+    rows.push_back({{"device", row.device},
+                    {"sort", kSorts[row.sort]},
+                    {"what", row.what},
+                    {"count", row.count},
+                    {"seconds", row.seconds},
+                    {"predicted_s", row.predicted}});
+  }
+  emit(port_, "profile",
+       {{"first_step", e.first_step},
+        {"steps", e.steps},
+        {"step_s", e.step},
+        {"data_s", e.data_wait},
+        {"outside_s", e.outside},
+        {"predicted_step_s", e.predicted_step},
+        {"rows", std::move(rows)}});
+}
+
 void JsonProgress::on_warn(const runtime::WarnEvent& e) {
   emit(port_, "warn", {{"code", e.code}, {"message", e.message}});
 }

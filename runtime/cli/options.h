@@ -54,6 +54,7 @@ struct TrainArgs {
   std::string file;  // model or plan
   std::string resume = "auto";
   std::optional<int64_t> steps;
+  int64_t profile = -1;  // after as many steps of warm-up; -1: none
 };
 
 struct EvalArgs {

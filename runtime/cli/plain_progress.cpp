@@ -118,6 +118,11 @@ void PlainProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
        time);
 }
 
+void PlainProgress::on_profile(const runtime::ProfileEvent& e) {
+  const std::lock_guard lock(mutex_);
+  tell(profile_text(e), port_.now());
+}
+
 void PlainProgress::on_warn(const runtime::WarnEvent& e) {
   const std::lock_guard lock(mutex_);
   tell(fmt::format("warning[{}]: {}\n", e.code, e.message), port_.now());

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <fmt/format.h>
 #include <mutex>
 
+#include "planner/report/table.h"
 #include "runtime/cli/bar_progress.h"
 #include "runtime/cli/json_progress.h"
 #include "runtime/cli/plain_progress.h"
@@ -24,6 +26,30 @@ class Beating final : public Sink {
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
+
+std::string profile_text(const runtime::ProfileEvent& e) {
+  using planner::Align;
+  planner::TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight});
+  const auto add = [&](const std::string& device, const std::string& what, int count, Seconds seconds,
+                       const std::string& predicted) {
+    table.add({device, what, count > 0 ? format_count(count) : "", format_seconds(seconds),
+               e.step > 0 ? fmt::format("{:.1f} %", 100 * seconds / e.step) : "", predicted});
+  };
+  table.add({"device", "what", "a step", "time", "share", "predicted"});
+  int device = -1;
+  for (const runtime::ProfileRow& row : e.rows) {
+    add(row.device == device ? "" : fmt::format("cpu {}", row.device), row.what, row.count, row.seconds,
+        e.predicted_step > 0 ? format_seconds(row.predicted) : "");
+    device = row.device;
+  }
+  add("host", "waiting for data", 0, e.data_wait, "");
+  add("", "before and after the devices", 0, e.outside, "");
+  const int64_t last = e.first_step + e.steps - 1;
+  return fmt::format("  Profile   {} a step{}, mean of steps {} to {}\n", format_seconds(e.step),
+                     e.predicted_step > 0 ? ", predicted " + format_seconds(e.predicted_step) : "",
+                     format_count(e.first_step), format_count(last)) +
+         table.text("    ");
+}
 
 Pulse::Pulse(std::function<void()> beat)
     : thread_([beat = std::move(beat)](const std::stop_token& stop) {

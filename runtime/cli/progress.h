@@ -23,6 +23,9 @@ struct ProgressPort {
   bool unicode = false;
 };
 
+// The table of `--profile`: device by device what a step does, its time, its share, and what was predicted.
+std::string profile_text(const runtime::ProfileEvent& profile);
+
 // Calls `beat` again and again from a thread of its own until it is destroyed. A pause can be told in no other way: in
 // a step the thread of the trainer computes itself or sleeps until the devices are through.
 class Pulse {

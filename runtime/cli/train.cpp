@@ -139,6 +139,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
                                        .memory_planned = needed.sum(),
                                        .memory_usable = plan.machine.memory,
                                        .resume = args.resume != "never",
+                                       .profile = args.profile,
                                        .steps = args.steps.value_or(-1),
                                        .stop = &stop_requested});
   progress->on_work({});

@@ -81,7 +81,7 @@ StepProfile::StepProfile(const Program& program, const Graph& graph, std::span<c
     rows_.push_back({.device = device, .sort = ProfileRow::kComm, .what = "data under way, nothing to compute"});
     rows_.push_back({.device = device,
                      .sort = ProfileRow::kIdle,
-                     .what = program.devices > 1 ? "waiting for other devices" : "between instructions"});
+                     .what = program.devices > 1 ? "waiting for other devices or a core" : "between instructions"});
   }
   if (!predicted.empty()) {
     TimeTable table(program);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/support/tiny_model.h"
 
@@ -386,6 +387,33 @@ TEST_F(Command, TimesOfStepsAreToldByDevice) {
   }
   EXPECT_GT(busy[0], 0);
   EXPECT_THAT(run({"train", "tiny.xgraph", "--steps", "6", "--progress", "plain"}).err, HasSubstr(" bubble_ms="));
+}
+
+TEST_F(Command, AProfileOfStepsIsATableOrAnEvent) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto train = [&](const char* mode) {
+    const auto result = run({"train", "tiny.xgraph", "--devices", "2", "--threads", "2", "--set", "schedule.stages=2",
+                             "--steps", "8", "--profile", "3", "--progress", mode, "-C", mode});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result;
+  };
+  for (const char* mode : {"plain", "tty"}) {
+    const std::string shown = train(mode).err;
+    EXPECT_THAT(shown, ::testing::ContainsRegex("  Profile   .* a step, predicted .*, mean of steps 4 to 8\n"));
+    EXPECT_THAT(shown, ::testing::ContainsRegex("    cpu 1   forward of stage 1 \\(.*\\) +[0-9]+ .* %  "));
+    EXPECT_THAT(shown, HasSubstr("    host    waiting for data "));
+  }
+  const std::string json = train("json").out;
+  const size_t at = json.find(R"({"v":1,"t":"profile")");
+  ASSERT_NE(at, std::string::npos) << json;
+  const auto event = nlohmann::json::parse(json.substr(at, json.find('\n', at) - at));
+  EXPECT_EQ(event.at("steps"), 5);
+  std::set<std::string> sorts;
+  for (const auto& row : event.at("rows")) {
+    sorts.insert(row.at("sort"));
+    EXPECT_GE(row.at("seconds").get<double>(), 0);
+  }
+  EXPECT_TRUE(sorts.contains("compute") && sorts.contains("idle"));
 }
 
 TEST_F(Command, MemoryIsToldAsItIsBesideWhatThePlanAllows) {

@@ -32,6 +32,8 @@ struct Recorder final : EventSink {
   void on_work(const WorkEvent& event) override { works.emplace_back(event.work, event.done); }
   void on_step(const StepReport& report, bool) override { steps.push_back(report); }
   void on_eval(const EvalEvent& event) override { evals.push_back(event); }
+  std::vector<ProfileEvent> profiles;
+  void on_profile(const ProfileEvent& event) override { profiles.push_back(event); }
   std::vector<WarnEvent> warnings;
   void on_warn(const WarnEvent& event) override { warnings.push_back(event); }
   void on_end(const EndEvent& event) override { ends.push_back(event); }
@@ -42,7 +44,8 @@ struct Trained {
   Result<TrainOutcome> outcome = Error{};
 };
 
-Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate = false, Seconds predicted_step = 0) {
+Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate = false, Seconds predicted_step = 0,
+            int64_t profile = -1) {
   const Prepared prepared = prepare_for(make_module(options));
   Trained trained;
   auto program = make_program(prepared, choice);
@@ -61,7 +64,8 @@ Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate
                        .eval_sources = {&val},
                        .events = trained.events,
                        .session = {.isa = prepared.isa},
-                       .predicted_step = predicted_step};
+                       .predicted_step = predicted_step,
+                       .profile = profile};
   trained.outcome = train(request);
   return trained;
 }
@@ -109,6 +113,29 @@ TEST(Trainer, StepsThatAreSlowerThanPredictedAreToldOnceWithTheirPlace) {
   };
   EXPECT_THAT(slow(1e-9), ::testing::ElementsAre(::testing::HasSubstr("; most of the difference is o")));
   EXPECT_THAT(slow(0), ::testing::IsEmpty()) << "nothing was predicted";
+}
+
+TEST(Trainer, AProfileTellsWhereTheTimeOfAStepGoes) {
+  const auto profiles = [](int64_t warm_up) {
+    return run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, 0, warm_up).events.profiles;
+  };
+  EXPECT_TRUE(profiles(-1).empty());
+  const auto early = profiles(3);
+  ASSERT_EQ(early.size(), 1u);
+  EXPECT_EQ(early[0].first_step, 4);
+  EXPECT_EQ(early[0].steps, 10);
+  for (int device = 0; device < 2; ++device) {
+    Seconds sum = early[0].data_wait + early[0].outside;
+    for (const ProfileRow& row : early[0].rows) {
+      sum += row.device == device ? row.seconds : 0;
+    }
+    EXPECT_NEAR(sum, early[0].step, 1e-9) << "the rows of device " << device;
+  }
+  EXPECT_EQ(profiles(27).at(0).steps, 3) << "30 steps in all";
+  const auto late = run({}, {}, false, 0, 30).events;
+  EXPECT_TRUE(late.profiles.empty());
+  ASSERT_FALSE(late.warnings.empty());
+  EXPECT_EQ(late.warnings.back().code, "XG0814");
 }
 
 TEST(Trainer, AShardedHeadLearnsAndIsEvaluated) {
