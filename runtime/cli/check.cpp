@@ -1,5 +1,6 @@
 // `xrun check`: every mistake, where it was written, with the mend; then the file's tests.
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "graph/base/units.h"
 #include "runtime/cli/check_data.h"
@@ -26,6 +27,17 @@ std::string summary(const LoadedModel& model) {
   return line + "\n";
 }
 
+std::string summary_json(const LoadedModel& model) {
+  nlohmann::ordered_json json{{"v", 1}, {"files", nlohmann::ordered_json::array()}};
+  for (const SourceDigest& source : model.file.module.sources) {
+    json["files"].push_back(source.path);
+  }
+  json["tests"] = model.file.tests.size();
+  json["tensors"] = model.file.module.graph.params.size();
+  json["parameters"] = model.file.module.graph.parameter_count();
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 int run_check(const GlobalOptions& options, const CheckArgs& args) {
@@ -38,12 +50,17 @@ int run_check(const GlobalOptions& options, const CheckArgs& args) {
     if (!model) {
       continue;
     }
-    console.out(summary(*model));
-    Diagnostics later;  // of a file that is right
+    Diagnostics later;  // of a file that is right; with --strict it has to be one that trains today
     for (Diagnostic diagnostic : model->file.module.not_yet) {
-      diagnostic.severity = Severity::kWarning;
+      diagnostic.severity = args.strict ? Severity::kError : Severity::kWarning;
       later.add(std::move(diagnostic));
     }
+    if (later.has_errors()) {
+      console.report(later, model->sources);
+      worst = std::max(worst, exit_code(ErrorKind::kContent));
+      continue;
+    }
+    console.out(console.json() ? summary_json(*model) : summary(*model));
     console.report(later, model->sources);
     if (args.data) {
       worst = std::max(worst, check_data(*model, console));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,32 @@
 namespace xrun::cli {
 namespace {
 
+// What is plainly no text, in place of a hundred faults of its characters.
+std::optional<Error> find_binary(const std::string& path) {
+  char start[4096];
+  std::ifstream in(path, std::ios::binary);
+  in.read(start, sizeof start);
+  const std::string_view head(start, static_cast<size_t>(in.gcount()));
+  if (head.substr(0, 8).ends_with("XPLN")) {
+    return Error{ErrorKind::kContent,
+                 "XG0123",
+                 "`" + path + "` is a plan, not a model",
+                 "look into it with `xrun show " + path + "`, or name its model",
+                 {}};
+  }
+  if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
+    return Error{ErrorKind::kContent, "XG0123", "`" + path + "` is written in UTF-16", "save it as UTF-8", {}};
+  }
+  if (const size_t nul = head.find('\0'); nul != std::string_view::npos) {
+    return Error{ErrorKind::kContent,
+                 "XG0123",
+                 "`" + path + "` is no text: byte " + std::to_string(nul) + " is 0",
+                 "name an .xgraph file",
+                 {}};
+  }
+  return std::nullopt;
+}
+
 // Every file that cannot be opened is the world's or the user's fault before it is the language's.
 std::optional<Error> find_fault(const std::string& path) {
   struct stat info {};
@@ -21,7 +48,7 @@ std::optional<Error> find_fault(const std::string& path) {
     return S_ISDIR(info.st_mode)
                ? std::optional(Error{
                      ErrorKind::kContent, "XG0121", "`" + path + "` is a directory", "name the .xgraph file in it", {}})
-               : std::nullopt;
+               : find_binary(path);
   }
   if (errno == EACCES) {
     return Error{ErrorKind::kWorld,

@@ -42,6 +42,54 @@ TEST_F(Command, CheckNamesFilesTestsAndParameters) {
   EXPECT_THAT(result.out, HasSubstr("1 test passed"));
 }
 
+TEST_F(Command, CheckForProgramsIsJsonAndStrictRefusesWhatDoesNotTrainYet) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto json = run({"check", "tiny.xgraph", "--format", "json"});
+  ASSERT_EQ(json.exit, 0) << json.err;
+  EXPECT_EQ(nlohmann::json::parse(json.out)["files"][0], "tiny.xgraph");
+  EXPECT_EQ(nlohmann::json::parse(json.out)["parameters"].get<int>(),
+            16 * 32 + 32 + 64 + 32 * 32 + 32 + 64 + 32 * 24 + 24 + 48 + 37 * 24);
+  const auto model = [](const std::string& optimizer) {
+    return R"(xgraph 1
+model m {
+  input x: f32[N, 4]
+  head id = x -> classifier(3)
+}
+data d {
+  source train = synthetic([4], 3, 300)
+  x = pixels
+}
+train t {
+  batch     = 32
+  epochs    = 2
+  loss      = softmax_ce(id, label)
+  optimizer = )" +
+           optimizer + "\n  lr        = 0.1\n}\n";
+  };
+  directory.write("now.xgraph", model("sgd"));
+  EXPECT_EQ(run({"check", "now.xgraph", "--strict"}).exit, 0) << run({"check", "now.xgraph", "--strict"}).err;
+  directory.write("later.xgraph", model("lamb"));
+  EXPECT_EQ(run({"check", "later.xgraph"}).exit, 0);
+  const auto strict = run({"check", "later.xgraph", "--strict"});
+  EXPECT_EQ(strict.exit, 1);
+  EXPECT_EQ(strict.out, "");
+  EXPECT_THAT(strict.err, HasSubstr("error[XG0199]"));
+}
+
+TEST_F(Command, WhatIsNoTextIsSaidInOneError) {
+  directory.write("tiny.xgraph", tiny_model());
+  ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
+  directory.write("wide.xgraph", std::string("\xFF\xFEx\0g\0", 6));
+  directory.write("nul.xgraph", std::string("xgraph 1\n\0", 10));
+  for (const auto& [file, text] :
+       {std::pair{"tiny.xplan", "is a plan"}, {"wide.xgraph", "UTF-16"}, {"nul.xgraph", "byte 9 is 0"}}) {
+    const auto result = run({"check", file});
+    EXPECT_EQ(result.exit, 1);
+    EXPECT_THAT(result.err, HasSubstr(text));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 2) << result.err;
+  }
+}
+
 TEST_F(Command, FlagsStandBeforeTheFileToo) {
   directory.write("tiny.xgraph", tiny_model());
   const std::vector<std::string> set{"--set", "train.epochs=2"};  // takes one word, not the file as well
