@@ -1,9 +1,12 @@
 #include "runtime/cli/cli.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 
 namespace xrun::cli {
@@ -30,35 +33,25 @@ struct CommandLine {
 void add_global_flags(CLI::App& app, CommandLine& line) {
   GlobalOptions& g = line.global;
   app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
-      ->envname("XRUN_SET")
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);  // one word a flag: the next one is the file
-  app.add_option("--run", g.run, "the `run` declaration to use")->envname("XRUN_RUN");
-  app.add_option("--cluster", g.cluster, "take the cluster from another file")
-      ->envname("XRUN_CLUSTER")
-      ->type_name("FILE[:NAME]");
-  app.add_option("--schedule", g.schedule, "take the schedule from another file")
-      ->envname("XRUN_SCHEDULE")
-      ->type_name("FILE[:NAME]");
+  app.add_option("--run", g.run, "the `run` declaration to use");
+  app.add_option("--cluster", g.cluster, "take the cluster from another file")->type_name("FILE[:NAME]");
+  app.add_option("--schedule", g.schedule, "take the schedule from another file")->type_name("FILE[:NAME]");
   app.add_option("-C", g.directory, "where the output of the run goes")->type_name("DIR");
-  app.add_option("--format", g.format, "text or json")->envname("XRUN_FORMAT")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--format", g.format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--progress", g.progress, "auto, tty, plain, json or none")
-      ->envname("XRUN_PROGRESS")
       ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
-  app.add_option("--color", g.color, "auto, always or never")
-      ->envname("XRUN_COLOR")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  app.add_flag("--ascii", g.ascii, "nothing beyond ASCII")->envname("XRUN_ASCII");
-  app.add_flag("-q,--quiet", g.quiet, "errors only")->envname("XRUN_QUIET");
-  app.add_flag("-v,--verbose", g.verbose, "say more")->envname("XRUN_VERBOSE");
-  app.add_flag("--deterministic", g.deterministic, "the same bits for every plan")->envname("XRUN_DETERMINISTIC");
+  app.add_option("--color", g.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("--ascii", g.ascii, "nothing beyond ASCII");
+  app.add_flag("-q,--quiet", g.quiet, "errors only");
+  app.add_flag("-v,--verbose", g.verbose, "say more");
+  app.add_flag("--deterministic", g.deterministic, "the same bits for every plan");
   app.add_option("--threads", g.threads, "threads of all devices together (default: cores)")
-      ->envname("XRUN_THREADS")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)")->envname("XRUN_DEVICES");
+  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)");
   app.add_option("--cost", g.cost, "analytic or measured times of operators")
-      ->envname("XRUN_COST")
       ->check(CLI::IsMember({"analytic", "measured"}));
 }
 
@@ -66,7 +59,8 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
                       std::function<int()> action) {
   CLI::App* command = app.add_subcommand(name, about);
   command->fallthrough();
-  command->callback([&line, action = std::move(action)] { line.action = action; });
+  // When the command is complete: that of others is then not looked at, nor are variables for their flags.
+  command->parse_complete_callback([&line, action = std::move(action)] { line.action = action; });
   return command;
 }
 
@@ -103,9 +97,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
     return run_train(line.global, line.train);
   });
   train->add_option("file", line.train.file, "model or plan")->required()->type_name("FILE");
-  train->add_option("--resume", line.train.resume, "auto, never or a checkpoint")->envname("XRUN_RESUME");
+  train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
-      ->envname("XRUN_STEPS")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 
   train->add_option("--profile", line.train.profile, "after N steps of warm-up tell where the time of a step goes")
@@ -136,17 +129,89 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
 }
 
+// Every long flag can be set by XRUN_<NAME>, with dashes as underscores.
+void name_variables(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_lnames().empty() || option == app.get_help_ptr() || option == app.get_version_ptr()) {
+      continue;
+    }
+    std::string name = "XRUN_" + option->get_lnames()[0];
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+    option->envname(name);
+  }
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    name_variables(*command);
+  }
+}
+
+// The words of the command line, to tell what they say from what the environment says.
+class Words {
+ public:
+  Words(int argc, const char* const* argv) : words_(argv, argv + argc) {}
+
+  // "XRUN_THREADS=many" where the variable counts: it is set, and no flag is given.
+  std::string variable(const CLI::Option& option) const {
+    const char* value = option.get_envname().empty() ? nullptr : std::getenv(option.get_envname().c_str());
+    return value == nullptr || *value == 0 || is_given(option) ? "" : option.get_envname() + "=" + value;
+  }
+
+ private:
+  bool is_given(const CLI::Option& option) const {
+    return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
+      const auto begins = [&](const std::string& name) { return word == name || word.rfind(name + "=", 0) == 0; };
+      return std::any_of(option.get_lnames().begin(), option.get_lnames().end(),
+                         [&](const std::string& name) { return begins("--" + name); }) ||
+             std::any_of(option.get_snames().begin(), option.get_snames().end(),
+                         [&](const std::string& name) { return word.rfind("-" + name, 0) == 0; });
+    });
+  }
+
+  std::vector<std::string> words_;
+};
+
+// Options of the whole command line and of the command that was chosen.
+std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
+  std::vector<const CLI::Option*> options = app.get_options([](const CLI::Option*) { return true; });
+  for (const CLI::App* command : app.get_subcommands()) {
+    const auto own = command->get_options([](const CLI::Option*) { return true; });
+    options.insert(options.end(), own.begin(), own.end());
+  }
+  return options;
+}
+
 int usage_fault(const std::string& message, const std::string& help) {
   std::fprintf(stderr, "error: %s\nhelp: %s\n", message.c_str(), help.c_str());
   return kUsage;
 }
 
+// A word that CLI11 refuses: by the name of the variable where it came from one.
+int parse_fault(const CLI::App& app, const Words& words, const std::string& message) {
+  for (const CLI::Option* option : options_in_use(app)) {
+    const std::string variable = words.variable(*option);
+    const size_t at = message.find(option->get_name());
+    const size_t end = at == std::string::npos ? at : at + option->get_name().size();
+    const bool whole =
+        at != std::string::npos && (end == message.size() || (message[end] != '-' && !std::isalpha(message[end])));
+    if (!variable.empty() && whole) {
+      return usage_fault("`" + variable + "` in the environment: " + message,
+                         "mend or unset the variable, or give " + option->get_name() + " on the command line");
+    }
+  }
+  return usage_fault(message, "`xrun --help` and `xrun COMMAND --help` list what there is");
+}
+
 // `--set a=b` into pairs, `--devices 2` into a number; what CLI11 cannot check.
-int finish_globals(CommandLine& line) {
+int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
+  const auto as_given = [&](const std::string& flag, const std::string& value) {
+    const std::string variable = words.variable(*app.get_option(flag));
+    return variable.empty() ? "`" + flag + " " + value + "`" : "`" + variable + "` in the environment";
+  };
   for (const std::string& set : line.sets) {
     const size_t equals = set.find('=');
     if (equals == 0 || equals == std::string::npos) {
-      return usage_fault("`--set " + set + "` has no `=`", "write it as PATH=VALUE: --set train.lr=0.1");
+      return usage_fault(as_given("--set", set) + " has no `=` behind a path",
+                         "write it as PATH=VALUE: --set train.lr=0.1");
     }
     line.global.sets.emplace_back(set.substr(0, equals), set.substr(equals + 1));
   }
@@ -154,18 +219,30 @@ int finish_globals(CommandLine& line) {
     return 0;
   }
   if (line.devices.rfind("cuda", 0) == 0) {
-    return usage_fault("`--devices " + line.devices + "`: GPUs are not yet supported by this build",
+    return usage_fault(as_given("--devices", line.devices) + ": GPUs are not yet supported by this build",
                        "give a number of CPU devices: --devices 2");
   }
   int count = 0;
   const char* end = line.devices.data() + line.devices.size();
   const auto [at, code] = std::from_chars(line.devices.data(), end, count);
   if (code != std::errc() || at != end || count < 1 || count > 1024) {
-    return usage_fault("`--devices " + line.devices + "` is not a number of devices from 1 to 1024",
+    return usage_fault(as_given("--devices", line.devices) + " is not a number of devices from 1 to 1024",
                        "give a number of CPU devices: --devices 2");
   }
   line.global.devices = count;
   return 0;
+}
+
+// What is wrong with the use of a command may be what nobody has typed.
+void tell_variables(const CLI::App& app, const Words& words) {
+  std::string list;
+  for (const CLI::Option* option : options_in_use(app)) {
+    const std::string variable = words.variable(*option);
+    list += variable.empty() ? "" : (list.empty() ? "" : ", ") + variable;
+  }
+  if (!list.empty()) {
+    std::fprintf(stderr, "note: from the environment: %s\n", list.c_str());
+  }
 }
 
 // CLI11 only says that a command is missing; a first word that is none deserves its own message.
@@ -192,6 +269,8 @@ int parse_and_run(int argc, const char* const* argv) {
   app.failure_message(CLI::FailureMessage::simple);
   add_global_flags(app, line);
   add_commands(app, line);
+  name_variables(app);
+  const Words words(argc, argv);
   if (const int fault = find_unknown_command(app, argc, argv); fault != 0) {
     return fault;
   }
@@ -204,12 +283,16 @@ int parse_and_run(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return usage_fault(e.what(), "`xrun --help` and `xrun COMMAND --help` list what there is");
+    return parse_fault(app, words, e.what());
   }
-  if (const int fault = finish_globals(line); fault != 0) {
+  if (const int fault = finish_globals(line, app, words); fault != 0) {
     return fault;
   }
-  return line.action();
+  const int exit = line.action();
+  if (exit == kUsage && line.global.format == "text") {
+    tell_variables(app, words);
+  }
+  return exit;
 }
 
 }  // namespace
