@@ -18,11 +18,11 @@ struct Reason {
 };
 
 struct Alternative {
-  std::string text;    // "stages = 2, micro_batches = 4"
+  std::string text;  // "stages = 2, micro_batches = 4"
   Seconds step = 0;
-  Bytes memory = 0;    // largest device
-  std::string note;    // what it loses
-  int stages = 1;      // the settings of the text
+  Bytes memory = 0;  // largest device
+  std::string note;  // what it loses
+  int stages = 1;    // the settings of the text
   int replicas = 1;
   int micro_batches = 1;
   int recomputed = 0;  // layers
@@ -31,24 +31,24 @@ struct Alternative {
 struct Prediction {
   Seconds step = 0;
   double images_per_second = 0;
-  double bubble = 0;            // share of a step that devices idle, fill and drain
+  double bubble = 0;  // share of a step that devices idle, fill and drain
   double imbalance = 0;
   Seconds exposed_comm = 0;
 };
 
 struct Plan {
-  std::string id;            // first 8 hex digits of a digest over the contents
+  std::string id;  // first 8 hex digits of a digest over the contents
   std::string model;
   Machine machine;
   Program training;
-  Program inference;         // forward only, the same stages and shards; fills the last row block
+  Program inference;  // forward only, the same stages and shards; fills the last row block
   std::vector<std::pair<std::string, std::string>> options;  // flags and --set that made it
   std::vector<SourceDigest> sources;
   std::string math_digest;
   std::string facts_digest;
   std::string isa;
   Prediction predicted;
-  int64_t samples = 0;       // of an epoch, where the data was there to be counted; else 0
+  int64_t samples = 0;  // of an epoch, where the data was there to be counted; else 0
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
 };

@@ -4,10 +4,9 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 
-#include "lang/nearest.h"
+#include "runtime/cli/usage.h"
 
 namespace xrun::cli {
 namespace {
@@ -34,35 +33,25 @@ struct CommandLine {
 void add_global_flags(CLI::App& app, CommandLine& line) {
   GlobalOptions& g = line.global;
   app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
-      ->envname("XRUN_SET")
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);  // one word a flag: the next one is the file
-  app.add_option("--run", g.run, "the `run` declaration to use")->envname("XRUN_RUN");
-  app.add_option("--cluster", g.cluster, "take the cluster from another file")
-      ->envname("XRUN_CLUSTER")
-      ->type_name("FILE[:NAME]");
-  app.add_option("--schedule", g.schedule, "take the schedule from another file")
-      ->envname("XRUN_SCHEDULE")
-      ->type_name("FILE[:NAME]");
+  app.add_option("--run", g.run, "the `run` declaration to use");
+  app.add_option("--cluster", g.cluster, "take the cluster from another file")->type_name("FILE[:NAME]");
+  app.add_option("--schedule", g.schedule, "take the schedule from another file")->type_name("FILE[:NAME]");
   app.add_option("-C", g.directory, "where the output of the run goes")->type_name("DIR");
-  app.add_option("--format", g.format, "text or json")->envname("XRUN_FORMAT")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--format", g.format, "text or json")->check(CLI::IsMember({"text", "json"}));
   app.add_option("--progress", g.progress, "auto, tty, plain, json or none")
-      ->envname("XRUN_PROGRESS")
       ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
-  app.add_option("--color", g.color, "auto, always or never")
-      ->envname("XRUN_COLOR")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  app.add_flag("--ascii", g.ascii, "nothing beyond ASCII")->envname("XRUN_ASCII");
-  app.add_flag("-q,--quiet", g.quiet, "errors only")->envname("XRUN_QUIET");
-  app.add_flag("-v,--verbose", g.verbose, "say more")->envname("XRUN_VERBOSE");
-  app.add_flag("--deterministic", g.deterministic, "the same bits for every plan")->envname("XRUN_DETERMINISTIC");
+  app.add_option("--color", g.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
+  app.add_flag("--ascii", g.ascii, "nothing beyond ASCII");
+  app.add_flag("-q,--quiet", g.quiet, "errors only");
+  app.add_flag("-v,--verbose", g.verbose, "say more");
+  app.add_flag("--deterministic", g.deterministic, "the same bits for every plan");
   app.add_option("--threads", g.threads, "threads of all devices together (default: cores)")
-      ->envname("XRUN_THREADS")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)")->envname("XRUN_DEVICES");
+  app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)");
   app.add_option("--cost", g.cost, "analytic or measured times of operators")
-      ->envname("XRUN_COST")
       ->check(CLI::IsMember({"analytic", "measured"}));
 }
 
@@ -70,7 +59,8 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
                       std::function<int()> action) {
   CLI::App* command = app.add_subcommand(name, about);
   command->fallthrough();
-  command->callback([&line, action = std::move(action)] { line.action = action; });
+  // When the command is complete: that of others is then not looked at, nor are variables for their flags.
+  command->parse_complete_callback([&line, action = std::move(action)] { line.action = action; });
   return command;
 }
 
@@ -107,9 +97,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
     return run_train(line.global, line.train);
   });
   train->add_option("file", line.train.file, "model or plan")->required()->type_name("FILE");
-  train->add_option("--resume", line.train.resume, "auto, never or a checkpoint")->envname("XRUN_RESUME");
+  train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
-      ->envname("XRUN_STEPS")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 
   train->add_option("--profile", line.train.profile, "after N steps of warm-up tell where the time of a step goes")
@@ -140,17 +129,17 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
 }
 
-int usage_fault(const std::string& message, const std::string& help) {
-  std::fprintf(stderr, "error: %s\nhelp: %s\n", message.c_str(), help.c_str());
-  return kUsage;
-}
-
 // `--set a=b` into pairs, `--devices 2` into a number; what CLI11 cannot check.
-int finish_globals(CommandLine& line) {
+int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
+  const auto as_given = [&](const std::string& flag, const std::string& value) {
+    const std::string variable = words.variable(*app.get_option(flag));
+    return variable.empty() ? "`" + flag + " " + value + "`" : "`" + variable + "` in the environment";
+  };
   for (const std::string& set : line.sets) {
     const size_t equals = set.find('=');
     if (equals == 0 || equals == std::string::npos) {
-      return usage_fault("`--set " + set + "` has no `=`", "write it as PATH=VALUE: --set train.lr=0.1");
+      return usage_fault(as_given("--set", set) + " has no `=` behind a path",
+                         "write it as PATH=VALUE: --set train.lr=0.1");
     }
     line.global.sets.emplace_back(set.substr(0, equals), set.substr(equals + 1));
   }
@@ -158,77 +147,18 @@ int finish_globals(CommandLine& line) {
     return 0;
   }
   if (line.devices.rfind("cuda", 0) == 0) {
-    return usage_fault("`--devices " + line.devices + "`: GPUs are not yet supported by this build",
+    return usage_fault(as_given("--devices", line.devices) + ": GPUs are not yet supported by this build",
                        "give a number of CPU devices: --devices 2");
   }
   int count = 0;
   const char* end = line.devices.data() + line.devices.size();
   const auto [at, code] = std::from_chars(line.devices.data(), end, count);
   if (code != std::errc() || at != end || count < 1 || count > 1024) {
-    return usage_fault("`--devices " + line.devices + "` is not a number of devices from 1 to 1024",
+    return usage_fault(as_given("--devices", line.devices) + " is not a number of devices from 1 to 1024",
                        "give a number of CPU devices: --devices 2");
   }
   line.global.devices = count;
   return 0;
-}
-
-std::string proposal(const std::string& word, const std::vector<std::string>& known, const std::string& otherwise) {
-  const std::string near = lang::nearest(word, known);
-  return near.empty() ? otherwise : "did you mean `" + near + "`?";
-}
-
-// CLI11 only says that a command is missing; a first word that is none deserves its own message.
-int find_unknown_command(const CLI::App& app, int argc, const char* const* argv) {
-  if (argc >= 2 && argv[1][0] == '-') {
-    return 0;
-  }
-  const std::string word = argc < 2 ? "" : argv[1];
-  std::vector<std::string> known;
-  std::string list = "one of ";
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->check_name(word)) {
-      return 0;
-    }
-    list += (known.empty() ? "" : ", ") + command->get_name();
-    known.push_back(command->get_name());
-  }
-  return argc < 2 ? usage_fault("`xrun` needs a command", list + "; `xrun --help` says what they do")
-                  : usage_fault("there is no command `" + word + "`", proposal(word, known, list));
-}
-
-// What CLI11 refused: names the command, and the variable where the value came from one.
-int parse_fault(const CLI::App& app, const CLI::ParseError& fault, int argc, const char* const* argv) {
-  const bool named = argc >= 2 && argv[1][0] != '-';
-  const std::string command = named ? std::string("`xrun ") + argv[1] + "`" : "`xrun`";
-  const std::string lists =
-      std::string("`xrun ") + (named ? argv[1] : "") + (named ? " " : "") + "--help` lists what it takes";
-  const std::string text = fault.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&fault) != nullptr) {
-    const std::string word = text.substr(text.rfind(' ') + 1);
-    std::vector<std::string> flags;
-    for (const CLI::App* level : {&app, named ? app.get_subcommand_ptr(argv[1]).get() : &app}) {
-      for (const CLI::Option* option : level->get_options()) {
-        flags.push_back(option->get_name(false, true).substr(0, option->get_name(false, true).find(',')));
-        flags.push_back("--" + option->get_single_name());
-      }
-    }
-    return usage_fault(command + " does not know `" + word + "`", proposal(word, flags, lists));
-  }
-  // "--threads: Value many not in range 1 to 4096"
-  const size_t colon = text.find(':');
-  if (text.starts_with("--") && colon != std::string::npos) {
-    const std::string flag = text.substr(0, colon);
-    const bool given = std::any_of(argv, argv + argc, [&](const char* word) {
-      return std::string_view(word) == flag || std::string_view(word).starts_with(flag + "=");
-    });
-    std::string variable = "XRUN_" + flag.substr(2);
-    std::transform(variable.begin(), variable.end(), variable.begin(), [](unsigned char c) { return std::toupper(c); });
-    if (!given && std::getenv(variable.c_str()) != nullptr) {
-      return usage_fault("the variable " + variable + text.substr(colon), "change the variable, or unset it");
-    }
-    return usage_fault(text, lists);
-  }
-  return usage_fault(command + ": " + text, lists);
 }
 
 int parse_and_run(int argc, const char* const* argv) {
@@ -239,7 +169,9 @@ int parse_and_run(int argc, const char* const* argv) {
   app.failure_message(CLI::FailureMessage::simple);
   add_global_flags(app, line);
   add_commands(app, line);
-  if (const int fault = find_unknown_command(app, argc, argv); fault != 0) {
+  name_variables(app);
+  const Words words(argc, argv);
+  if (const int fault = find_unknown_command(app, words); fault != 0) {
     return fault;
   }
   try {
@@ -251,12 +183,16 @@ int parse_and_run(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion& e) {
     return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return parse_fault(app, e, argc, argv);
+    return parse_fault(app, words, e);
   }
-  if (const int fault = finish_globals(line); fault != 0) {
+  if (const int fault = finish_globals(line, app, words); fault != 0) {
     return fault;
   }
-  return line.action();
+  const int exit = line.action();
+  if (exit == kUsage && line.global.format == "text") {
+    tell_variables(app, words);
+  }
+  return exit;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "tests/support/tiny_model.h"
@@ -99,6 +100,48 @@ TEST_F(Command, FlagsStandBeforeTheFileToo) {
   }
   const auto trained = run({"train", "--progress", "none", set[0], set[1], "tiny.xgraph", "--steps", "1"});
   EXPECT_EQ(trained.exit, 0) << trained.err;
+}
+
+TEST_F(Command, EveryLongFlagHasAVariable) {
+  const std::vector<std::string> commands{"check", "plan", "show", "train", "eval", "predict", "doctor"};
+  std::set<std::string> flags;
+  const auto look = [&](const std::vector<std::string>& words) {
+    const std::regex flag("^  (-[a-zA-Z],)?--([a-z-]+)");
+    std::smatch match;
+    std::string line;
+    for (std::istringstream help(run(words).out); std::getline(help, line);) {
+      if (!std::regex_search(line, match, flag) || match[2] == "help" || match[2] == "version") {
+        continue;
+      }
+      std::string name = match[2];
+      flags.insert(name);
+      std::ranges::transform(name, name.begin(), [](char c) { return c == '-' ? '_' : static_cast<char>(c - 32); });
+      EXPECT_THAT(line, HasSubstr("(Env:XRUN_" + name + ")")) << words[0];
+    }
+  };
+  look({"--help"});
+  for (const std::string& command : commands) {
+    look({command, "--help"});
+  }
+  EXPECT_THAT(flags, ::testing::IsSupersetOf(
+                         {"set", "threads", "strict", "dry-run", "exit-code", "gantt", "profile", "on", "embedding"}));
+}
+
+TEST_F(Command, VariablesSetFlagsAndFlagsWin) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto with = [&](std::vector<std::string> words, std::vector<std::pair<std::string, std::string>> environment) {
+    return run(words, {.environment = std::move(environment)});
+  };
+  const auto planned = with({"plan", "tiny.xgraph"}, {{"XRUN_DRY_RUN", "1"}, {"XRUN_DEVICES", "1"}});
+  EXPECT_EQ(planned.exit, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr("tiny on 1 x cpu"));
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/tiny.xplan"));
+  EXPECT_THAT(with({"plan", "tiny.xgraph", "--dry-run", "--devices", "3"}, {{"XRUN_DEVICES", "1"}}).out,
+              HasSubstr("tiny on 3 x cpu"));
+  EXPECT_EQ(with({"plan", "tiny.xgraph", "--dry-run", "--threads=2"}, {{"XRUN_THREADS", "many"}}).exit, 0);
+  EXPECT_EQ(with({"plan", "tiny.xgraph", "-o", "mine.xplan"}, {{"XRUN_OUTPUT", "none/at/all"}}).exit, 0);
+  EXPECT_EQ(with({"plan", "tiny.xgraph", "--dry-run"}, {{"XRUN_TOPK", "many"}}).exit, 0) << "a flag of another command";
+  EXPECT_EQ(with({"plan", "tiny.xgraph", "--dry-run"}, {{"XRUN_THREADS", ""}}).exit, 0) << "empty is not set";
 }
 
 TEST_F(Command, ResultsThatCannotBeWrittenAreTheWorldsFault) {

@@ -1,0 +1,139 @@
+#include "runtime/cli/usage.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "lang/nearest.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr int kUsage = 2;
+
+// Options of the whole command line and of the command that was chosen.
+std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
+  std::vector<const CLI::Option*> options = app.get_options([](const CLI::Option*) { return true; });
+  for (const CLI::App* command : app.get_subcommands()) {
+    const auto own = command->get_options([](const CLI::Option*) { return true; });
+    options.insert(options.end(), own.begin(), own.end());
+  }
+  return options;
+}
+
+// The variable that a word comes from which CLI11 refuses, and its flag.
+std::optional<std::pair<std::string, std::string>> find_variable(const CLI::App& app, const Words& words,
+                                                                 const std::string& message) {
+  for (const CLI::Option* option : options_in_use(app)) {
+    const std::string variable = words.variable(*option);
+    const size_t at = message.find(option->get_name());
+    const size_t end = at == std::string::npos ? at : at + option->get_name().size();
+    const bool whole =
+        at != std::string::npos && (end == message.size() || (message[end] != '-' && std::isalpha(message[end]) == 0));
+    if (!variable.empty() && whole) {
+      return std::pair(variable, option->get_name());
+    }
+  }
+  return std::nullopt;
+}
+
+std::string proposal(const std::string& word, const std::vector<std::string>& known, const std::string& otherwise) {
+  const std::string near = lang::nearest(word, known);
+  return near.empty() ? otherwise : "did you mean `" + near + "`?";
+}
+
+}  // namespace
+
+void name_variables(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_lnames().empty() || option == app.get_help_ptr() || option == app.get_version_ptr()) {
+      continue;
+    }
+    std::string name = "XRUN_" + option->get_lnames()[0];
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
+    option->envname(name);
+  }
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    name_variables(*command);
+  }
+}
+
+std::string Words::variable(const CLI::Option& option) const {
+  const char* value = option.get_envname().empty() ? nullptr : std::getenv(option.get_envname().c_str());
+  return value == nullptr || *value == 0 || is_given(option) ? "" : option.get_envname() + "=" + value;
+}
+
+bool Words::is_given(const CLI::Option& option) const {
+  return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
+    const auto begins = [&](const std::string& name) { return word == name || word.rfind(name + "=", 0) == 0; };
+    return std::any_of(option.get_lnames().begin(), option.get_lnames().end(),
+                       [&](const std::string& name) { return begins("--" + name); }) ||
+           std::any_of(option.get_snames().begin(), option.get_snames().end(),
+                       [&](const std::string& name) { return word.rfind("-" + name, 0) == 0; });
+  });
+}
+
+int usage_fault(const std::string& message, const std::string& help) {
+  std::fprintf(stderr, "error: %s\nhelp: %s\n", message.c_str(), help.c_str());
+  return kUsage;
+}
+
+// CLI11 only says that a command is missing; a first word that is none deserves its own message.
+int find_unknown_command(const CLI::App& app, const Words& words) {
+  const std::string& word = words.first();
+  if (word.starts_with("-")) {
+    return 0;
+  }
+  std::vector<std::string> known;
+  std::string list = "one of ";
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->check_name(word)) {
+      return 0;
+    }
+    list += (known.empty() ? "" : ", ") + command->get_name();
+    known.push_back(command->get_name());
+  }
+  return word.empty() ? usage_fault("`xrun` needs a command", list + "; `xrun --help` says what they do")
+                      : usage_fault("there is no command `" + word + "`", proposal(word, known, list));
+}
+
+// What CLI11 refused: names the command, and the variable where the value came from one.
+int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault) {
+  const std::string text = fault.what();
+  if (const auto variable = find_variable(app, words, text)) {
+    return usage_fault("`" + variable->first + "` in the environment: " + text,
+                       "mend or unset the variable, or give " + variable->second + " on the command line");
+  }
+  const bool named = !words.first().empty() && words.first()[0] != '-';
+  const std::string command = named ? "`xrun " + words.first() + "`" : "`xrun`";
+  const std::string lists = "`xrun " + (named ? words.first() + " " : "") + "--help` lists what it takes";
+  if (dynamic_cast<const CLI::ExtrasError*>(&fault) != nullptr) {
+    const std::string word = text.substr(text.rfind(' ') + 1);
+    std::vector<std::string> flags;
+    for (const CLI::App* level : {&app, named ? app.get_subcommand_ptr(words.first()).get() : &app}) {
+      for (const CLI::Option* option : level->get_options()) {
+        flags.push_back(option->get_name(false, true).substr(0, option->get_name(false, true).find(',')));
+        flags.push_back("--" + option->get_single_name());
+      }
+    }
+    return usage_fault(command + " does not know `" + word + "`", proposal(word, flags, lists));
+  }
+  return usage_fault(text.starts_with("--") ? text : command + ": " + text, lists);
+}
+
+void tell_variables(const CLI::App& app, const Words& words) {
+  std::string list;
+  for (const CLI::Option* option : options_in_use(app)) {
+    const std::string variable = words.variable(*option);
+    list += variable.empty() ? "" : (list.empty() ? "" : ", ") + variable;
+  }
+  if (!list.empty()) {
+    std::fprintf(stderr, "note: from the environment: %s\n", list.c_str());
+  }
+}
+
+}  // namespace xrun::cli

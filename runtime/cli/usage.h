@@ -1,0 +1,36 @@
+// What is wrong with the words of a command line, or with the variables that stand for flags (CLI 2).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace xrun::cli {
+
+// Every long flag of `app` and its commands can be set by XRUN_<NAME>, with dashes as underscores.
+void name_variables(CLI::App& app);
+
+// The words of the command line, to tell what they say from what the environment says.
+class Words {
+ public:
+  Words(int argc, const char* const* argv) : words_(argv, argv + argc) { words_.resize(std::max(argc, 2)); }
+
+  const std::string& first() const { return words_[1]; }  // empty where there is none
+  // "XRUN_THREADS=many" where the variable counts: it is set, and no flag is given.
+  std::string variable(const CLI::Option& option) const;
+
+ private:
+  bool is_given(const CLI::Option& option) const;
+
+  std::vector<std::string> words_;
+};
+
+// These print what is wrong and how to mend it, and give the exit code 2; or 0 where nothing is.
+int usage_fault(const std::string& message, const std::string& help);
+int find_unknown_command(const CLI::App& app, const Words& words);
+int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);
+
+// After another fault of use: the cause may be what nobody has typed.
+void tell_variables(const CLI::App& app, const Words& words);
+
+}  // namespace xrun::cli
