@@ -1,6 +1,7 @@
 #include "ops/head_ops.h"
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "graph/autodiff.h"
@@ -95,6 +96,14 @@ Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
   }
   if (!(form.m1 > 0) || form.m1 > 4) {
     return refuse("m1", form.m1, "the factor of the angle lies above 0, up to 4");
+  }
+  // The margin of an angle is called m2 here, that of a cosine m3, and `margin` where an operator has one alone.
+  const bool combined = op == "combined_margin";
+  if (!(std::abs(form.m2) <= 3.2)) {
+    return refuse(combined ? "m2" : "margin", form.m2, "a margin of an angle lies in -3.2 .. 3.2, in radians");
+  }
+  if (!(std::abs(form.m3) <= 2)) {
+    return refuse(combined ? "m3" : "margin", form.m3, "a margin of a cosine lies in -2 .. 2");
   }
   return form;
 }

@@ -155,5 +155,22 @@ TEST(HeadOps, WrongCallsAreRefusedInWords) {
             "accepted");
 }
 
+TEST(HeadOps, MarginsThatTeachNothingAreRefused) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {.dtype = DType::kF32, .dims = {kBatch, 8}});
+  const ValueId label = graph.add_input("label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = 5});
+  const auto head = call_op(graph, find_op("cosine_classifier")->def, {x}, {{"classes", int64_t{5}}}, "id", {}).value();
+  const ValueId logits = graph.node(head).outputs[0];
+  const auto refused = [&](const char* op, Attrs attrs) {
+    const auto node = call_op(graph, find_op(op)->def, {logits, label}, std::move(attrs), "loss", {});
+    return node.ok() ? std::string() : node.error().message;
+  };
+  EXPECT_EQ(refused("cosface", {{"margin", 0.4}, {"scale", 64.0}}), "");
+  EXPECT_EQ(refused("cosface", {{"margin", -100.0}, {"scale", 64.0}}), "`cosface` has margin = -100.0");
+  EXPECT_EQ(refused("arcface", {{"margin", 1000.0}, {"scale", 64.0}, {"easy", false}}), "`arcface` has margin = 1000.0");
+  EXPECT_EQ(refused("combined_margin", {{"m1", 1.0}, {"m2", 9.0}, {"m3", 0.0}, {"scale", 64.0}}),
+            "`combined_margin` has m2 = 9.0");
+}
+
 }  // namespace
 }  // namespace xrun::ops
