@@ -55,7 +55,8 @@ struct Parameter {
   bool trained = true;  // false: state (running statistics)
   bool head = false;    // class weights of a sharded head: [C, D] or [C]
   bool frozen = false;  // a weight that this run leaves as it is (`freeze`)
-  Span span;
+  Span span;            // the call that owns it, or the label that its name comes from
+  bool labelled = false;
 
   bool updated() const { return trained && !frozen; }
 };

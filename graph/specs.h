@@ -49,10 +49,17 @@ struct DataBinding {
   Span span;
 };
 
+// Where the text says how many classes the labels of an input have.
+struct ClassCount {
+  std::string input;
+  Span span;
+};
+
 struct DataSpec {
   std::string name;
   std::vector<SourceSpec> sources;
   std::vector<DataBinding> bindings;
+  std::vector<ClassCount> class_counts;
   double max_bad = 0.001;
   Span span;
 };

@@ -183,23 +183,40 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   if (op.availability == Availability::kNotYet) {
     not_yet(call.name_span, fmt::format("the operator `{}`", op.name), others_of_its_kind(op));
   }
-  return apply(op, std::move(inputs), *attrs, call.label.text, call.span);
+  Datum made = apply(op, std::move(inputs), *attrs, call.label, call.span);
+  note_columns(*bound, made);
+  return made;
 }
 
-Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, std::string_view label, Span at) {
+void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& made) {
+  constexpr size_t kMany = 1000;  // of the losses of a hostile text the rest points at its own line
+  if (made.kind != DatumKind::kTensor || work_.columns.size() >= kMany) {
+    return;
+  }
+  const std::vector<int64_t>& dims = type_of(made).dims;
+  for (const BoundArg& arg : bound) {
+    const Datum& value = arg.value();
+    if (dims.size() == 2 && dims[0] == kBatch && arg.given && to_int64(value) == dims[1]) {
+      work_.columns[made.tensor.index] = value.origin.valid() ? value.origin : value.span;
+    }
+  }
+}
+
+Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
   if (op.infer == nullptr) {
     return refuse("XG0199", at, fmt::format("the operator `{}` is not available yet", op.name),
                   "of a later edition of xrun", others_of_its_kind(op));
   }
-  const auto path = work_.names.leaf(op.name, label);
+  const auto path = work_.names.leaf(op.name, label.text);
   if (!path) {
-    return same_label(at, label);
+    return same_label(at, label.text);
   }
   work_.name_weight += static_cast<int64_t>(path->size() / 64);
   std::vector<ValueId> ids;
   for (const Datum& input : inputs) {
     ids.push_back(input.tensor);
   }
+  const size_t owned = work_.graph.params.size();
   auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
   if (!made.ok()) {
     const Error& error = made.error();
@@ -210,11 +227,15 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
                   shapes.empty() ? "" : "gets " + shapes, {error.help});
   }
+  for (size_t i = owned; label && i < work_.graph.params.size(); ++i) {
+    work_.graph.params[i].span = label.span;
+    work_.graph.params[i].labelled = true;
+  }
   Node& node = work_.graph.node(*made);
   node.expansion = work_.expansion_id();
   const bool owns = std::any_of(node.inputs.begin(), node.inputs.end(),
                                 [&](ValueId id) { return work_.graph.value(id).param.valid(); });
-  if (options_.strict && owns && label.empty() && work_.names.count(op.name) > 1) {
+  if (options_.strict && owns && !label && work_.names.count(op.name) > 1) {
     diagnostics_.add(
         warning("XG0225", at, fmt::format("`{}` has no label, and it is not the only `{}` here", op.name, op.name),
                 fmt::format("its tensors are called `{}`: one more before it would rename them", node.path),

@@ -61,6 +61,7 @@ struct Datum {
   int64_t weight = 1;                               // items below, itself included, and
   int depth = 0;                                    // lists within lists: bound what nested lists may grow to
   Span span;                                        // where it was written, for labels
+  Span origin;                                      // of the option or let whose value it is
 
   bool hole() const { return kind == DatumKind::kHole; }
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }

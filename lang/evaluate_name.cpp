@@ -91,7 +91,7 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
 }
 
 void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
-  value.span = span;
+  value.span = value.origin = span;
   constants_[decl] = {std::move(value), true};
 }
 
@@ -110,6 +110,9 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   if (value.kind == DatumKind::kTensor) {
     value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",
                    {"tensors are made in models and blocks: move the line there"});
+  }
+  if (!value.origin.valid()) {
+    value.origin = value.span;
   }
   constants_[decl.decl] = {value, true};
   return value;

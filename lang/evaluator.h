@@ -44,7 +44,7 @@ class Evaluator {
   Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
   Callee find_callee(const Ast& ast, std::span<const Name> path, Scope& scope);
   // Appends a node for `op`; a hole when infer refuses. `at` is where the faults go.
-  Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, std::string_view label, Span at);
+  Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
 
   // ---- arguments (arguments.cpp)
   // The parameters of a call, matched, evaluated and checked: names in `env` are parameters and dimension variables.
@@ -63,6 +63,8 @@ class Evaluator {
   std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
   // Reports XG0305 where `value` is sharded; `is_call`: `at` is a call that could be `topk`.
   bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
+  // Where the text says how many classes the labels of an input have, once a loss has matched them; else invalid.
+  Span class_count_of(ValueId label) const;
 
   // ---- blocks and models (expand.cpp, expand_model.cpp)
   Datum call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call);
@@ -138,6 +140,7 @@ class Evaluator {
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
+  void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
   Datum call_builtin(const std::string& name, const Call& call, Scope& scope);
   Datum call_measure(const std::string& name, const Call& call, Scope& scope);
@@ -149,6 +152,9 @@ class Evaluator {
   bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
   void bind_param(const Param& param, Datum value, Scope& env);
 
+  // types.cpp
+  void refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at);
+
   SourceMap& sources_;
   Diagnostics& diagnostics_;
   const FrontendOptions& options_;
@@ -159,9 +165,10 @@ class Evaluator {
   Signatures& signatures_;
   std::vector<Diagnostic> not_yet_;
   SkippedIf last_skipped_;
-  Span call_span_;    // of the operator whose arguments are being bound
-  Span bound_value_;  // of the value of the binding of a model that is being evaluated
-  std::map<int32_t, Span> input_spans_;
+  Span call_span_;                        // of the operator whose arguments are being bound
+  Span bound_value_;                      // of the value of the binding of a model that is being evaluated
+  std::map<int32_t, Span> input_spans_;   // by value: where the data says what a label is
+  std::map<int32_t, Span> class_counts_;  // by value: of a label
   int64_t steps_ = 0;
   int depth_ = 0;
   bool exhausted_ = false;

@@ -120,7 +120,7 @@ class Frontend {
       scope.file = main_;
       Datum value = evaluator_.eval(flag.ast, flag.ast.value, scope);
       // A path on the command line is seldom quoted twice.
-      evaluator_.set_option(found.decl, std::move(value), at);
+      evaluator_.set_option(found.decl, std::move(value), flag.ast[flag.ast.value].span);
     }
     for (const SourceFile& file : loader_.files()) {
       for (const Decl& decl : file.ast.decls) {

@@ -417,7 +417,12 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   Datum value = make_tensor(ev_.graph().add_input(std::string(name), std::move(type)));
   const auto target = targets_.find(name);
   value.span = target != targets_.end() ? target->second : train->spec.span;
-  ev_.note_input(value.tensor, target != targets_.end() ? target->second : train->spec.reader.span);
+  // What says how many classes there are: `as_index` at the end of a binding, or the source itself.
+  const auto& bindings = module_.data.bindings;
+  const auto binding =
+      std::find_if(bindings.begin(), bindings.end(), [&](const DataBinding& one) { return one.target == name; });
+  const bool staged = binding != bindings.end() && !binding->stages.empty();
+  ev_.note_input(value.tensor, staged ? binding->stages.back().span : train->spec.reader.span);
   data_inputs_.emplace(std::string(name), value);
   return value;
 }

@@ -144,6 +144,11 @@ Module ModuleBuilder::build(const Choice& choice) {
       }
     }
   }
+  for (const auto& [name, label] : data_inputs_) {
+    if (const Span counted = ev_.class_count_of(label.tensor); counted.valid()) {
+      module_.data.class_counts.push_back({name, counted});
+    }
+  }
   if (choice.model && has_train) {
     ev_.warn_unused(model_scope_);
   }

@@ -30,6 +30,12 @@ struct SetFlag {
   Ast ast;
 };
 
+// A unit that a bare number may have been meant in, as it is written behind it, and a remark at the end of the line.
+struct UnitChoice {
+  std::string text;
+  std::string comment;
+};
+
 class ModuleBuilder {
  public:
   ModuleBuilder(Evaluator& evaluator, const SourceFile& main, const DataRegistry& registry,
@@ -62,7 +68,8 @@ class ModuleBuilder {
   std::optional<double> real(const SettingNode& node, Scope& scope, double low, double high);
   void refuse_unit(const SettingNode& node, const Datum& value);  // of a key that takes a plain number
   void refuse_value(const SettingNode& node, Fix mend);           // of a key that is a group
-  void refuse_path(Span at, const std::string& path);             // of no part of the model
+  void refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units, std::string otherwise);
+  void refuse_path(Span at, const std::string& path);  // of no part of the model
   std::optional<bool> flag(const SettingNode& node, Scope& scope);
   std::optional<std::string> text(const SettingNode& node, Scope& scope);
   std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope);

@@ -159,10 +159,10 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
   } else if (value.number() && value.dimension == Dimension::kSamples) {
     span.unit = TrainSpan::kSamples;
   } else if (value.plain_number()) {
-    ev_.refuse("XG0107", at, fmt::format("{} expects a span of training, but {} has no unit", what, to_text(value)),
-               "a plain number",
-               {.title = "say which one you mean",
-                .lines = {fmt::format("{} steps", to_text(value)), fmt::format("{} epochs", to_text(value))}});
+    const std::string_view one = value.as_double() == 1 ? "" : "s";
+    refuse_bare(at, fmt::format("{} expects a span of training, but {} has no unit", what, to_text(value)),
+                {{fmt::format(" step{}", one), ""}, {fmt::format(" epoch{}", one), ""}},
+                "put its unit where the number is written, as in 500 steps");
     return std::nullopt;
   } else {
     ev_.refuse("XG0107", at, fmt::format("{} expects a span of training, but gets {}", what, kind_text(value)), "",
@@ -207,30 +207,44 @@ std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_vi
                {fmt::format("write {}, such as {}", name_of(dimension), example_of(dimension))});
     return std::nullopt;
   }
-  const std::string number(ev_.sources().text(at));
-  const Position place = ev_.sources().position(at.file, at.begin);
-  const std::string_view line = ev_.sources().line(at.file, place.line);
-  const auto start =
-      static_cast<size_t>(at.begin - static_cast<uint32_t>(line.data() - ev_.sources().text(at.file).data()));
-  const auto with = [&](std::string_view unit, const std::string& comment) {
-    std::string text(line.substr(line.find_first_not_of(' ')));
-    text.insert(start + number.size() - line.find_first_not_of(' '), unit);
-    return text + comment;
-  };
-  Fix fix{.title = "say which one you mean"};
+  std::vector<UnitChoice> units;
   if (dimension == Dimension::kRate) {
-    fix.lines = {with("Gbit/s", fmt::format("   # {:.2g} GB/s", value.as_double() / 8)),
-                 with("GB/s", fmt::format("     # {:g} Gbit/s", value.as_double() * 8))};
+    units = {{"Gbit/s", fmt::format("   # {:.2g} GB/s", value.as_double() / 8)},
+             {"GB/s", fmt::format("     # {:g} Gbit/s", value.as_double() * 8)}};
   } else if (dimension == Dimension::kSize) {
-    fix.lines = {with("GiB", ""), with("MiB", "")};
+    units = {{"GiB", ""}, {"MiB", ""}};
   } else if (dimension == Dimension::kTime) {
-    fix.lines = {with("us", ""), with("ms", ""), with("s", "")};
-  } else {
-    fix.title = fmt::format("put its unit behind it, as in {}", example_of(dimension));
+    units = {{"us", ""}, {"ms", ""}, {"s", ""}};
   }
-  ev_.refuse("XG0107", at, fmt::format("`{}` expects {}, but {} has no unit", what, name_of(dimension), to_text(value)),
-             "a plain number", std::move(fix));
+  refuse_bare(at, fmt::format("`{}` expects {}, but {} has no unit", what, name_of(dimension), to_text(value)), units,
+              fmt::format("put its unit where the number is written, as in {}", example_of(dimension)));
   return std::nullopt;
+}
+
+// A number without a unit. A literal is mended in as many ways as there are units.
+void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units,
+                                std::string otherwise) {
+  const std::string_view number = ev_.sources().text(at);
+  const bool literal = number.find_first_not_of("0123456789._") == std::string_view::npos;
+  std::vector<Fix> fixes;
+  if (literal && !number.empty()) {
+    const int line = ev_.sources().position(at.file, at.begin).line;
+    const std::string_view text = ev_.sources().line(at.file, line);
+    const auto begin = static_cast<uint32_t>(text.data() - ev_.sources().text(at.file).data());
+    const uint32_t end = begin + static_cast<uint32_t>(text.size());
+    for (const UnitChoice& unit : units) {
+      fixes.push_back(replacement("say which one you mean", {at.file, at.end, at.end}, unit.text));
+      if (!unit.comment.empty()) {
+        fixes.back().edits.push_back({{at.file, end, end}, unit.comment});
+      }
+    }
+  }
+  if (fixes.empty()) {
+    fixes.push_back({std::move(otherwise)});
+  }
+  Diagnostic d = fault("XG0107", at, std::move(message), "a plain number", fixes[0]);
+  d.fixes = std::move(fixes);
+  ev_.report(std::move(d));
 }
 
 std::string ModuleBuilder::symbol(const SettingNode& node) const {

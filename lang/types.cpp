@@ -197,6 +197,37 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   return true;
 }
 
+Span Evaluator::class_count_of(ValueId label) const {
+  const auto known = class_counts_.find(label.index);
+  return known != class_counts_.end() ? known->second : Span();
+}
+
+// Labels of another number of classes than the logits have. The number of the model is what is mended: `counted`, where
+// the text says it.
+void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at) {
+  const bool more = has > classes;
+  const std::string count = format_with_underscores(has);
+  Fix mend{fmt::format("give the head {} classes", count)};
+  if (counted.valid()) {
+    mend = replacement(fmt::format("give the head the {} classes of the data", count), counted, count);
+  }
+  Diagnostic d = more ? fault("XG0402", counted.valid() ? counted : at,
+                              fmt::format("label {} does not fit a head with {} classes", has - 1, classes),
+                              fmt::format("labels must be 0..{}", classes - 1), std::move(mend))
+                      : fault("XG0302", counted.valid() ? counted : at,
+                              fmt::format("labels of {} classes do not go with a head of {}", has, classes),
+                              "both are to be the same", std::move(mend));
+  if (const auto source = input_spans_.find(label.tensor.index); source != input_spans_.end()) {
+    d.secondary.push_back({source->second, fmt::format("labels 0..{}", has - 1)});
+  }
+  // The loss and the metrics take the same label: one report is enough.
+  const auto& reported = diagnostics_.all();
+  if (std::none_of(reported.begin(), reported.end(),
+                   [&](const Diagnostic& known) { return known.code == d.code && known.message == d.message; })) {
+    report(std::move(d));
+  }
+}
+
 bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at,
                       const std::string& what) {
   if (value.kind != DatumKind::kTensor) {
@@ -234,33 +265,23 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       }
       classes = *known;
     }
+    // The logits came before the label.
+    Span counted;
+    for (const auto& [name, local] : env.locals) {
+      if (local.value.kind == DatumKind::kTensor && type_of(local.value).rank() == 2 &&
+          type_of(local.value).dims[1] == classes) {
+        const auto known = work_.columns.find(local.value.tensor.index);
+        counted = known != work_.columns.end() ? known->second : counted;
+      }
+    }
+    class_counts_.try_emplace(value.tensor.index, counted);
     if (actual.classes == 0 && classes > 0) {
       // The number of classes is found only by opening the data: it is what the head says, and is checked there.
       TensorType& stored = work_.graph.value(value.tensor).type;
       stored.classes = classes;
       stored.dtype = classes > INT32_MAX ? DType::kI64 : DType::kI32;
     } else if (actual.classes != classes) {
-      Diagnostic d =
-          actual.classes > classes
-              ? fault("XG0402", at,
-                      fmt::format("label {} does not fit a head with {} classes", actual.classes - 1, classes),
-                      fmt::format("labels must be 0..{}", classes - 1),
-                      {fmt::format("give the head {} classes", format_with_underscores(actual.classes))})
-              : fault("XG0302", at,
-                      fmt::format("labels of {} classes do not go with a head of {}", actual.classes, classes),
-                      "both are to be the same", {"give the head and `as_index` one number"});
-      if (const auto source = input_spans_.find(value.tensor.index); source != input_spans_.end()) {
-        d.secondary.push_back({source->second, fmt::format("labels 0..{}", actual.classes - 1)});
-        // The loss and the metrics take the same label: one report is enough.
-        const auto& reported = diagnostics_.all();
-        if (std::any_of(reported.begin(), reported.end(), [&](const Diagnostic& known) {
-              return known.code == d.code && known.message == d.message && !known.secondary.empty() &&
-                     known.secondary[0].span == source->second;
-            })) {
-          return false;
-        }
-      }
-      report(std::move(d));
+      refuse_labels(value, actual.classes, classes, counted, at);
       return false;
     }
   } else if (type.name && !wants_sharded && type.name.text != name_of(actual.dtype)) {

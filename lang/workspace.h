@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -20,6 +21,8 @@ struct Workspace {
   TensorNames names;
   std::vector<Expanding> expansion;  // outermost first
   int64_t name_weight = 0;           // of the nodes' long names: 1 for every 64 bytes
+  // Where the text says how many columns logits [N, C] have, by value; for labels that do not fit them.
+  std::map<int32_t, Span> columns;
 
   // Nodes, where one with a long name counts for several: what the bound on an expansion bounds.
   int64_t size() const { return static_cast<int64_t>(graph.nodes.size()) + name_weight; }

@@ -278,18 +278,22 @@ Error explain_misfit(const SearchInput& input, const Fitted& smallest, const Mem
                               format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
                         : "does not fit: a device needs " + format_bytes(smallest.largest_device) +
                               ", memory_limit is " + format_bytes(limits.device);
+  error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
   if (!whole && input.module.schedule.memory_limit) {
     error.span = input.module.schedule.memory_limit->span;
+    error.label = "of each device";
   }
   if (whole && clustered && cluster.span.valid()) {
     error.span = cluster.span;
+    error.label = format_bytes(limits.total) + " are usable here";
   }
   int device = 0;
   for (const Arena& arena : smallest.training.arenas) {
     device = arena.device != kHost && arena.bytes == smallest.largest_device ? arena.device : device;
   }
-  error.help = input.machine.devices == 1 ? "on the device"
-                                          : "on the largest of " + std::to_string(input.machine.devices) + " devices";
+  std::string note = input.machine.devices == 1
+                         ? "on the device"
+                         : "on the largest of " + std::to_string(input.machine.devices) + " devices";
   std::vector<MemoryPart> parts = memory_parts(smallest.training, device);
   if (whole && memory.evaluation > 0) {
     parts.push_back({"evaluation, on all devices", memory.evaluation});
@@ -301,16 +305,15 @@ Error explain_misfit(const SearchInput& input, const Fitted& smallest, const Mem
   bool first = true;
   for (const MemoryPart& part : parts) {
     char line[128];
-    std::snprintf(line, sizeof line, "\n  %-40s %10s%s", part.name.c_str(), format_bytes(part.bytes).c_str(),
+    std::snprintf(line, sizeof line, "\n%-40s %10s%s", part.name.c_str(), format_bytes(part.bytes).c_str(),
                   first ? "  <- largest" : "");
-    error.help += line;
+    note += line;
     first = false;
   }
-  error.help += mends.empty() ? "\nno smaller batch fits either" : "\nplans that fit, fastest first (predicted)";
-  int number = 0;
-  for (const std::string& mend : mends) {
-    error.help += "\n  " + std::to_string(++number) + " " + mend;
-  }
+  error.notes.push_back(std::move(note));
+  error.help = mends.empty() ? "no smaller batch fits either: give it more memory, or make the model smaller"
+                             : "plans that fit, fastest first (predicted)";
+  error.choices = mends;
   return error;
 }
 

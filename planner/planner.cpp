@@ -74,8 +74,9 @@ std::string digest_text(const Plan& plan, const Graph& training, const Graph& in
 
 std::string line_of(const std::string& change, const Fitted& fitted, const char* note) {
   char text[256];
-  std::snprintf(text, sizeof text, "%-44s %10s  %8.0f images/s%s", change.c_str(),
-                format_bytes(fitted.memory.sum()).c_str(), fitted.predicted.images_per_second, note);
+  const std::string speed = format_count(std::llround(fitted.predicted.images_per_second));
+  std::snprintf(text, sizeof text, "%-44s %10s  %8s images/s%s", change.c_str(),
+                format_bytes(fitted.memory.sum()).c_str(), speed.c_str(), note);
   return text;
 }
 

@@ -65,6 +65,38 @@ Status check_stages(const Module& module, const Chain& chain, const Machine& mac
   return {};
 }
 
+// Micro-batches that would cut a row block: what needs its rows together is the other place.
+Error cut_row_blocks(const Module& module, const Hint<int64_t>& hint, const std::vector<int64_t>& legal) {
+  const TrainSpec& train = module.train;
+  const int64_t rows = train.batch / hint.value;
+  const auto coupled = std::ranges::find_if(module.graph.nodes, [](const Node& node) {
+    return node.op->rows == RowProperty::kRowCoupled && node.phase == Phase::kForward;
+  });
+  const bool has_norm = coupled != module.graph.nodes.end();
+  Error error = refuse(
+      "XG0605",
+      "micro-batches of " + std::to_string(rows) + " rows cannot hold row blocks of " + std::to_string(train.norm_rows),
+      "one of", hint.span);
+  error.label =
+      std::to_string(train.batch) + " samples / " + std::to_string(hint.value) + " = " + std::to_string(rows) + " rows";
+  if (has_norm) {
+    error.others.push_back(
+        {coupled->span, "needs " + std::to_string(train.norm_rows) + " rows together (train.norm_rows)"});
+    error.notes.push_back("a schedule may not regroup the samples of a batch norm: that would change what is learned");
+  } else {
+    error.notes.push_back("a row block, `train.norm_rows`, is the unit of every kernel call: nothing cuts it");
+  }
+  const auto fits = std::find_if(legal.rbegin(), legal.rend(), [&](int64_t count) { return count <= hint.value; });
+  const auto choice = [](std::string text, const char* where) {
+    text.resize(std::max<size_t>(text.size(), 22), ' ');
+    return text + " " + where;
+  };
+  error.choices = {
+      choice("micro_batches = " + std::to_string(fits != legal.rend() ? *fits : legal.front()), "in the schedule"),
+      choice("norm_rows = " + std::to_string(rows), has_norm ? "in train: noisier statistics" : "in train")};
+  return error;
+}
+
 Status check_micro_batches(const Module& module) {
   if (!module.schedule.micro_batches) {
     return {};
@@ -90,10 +122,7 @@ Status check_micro_batches(const Module& module) {
         std::to_string(train.batch) + " samples do not make " + std::to_string(hint.value) + " equal micro-batches",
         choices, hint.span);
   }
-  return refuse("XG0605",
-                "micro-batches of " + std::to_string(train.batch / hint.value) + " rows cannot hold row blocks of " +
-                    std::to_string(train.norm_rows) + " (train.norm_rows)",
-                choices, hint.span);
+  return cut_row_blocks(module, hint, legal);
 }
 
 Status check_replicas(const Module& module, const Machine& machine, int64_t blocks, bool deterministic) {

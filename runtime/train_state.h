@@ -45,6 +45,8 @@ class TrainState {
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
   const StateTensor* find(std::string_view name) const;
+  // The weight or state of the model that it is, or that the optimizer keeps it for.
+  const Parameter& parameter(const StateTensor& tensor) const { return module_.graph.param(tensor.param); }
 
   // Copies rows [row_begin, row_end) out of the first copy, or into all copies. After writing weights, the session
   // prepares them again (Session::weights_changed).

@@ -148,29 +148,47 @@ class Renderer {
     for (const Label& label : d.secondary) {
       add(label, false);
     }
+    block(d.primary.span.file, files[d.primary.span.file], sources_.position(d.primary.span.file, d.primary.span.begin),
+          "--> ");
     for (const int32_t file : order) {
-      const bool first = file == order.front();
-      Span at = d.primary.span;
-      if (!first) {
-        at = std::find_if(d.secondary.begin(), d.secondary.end(), [&](const Label& l) {
-               return l.span.file == file;
-             })->span;
+      while (!files[file].empty()) {
+        const auto& [line, marks] = *files[file].begin();
+        const auto first = std::min_element(marks.begin(), marks.end(),
+                                            [](const Mark& a, const Mark& b) { return a.column < b.column; });
+        block(file, files[file], {line, first->column}, "::: ");
       }
-      out_ += first ? pad() + paint_.blue + "--> " + paint_.reset : pad() + paint_.blue + "::: " + paint_.reset;
-      out_ += sources_.place(at) + "\n";
-      blank_row();
-      for (const auto& [line, marks] : files[file]) {
-        row(std::to_string(line), '|', sources_.line(file, line));
-        for (const std::string& text : underline(marks)) {
-          row("", '|', text);
-        }
-      }
-      blank_row();
     }
   }
 
+  // The lines around that of `at`, without those that stand far from it; takes them out of `lines`.
+  void block(int32_t file, std::map<int, std::vector<Mark>>& lines, Position at, const char* arrow) {
+    constexpr int kNear = 3;  // lines apart
+    auto from = lines.find(at.line);
+    while (from != lines.begin() && from->first - std::prev(from)->first <= kNear) {
+      --from;
+    }
+    auto to = std::next(from);
+    while (to != lines.end() && to->first - std::prev(to)->first <= kNear) {
+      ++to;
+    }
+    out_ += pad() + paint_.blue + arrow + paint_.reset + sources_.path(file) + ":" + std::to_string(at.line) + ":" +
+            std::to_string(at.column) + "\n";
+    blank_row();
+    for (auto line = from; line != to; ++line) {
+      row(std::to_string(line->first), '|', sources_.line(file, line->first));
+      for (const std::string& text : underline(line->second)) {
+        row("", '|', text);
+      }
+    }
+    blank_row();
+    lines.erase(from, to);
+  }
+
   void tail(const Diagnostic& d) {
-    for (const std::string& note : d.notes) {
+    for (std::string note : d.notes) {
+      for (size_t end = note.find('\n'); end != std::string::npos; end = note.find('\n', end + 1)) {
+        note.insert(end + 1, pad() + "   ");
+      }
       out_ += pad() + paint_.blue + " = " + paint_.reset + "note: " + note + "\n";
     }
     if (!d.expansion.empty()) {
@@ -190,21 +208,30 @@ class Renderer {
         out_ += pad() + "         " + places + "\n";
       }
     }
+    const Fix* before = nullptr;
     for (const Fix& fix : d.fixes) {
-      out_ += paint_.help + "help" + paint_.reset + ": " + fix.title + "\n";
+      const bool again = before != nullptr && before->title == fix.title;
+      before = &fix;
+      if (!again) {
+        out_ += paint_.help + "help" + paint_.reset + ": " + fix.title + "\n";
+      }
       if (fix.edits.empty() && fix.lines.empty()) {
         continue;
       }
-      blank_row();
-      for (const std::string& line : fix.lines) {
-        row("", '|', line);
+      if (!again) {
+        blank_row();
       }
-      edited_lines(fix);
+      char number = '0';
+      for (const std::string& line : fix.lines) {
+        const bool command = line.starts_with("$ ");
+        row("", fix.numbered ? ++number : command ? '$' : '|', command ? std::string_view(line).substr(2) : line);
+      }
+      edited_lines(fix, again);
     }
   }
 
-  // Each line that the edits touch, as it will read.
-  void edited_lines(const Fix& fix) {
+  // Each line that the edits touch, as it will read; of another way to mend it without its number.
+  void edited_lines(const Fix& fix, bool again) {
     std::set<std::pair<int32_t, int>> lines;
     for (const Edit& edit : fix.edits) {
       if (edit.span.valid() && edit.span.file < sources_.size()) {
@@ -228,7 +255,7 @@ class Renderer {
       size_t begin = 0;
       for (size_t end = 0; end != std::string::npos; begin = end + 1) {
         end = text.find('\n', begin);
-        row(begin == 0 ? std::to_string(number) : "", '~', std::string_view(text).substr(begin, end - begin));
+        row(begin == 0 && !again ? std::to_string(number) : "", '~', std::string_view(text).substr(begin, end - begin));
       }
     }
   }
@@ -263,12 +290,21 @@ std::string render(const Diagnostic& diagnostic, const SourceMap& sources, const
   return Renderer(sources, options).run(diagnostic);
 }
 
-std::string render(const Error& error, const SourceMap& sources, const RenderOptions& options) {
-  Diagnostic diagnostic{.code = error.code, .message = error.message, .primary = {error.span, ""}};
+Diagnostic diagnostic_of(const Error& error) {
+  Diagnostic diagnostic{.code = error.code,
+                        .message = error.message,
+                        .primary = {error.span, error.label},
+                        .secondary = error.others,
+                        .notes = error.notes};
   if (!error.help.empty()) {
-    diagnostic.fixes.push_back({.title = error.help});
+    diagnostic.fixes.push_back(
+        {.title = error.help, .edits = error.edits, .lines = error.choices, .numbered = !error.choices.empty()});
   }
-  return render(diagnostic, sources, options);
+  return diagnostic;
+}
+
+std::string render(const Error& error, const SourceMap& sources, const RenderOptions& options) {
+  return render(diagnostic_of(error), sources, options);
 }
 
 }  // namespace xrun

@@ -11,24 +11,14 @@ namespace xrun {
 
 enum class Severity { kError, kWarning };
 
-// A span with a few words beside its underline; the text may be empty.
-struct Label {
-  Span span;
-  std::string text;
-};
-
-// A replacement of bytes of one file; an empty span at a place is an insertion.
-struct Edit {
-  Span span;
-  std::string text;
-};
-
-// One way to mend it: a title and, where the edit is mechanical, the edits.
+// One way to mend it: a title and, where the edit is mechanical, the edits. Neighbours with one title are ways of which
+// one is to be chosen; the title is shown once.
 struct Fix {
   std::string title;
   std::vector<Edit> edits;
-  std::vector<std::string> lines;  // shown below the title when there is no edit
+  std::vector<std::string> lines;  // shown below the title when there is no edit; "$ ..." is a command
   bool sure = false;               // machine-applicable
+  bool numbered = false;           // the lines are ways of which one is to be chosen
 };
 
 // One step of "expanding face > backbone (resnet50) > layer1 (stage)".
@@ -37,6 +27,7 @@ struct Expansion {
   Span call;
 };
 
+// A note may have several lines, the first of which is their title.
 struct Diagnostic {
   Severity severity = Severity::kError;
   std::string code;     // "XG0301"
@@ -65,9 +56,11 @@ struct RenderOptions {
   bool color = false;
 };
 
+// An Error of the world in the same form; it has a span only when the model text is involved.
+Diagnostic diagnostic_of(const Error& error);
+
 // The text form of LANGUAGE 13, ending in a newline.
 std::string render(const Diagnostic& diagnostic, const SourceMap& sources, const RenderOptions& options = {});
-// An Error of the world in the same form; it has a span only when the model text is involved.
 std::string render(const Error& error, const SourceMap& sources, const RenderOptions& options = {});
 
 }  // namespace xrun

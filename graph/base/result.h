@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "graph/base/check.h"
 #include "graph/base/source.h"
@@ -28,6 +29,13 @@ struct Error {
   std::string message;  // what was seen, lower case, no full stop; names the place when there is no span
   std::string help;     // how to mend it; may be empty
   Span span{};          // where in the model text, when known
+
+  // What a fault of the text has besides; most errors have none of it.
+  std::string label;          // beside the mark
+  std::vector<Label> others;  // other places involved
+  std::vector<std::string> notes;
+  std::vector<Edit> edits;           // what `help` says, done
+  std::vector<std::string> choices;  // ways of which one is to be chosen, below `help`
 };
 
 int exit_code(ErrorKind kind);

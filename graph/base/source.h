@@ -1,4 +1,5 @@
-// Source files and the spans that travel from text to plan, so that a run-time error can still point at a line.
+// Source files, the spans that travel from text to plan, so that a run-time error can still point at a line, and what
+// is said of a span.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,18 @@ struct Span {
 
 // The span from the start of `a` to the end of `b`; both lie in one file.
 Span join(const Span& a, const Span& b);
+
+// A span with a few words beside its underline; the text may be empty.
+struct Label {
+  Span span;
+  std::string text;
+};
+
+// A replacement of bytes of one file; an empty span at a place is an insertion.
+struct Edit {
+  Span span;
+  std::string text;
+};
 
 // Line and column from 1; columns count code points.
 struct Position {

@@ -68,18 +68,25 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string shape_text(const std::vector<int64_t>& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
+// By name.
+std::vector<StoredTensor> list(const StoredTensors& stored) {
+  std::vector<StoredTensor> tensors;
+  for (const auto& [name, parts] : stored.rows) {
+    StoredTensor one{name, parts[0].tensor.dtype, parts[0].tensor.shape};
+    if (!one.shape.empty()) {
+      one.shape[0] = parts.back().row_end;
+    }
+    tensors.push_back(std::move(one));
+  }
+  return tensors;
+}
 
 // The stored form of `tensor`, or what is wrong with it. `found` stays null where it is not there.
-Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const StateTensor& tensor,
-                 const std::vector<StoredRows>*& found) {
+Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
+                 const StateTensor& tensor, const std::vector<StoredRows>*& found) {
   const auto at = stored.rows.find(tensor.name);
   if (at == stored.rows.end()) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0702",
-                 .message = fmt::format("the checkpoint {} has no `{}` {}", info.path, tensor.name,
-                                        shape_text(tensor.type.dims)),
-                 .help = "take the checkpoint of this model, or the model of this checkpoint"};
+    return missing_tensor(info.path, list(stored), state, tensor);
   }
   int64_t next = 0;
   for (const StoredRows& part : at->second) {
@@ -88,12 +95,9 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
       dims[0] = tensor.rows();
     }
     if (dims != tensor.type.dims || part.tensor.dtype != safetensors_name(tensor.type.dtype)) {
-      return Error{
-          .kind = ErrorKind::kContent,
-          .code = "XG0702",
-          .message = fmt::format("`{}` is {} in the model, but {} {} in the checkpoint {}", tensor.name,
-                                 to_text(tensor.type), part.tensor.dtype, shape_text(part.tensor.shape), info.path),
-          .help = "take the checkpoint of this model, or the model of this checkpoint"};
+      return other_form(state, tensor,
+                        fmt::format("`{}` is {} in the model, but {} {} in the checkpoint {}", tensor.name,
+                                    to_text(tensor.type), part.tensor.dtype, shape_text(part.tensor.shape), info.path));
     }
     if (part.row_begin != next) {
       return damaged(info.path, fmt::format("has rows of `{}` twice or not at all, at row {}", tensor.name, next));
@@ -101,12 +105,10 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
     next = part.row_end;
   }
   if (next != tensor.rows()) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0702",
-                 .message = fmt::format("`{}` has {} rows in the model, but {} in the checkpoint {}", tensor.name,
-                                        format_count(tensor.rows()), format_count(next), info.path),
-                 .help = tensor.head.empty() ? "take the checkpoint of this model, or the model of this checkpoint"
-                                             : "give the head as many classes as the checkpoint has"};
+    return other_form(state, tensor,
+                      fmt::format("`{}` has {} rows in the model, but {} in the checkpoint {}", tensor.name,
+                                  format_count(tensor.rows()), format_count(next), info.path),
+                      tensor.head.empty() ? "" : "give the head as many classes as the checkpoint has");
   }
   found = &at->second;
   return {};
@@ -226,7 +228,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
       continue;
     }
     const std::vector<StoredRows>* rows = nullptr;
-    Status found = find_rows(info, stored, tensor, rows);
+    Status found = find_rows(info, stored, state, tensor, rows);
     if (!found.ok() && new_heads != nullptr && !tensor.head.empty() && found.error().code == "XG0702") {
       if (!contains(*new_heads, tensor.head)) {
         new_heads->push_back(tensor.head);
@@ -257,15 +259,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
 
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info) {
   XRUN_ASSIGN(const StoredTensors stored, open_files(info));
-  std::vector<StoredTensor> tensors;
-  for (const auto& [name, parts] : stored.rows) {
-    StoredTensor one{name, parts[0].tensor.dtype, parts[0].tensor.shape};
-    if (!one.shape.empty()) {
-      one.shape[0] = parts.back().row_end;
-    }
-    tensors.push_back(std::move(one));
-  }
-  return tensors;
+  return list(stored);
 }
 
 }  // namespace xrun::runtime

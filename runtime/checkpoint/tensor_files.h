@@ -7,6 +7,7 @@
 #include "graph/base/result.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/misfit.h"
 #include "runtime/train_state.h"
 
 namespace xrun::runtime {
@@ -19,13 +20,6 @@ Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std
 // `new_heads` where that is given. Errors: XG0702, XG0710, XG0715.
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
                   std::vector<std::string>* new_heads = nullptr);
-
-// A tensor with all of its rows.
-struct StoredTensor {
-  std::string name;
-  std::string dtype;
-  std::vector<int64_t> shape;
-};
 
 // By name. Errors: XG0710, XG0715.
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info);

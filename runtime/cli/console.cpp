@@ -88,8 +88,11 @@ nlohmann::json to_json(const Diagnostic& d, const SourceMap& sources) {
                        {"byte_end", edit.span.end},
                        {"text", edit.text}});
     }
-    fixes.push_back(
-        {{"title", fix.title}, {"applicability", fix.sure ? "machine-applicable" : "suggestion"}, {"edits", edits}});
+    const std::vector<std::string> titles = fix.numbered ? fix.lines : std::vector<std::string>{fix.title};
+    for (const std::string& title : titles) {
+      fixes.push_back(
+          {{"title", title}, {"applicability", fix.sure ? "machine-applicable" : "suggestion"}, {"edits", edits}});
+    }
   }
   return {{"v", 1},
           {"code", d.code},
@@ -155,11 +158,7 @@ void Phase::done(std::string_view what, const std::string& about) {
 
 int Console::fail(const Error& error, const SourceMap& sources) const {
   if (json_) {
-    Diagnostic diagnostic{.code = error.code, .message = error.message, .primary = {error.span, ""}};
-    if (!error.help.empty()) {
-      diagnostic.fixes.push_back({.title = error.help});
-    }
-    write(stderr, dump(to_json(diagnostic, sources)));
+    write(stderr, dump(to_json(diagnostic_of(error), sources)));
   } else {
     write(stderr, render(error, sources, {.color = color_}));
   }

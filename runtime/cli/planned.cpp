@@ -136,9 +136,11 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   std::string file;
   const GlobalOptions options = with_plan_options(given, plan->options, file);
   if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
-    exit = console.fail({ErrorKind::kContent, "XG0625",
+    exit = console.fail({ErrorKind::kContent,
+                         "XG0625",
                          fmt::format("`{}` was made from `{}`, which is not there", path, file),
-                         "put the model back, or make the plan again where it is", {}});
+                         "put the model back, or make the plan again where it is",
+                         {}});
     return std::nullopt;
   }
   auto model = load_model(file, options, console, false, exit);
@@ -243,16 +245,17 @@ std::vector<std::string> class_names(const runtime::Reader& reader) {
   return names;
 }
 
-Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained) {
+Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
+                         const std::vector<std::string>& trained) {
   const std::vector<std::string> names = class_names(rows.reader());
   for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
     if (i >= trained.size() || names[i] != trained[i]) {
-      return Error{ErrorKind::kContent,
-                   "XG0402",
+      const auto source = std::ranges::find(data.sources, rows.name(), &SourceSpec::name);
+      return Error{ErrorKind::kContent, "XG0402",
                    fmt::format("class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
                                i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"),
                    "give the source the classes of training, in the same order: a directory for each of them",
-                   {}};
+                   source != data.sources.end() ? source->reader.span : Span()};
     }
   }
   return {};
@@ -267,7 +270,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
   for (const std::string& name : names) {
     events.on_work({.work = runtime::Work::kOpen, .subject = name});
     XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph));
-    XRUN_TRY(check_class_names(*rows, trained));
+    XRUN_TRY(check_class_names(*rows, module.data, trained));
     XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
                                                                         .seed = module.train.seed,
                                                                         .max_bad = module.data.max_bad,

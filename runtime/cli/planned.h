@@ -37,7 +37,8 @@ std::vector<std::string> class_names(const runtime::Reader& reader);
 
 // Readers number classes each by itself, so those that have names are held to the names that training had; `trained` is
 // empty where there were none. Errors: XG0402.
-Status check_class_names(const runtime::SampleRows& rows, const std::vector<std::string>& trained);
+Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
+                         const std::vector<std::string>& trained);
 
 // Rows of the sources named, in that order, for evaluation with the inference graph; their classes are checked.
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,

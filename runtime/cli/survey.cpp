@@ -46,7 +46,7 @@ Result<DataSurvey> survey_data(const PlannedModel& planned) {
       classes = class_names((*rows)->reader());
       XRUN_TRY(runtime::check_curve(module.train, survey.samples));
     } else {
-      XRUN_TRY(check_class_names(**rows, classes));
+      XRUN_TRY(check_class_names(**rows, module.data, classes));
     }
   }
   return survey;

@@ -262,6 +262,10 @@ double number_of(const AugmentScratch& scratch) {
 
 Status check_label(double number, int64_t classes) {
   if (number != std::floor(number) || number < 0 || (classes > 0 && number >= static_cast<double>(classes))) {
+    if (classes == 0) {
+      return fault("XG0402", fmt::format("label {} is no class number", number),
+                   "labels must be whole numbers from 0 on");
+    }
     return fault("XG0402", fmt::format("label {} does not fit {} classes", number, format_with_underscores(classes)),
                  fmt::format("labels must be whole numbers in 0..{}", classes - 1));
   }

@@ -27,20 +27,42 @@ Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::
                                                      const Graph& graph) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
   XRUN_ASSIGN(auto reader, open_reader(*spec));
-  return make(spec->name, std::move(reader), data, graph, spec->span);
+  return make(spec->name, std::move(reader), data, graph, spec->reader.span);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
                                                             const Graph& graph) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
   XRUN_ASSIGN(auto reader, runtime::open_header(*spec));
-  return make(spec->name, std::move(reader), data, graph, spec->span);
+  return make(spec->name, std::move(reader), data, graph, spec->reader.span);
 }
+
+namespace {
+
+// The source has labels of more classes than the model.
+Error too_many_classes(const Reader& reader, int64_t found, int64_t classes, const Span& source, const Span& counted,
+                       const Span& binding) {
+  const std::string count = format_with_underscores(found);
+  Error error{.kind = ErrorKind::kContent,
+              .code = "XG0402",
+              .message = fmt::format("label {} does not fit a head with {} classes", found - 1, classes),
+              .help = fmt::format("give the head the {} classes of the data", count),
+              .span = counted.valid() ? counted : binding};
+  error.label = fmt::format("labels must be 0..{}", classes - 1);
+  error.others.push_back({source, fmt::format("{} samples, labels 0..{}", format_count(reader.samples()), found - 1)});
+  if (counted.valid()) {
+    error.edits.push_back({counted, count});
+  }
+  return error;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::unique_ptr<Reader> reader,
                                                      const DataSpec& data, const Graph& graph, const Span& span) {
   auto made = std::make_unique<SampleRows>();
   made->name_ = std::move(name);
+  made->span_ = span;
   made->reader_ = std::move(reader);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const NamedValue& input = graph.inputs[i];
@@ -64,8 +86,14 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
                    .span = binding.span};
     }
     const Field& type = made->reader_->fields()[static_cast<size_t>(field)];
-    XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, graph.value(input.value).type));
-    made->inputs_.push_back({i, field, std::move(transform)});
+    const TensorType& target = graph.value(input.value).type;
+    XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, target));
+    const auto known = std::ranges::find(data.class_counts, input.name, &ClassCount::input);
+    const Span counted = known != data.class_counts.end() ? known->span : Span();
+    if (target.classes > 0 && transform.classes() > target.classes) {
+      return too_many_classes(*made->reader_, transform.classes(), target.classes, span, counted, binding.span);
+    }
+    made->inputs_.push_back({i, field, counted, std::move(transform)});
   }
   return made;
 }
@@ -83,7 +111,14 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
     }
     if (!done.ok()) {
       Error error = std::move(done).error();
-      error.message = fmt::format("{} of source `{}`: {}", reader_->sample_name(sample), name_, error.message);
+      const std::string name = reader_->sample_name(sample);
+      if (error.code == "XG0402" && input.counted.valid()) {
+        error.span = input.counted;
+        error.label = error.help;
+        error.others.push_back({span_, fmt::format("{} says otherwise", name)});
+        error.help = fmt::format("mend {}, or give the head more classes", name);
+      }
+      error.message = fmt::format("{} of source `{}`: {}", name, name_, error.message);
       return error;
     }
   }

@@ -19,13 +19,14 @@ class SampleRows {
  public:
   // Opens `source` of `data` and compiles a transform for each input of `graph` that data fills: by a binding, or by
   // the field of its own name. Inputs with a dot in their names are made by the program, not by data. Errors: those of
-  // open_reader and Transform::compile; XG0414 an input that nothing fills; XG0413 no such source.
+  // open_reader and Transform::compile; XG0402 more classes than the head has; XG0414 an input that nothing fills;
+  // XG0413 no such source.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph);
   // The same over open_header: all that is known before a sample is read. `fill` must not be called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
                                                          const Graph& graph);
 
-  // The same over a reader that is open already; `data` gives the bindings.
+  // The same over a reader that is open already; `data` gives the bindings, `span` is the call of the reader.
   static Result<std::unique_ptr<SampleRows>> make(std::string name, std::unique_ptr<Reader> reader,
                                                   const DataSpec& data, const Graph& graph, const Span& span = {});
 
@@ -44,10 +45,12 @@ class SampleRows {
   struct Input {
     size_t index = 0;  // in Graph::inputs
     int field = 0;
+    Span counted;  // where the text says how many classes there are; of labels
     Transform transform;
   };
 
   std::string name_;
+  Span span_;
   std::unique_ptr<Reader> reader_;
   std::vector<Input> inputs_;
 };

@@ -25,7 +25,7 @@ bool fits(const TensorType& sample, const TensorType& target) {
     }
   }
   if (target.classes > 0) {
-    return !is_float(sample.dtype) && sample.dtype != DType::kU8 && sample.classes <= target.classes;
+    return !is_float(sample.dtype) && sample.dtype != DType::kU8;
   }
   return true;
 }
@@ -66,14 +66,6 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
                     "put `decode` into the binding"),
               binding.span);
   }
-  if (target.classes > 0 && value.type.classes > target.classes) {
-    return at(
-        fault("XG0402",
-              fmt::format("labels of `{}` reach {}, but there are {} classes", field.name,
-                          format_with_underscores(value.type.classes - 1), format_with_underscores(target.classes)),
-              fmt::format("give the head {} classes", format_with_underscores(value.type.classes))),
-        binding.span);
-  }
   if (!fits(value.type, target)) {
     return at(fault("XG0404",
                     fmt::format("samples of `{}` are {}, but `{}` is {}", field.name, to_text(value.type),
@@ -88,6 +80,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
               "make the input f32"),
         binding.span);
   }
+  made.classes_ = value.type.classes;
   return made;
 }
 

@@ -24,12 +24,16 @@ class Transform {
   // the sample's name.
   Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
 
+  // The numbers that it gives are classes 0..classes() - 1; 0: that is known only as they are read.
+  int64_t classes() const { return classes_; }
+
   // Bytes of one row.
   Bytes row_bytes() const { return row_bytes_; }
 
  private:
   std::vector<AugmentStep> steps_;
   TensorType target_;
+  int64_t classes_ = 0;
   Bytes row_bytes_ = 0;
 };
 

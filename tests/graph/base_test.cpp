@@ -221,6 +221,57 @@ TEST_F(Rendering, HangsTheTextsOfSeveralLabelsOfOneLine) {
 )");
 }
 
+TEST_F(Rendering, LinesFarApartAreBlocksOfTheirOwn) {
+  sources.add("a.xgraph", "option classes: int = 2\n\n\n\n\n  source train = folder(\"p\")\n");
+  const Diagnostic d{.code = "XG0402",
+                     .message = "label 2 does not fit a head with 2 classes",
+                     .primary = {find("2"), "labels must be 0..1"},
+                     .secondary = {{find("folder(\"p\")"), "labels 0..2"}}};
+  EXPECT_EQ(render(d, sources), R"(error[XG0402]: label 2 does not fit a head with 2 classes
+ --> a.xgraph:1:23
+  |
+1 | option classes: int = 2
+  |                       ^ labels must be 0..1
+  |
+ ::: a.xgraph:6:18
+  |
+6 |   source train = folder("p")
+  |                  ----------- labels 0..2
+  |
+)");
+}
+
+TEST_F(Rendering, WaysToMendStandBelowOneTitle) {
+  sources.add("a.xgraph", "  reserve = 3\n");
+  const uint32_t end = find("3").end;
+  const Diagnostic units{.code = "XG0107",
+                         .message = "3 has no unit",
+                         .primary = {find("3"), ""},
+                         .fixes = {{.title = "say which one you mean", .edits = {{{0, end, end}, "GiB"}}},
+                                   {.title = "say which one you mean", .edits = {{{0, end, end}, "MiB"}}}}};
+  EXPECT_NE(
+      render(units, sources).find("help: say which one you mean\n  |\n1 ~   reserve = 3GiB\n  ~   reserve = 3MiB\n"),
+      std::string::npos)
+      << render(units, sources);
+  Error error{ErrorKind::kInfeasible, "XG0601", "does not fit", "plans that fit", find("3")};
+  error.label = "3 samples";
+  error.notes = {"on the device\nweights   3 MiB"};
+  error.choices = {"batch = 2", "batch = 1"};
+  EXPECT_EQ(render(error, sources), R"(error[XG0601]: does not fit
+ --> a.xgraph:1:13
+  |
+1 |   reserve = 3
+  |             ^ 3 samples
+  |
+  = note: on the device
+    weights   3 MiB
+help: plans that fit
+  |
+  1 batch = 2
+  2 batch = 1
+)");
+}
+
 TEST_F(Rendering, CountsColumnsInCodePoints) {
   sources.add("a.xgraph", "s = \"\u6f22\u5b57\" + x\n");
   const Diagnostic d{.code = "XG0201", .message = "unknown name `x`", .primary = {find("x\n"), ""}};

@@ -21,6 +21,44 @@ std::vector<std::string> frozen(const Checked& checked) {
   return names;
 }
 
+// The text with one piece changed.
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+// XG0402 is mended at the number of classes, wherever the text says it.
+TEST(Classes, AreShownWhereTheTextCountsThem) {
+  const std::string more =
+      replaced(small_run(), "synthetic([8], classes, samples=1000)", "synthetic([8], 12, samples=1000)");
+  const Checked option(more);
+  EXPECT_THAT(option.codes(), ElementsAre("XG0402"));
+  EXPECT_THAT(option.rendered(), HasSubstr("option classes: int = 12 in 2 .. 1000"));
+  const Checked literal(replaced(more, "cosine_classifier(feature, classes)", "cosine_classifier(feature, 11)"));
+  EXPECT_THAT(literal.rendered(), HasSubstr("~   head id = cosine_classifier(feature, 12)"));
+  const Checked expression(replaced(more, "cosine_classifier(feature, classes)", "cosine_classifier(feature, 2 * 5)"));
+  EXPECT_THAT(expression.rendered(), HasSubstr("~   head id = cosine_classifier(feature, 12)"));
+  const Checked flag(more, {.sets = {{"classes", "9"}}});
+  EXPECT_THAT(flag.rendered(), HasSubstr("--> --set classes:1:1"));
+  // Through the parameter of a block.
+  const Checked block(
+      replaced(replaced(more, "head id = cosine_classifier(feature, classes)", "id = feature -> last(classes)"),
+               "model net {", "block last(x: [N, D], many: int) {\n  return x -> linear(many)\n}\n\nmodel net {"));
+  EXPECT_THAT(block.rendered(), HasSubstr("option classes: int = 12 in 2 .. 1000"));
+  // Fewer labels than the head has classes, and a metric that asks for the same label.
+  const Checked fewer(replaced(small_run("  metrics = [accuracy(id, label)]"), "synthetic([8], classes, samples=1000)",
+                               "synthetic([8], 7, samples=1000)"));
+  EXPECT_THAT(fewer.codes(), ElementsAre("XG0302"));
+  EXPECT_THAT(fewer.rendered(), HasSubstr("option classes: int = 7 in 2 .. 1000"));
+}
+
+TEST(Classes, TheirPlaceGoesIntoTheModule) {
+  const Checked checked(small_run());
+  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+  ASSERT_EQ(checked.module().data.class_counts.size(), 1U);
+  EXPECT_EQ(checked.module().data.class_counts[0].input, "label");
+  EXPECT_EQ(checked.sources.text(checked.module().data.class_counts[0].span), "10");
+}
+
 TEST(Freeze, MarksTheWeightsAtAndBelowItsPaths) {
   const Checked layer(small_run("  freeze = [embed]"));
   ASSERT_TRUE(layer.file.has_value()) << layer.rendered();

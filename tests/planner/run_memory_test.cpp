@@ -76,10 +76,11 @@ TEST(RunMemory, WhatReadersHoldDecidesWhetherAPlanFits) {
   const auto made = plan(module, whole.readers);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, "XG0601");
-  const std::string& help = made.error().help;
-  const size_t part = help.find("\n  held by readers, at most ");
-  ASSERT_NE(part, std::string::npos) << help;
-  EXPECT_LT(help.find("<- largest"), help.find('\n', part + 1)) << help;
+  ASSERT_EQ(made.error().notes.size(), 1U);
+  const std::string& note = made.error().notes[0];
+  const size_t part = note.find("\nheld by readers, at most ");
+  ASSERT_NE(part, std::string::npos) << note;
+  EXPECT_LT(note.find("<- largest"), note.find('\n', part + 1)) << note;
 }
 
 }  // namespace

@@ -453,7 +453,7 @@ std::vector<Fault> plan_faults() {
        1,
        "--set schedule.micro_batches:1:1",
        "XG0605]: micro-batches of 4 rows cannot hold row blocks of 8",
-       "micro_batches = one of 1, 2, 4"},
+       "1 micro_batches = 4      in the schedule"},
       {"more_stages_than_devices",
        m,
        {"plan", "m.xgraph", "--devices", "2", "--set", "schedule.stages=3"},
@@ -593,11 +593,11 @@ std::vector<Fault> data_faults() {
        "mend the line", [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
       {"short_csv", csv_model(), train, 1, "m.xgraph:11:18", "`rows` is 0..64, but d.csv has 10 rows", "keep to 0..10",
        [](const std::string& d) { write(d + "/d.csv", csv_rows(10)); }},
-      {"label_beyond_the_head", csv_model(), train, 1, "source `train`", "row 5 of d.csv",
-       "labels must be whole numbers in 0..2",
+      {"label_beyond_the_head", csv_model(), train, 1, "m.xgraph:6:24", "row 5 of d.csv",
+       "mend row 5 of d.csv, or give the head more classes",
        [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,2,3,4,7")); }},
       {"more_classes_than_the_head", tiny_with("synthetic([16], classes, 640)", "synthetic([16], 50, 640)"), train, 1,
-       "m.xgraph:27:27", "XG0402]: label 49 does not fit a head with 37 classes", "50 classes"},
+       "m.xgraph:3:23", "XG0402]: label 49 does not fit a head with 37 classes", "3 ~ option classes: int = 50"},
       {"idx_of_another_kind", picture_model("idx(\"i\", \"l\")"), train, 1, "m.xgraph:11:18", "i: not an IDX file",
        "get the file again",
        [](const std::string& d) {
@@ -608,7 +608,7 @@ std::vector<Fault> data_faults() {
        replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
                          "file -> decode(8, channels=1) ->"),
                 "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd"),
-       train, 1, "`test`", "XG0402]: class 0 is `b` in the source `test`, but `a` in training",
+       train, 1, "m.xgraph:12:17", "XG0402]: class 0 is `b` in the source `test`, but `a` in training",
        "the classes of training",
        [](const std::string& d) {
          for (const char* file : {"/pictures/a/1.png", "/pictures/b/1.png", "/others/b/1.png"}) {
@@ -726,7 +726,7 @@ std::vector<Fault> checkpoint_faults() {
        m,
        {"eval", "m.xgraph", "ckpt/quick/latest"},
        1,
-       "ckpt/quick/step-000003",
+       "m.xgraph:10:42",
        "XG0702]: `bn_3.bias` has 25 rows in the model, but 24",
        "the model of this checkpoint",
        [](const std::string& d) {

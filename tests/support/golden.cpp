@@ -78,7 +78,7 @@ std::string diff_lines(std::string_view expected, std::string_view actual) {
   return out;
 }
 
-testing::AssertionResult matches_golden(std::string_view actual, const std::string& name) {
+::testing::AssertionResult matches_golden(std::string_view actual, const std::string& name) {
   const fs::path path = kTree / "tests" / "golden" / name;
   const char* update = std::getenv("XRUN_UPDATE_GOLDENS");
   if (update != nullptr && std::string_view(update) == "1") {

@@ -11,7 +11,7 @@ namespace xrun::test {
 // Whether `actual` is the content of tests/golden/<name>, "parse/face.ast"; a failure shows the lines that differ.
 // With XRUN_UPDATE_GOLDENS=1 in the environment the file is written instead.
 //   EXPECT_TRUE(matches_golden(print(ast), "parse/face.ast"));
-testing::AssertionResult matches_golden(std::string_view actual, const std::string& name);
+::testing::AssertionResult matches_golden(std::string_view actual, const std::string& name);
 
 // Names below tests/golden/<folder> that end in `ending`, sorted: golden_cases("parse", ".xgraph") gives
 // "parse/face.xgraph", ... A folder without such a file fails the running test, since a loop over nothing proves
