@@ -54,8 +54,9 @@ class StringLexer {
     }
     if (!closed) {
       // What follows on the line is part of the string as far as anyone can tell.
+      const uint32_t last = at_ > begin + 1 && text_[at_ - 1] == '\r' ? at_ - 1 : at_;
       faults_.error("XG0104", span(begin, at_), "the string is not closed on its line", "starts here",
-                    replacement("close it where it ends", span(at_, at_), "\""));
+                    replacement("close it where it ends", span(last, last), "\""));
     }
     check_utf8(text_.substr(begin, at_ - begin), file_, begin, faults_);
     end = at_;

@@ -246,8 +246,10 @@ class Renderer {
       std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.span.begin > b.span.begin; });
       for (const Edit& edit : edits) {
         if (edit.span.file == file && sources_.position(file, edit.span.begin).line == number) {
-          const uint32_t begin = edit.span.begin - offset;
-          const uint32_t end = std::min<uint32_t>(edit.span.end - offset, static_cast<uint32_t>(text.size()));
+          // A carriage return is no part of the line that is shown.
+          const auto size = static_cast<uint32_t>(text.size());
+          const uint32_t begin = std::min(edit.span.begin - offset, size);
+          const uint32_t end = std::clamp(edit.span.end - offset, begin, size);
           text.replace(begin, end - begin, edit.text);
         }
       }

@@ -241,6 +241,13 @@ TEST_F(Rendering, LinesFarApartAreBlocksOfTheirOwn) {
 )");
 }
 
+TEST_F(Rendering, AnEditBehindACarriageReturnIsAtTheEndOfTheLine) {
+  sources.add("a.xgraph", "ab\r");
+  const Diagnostic d{
+      .code = "XG0104", .message = "open", .primary = {find("b"), ""}, .fixes = {{"close it", {{{0, 3, 3}, "!"}}}}};
+  EXPECT_NE(render(d, sources).find("1 ~ ab!\n"), std::string::npos) << render(d, sources);
+}
+
 TEST_F(Rendering, WaysToMendStandBelowOneTitle) {
   sources.add("a.xgraph", "  reserve = 3\n");
   const uint32_t end = find("3").end;

@@ -101,6 +101,17 @@ TEST(Lexer, SaysWhatIsWrongWithAString) {
   EXPECT_THAT(Lexed("\"\\").faults(), ElementsAre("XG0104@\"\\", "XG0104@\\"));
 }
 
+TEST(Lexer, AStringIsClosedWhereItsLineEnds) {
+  // The return before a line feed, or before the end of the file, is no part of the line.
+  for (const char* text : {"\"abc", "\"abc\n", "\"abc\r\n", "\"abc\r"}) {
+    const Lexed lexed(text);
+    const Diagnostic& fault = lexed.diagnostics.all()[0];
+    EXPECT_EQ(fault.code, "XG0104") << text;
+    EXPECT_EQ(fault.fixes[0].edits[0].span.begin, 4U) << text;
+    EXPECT_NE(render(fault, lexed.sources).find("1 ~ \"abc\"\n"), std::string::npos) << render(fault, lexed.sources);
+  }
+}
+
 TEST(Lexer, CommentsAreKeptBesideTheTokens) {
   const Lexed lexed("# one\n## two\nx # three");
   EXPECT_THAT(lexed.words(), ElementsAre("x"));
