@@ -133,7 +133,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
         return std::nullopt;
       }
       slot.span = call.span;
-      std::optional<Datum> value = argument(param, *signature.ast, param.value, env);
+      std::optional<Datum> value = default_of(signature, param, call, env);
       if (!value || value->hole()) {
         return std::nullopt;
       }
@@ -148,6 +148,18 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     bind_param(param, slot.values.front(), env);
   }
   return bound;
+}
+
+std::optional<Datum> Evaluator::default_of(const Signature& signature, const Param& param, const Call& call,
+                                           Scope& env) {
+  if (std::find(defaults_.begin(), defaults_.end(), &param) != defaults_.end()) {
+    recurs(call.span, fmt::format("the default of `{}` of `{}` leads back to itself", param.name.text, signature.name));
+    return std::nullopt;
+  }
+  defaults_.push_back(&param);
+  std::optional<Datum> value = argument(param, *signature.ast, param.value, env);
+  defaults_.pop_back();
+  return value;
 }
 
 // A bare name may be a symbol that only the parameter knows.

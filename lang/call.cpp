@@ -120,6 +120,17 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
 }
 
 Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope) {
+  constexpr int kMostCalls = 400;
+  if (calls_ >= kMostCalls) {
+    return too_deep(call.span);
+  }
+  ++calls_;
+  Datum value = call_by_kind(callee, call, scope);
+  --calls_;
+  return value;
+}
+
+Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& scope) {
   switch (callee.kind) {
     case Callee::kUnknown:
       return {};

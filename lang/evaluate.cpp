@@ -7,7 +7,8 @@
 namespace xrun::lang {
 namespace {
 
-// Frames of `eval` on the stack: an expression may be 512 nodes high and blocks nest, both at once.
+// Frames of `eval` on the stack: an expression may be 512 nodes high and blocks nest, both at once. Those of calls are
+// large, and there are fewer of them.
 constexpr int kDeepest = 800;
 constexpr int kMostErrors = 200;  // a text with more of them is not read on
 constexpr int64_t kHeaviest = 1 << 20;

@@ -137,6 +137,7 @@ class Evaluator {
   void check_results(const DeclRef& block, const Datum& value, Scope& env, Span at);
 
   // call.cpp
+  Datum call_by_kind(const Callee& callee, const Call& call, Scope& scope);
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
@@ -148,6 +149,7 @@ class Evaluator {
 
   // arguments.cpp
   std::optional<Datum> argument(const Param& param, const Ast& ast, ExprId id, Scope& scope);
+  std::optional<Datum> default_of(const Signature& signature, const Param& param, const Call& call, Scope& env);
   bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
   bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
   void bind_param(const Param& param, Datum value, Scope& env);
@@ -159,7 +161,8 @@ class Evaluator {
   Diagnostics& diagnostics_;
   const FrontendOptions& options_;
   Workspace work_;
-  std::vector<const Decl*> active_;  // blocks, functions and constants that are being expanded
+  std::vector<const Decl*> active_;     // blocks, functions and constants that are being expanded
+  std::vector<const Param*> defaults_;  // that are being evaluated
   std::set<const Decl*> called_;
   std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
   Signatures& signatures_;
@@ -171,6 +174,7 @@ class Evaluator {
   std::map<int32_t, Span> class_counts_;  // by value: of a label
   int64_t steps_ = 0;
   int depth_ = 0;
+  int calls_ = 0;  // within one another
   bool exhausted_ = false;
   bool in_test_ = false;
   int64_t gather_batch_ = 0;  // for XG0305: global batch and bytes of an element, 0: unknown

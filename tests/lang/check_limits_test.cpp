@@ -70,6 +70,23 @@ TEST(Limits, ListsStringsAndNumbersDoNotGrowWithoutBound) {
   EXPECT_THAT(Checked(numbers).codes(), ElementsAre("XG0109"));
 }
 
+TEST(Limits, DefaultsThatLeadBackToThemselvesEnd) {
+  EXPECT_THAT(Checked("fn f(a: int = f()) = a\nlet b = f()\n").codes(), ElementsAre("XG0208"));
+  // Each of two that call one another, as it is tried by itself.
+  EXPECT_THAT(Checked("fn f(a: int = g()) = a\nfn g(a: int = f()) = a\nlet b = f()\n").codes(),
+              ElementsAre("XG0208", "XG0208"));
+  EXPECT_THAT(Checked("fn f(a: int = f(1)) = a\nlet b = f()\n").codes(), IsEmpty());
+  const auto chain = [](int length) {
+    std::string text = "fn f0(a: int = 1) = a\n";
+    for (int i = 1; i < length; ++i) {
+      text += "fn f" + std::to_string(i) + "(a: int = f" + std::to_string(i - 1) + "()) = a\n";
+    }
+    return text + "let b = f" + std::to_string(length - 1) + "()\n";
+  };
+  EXPECT_THAT(Checked(chain(300)).codes(), IsEmpty());
+  EXPECT_THAT(Checked(chain(3000)).codes(), ElementsAre("XG0106"));
+}
+
 TEST(Limits, DeepChainsOfDefinitionsEnd) {
   std::string lets = "let a0 = 1\n";
   std::string blocks = "block b0(x: [N, D]) { return x -> relu }\n";
