@@ -35,7 +35,7 @@ Status check_interval(const Attrs& args, std::string_view name, int64_t limit) {
   const auto& interval = args.integers(name);
   if (interval.size() != 2 || interval[0] < 0 || interval[1] <= interval[0] || interval[1] > limit) {
     return out_of_range(name, fmt::format("{}", fmt::join(interval, "..")),
-                        fmt::format("a range a..b with 0 <= a < b <= {}", limit));
+                        "a range a..b with 0 <= a < b" + (limit < INT64_MAX ? fmt::format(" <= {}", limit) : ""));
   }
   return {};
 }

@@ -26,6 +26,7 @@ struct TrainSpan {
   // Steps for `samples` training samples and a global batch; not rounded.
   double steps(int64_t samples, int64_t batch) const;
 };
+std::string to_text(const TrainSpan& span);  // "20 epochs"
 
 // A call by name with constant arguments: a reader, an augmentation, an optimizer, a metric.
 struct CallSpec {

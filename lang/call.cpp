@@ -29,7 +29,7 @@ Datum Evaluator::same_label(Span at, std::string_view label) {
                 "tensors take their names from labels", {fmt::format("choose another one: as {}_2", label)});
 }
 
-Callee Evaluator::find_callee(const Ast&, std::span<const Name> path, Scope& scope) {
+Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
   Callee callee{.name = join_path(path)};
   const Name& last = path.back();
   const SourceFile* file = scope.file;
@@ -62,7 +62,7 @@ Callee Evaluator::find_callee(const Ast&, std::span<const Name> path, Scope& sco
   if (path.size() == 1) {
     // `max` is an operator on tensors and a function of numbers: the arguments decide (eval_call).
     callee.op = options_.ops->find(last.text);
-    if (callee.op != nullptr && last.text.find('.') == std::string_view::npos) {
+    if (callee.op != nullptr) {
       callee.kind = Callee::kOp;
       return callee;
     }
@@ -114,7 +114,7 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
                         : refuse("XG0220", lhs.span, fmt::format("{} cannot be called", kind_text(value)), "",
                                  {"write the name of an operator, a block or a function before the brackets"});
   }
-  const Callee callee = find_callee(ast, path, scope);
+  const Callee callee = find_callee(path, scope);
   return eval_call(
       callee, {.ast = &ast, .args = ast[expr.args], .label = label, .span = expr.span, .name_span = lhs.span}, scope);
 }
@@ -137,18 +137,15 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     case Callee::kOp: {
       // Functions of numbers that are operators, too: by the first argument.
       if (is_constant_function(callee.name) && !call.flowing && !call.args.empty() && !call.args[0].name) {
-        const size_t nodes = work_.graph.nodes.size();
-        const Datum first = eval(*call.ast, call.args[0].value, scope);
-        if (first.hole()) {
-          return first;
-        }
-        if (first.kind != DatumKind::kTensor && work_.graph.nodes.size() == nodes) {
-          return call_builtin(callee.name, call, scope);
-        }
+        // Evaluated here and not again: calls within calls would double the work at every level.
         Call flowing = call;
-        flowing.flowing = first;
+        flowing.flowing = eval(*call.ast, call.args[0].value, scope);
         flowing.args = call.args.subspan(1);
-        return call_op(*callee.op, flowing, scope);
+        if (flowing.flowing->hole()) {
+          return {};
+        }
+        const bool of_tensors = flowing.flowing->kind == DatumKind::kTensor;
+        return of_tensors ? call_op(*callee.op, flowing, scope) : call_builtin(callee.name, flowing, scope);
       }
       return call_op(*callee.op, call, scope);
     }
@@ -283,14 +280,9 @@ Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& 
       return {};
     }
   }
-  std::string problem;
+  Problem problem;
   Datum value = constant_function(name, args, problem);
-  if (value.hole()) {
-    return refuse(
-        "XG0304", call.span, std::move(problem), "",
-        {"give it what it takes: `floor ceil round abs sqrt exp log` one number, `max min` some, `len` a list"});
-  }
-  return value;
+  return value.hole() ? refuse(problem.code, call.span, std::move(problem.message), "", {problem.mend}) : value;
 }
 
 Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {

@@ -10,10 +10,18 @@
 
 namespace xrun::lang {
 
-// A constant operation on numbers, strings, booleans and lists; on failure `problem` says why.
-Datum constant_binary(Op op, const Datum& a, const Datum& b, std::string& problem);
-// floor, ceil, max, min, abs, sqrt, exp, log, round, len; `known` is false for another name.
-Datum constant_function(std::string_view name, std::span<const Datum> args, std::string& problem);
+// Why an operation has no result.
+struct Problem {
+  const char* code = "XG0304";
+  std::string message;
+  std::string mend;
+};
+
+// An operation on numbers, strings, booleans and lists, never on tensors; a hole where `problem` says why. Floats are
+// finite.
+Datum constant_binary(Op op, const Datum& a, const Datum& b, Problem& problem);
+// floor, ceil, round, max, min, abs, sqrt, exp, log, len.
+Datum constant_function(std::string_view name, std::span<const Datum> args, Problem& problem);
 bool is_constant_function(std::string_view name);
 
 }  // namespace xrun::lang

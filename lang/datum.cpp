@@ -88,10 +88,6 @@ double to_double(const Rational& value) {
 Datum make_bool(bool value) { return {.kind = DatumKind::kBool, .flag = value}; }
 Datum make_whole(Int128 value) { return {.kind = DatumKind::kExact, .exact = {value, 1}}; }
 Datum make_exact(Rational value, Dimension dimension) {
-  // A divisor below zero comes from dividing by a negative number.
-  if (value.den < 0) {
-    value = {-value.num, -value.den};
-  }
   return {.kind = DatumKind::kExact, .dimension = dimension, .exact = value};
 }
 Datum make_real(double value, Dimension dimension) {

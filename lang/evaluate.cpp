@@ -1,5 +1,4 @@
 // Expressions: constants are computed, tensors become nodes.
-#include <cmath>
 #include <fmt/format.h>
 
 #include "lang/evaluator.h"
@@ -97,6 +96,9 @@ Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
       return {};
     case ExprKind::kNumber: {
       const Number& number = ast.numbers[expr.literal];
+      if (number.is_guess) {
+        return {};
+      }
       if (const auto whole = number.whole_in_base()) {
         return make_exact({*whole, 1}, number.dimension());
       }
@@ -286,28 +288,11 @@ Datum Evaluator::eval_binary(const Ast& ast, const Expr& expr, Scope& scope) {
   if (a.kind == DatumKind::kTensor || b.kind == DatumKind::kTensor) {
     return tensor_arithmetic(expr.op, a, b, ast, expr, scope);
   }
-  std::string problem;
+  Problem problem;
   Datum value = constant_binary(expr.op, a, b, problem);
-  if (value.hole()) {
-    const char* code = problem == "division by zero"                      ? "XG0307"
-                       : problem.find("too large") != std::string::npos   ? "XG0109"
-                       : problem.find("longer than") != std::string::npos ? "XG0216"
-                                                                          : "XG0304";
-    const std::string_view kind(code);
-    return refuse(
-        code, expr.name.span, std::move(problem), fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)),
-        {kind == "XG0307"   ? "divide by a number other than 0"
-         : kind == "XG0109" ? "exact numbers have up to 37 digits: write smaller ones, or a float such as 1e40"
-         : kind == "XG0216" ? "make the strings shorter"
-                            : "bring both sides to one kind: numbers with numbers of the same unit, strings "
-                              "with strings"});
-  }
-  if (value.kind == DatumKind::kReal && !std::isfinite(value.real)) {
-    return refuse("XG0109", expr.name.span, "the result is too large",
-                  fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)),
-                  {"floats end at 1.8e308: write smaller numbers"});
-  }
-  return value;
+  return value.hole() ? refuse(problem.code, expr.name.span, std::move(problem.message),
+                               fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)), {problem.mend})
+                      : value;
 }
 
 }  // namespace xrun::lang

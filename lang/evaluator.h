@@ -42,7 +42,7 @@ class Evaluator {
 
   // ---- calls (call.cpp)
   Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
-  Callee find_callee(const Ast& ast, std::span<const Name> path, Scope& scope);
+  Callee find_callee(std::span<const Name> path, Scope& scope);
   // Appends a node for `op`; a hole when infer refuses. `at` is where the faults go.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
 

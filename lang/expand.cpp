@@ -103,6 +103,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   const Ast& ast = block.file->ast;
   Datum result;
   bool returned = false;
+  bool has_hole = false;  // it may be the `return`
   for (const Stmt& stmt : ast[decl.body]) {
     if (exhausted_) {
       break;
@@ -115,7 +116,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
     }
     switch (stmt.kind) {
       case StmtKind::kHole:
-        result = {};
+        has_hole = true;
         break;
       case StmtKind::kBind:
         bind_names(ast, stmt, eval(ast, stmt.value, env), env);
@@ -138,10 +139,9 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
                {"move it to a model; a block has parameters and a `return`"});
     }
   }
-  if (!returned) {
+  if (!returned && !has_hole && !exhausted_ && !decl.has_fault) {
     refuse("XG0224", decl.name.span, fmt::format("block `{}` returns nothing", decl.name.text), "",
            {"end it with what it gives: return x"});
-    result = {};
   }
   if (!result.hole()) {
     warn_unused(env);

@@ -1,5 +1,6 @@
 // Models: inputs, outputs, heads and the statements between them become a graph.
 #include <fmt/format.h>
+#include <utility>
 
 #include "lang/evaluator.h"
 
@@ -21,6 +22,8 @@ void Evaluator::model_output(const Ast& ast, const Stmt& stmt, Scope& scope) {
     if (value.kind != DatumKind::kTensor) {
       refuse("XG0303", name.span, fmt::format("an output is a tensor, not {}", kind_text(value)), "",
              {"name an input, a head, or what operators make of them"});
+    } else if (Local* local = scope.find(name.text); local != nullptr && std::exchange(local->output, true)) {
+      refuse("XG0202", name.span, fmt::format("`{}` is an output already", name.text), "again", {"leave it out"});
     } else {
       work_.graph.outputs.push_back({std::string(name.text), value.tensor});
     }

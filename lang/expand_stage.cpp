@@ -50,7 +50,7 @@ Datum Evaluator::eval_stage(Datum value, const Ast& ast, const Stage& stage, Sco
 
 Datum Evaluator::eval_stage_call(Datum value, const Ast& ast, const Stage& stage, Scope& scope, const Name& label) {
   const auto path = ast[stage.path];
-  const Callee callee = find_callee(ast, path, scope);
+  const Callee callee = find_callee(path, scope);
   const Span name_span = join(path.front().span, path.back().span);
   Span span = stage.span;
   if (stage.label && !stage.has_args) {

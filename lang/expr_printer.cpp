@@ -1,5 +1,7 @@
 #include "lang/expr_printer.h"
 
+#include <cstdio>
+
 #include "lang/print_syntax.h"
 
 namespace xrun::lang {
@@ -149,7 +151,13 @@ void ExprPrinter::string(const std::string& text) {
         out_ += c;
         break;
       default:
-        out_ += c;
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+          char escape[16];
+          std::snprintf(escape, sizeof escape, "\\u{%X}", static_cast<unsigned>(c));
+          out_ += escape;
+        } else {
+          out_ += c;
+        }
     }
   }
   out_ += '"';

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lang/check_types.h"
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
 #include "lang/options.h"
@@ -67,11 +68,30 @@ class Frontend {
       const int32_t file = sources_.add("--set " + path, value);
       SetFlag& flag = flags_.emplace_back();
       flag.path = path;
-      flag.ast = parse_value(sources_, file, diagnostics_);
+      const DeclRef option = main_->find(path);
+      const bool is_string = option && option.decl->kind == DeclKind::kOption && option.decl->type_name.text == "str";
+      if (is_string && !value.starts_with('"')) {
+        flag.ast = string_value(file, value);
+      } else if (value.find_first_not_of(' ') == std::string::npos) {
+        diagnostics_.add(fault("XG0110", {}, fmt::format("`--set {}=` has no value", path), "",
+                               {fmt::format("write it behind the `=`: --set {}=VALUE", path)}));
+      } else {
+        flag.ast = parse_value(sources_, file, diagnostics_);
+      }
     }
   }
 
-  static std::optional<DeclKind> kind_of(std::string_view word) {
+  // What the parser makes of the text in quotes.
+  static Ast string_value(int32_t file, const std::string& text) {
+    Ast ast;
+    ast.file = file;
+    ast.strings.push_back(text);
+    ast.exprs.push_back({.kind = ExprKind::kString, .span = {file, 0, static_cast<uint32_t>(text.size())}});
+    ast.value = ExprId(0);
+    return ast;
+  }
+
+  static std::optional<DeclKind> settings_kind(std::string_view word) {
     for (const DeclKind kind : {DeclKind::kData, DeclKind::kTrain, DeclKind::kCluster, DeclKind::kSchedule}) {
       if (keyword_of(kind) == word) {
         return kind;
@@ -92,7 +112,7 @@ class Frontend {
         continue;
       }
       if (dot != std::string::npos) {
-        if (!kind_of(std::string_view(flag.path).substr(0, dot))) {
+        if (!settings_kind(std::string_view(flag.path).substr(0, dot))) {
           diagnostics_.add(fault("XG0210", at, fmt::format("`--set {}` names no setting", flag.path), "",
                                  {"begin the path with data, train, cluster or schedule"}));
         }
@@ -118,11 +138,11 @@ class Frontend {
       }
       Scope scope;
       scope.file = main_;
-      Datum value = evaluator_.eval(flag.ast, flag.ast.value, scope);
-      // A path on the command line is seldom quoted twice.
-      evaluator_.set_option(found.decl, std::move(value), flag.ast[flag.ast.value].span);
+      evaluator_.set_option(found.decl, evaluator_.eval(flag.ast, flag.ast.value, scope),
+                            flag.ast[flag.ast.value].span);
     }
     for (const SourceFile& file : loader_.files()) {
+      check_types(file, diagnostics_);
       for (const Decl& decl : file.ast.decls) {
         if (decl.kind == DeclKind::kOption) {
           check_option(evaluator_, file, decl);

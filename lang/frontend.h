@@ -1,7 +1,6 @@
 // The door of this room: text to checked Module, and the `test` blocks of a file.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +20,8 @@ struct FrontendOptions {
   const DataRegistry* data = nullptr;  // null: data_registry()
   std::string run;                     // --run NAME; empty: the only one, or one of each kind
   // --set PATH=VALUE, in the order given. "train.lr", "schedule.shard.id.over": a setting of the chosen declaration,
-  // which is made when there is none; a plain name: an option of the main file.
+  // which is made when there is none; a plain name: an option of the main file. A value is an expression; of an option
+  // that is a string, what does not begin with a quote is the string itself.
   std::vector<std::pair<std::string, std::string>> sets;
   std::string cluster;   // --cluster FILE[:NAME]
   std::string schedule;  // --schedule FILE[:NAME]

@@ -1,17 +1,12 @@
 // Two sweeps over the raw tokens: pair the brackets, then decide which newlines count. Pairing first means that one
 // parenthesis left open spoils its own statement and nothing below it.
 #include <algorithm>
-#include <array>
 
 #include "lang/lexer.h"
 #include "lang/parser.h"
 
 namespace xrun::lang {
 namespace {
-
-constexpr std::array<std::string_view, 16> kDeclarationWords = {
-    "import", "from", "option", "let",     "fn",       "pointwise", "optimizer", "block",
-    "model",  "data", "train",  "cluster", "schedule", "run",       "test",      "moved"};
 
 // A binary operator, `->`, `=` or `,`: the statement goes on behind it.
 bool continues_behind(TokenKind kind) {
@@ -185,13 +180,9 @@ void drop_newlines(Tokens& list) {
 
 }  // namespace
 
-bool is_declaration_word(std::string_view word) {
-  return std::find(kDeclarationWords.begin(), kDeclarationWords.end(), word) != kDeclarationWords.end();
-}
-
 bool starts_declaration(const Tokens& tokens, size_t at) {
   const Token& token = tokens.tokens[at];
-  if (!token.starts_line || token.kind != TokenKind::kName || !is_declaration_word(tokens.spelling(token))) {
+  if (!token.starts_line || token.kind != TokenKind::kName || kind_of(tokens.spelling(token)) == DeclKind::kHole) {
     return false;
   }
   const TokenKind next = tokens.tokens[at + 1].kind;  // there is one: kEnd is the last

@@ -61,6 +61,7 @@ class NumberLexer {
     digits([](char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
     const uint32_t value_end = at_;
     if (digits_.empty()) {
+      number_.is_guess = true;
       faults_.error("XG0105", span(begin_, at_), "`0x` is followed by hexadecimal digits", "there are none",
                     {"write them, as in 0x4E00"});
     }
@@ -192,6 +193,7 @@ class NumberLexer {
           {"write one within the bounds: whole numbers have up to 38 digits, others lie between 1e-307 and 1e308"});
     }
     reported_size_ = true;
+    number_.is_guess = true;
   }
 
   void skip_name() {
@@ -294,6 +296,7 @@ class NumberLexer {
   }
 
   void unknown_unit(uint32_t from, std::string_view spelled) {
+    number_.is_guess = true;
     const auto equal_but_case = [&](std::string_view other) {
       return std::equal(spelled.begin(), spelled.end(), other.begin(), other.end(),
                         [](char a, char b) { return (a | 0x20) == (b | 0x20); });

@@ -1,29 +1,13 @@
 // string = '"' { character | escape } '"' ;   escape = "\" ( "n" | "t" | "\" | '"' | "u{" hex "}" )
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 
+#include "graph/base/utf8.h"
 #include "lang/lexer.h"
 
 namespace xrun::lang {
 namespace {
-
-void append_utf8(std::string& out, uint32_t code) {
-  if (code < 0x80) {
-    out += static_cast<char>(code);
-  } else if (code < 0x800) {
-    out += static_cast<char>(0xC0 | (code >> 6));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    out += static_cast<char>(0xE0 | (code >> 12));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | (code >> 18));
-    out += static_cast<char>(0x80 | ((code >> 12) & 0x3F));
-    out += static_cast<char>(0x80 | ((code >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (code & 0x3F));
-  }
-}
 
 class StringLexer {
  public:
@@ -44,9 +28,8 @@ class StringLexer {
       if (c == '\\') {
         escape(value);
       } else {
-        if (c == '\t') {
-          faults_.error("XG0103", span(at_, at_ + 1), "a tab in a string", "",
-                        replacement("write `\\t`", span(at_, at_ + 1), "\\t", true));
+        if (is_control(c) && !is_line_end()) {
+          control(c);
         }
         value += c;
         ++at_;
@@ -58,7 +41,6 @@ class StringLexer {
       faults_.error("XG0104", span(begin, at_), "the string is not closed on its line", "starts here",
                     replacement("close it where it ends", span(last, last), "\""));
     }
-    check_utf8(text_.substr(begin, at_ - begin), file_, begin, faults_);
     end = at_;
     return value;
   }
@@ -66,6 +48,24 @@ class StringLexer {
  private:
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
   Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
+
+  static bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+  // Of a file with the line ends of Windows, which the lexer reports as a whole.
+  bool is_line_end() const { return peek() == '\r' && (peek(1) == '\n' || at_ + 1 == text_.size()); }
+
+  // Characters that nobody sees are written so that everybody does.
+  void control(char c) {
+    const Span at = span(at_, at_ + 1);
+    if (c == '\t') {
+      faults_.error("XG0103", at, "a tab in a string", "", replacement("write `\\t`", at, "\\t", true));
+      return;
+    }
+    char text[16];
+    std::snprintf(text, sizeof text, "\\u{%X}", static_cast<unsigned>(c));
+    faults_.error("XG0102", at, "a control character in a string", "number " + std::to_string(static_cast<int>(c)),
+                  c == 0 ? replacement("leave it out", at, "")
+                         : replacement("write `" + std::string(text) + "`, or leave it out", at, text));
+  }
 
   void escape(std::string& value) {
     const uint32_t begin = at_++;
@@ -85,6 +85,11 @@ class StringLexer {
       const bool is_scalar = code < 0x110000 && (code < 0xD800 || code > 0xDFFF);
       if (peek() == '}' && digits > 0 && digits < 7 && is_scalar) {
         ++at_;
+        if (code == 0) {  // would end a path early
+          faults_.error("XG0104", span(begin, at_), "a string does not hold the character with number 0", "",
+                        replacement("leave it out", span(begin, at_), ""));
+          return;
+        }
         append_utf8(value, code);
         return;
       }
@@ -107,47 +112,6 @@ class StringLexer {
 };
 
 }  // namespace
-
-uint32_t sequence_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto tail = [&](size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) {
-    return 1;
-  }
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    return tail(1) ? 2 : 0;
-  }
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    const unsigned low = lead == 0xE0 ? 0xA0 : 0x80;
-    const unsigned high = lead == 0xED ? 0x9F : 0xBF;
-    return byte(1) >= low && byte(1) <= high && tail(2) ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const unsigned low = lead == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xF4 ? 0x8F : 0xBF;
-    return byte(1) >= low && byte(1) <= high && tail(2) && tail(3) ? 4 : 0;
-  }
-  return 0;
-}
-
-void not_utf8(Span byte, Faults& faults) {
-  faults.error("XG0102", byte, "the file is not UTF-8 text", "this byte starts no character",
-               {.title = "save the file as UTF-8, or convert it from what it is",
-                .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
-}
-
-void check_utf8(std::string_view text, int32_t file, uint32_t begin, Faults& faults) {
-  for (size_t i = 0; i < text.size();) {
-    const uint32_t length = sequence_length(text.substr(i));
-    if (length == 0) {
-      const auto at = begin + static_cast<uint32_t>(i);
-      not_utf8({file, at, at + 1}, faults);
-      return;
-    }
-    i += length;
-  }
-}
 
 std::string lex_string(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults) {
   return StringLexer(text, file, begin, faults).run(end);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/base/utf8.h"
 #include "lang/parser.h"
 
 namespace xrun::lang {
@@ -26,14 +27,23 @@ struct Foreign {
   std::string_view meant;
 };
 constexpr Foreign kForeign[] = {
-    {"\u2192", "->"}, {"\u2212", "-"},  {"\u2013", "-"},   {"\u00D7", "*"},  {"\u2264", "<="},
-    {"\u2265", ">="}, {"\u2260", "!="}, {"\u2026", "..."}, {"\u201C", "\""}, {"\u201D", "\""},
-    {"\u00A0", " "},  {"&&", "and"},    {"||", "or"},      {"!", "not "},    {"**", "^"},
+    {"\u2192", "->"}, {"\u2212", "-"},  {"\u2013", "-"},   {"\u00D7", "*"}, {"\u2264", "<="},
+    {"\u2265", ">="}, {"\u2260", "!="}, {"\u2026", "..."}, {"\u00A0", " "}, {"&&", "and"},
+    {"||", "or"},     {"!", "not "},    {"**", "^"},
 };
 
 struct Sign {
   TokenKind kind = TokenKind::kBad;
   uint32_t length = 0;  // 0: no sign of the language
+};
+
+// Quotes of other languages and of word processors.
+struct Quotes {
+  std::string_view open;
+  std::string_view close;
+};
+constexpr Quotes kForeignQuotes[] = {
+    {"'", "'"}, {"`", "`"}, {"\u201C", "\u201D"}, {"\u201D", "\u201D"}, {"\u2018", "\u2019"}, {"\u201E", "\u201C"},
 };
 
 // The longest sign that starts with these characters.
@@ -95,8 +105,7 @@ class Lexer {
 
   Tokens run() {
     if (text_.size() > kMaxFileBytes) {
-      faults_.error("XG0101", {file_, 0, 0},
-                    "the file has " + std::to_string(text_.size()) + " bytes; 4 MiB are allowed", "not read",
+      faults_.error("XG0101", {file_, 0, 0}, "the file is larger than 4 MiB", "not read",
                     {"divide it: `import` and `from ... use` bring in what stands in other files"});
       push(TokenKind::kEnd, 0);
       return std::move(out_);
@@ -106,6 +115,7 @@ class Lexer {
       faults_.error("XG0102", span(0, 3), "the file starts with a byte-order mark; it is not needed", "",
                     replacement("remove it", span(0, 3), "", true));
     }
+    check_encoding();
     while (at_ < text_.size() && !faults_.full()) {
       next();
     }
@@ -178,10 +188,19 @@ class Lexer {
     bad_character();
   }
 
+  // Whether a value ends right here, so that a dot asks for a field of it.
+  bool touches_value() const {
+    if (out_.tokens.empty() || out_.tokens.back().end != at_) {
+      return false;
+    }
+    const TokenKind before = out_.tokens.back().kind;
+    return before == TokenKind::kName || before == TokenKind::kNumber || before == TokenKind::kString ||
+           before == TokenKind::kRightParen || before == TokenKind::kRightBracket || is_reserved(before);
+  }
+
   void leading_dot() {
     const uint32_t begin = at_;
-    const bool after_value = !out_.tokens.empty() && out_.tokens.back().end == begin;
-    if (after_value) {  // x.5: the parser says that a name is missing
+    if (touches_value()) {  // x.5: the parser says that a name is missing
       ++at_;
       push(TokenKind::kDot, begin);
       return;
@@ -190,6 +209,7 @@ class Lexer {
                   replacement("write the zero", span(begin, begin), "0", true));
     ++at_;
     Number number = lex_number(text_, file_, at_, at_, faults_);
+    number.is_guess = true;
     push(TokenKind::kNumber, begin, static_cast<uint32_t>(out_.numbers.size()));
     out_.numbers.push_back(number);
   }
@@ -203,9 +223,11 @@ class Lexer {
       out_.tokens.back().end = at_;  // one report for a run
       return;
     }
-    if (rest.starts_with('\'')) {
-      single_quotes();
-      return;
+    for (const Quotes& quotes : kForeignQuotes) {
+      if (rest.starts_with(quotes.open)) {
+        foreign_string(quotes);
+        return;
+      }
     }
     for (const Foreign& foreign : kForeign) {
       if (rest.starts_with(foreign.text)) {
@@ -220,8 +242,7 @@ class Lexer {
     at_ += std::max(length, 1U);
     push(TokenKind::kBad, begin);
     if (length == 0) {
-      not_utf8(span(begin, at_), faults_);
-      return;
+      return;  // reported for the file
     }
     const auto code = static_cast<unsigned char>(rest[0]);
     if (code < 0x20 || code == 0x7F) {
@@ -238,15 +259,16 @@ class Lexer {
   }
 
   // 'abc': what people mean is plain, so the whole of it is one fault.
-  void single_quotes() {
+  void foreign_string(const Quotes& quotes) {
     const uint32_t begin = at_;
     const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
-    const size_t close = line.find('\'', 1);
-    at_ += static_cast<uint32_t>(close == std::string_view::npos ? 1 : close + 1);
+    const size_t close = line.find(quotes.close, quotes.open.size());
+    at_ += static_cast<uint32_t>(close == std::string_view::npos ? quotes.open.size() : close + quotes.close.size());
     push(TokenKind::kBad, begin);
     Fix mend{"write \" before and behind the string"};
     if (close != std::string_view::npos && line.find_first_of("\"\\") > close) {
-      mend = replacement("write it so", span(begin, at_), "\"" + std::string(line.substr(1, close - 1)) + "\"", true);
+      const std::string_view inner = line.substr(quotes.open.size(), close - quotes.open.size());
+      mend = replacement("write it so", span(begin, at_), "\"" + std::string(inner) + "\"", true);
     }
     faults_.error("XG0102", span(begin, at_), "strings stand in double quotes", "", std::move(mend));
   }
@@ -259,7 +281,6 @@ class Lexer {
       --at_;
     }
     const std::string_view body = text_.substr(begin, at_ - begin);
-    check_utf8(body, file_, begin, faults_);
     out_.comments.push_back({begin, at_, body.starts_with("##")});
   }
 
@@ -272,6 +293,28 @@ class Lexer {
       ++count;
     }
   };
+
+  // Of a file in another encoding, every umlaut would be a fault of its own.
+  void check_encoding() {
+    Counted bytes;
+    for (uint32_t i = at_; i < text_.size();) {
+      const uint32_t length = sequence_length(text_.substr(i));
+      if (length == 0) {
+        bytes.see(i);
+      }
+      i += std::max(length, 1U);
+    }
+    if (bytes.count == 0) {
+      return;
+    }
+    Diagnostic& fault = faults_.error("XG0102", span(bytes.first, bytes.first + 1), "the file is not UTF-8 text",
+                                      "this byte starts no character",
+                                      {.title = "save the file as UTF-8, or convert it from what it is",
+                                       .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
+    if (bytes.count > 1) {
+      fault.notes.push_back("the file has " + std::to_string(bytes.count) + " such bytes");
+    }
+  }
 
   void report_counted() {
     if (tabs_.count > 0) {

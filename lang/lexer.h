@@ -22,19 +22,9 @@ Number lex_number(std::string_view text, int32_t file, uint32_t begin, uint32_t&
 // The value of the string that starts at `begin` (a quote). Sets `end` behind it; faults are reported.
 std::string lex_string(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
 
-// Bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
-uint32_t sequence_length(std::string_view text);
-// Reports a byte that starts no character.
-void not_utf8(Span byte, Faults& faults);
-// Reports the first byte of `text` that is not UTF-8; `begin` is where the text lies in its file.
-void check_utf8(std::string_view text, int32_t file, uint32_t begin, Faults& faults);
-
 // Pairs the brackets and drops the newlines that mean nothing: inside () and [], beside `->`, and behind `=`, `,` and
 // binary operators. Runs of newlines become one.
 void lay_out(Tokens& tokens, Faults& faults);
-
-// Whether a declaration starts with this word: "model", "data", ...
-bool is_declaration_word(std::string_view word);
 
 // Whether a declaration starts at the token `at`: such a word in column 1 with what follows it. Words of declarations
 // are names elsewhere, so this is how what was left open above is told from a name.

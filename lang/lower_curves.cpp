@@ -20,13 +20,6 @@ constexpr CurveKind kCurves[] = {
      "steps(0.1, at=[5 epochs, 8 epochs])"},
 };
 
-std::string span_text(const TrainSpan& span) {
-  return fmt::format("{:g} {}", span.amount,
-                     span.unit == TrainSpan::kSteps    ? "steps"
-                     : span.unit == TrainSpan::kEpochs ? "epochs"
-                                                       : "samples");
-}
-
 }  // namespace
 
 std::span<const CurveKind> curve_kinds() { return kCurves; }
@@ -153,8 +146,8 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
   TrainSpan rest = run;
   rest.amount = std::fabs(gap);
   ev_.refuse("XG0506", (*node.ast)[node.value].span,
-             fmt::format("the curves cover {} of a run of {}", span_text(covered), span_text(run)),
-             fmt::format("{} {}", span_text(rest), gap > 0 ? "are missing" : "too many"),
+             fmt::format("the curves cover {} of a run of {}", to_text(covered), to_text(run)),
+             fmt::format("{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"),
              {gap > 0 ? "leave the span of the last curve out: it then fills the rest of the run"
                       : "make the spans shorter, or the run longer"});
 }

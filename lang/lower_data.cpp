@@ -1,13 +1,12 @@
-// `data`: sources with their readers, and what each input of the model is made of.
+// `data`: sources with their readers, and the bindings that make inputs of their fields.
 #include <fmt/format.h>
 
+#include "lang/fields.h"
 #include "lang/module_builder.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
-
-constexpr std::string_view kRowField = "row";  // a binding that starts with a stage is of this field
 
 std::vector<std::string> names_of(const DataRegistry& registry, bool readers) {
   std::vector<std::string> names;
@@ -36,50 +35,6 @@ std::string ready(const std::vector<const Def*>& all) {
   return text;
 }
 
-std::string field_list(const std::vector<Field>& fields) {
-  std::string text;
-  for (const Field& field : fields) {
-    text += (text.empty() ? "`" : ", `") + field.name + "`";
-  }
-  return text;
-}
-
-std::string field_text(const Field& field) {
-  if (field.encoded) {
-    return "an encoded file";
-  }
-  std::string text = to_text(field.type);
-  // An unknown size is found by opening the data.
-  for (size_t at = text.find(" 0"); at != std::string::npos; at = text.find(" 0", at + 2)) {
-    if (at + 2 < text.size() && (text[at + 2] == ',' || text[at + 2] == ']')) {
-      text.replace(at, 2, " ?");
-    }
-  }
-  return text;
-}
-
-// How what the data gives differs from what an input takes.
-std::string misfit(const TensorType& input, const Field& field) {
-  if (field.type.rank() != input.rank()) {
-    return fmt::format("{} dimension{}, not {}", field.type.rank(), field.type.rank() == 1 ? "" : "s", input.rank());
-  }
-  for (size_t i = 0; i < input.dims.size(); ++i) {
-    if (field.type.dims[i] != input.dims[i] && field.type.dims[i] != 0) {
-      return fmt::format("{} in dimension {}, not {}", field.type.dims[i], i, input.dims[i]);
-    }
-  }
-  return "elements of another kind";
-}
-
-const Field* find_field(const std::vector<Field>& fields, std::string_view name) {
-  for (const Field& field : fields) {
-    if (field.name == name) {
-      return &field;
-    }
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 void ModuleBuilder::lower_data(const DeclRef& decl) {
@@ -88,11 +43,13 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   module_.data.name = decl ? std::string(decl.decl->name.text) : "";
   module_.data.span = settings.root.span;
   module_.has_data = true;
-  for (const SettingNode& node : settings.sources) {
-    lower_source(node, scope);
-  }
   data_is_partial_ = settings.has_hole;
-  if (settings.sources.empty() && !data_is_partial_) {
+  for (const SettingNode& node : settings.sources) {
+    if (!lower_source(node, scope)) {
+      broken_sources_.insert(node.key);
+    }
+  }
+  if (settings.sources.empty() && !settings.has_hole) {
     ev_.refuse("XG0501", settings.root.key_span, "`data` has no source", "",
                {"say what is learned from: source train = folder(\"pictures\")"});
   }
@@ -118,11 +75,12 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   }
 }
 
-void ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
+// Whether the source is known with its fields.
+bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
   if (expr.kind == ExprKind::kHole) {
-    return;
+    return false;
   }
   const std::string name = symbol(node);
   const ReaderDef* reader = expr.kind == ExprKind::kCall ? registry_.find_reader(name) : nullptr;
@@ -137,13 +95,13 @@ void ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
         is_known ? "not called" : "unknown reader",
         is_known ? Fix{fmt::format("give it its arguments: {}", registry_.find_reader(name)->example)}
                  : did_you_mean(name, names_of(registry_, true), at, {text}));
-    return;
+    return false;
   }
   const Signature& signature = ev_.signatures().of(reader->name, reader->signature);
   const auto bound = arguments(node, reader->name, reader->signature, scope);
   const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;
   if (!attrs) {
-    return;
+    return false;
   }
   if (reader->availability == Availability::kNotYet) {
     ev_.not_yet(ast[expr.lhs].span, fmt::format("the reader `{}`", reader->name),
@@ -152,7 +110,7 @@ void ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   auto fields = reader->fields(*attrs);
   if (!fields.ok()) {
     ev_.refuse(fields.error().code.c_str(), expr.span, fields.error().message, "", {fields.error().help});
-    return;
+    return false;
   }
   const auto& file = expr.span.file;
   std::string directory = main_.directory;
@@ -165,6 +123,7 @@ void ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
                                .span = node.span},
                       .fields = std::move(*fields),
                       .bound = {}});
+  return true;
 }
 
 // `name(args)` as a stage of a binding, with its arguments.
@@ -282,149 +241,6 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
   if (good) {
     module_.data.bindings.push_back(std::move(binding));
   }
-}
-
-// Whether what the data gives can stand for an input: floats and u8 of any width for floats, sizes that are not known
-// before the file is opened for any size.
-bool ModuleBuilder::fits(const TensorType& input, const Field& field) const {
-  if (field.encoded || field.type.rank() != input.rank()) {
-    return false;
-  }
-  for (size_t i = 0; i < input.dims.size(); ++i) {
-    if (field.type.dims[i] != input.dims[i] && field.type.dims[i] != 0) {
-      return false;
-    }
-  }
-  const auto is_float = [](DType dtype) { return dtype <= DType::kF8E5M2; };
-  if (input.classes > 0) {
-    return field.type.classes == input.classes || (field.type.classes == 0 && !is_float(field.type.dtype));
-  }
-  return is_float(input.dtype) ? is_float(field.type.dtype) || field.type.dtype == DType::kU8
-                               : field.type.dtype == input.dtype;
-}
-
-const Name* ModuleBuilder::declared_input(std::string_view name) const {
-  if (!choice_.model) {
-    return nullptr;
-  }
-  const Ast& ast = choice_.model.file->ast;
-  for (const Stmt& stmt : ast[choice_.model.decl->body]) {
-    if (stmt.kind == StmtKind::kInput && ast[stmt.names][0].text == name) {
-      return &ast[stmt.names][0];
-    }
-  }
-  return nullptr;
-}
-
-void ModuleBuilder::bind_inputs() {
-  for (const NamedValue& input : ev_.graph().inputs) {
-    if (data_inputs_.contains(input.name)) {
-      continue;
-    }
-    const TensorType& type = ev_.graph().value(input.value).type;
-    for (const Source& source : sources_) {
-      const auto bound = source.bound.find(input.name);
-      const Field* field = bound != source.bound.end() ? &bound->second : find_field(source.fields, input.name);
-      const Span at = targets_.contains(input.name) ? targets_[input.name] : source.spec.span;
-      if (field == nullptr) {
-        // A binding that failed was reported where it stands.
-        if (!targets_.contains(input.name) && !data_is_partial_) {
-          const bool is_row = source.fields.size() == 1 && source.fields[0].name == kRowField;
-          Diagnostic d =
-              fault("XG0420", at, fmt::format("nothing gives the input `{}`", input.name),
-                    "this source has the fields " + field_list(source.fields),
-                    {fmt::format("bind it in `data`: {} = {}", input.name, is_row ? "columns(a..b)" : "FIELD -> ...")});
-          if (const Name* declared = declared_input(input.name)) {
-            d.secondary.push_back({declared->span, "this input"});
-          }
-          ev_.report(std::move(d));
-          return;
-        }
-      } else if (!fits(type, *field)) {
-        Diagnostic d = fault("XG0421", at,
-                             fmt::format("the input `{}` is {}, but source `{}` gives {}", input.name, to_text(type),
-                                         source.spec.name, field_text(*field)),
-                             field->encoded ? "not decoded" : misfit(type, *field),
-                             {field->encoded ? "put `decode` behind the field: file -> decode(32)"
-                                             : "change the stages of `data`, or declare the input as what they give"});
-        if (const Name* declared = declared_input(input.name)) {
-          d.secondary.push_back({declared->span, "this input"});
-        }
-        ev_.report(std::move(d));
-        break;
-      }
-    }
-  }
-}
-
-// A source that a metric is measured on gives every field that the metric asks for.
-void ModuleBuilder::check_metric_sources() {
-  if (data_is_partial_) {
-    return;
-  }
-  const Graph& graph = ev_.graph();
-  const auto check = [&](const MetricSpec& metric, const Source& source) {
-    for (const ValueId input : graph.node(graph.value(metric.value).producer).inputs) {
-      for (const auto& [name, datum] : data_inputs_) {
-        if (datum.tensor != input || source.bound.contains(name) || find_field(source.fields, name) != nullptr) {
-          continue;
-        }
-        Diagnostic d = fault("XG0420", metric.span,
-                             fmt::format("source `{}` gives no `{}` to measure with", source.spec.name, name),
-                             "its fields are " + field_list(source.fields),
-                             {fmt::format("measure on another source, or bind it in `data`: {} = FIELD -> ...", name)});
-        d.secondary.push_back({source.spec.reader.span, "this source"});
-        ev_.report(std::move(d));
-      }
-    }
-  };
-  for (const std::vector<MetricSpec>* metrics : {&module_.train.metrics, &module_.train.eval}) {
-    for (const MetricSpec& metric : *metrics) {
-      for (const Source& source : sources_) {
-        if (metric.source.empty() ? source.spec.name != "train" : source.spec.name == metric.source) {
-          check(metric, source);
-        }
-      }
-    }
-  }
-}
-
-// A name that the loss asks for: a binding or a field of the data becomes an input of the graph.
-std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
-  if (const auto known = data_inputs_.find(name); known != data_inputs_.end()) {
-    return known->second;
-  }
-  if (sources_.empty()) {
-    return std::nullopt;
-  }
-  const Source* train = &sources_.front();
-  for (const Source& source : sources_) {
-    train = source.spec.name == "train" ? &source : train;
-  }
-  const auto bound = train->bound.find(std::string(name));
-  const Field* field = bound != train->bound.end() ? &bound->second : find_field(train->fields, name);
-  if (field == nullptr) {
-    return std::nullopt;
-  }
-  if (field->encoded) {
-    return ev_.refuse("XG0421", at, fmt::format("`{}` is an encoded file", name), "not decoded",
-                      {fmt::format("decode it in `data`: image = {} -> decode(32)", name)});
-  }
-  TensorType type = field->type;
-  if (type.classes == 0 && (type.dtype == DType::kU8 || type.dtype == DType::kF64 || type.dtype == DType::kF16)) {
-    type.dtype = DType::kF32;
-  }
-  Datum value = make_tensor(ev_.graph().add_input(std::string(name), std::move(type)));
-  const auto target = targets_.find(name);
-  value.span = target != targets_.end() ? target->second : train->spec.span;
-  // What says how many classes there are: `as_index` at the end of a binding, or the source itself.
-  const auto& bindings = module_.data.bindings;
-  const auto binding =
-      std::find_if(bindings.begin(), bindings.end(), [&](const DataBinding& one) { return one.target == name; });
-  const bool staged = binding != bindings.end() && !binding->stages.empty();
-  ev_.note_input(value.tensor, staged ? binding->stages.back().span : train->spec.reader.span);
-  data_inputs_.emplace(std::string(name), value);
-  return value;
 }
 
 }  // namespace xrun::lang

@@ -181,7 +181,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     return std::nullopt;
   }
   const Name& op_name = ast[expr.lhs].name;
-  const Callee callee = ev_.find_callee(ast, std::span(&op_name, 1), scope);
+  const Callee callee = ev_.find_callee(std::span(&op_name, 1), scope);
   if (callee.kind == Callee::kUnknown) {
     return std::nullopt;
   }
@@ -216,7 +216,8 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     for (const Source& source : sources_) {
       known.push_back(source.spec.name);
     }
-    if (std::find(known.begin(), known.end(), spec.source) == known.end() && !data_is_partial_) {
+    if (std::find(known.begin(), known.end(), spec.source) == known.end() && !data_is_partial_ &&
+        !broken_sources_.contains(spec.source)) {
       const Span at = ast[arg.value].span;
       ev_.refuse("XG0201", at, fmt::format("the data has no source `{}`", spec.source), "unknown source",
                  did_you_mean(

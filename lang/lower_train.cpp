@@ -11,10 +11,6 @@ namespace {
 constexpr int64_t kDefaultRows = 64;
 constexpr int64_t kMostSamples = int64_t{1} << 30;  // of a batch; the planner looks at its divisors
 
-}  // namespace
-
-namespace {
-
 std::string_view example_of(std::string_view key) {
   return key == "batch"       ? "batch = 64"
          : key == "loss"      ? "loss = softmax_ce(logits, label)"
@@ -62,11 +58,6 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   Settings settings = settings_of(decl, DeclKind::kTrain);
   Scope scope = constants(decl);
   scope.parent = &model_scope_;
-  scope.resolve = [this, file = scope.file](std::string_view name, Span at) {
-    auto value = data_value(name, at);
-    const bool elsewhere = name == "N" || file->find(name) || ev_.options().ops->find(name) != nullptr;
-    return value || elsewhere || !data_is_partial_ ? value : std::optional(Datum());
-  };
   for (const Source& source : sources_) {
     for (const Field& field : source.fields) {
       scope.resolvable.push_back(field.name);
@@ -75,6 +66,11 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   for (const auto& [target, span] : targets_) {
     scope.resolvable.push_back(target);
   }
+  scope.resolve = [this, file = scope.file, known = scope.resolvable](std::string_view name, Span at) {
+    auto value = data_value(name, at);
+    const bool elsewhere = name == "N" || file->find(name) || ev_.options().ops->find(name) != nullptr;
+    return !value && !elsewhere && may_be_a_field(name, known) ? std::optional(Datum()) : value;
+  };
   TrainSpec& train = module_.train;
   train.name = decl ? std::string(decl.decl->name.text) : "";
   train.span = settings.root.span;

@@ -137,7 +137,7 @@ Module ModuleBuilder::build(const Choice& choice) {
       const bool used = std::any_of(inputs.begin(), inputs.end(),
                                     [&name = target](const NamedValue& input) { return input.name == name; });
       // An input that could not be made was reported where it is declared.
-      if (!used && has_train && declared_input(target) == nullptr) {
+      if (!used && has_train && !asked_.contains(target) && declared_input(target) == nullptr) {
         ev_.diagnostics().add(warning("XG0423", span,
                                       fmt::format("`{}` is bound in `data`, but nothing uses it", target),
                                       "neither an input of the model nor a part of the loss", {"leave the line out"}));

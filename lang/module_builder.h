@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,15 +91,20 @@ class ModuleBuilder {
 
   // lower_data.cpp
   void lower_data(const DeclRef& decl);
-  void lower_source(const SettingNode& node, Scope& scope);
+  bool lower_source(const SettingNode& node, Scope& scope);
   void lower_binding(const SettingNode& node, Scope& scope);
   std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
                                      Scope& scope, const AugmentDef** def);
+
+  // lower_inputs.cpp
   void bind_inputs();
+  void bind_input(const NamedValue& input);
+  const Field* given(const Source& source, std::string_view name) const;
   void check_metric_sources();
   bool fits(const TensorType& input, const Field& field) const;
   const Name* declared_input(std::string_view name) const;  // where the model says `input NAME`; null where it does not
   std::optional<Datum> data_value(std::string_view name, Span at);
+  bool may_be_a_field(std::string_view name, const std::vector<std::string>& known) const;
 
   // lower_train.cpp
   void lower_train(const DeclRef& decl);
@@ -145,7 +151,9 @@ class ModuleBuilder {
   std::vector<Source> sources_;
   std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
   std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings
+  std::set<std::string, std::less<>> asked_;               // those that the loss or a metric speaks of
   bool data_is_partial_ = false;  // some of it could not be read: what seems to be missing may be there
+  std::set<std::string, std::less<>> broken_sources_;  // whose fields are not known
   Scope model_scope_;
 };
 

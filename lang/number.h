@@ -53,6 +53,7 @@ struct Number {
   bool is_whole = false;
   bool is_hex = false;
   bool is_percent = false;
+  bool is_guess = false;  // a fault was reported, and what was meant is not known
   Unit unit = kNoUnit;
 
   Dimension dimension() const { return info_of(unit).dimension; }

@@ -69,7 +69,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
     return;
   }
   bool inside = false;
-  std::string problem;
+  Problem problem;
   if (range.kind == DatumKind::kRange && value.plain_number()) {
     // Bounds of an option are values that it may have, so both ends count.
     const Datum& last = (*range.items)[1];

@@ -1,4 +1,4 @@
-// Files and declarations: the edition line, headers, parameters, types and documentation comments.
+// Files and declarations: the edition line, headers and documentation comments.
 #include <algorithm>
 
 #include "lang/parser_rules.h"
@@ -8,14 +8,21 @@ namespace {
 
 constexpr int kEdition = 1;
 
-constexpr const char* kDeclarations =
-    "declarations start with import from option let fn pointwise optimizer block model data train cluster schedule run "
-    "test moved";
+std::vector<std::string> keywords() {
+  std::vector<std::string> words;
+  for (const DeclKind kind : declaration_kinds()) {
+    words.emplace_back(keyword_of(kind));
+  }
+  return words;
+}
 
-constexpr DeclKind kKinds[] = {DeclKind::kImport,   DeclKind::kFrom,      DeclKind::kOption,    DeclKind::kLet,
-                               DeclKind::kFn,       DeclKind::kPointwise, DeclKind::kOptimizer, DeclKind::kBlock,
-                               DeclKind::kModel,    DeclKind::kData,      DeclKind::kTrain,     DeclKind::kCluster,
-                               DeclKind::kSchedule, DeclKind::kRun,       DeclKind::kTest,      DeclKind::kMoved};
+Fix declarations_mend() {
+  std::string text = "declarations start with";
+  for (const std::string& word : keywords()) {
+    text += " " + word;
+  }
+  return {text};
+}
 
 // Without these a declaration cannot be known to others.
 bool lacks_identity(const Decl& decl) {
@@ -107,14 +114,7 @@ void Parser::declarations() {
 }
 
 DeclKind Parser::declaration_kind() const {
-  if (at(TokenKind::kName)) {
-    for (const DeclKind kind : kKinds) {
-      if (at_word(keyword_of(kind))) {
-        return kind;
-      }
-    }
-  }
-  return DeclKind::kHole;
+  return at(TokenKind::kName) ? kind_of(tokens_.spelling(current())) : DeclKind::kHole;
 }
 
 Decl Parser::declaration() {
@@ -253,17 +253,12 @@ void Parser::settings_header(Decl& decl) {
 
 void Parser::unknown_declaration() {
   if (!at(TokenKind::kName)) {
-    expected("a declaration", {kDeclarations});
+    expected("a declaration", declarations_mend());
     return;
   }
   const std::string_view word = tokens_.spelling(current());
-  const Span at = here();
-  std::vector<std::string> keywords;
-  for (const DeclKind kind : kKinds) {
-    keywords.emplace_back(keyword_of(kind));
-  }
-  fault("XG0114", at, "no declaration starts with `" + std::string(word.substr(0, 40)) + "`", "",
-        did_you_mean(word, keywords, at, {kDeclarations}));
+  fault("XG0114", here(), "no declaration starts with `" + std::string(word.substr(0, 40)) + "`", "",
+        did_you_mean(word, keywords(), here(), declarations_mend()));
 }
 
 // The ## lines that touch the declaration at `begin`. The first such lines of a file that a blank line sets off from
@@ -300,76 +295,6 @@ std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
   }
   close_group(begin);
   return doc;
-}
-
-// "(" [ param { "," param } [ "," ] ] ")"
-Run<Param> Parser::params() {
-  const Nest nest(*this);
-  const Token open = current();
-  if (!nest.ok || !expect(TokenKind::kLeftParen, "`(` and parameters")) {
-    return {};
-  }
-  Gather<Param> list(param_stack_);
-  while (!lost_ && !at(TokenKind::kRightParen)) {
-    const Param next = param();
-    if (next.name) {
-      list.push(next);
-    }
-    if (!take(TokenKind::kComma)) {
-      break;
-    }
-  }
-  expect_close(open, TokenKind::kRightParen, "`,`");
-  return list.into(ast_.params_pool);
-}
-
-Param Parser::param() {
-  Param param;
-  const Span start = here();
-  param.name = expect_new_name("a name of a parameter");
-  if (take(TokenKind::kColon)) {
-    param.type = type();
-  }
-  if (take(TokenKind::kAssign)) {
-    param.value = value_or_hole();
-  }
-  param.span = from(start);
-  return param;
-}
-
-// [ NAME [ "(" expr ")" ] ] dims | NAME [ "(" expr ")" ]
-Type Parser::type() {
-  Type type;
-  if (lost_) {
-    return type;
-  }
-  const Nest nest(*this);
-  const Span start = here();
-  if (!at(TokenKind::kLeftBracket)) {
-    type.name = expect_name("a type");
-    const Token open = current();
-    if (take(TokenKind::kLeftParen)) {
-      type.argument = value_or_hole();
-      expect_close(open, TokenKind::kRightParen);
-    }
-  }
-  const Token open = current();
-  if (take(TokenKind::kLeftBracket)) {
-    type.has_dims = true;
-    Gather<ExprId> dims(item_stack_);
-    if (!at(TokenKind::kRightBracket)) {
-      do {
-        dims.push(at(TokenKind::kEllipsis) ? leaf(ExprKind::kEllipsis) : sum());
-      } while (take(TokenKind::kComma));
-    }
-    expect_close(open, TokenKind::kRightBracket, "`,`");
-    if (lost_) {
-      dims.push(hole(from(start)));
-    }
-    type.dims = dims.into(ast_.items);
-  }
-  type.span = from(start);
-  return type;
 }
 
 }  // namespace xrun::lang

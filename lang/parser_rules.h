@@ -81,6 +81,8 @@ class Parser {
   void settings_header(Decl& decl);
   void unknown_declaration();
   std::string doc_before(uint32_t begin, std::string* file_doc);
+
+  // parse_type.cpp
   Run<Param> params();
   Param param();
   Type type();

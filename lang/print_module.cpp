@@ -7,10 +7,6 @@
 namespace xrun::lang {
 namespace {
 
-constexpr std::string_view kUnits[] = {"steps", "epochs", "samples"};
-
-std::string span_text(const TrainSpan& span) { return fmt::format("{:g} {}", span.amount, kUnits[span.unit]); }
-
 std::string call_text(const CallSpec& call) {
   return call.args.all().empty() ? call.name : fmt::format("{}({})", call.name, to_text(call.args));
 }
@@ -68,7 +64,7 @@ void print_data(const DataSpec& data, Lines& lines) {
 std::string curve_text(const CurveSpec& curve) {
   std::string text = fmt::format("{}({:g} .. {:g}", curve.kind, curve.from, curve.to);
   if (curve.span) {
-    text += ", " + span_text(*curve.span);
+    text += ", " + to_text(*curve.span);
   }
   if (curve.kind == "poly") {
     text += fmt::format(", power={:g}", curve.power);
@@ -76,7 +72,7 @@ std::string curve_text(const CurveSpec& curve) {
   if (curve.kind == "steps") {
     text += fmt::format(", by={:g}, at=[", curve.by);
     for (size_t i = 0; i < curve.at.size(); ++i) {
-      text += (i > 0 ? ", " : "") + span_text(curve.at[i]);
+      text += (i > 0 ? ", " : "") + to_text(curve.at[i]);
     }
     text += "]";
   }
@@ -90,7 +86,7 @@ std::string metric_text(const MetricSpec& metric) {
 void print_train(const TrainSpec& train, Lines& lines) {
   lines.open("train", train.name);
   lines.set("batch", std::to_string(train.batch));
-  lines.set("duration", span_text(train.duration));
+  lines.set("duration", to_text(train.duration));
   lines.set("optimizer", call_text(train.optimizer));
   std::string curves;
   for (const CurveSpec& curve : train.lr) {
@@ -126,10 +122,10 @@ void print_train(const TrainSpec& train, Lines& lines) {
     lines.line("eval " + metric_text(metric));
   }
   if (train.eval_every) {
-    lines.set("eval.every", span_text(*train.eval_every));
+    lines.set("eval.every", to_text(*train.eval_every));
   }
-  lines.set("log.every", span_text(train.log_every));
-  lines.set("checkpoint", fmt::format("every {}, keep {}", span_text(train.checkpoint_every), train.checkpoint_keep));
+  lines.set("log.every", to_text(train.log_every));
+  lines.set("checkpoint", fmt::format("every {}, keep {}", to_text(train.checkpoint_every), train.checkpoint_keep));
   lines.close();
 }
 

@@ -1,3 +1,4 @@
+#include "graph/base/utf8.h"
 #include "lang/lexer.h"
 #include "lang/print_syntax.h"
 
@@ -36,7 +37,7 @@ std::string print_tokens(const SourceMap& sources, int32_t file, Diagnostics& di
     out += class_of(token.kind);
     if (token.kind != TokenKind::kEnd && token.kind != TokenKind::kNewline) {
       out += " ";
-      out += tokens.spelling(token);
+      out += printable(tokens.spelling(token));
     }
     out += "\n";
   }

@@ -27,7 +27,8 @@ struct Local {
   Datum value;
   Span span;
   bool used = false;
-  bool warns = false;  // a binding that nobody uses is worth a warning
+  bool warns = false;   // a binding that nobody uses is worth a warning
+  bool output = false;  // of the model
   SkippedIf skipped;
 };
 

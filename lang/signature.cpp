@@ -7,6 +7,11 @@
 
 namespace xrun::lang {
 
+Diagnostic with_signature(Diagnostic diagnostic, const Signature& signature) {
+  diagnostic.notes.push_back(signature.text);
+  return diagnostic;
+}
+
 const Signature& Signatures::of(std::string_view name, std::string_view text, bool variadic) {
   const std::string key = fmt::format("{}{}", name, text);
   if (const auto known = written_.find(key); known != written_.end()) {

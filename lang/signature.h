@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
 #include "graph/op_def.h"
 #include "lang/datum.h"
@@ -34,6 +35,9 @@ struct BoundArg {
   Span span;           // of the argument; of the call for a default
   const Datum& value() const { return values.front(); }
 };
+
+// The diagnostic with the signature as a note.
+Diagnostic with_signature(Diagnostic diagnostic, const Signature& signature);
 
 // Whether a parameter is a tensor: it has dimensions.
 inline bool takes_tensor(const Param& param) { return param.type.has_dims; }

@@ -81,6 +81,24 @@ std::string_view keyword_of(DeclKind kind) {
   return {};
 }
 
+std::span<const DeclKind> declaration_kinds() {
+  static constexpr DeclKind kKinds[] = {
+      DeclKind::kImport,   DeclKind::kFrom,      DeclKind::kOption,    DeclKind::kLet,
+      DeclKind::kFn,       DeclKind::kPointwise, DeclKind::kOptimizer, DeclKind::kBlock,
+      DeclKind::kModel,    DeclKind::kData,      DeclKind::kTrain,     DeclKind::kCluster,
+      DeclKind::kSchedule, DeclKind::kRun,       DeclKind::kTest,      DeclKind::kMoved};
+  return kKinds;
+}
+
+DeclKind kind_of(std::string_view keyword) {
+  for (const DeclKind kind : declaration_kinds()) {
+    if (keyword_of(kind) == keyword) {
+      return kind;
+    }
+  }
+  return DeclKind::kHole;
+}
+
 std::string join_path(std::span<const Name> path) {
   std::string out;
   for (const Name& name : path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -67,7 +68,9 @@ enum class DeclKind : uint8_t {
   kTest,   // test text body
   kMoved,  // moved text -> to
 };
-std::string_view keyword_of(DeclKind kind);  // "train"
+std::string_view keyword_of(DeclKind kind);     // "train"
+DeclKind kind_of(std::string_view keyword);     // kHole for a word that starts no declaration
+std::span<const DeclKind> declaration_kinds();  // all but kHole
 
 struct Decl {
   DeclKind kind = DeclKind::kHole;

@@ -1,8 +1,8 @@
 // Tensor types: matching a declared type against a value binds dimension variables and checks known ones (LANGUAGE 5).
 #include <algorithm>
-#include <cctype>
 #include <fmt/format.h>
 
+#include "lang/check_types.h"
 #include "lang/evaluator.h"
 
 namespace xrun::lang {
@@ -11,11 +11,6 @@ namespace {
 constexpr int64_t kLargestDim = int64_t{1} << 48;
 
 std::string dim_text(int64_t dim) { return dim == kBatch ? "N" : dim == kPerBlock ? "G" : std::to_string(dim); }
-
-bool is_variable(const Expr& expr) {
-  return expr.kind == ExprKind::kName && !expr.name.text.empty() &&
-         std::isupper(static_cast<unsigned char>(expr.name.text[0])) != 0;
-}
 
 // Names in an expression, in order, each once.
 void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& names) {
@@ -108,23 +103,19 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
            {"write them behind the element type: f32[N, 3, 224, 224]"});
     return std::nullopt;
   }
-  if (type.name) {
-    if (type.name.text == "index") {
-      const auto classes = type.argument.valid() ? dimension(ast, type.argument, scope) : std::nullopt;
-      if (!classes) {
-        return std::nullopt;
-      }
-      made.classes = *classes;
-      made.dtype = *classes > INT32_MAX ? DType::kI64 : DType::kI32;
-    } else if (const auto dtype = parse_dtype(type.name.text)) {
-      made.dtype = *dtype;
-    } else {
-      refuse(
-          "XG0303", type.name.span, fmt::format("there is no element type `{}`", type.name.text), "unknown type",
-          did_you_mean(type.name.text, {"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u8", "bool", "index"},
-                       type.name.span, {"write one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)"}));
+  if (type.name.text == "index") {
+    const auto classes = type.argument.valid() ? dimension(ast, type.argument, scope) : std::nullopt;
+    if (!classes) {
       return std::nullopt;
     }
+    made.classes = *classes;
+    made.dtype = *classes > INT32_MAX ? DType::kI64 : DType::kI32;
+  } else if (type.name) {
+    const auto dtype = parse_dtype(type.name.text);
+    if (!dtype) {
+      return std::nullopt;  // reported where it is declared
+    }
+    made.dtype = *dtype;
   }
   double elements = 1;
   for (const ExprId id : ast[type.dims]) {
@@ -247,13 +238,17 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
            std::move(why), {std::move(mend)});
     return false;
   };
+  if (type.name && !parse_dtype(type.name.text) && !wants_sharded &&
+      (type.name.text != "index" || !type.argument.valid())) {
+    return false;  // reported where it is declared
+  }
   if (type.name.text == "index") {
     const Expr& argument = ast[type.argument];
     if (actual.classes == 0 && actual.dtype != DType::kI64 && actual.dtype != DType::kI32) {
       return wrong("no class numbers", "make them class numbers in `data`: label = column(64) -> as_index(10)");
     }
     int64_t classes = 0;
-    if (is_variable(argument) && env.find(argument.name.text) == nullptr) {
+    if (is_dimension_variable(argument) && env.find(argument.name.text) == nullptr) {
       classes = actual.classes;
       if (classes > 0) {
         env.locals[argument.name.text] = {.value = make_whole(classes)};
@@ -312,7 +307,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       if (dim != kBatch) {
         return wrong("the first dimension is the batch, N", "keep the batch first: begin its type with N");
       }
-    } else if (known == nullptr && is_variable(expr)) {
+    } else if (known == nullptr && is_dimension_variable(expr)) {
       if (dim == kBatch) {
         return wrong(fmt::format("`{}` cannot be the batch dimension", expr.name.text),
                      "write `N` in its place in the type");

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <fmt/format.h>
 #include <span>
+
+#include "lang/check_types.h"
 
 namespace xrun::lang {
 namespace {
@@ -32,10 +33,6 @@ bool spoils(std::string_view code) {
   return code == "XG0218" || code == "XG0216" || code == "XG0106" || code == "XG0109";
 }
 
-bool is_free_name(const Expr& expr) {
-  return expr.kind == ExprKind::kName && std::isupper(static_cast<unsigned char>(expr.name.text[0])) != 0;
-}
-
 Datum made_up_constant(std::string_view type, const Trial& trial) {
   return type == "int"     ? make_whole(trial.whole)
          : type == "float" ? make_real(trial.real)
@@ -49,7 +46,7 @@ std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, con
                                        int64_t& next, Scope& env) {
   const auto dim_of = [&](ExprId id) -> std::optional<int64_t> {
     const Expr& expr = ast[id];
-    if (is_free_name(expr) && expr.name.text != "N" && env.find(expr.name.text) == nullptr) {
+    if (is_dimension_variable(expr) && expr.name.text != "N" && env.find(expr.name.text) == nullptr) {
       env.locals[expr.name.text] = {.value = make_whole(next), .span = {}, .used = true};
       next += trial.step;
     }

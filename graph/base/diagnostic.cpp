@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "graph/base/utf8.h"
+
 namespace xrun {
 namespace {
 
@@ -78,7 +80,7 @@ class Renderer {
   std::string run(const Diagnostic& d) {
     const bool error = d.severity == Severity::kError;
     out_ = (error ? paint_.error + "error" : paint_.warning + "warning") + (d.code.empty() ? "" : "[" + d.code + "]") +
-           paint_.reset + paint_.bold + ": " + d.message + paint_.reset + "\n";
+           paint_.reset + paint_.bold + ": " + printable(d.message) + paint_.reset + "\n";
     gutter_ = gutter_width(d);
     if (d.primary.span.valid()) {
       snippet(d);
@@ -114,7 +116,7 @@ class Renderer {
   void row(const std::string& number, char sign, std::string_view text) {
     std::string left = number;
     left.insert(0, static_cast<size_t>(gutter_) - left.size(), ' ');
-    std::string body(text);
+    std::string body = printable(text);
     while (!body.empty() && body.back() == ' ') {
       body.pop_back();
     }
@@ -171,8 +173,8 @@ class Renderer {
     while (to != lines.end() && to->first - std::prev(to)->first <= kNear) {
       ++to;
     }
-    out_ += pad() + paint_.blue + arrow + paint_.reset + sources_.path(file) + ":" + std::to_string(at.line) + ":" +
-            std::to_string(at.column) + "\n";
+    out_ += pad() + paint_.blue + arrow + paint_.reset + printable(sources_.path(file)) + ":" +
+            std::to_string(at.line) + ":" + std::to_string(at.column) + "\n";
     blank_row();
     for (auto line = from; line != to; ++line) {
       row(std::to_string(line->first), '|', sources_.line(file, line->first));
@@ -189,7 +191,7 @@ class Renderer {
       for (size_t end = note.find('\n'); end != std::string::npos; end = note.find('\n', end + 1)) {
         note.insert(end + 1, pad() + "   ");
       }
-      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: " + note + "\n";
+      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: " + printable(note) + "\n";
     }
     if (!d.expansion.empty()) {
       std::string names;
@@ -203,9 +205,9 @@ class Renderer {
           places += (places.empty() ? "" : ", ") + place;
         }
       }
-      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: expanding " + names + "\n";
+      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: expanding " + printable(names) + "\n";
       if (!places.empty()) {
-        out_ += pad() + "         " + places + "\n";
+        out_ += pad() + "         " + printable(places) + "\n";
       }
     }
     const Fix* before = nullptr;
@@ -213,7 +215,7 @@ class Renderer {
       const bool again = before != nullptr && before->title == fix.title;
       before = &fix;
       if (!again) {
-        out_ += paint_.help + "help" + paint_.reset + ": " + fix.title + "\n";
+        out_ += paint_.help + "help" + paint_.reset + ": " + printable(fix.title) + "\n";
       }
       if (fix.edits.empty() && fix.lines.empty()) {
         continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "runtime/cli/planned.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
 
@@ -11,9 +12,18 @@ namespace {
 
 // At most this many samples of a source are read, evenly over it.
 constexpr int64_t kLooks = 1000;
+constexpr std::string_view kTrained = "train";
 
-Result<std::string> check_source(const Module& module, const SourceSpec& source) {
+// `trained`: the classes of the source `train`, once it was opened.
+Result<std::string> check_source(const Module& module, const SourceSpec& source, std::vector<std::string>& trained) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
+  if (source.name == kTrained) {
+    trained = class_names(rows->reader());
+  }
+  const auto measured = measured_sources(module);
+  if (std::ranges::find(measured, source.name) != measured.end()) {
+    XRUN_TRY(check_class_names(*rows, module.data, trained));
+  }
   const std::string what = rows->reader().describe();
   const int64_t samples = rows->samples();
   const int64_t stride = std::max<int64_t>(1, samples / kLooks);
@@ -37,8 +47,14 @@ Result<std::string> check_source(const Module& module, const SourceSpec& source)
 int check_data(const LoadedModel& model, const Console& console) {
   const Module& module = model.file.module;
   int exit = 0;
+  // First what others are compared with.
+  std::vector<const SourceSpec*> sources;
   for (const SourceSpec& source : module.data.sources) {
-    const auto line = check_source(module, source);
+    sources.insert(source.name == kTrained ? sources.begin() : sources.end(), &source);
+  }
+  std::vector<std::string> trained;
+  for (const SourceSpec* source : sources) {
+    const auto line = check_source(module, *source, trained);
     if (line.ok()) {
       console.out(*line);
     } else {

@@ -94,6 +94,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
     if (line.steps >= 0) {
       line.train.steps = line.steps;
     }
+    if (line.global.format == "json" && line.global.progress == "auto") {
+      line.global.progress = "json";  // the results of a run are its events
+    }
     return run_train(line.global, line.train);
   });
   train->add_option("file", line.train.file, "model or plan")->required()->type_name("FILE");

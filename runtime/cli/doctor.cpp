@@ -1,6 +1,7 @@
 // `xrun doctor`: what this machine offers and what is missing, a line each.
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 #include <utility>
 
@@ -34,6 +35,30 @@ std::string describe_cache() {
              : directory + " cannot be written: fonts are drawn and kernels timed anew each time";
 }
 
+// The same as one JSON object, sizes in bytes.
+std::string report_json(const runtime::Host& host, ops::Isa isa) {
+  nlohmann::ordered_json json{{"v", 1},
+                              {"cpu", host.cpu},
+                              {"cores", host.cores},
+                              {"isa", ops::name_of(isa)},
+                              {"native_bf16", ops::has_native_bf16(isa)}};
+  json["l2_cache"] = host.l2_cache;
+  json["l3_cache"] = host.l3_cache;
+  json["memory_total"] = host.memory_total;
+  json["memory_free"] = host.memory_free;
+  for (const auto& [name, version] : runtime::library_versions()) {
+    json["libraries"][name] = version;
+  }
+  json["gpus"] = nlohmann::ordered_json::array();
+  if (const auto gpus = runtime::detect_gpus()) {
+    for (const runtime::Gpu& gpu : gpus->found) {
+      json["gpus"].push_back({{"name", gpu.name}, {"memory", gpu.memory}, {"capability", gpu.capability}});
+    }
+  }
+  json["cache"] = runtime::cache_directory();
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 int run_doctor(const GlobalOptions& options) {
@@ -43,6 +68,10 @@ int run_doctor(const GlobalOptions& options) {
     return console.fail(isa.error());
   }
   const runtime::Host host = runtime::detect_host();
+  if (console.json()) {
+    console.out(report_json(host, *isa));
+    return 0;
+  }
   std::string out = row("cpu", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores"));
   out += row("isa", describe_isa(*isa));
   out += row("cache", fmt::format("L2 {} a core, L3 {}", format_bytes(host.l2_cache), format_bytes(host.l3_cache)));

@@ -1,5 +1,6 @@
 #include "runtime/cli/plain_progress.h"
 
+#include <cmath>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -132,10 +133,10 @@ void PlainProgress::on_end(const runtime::EndEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
   work_.begin({}, time);
-  tell(
-      fmt::format("{} end step={} loss={:.5g} weights={} seconds={:.1f} exit={}{}\n", stamp(time), e.step, e.loss,
-                  e.weights, e.seconds, e.exit, e.bad_samples > 0 ? fmt::format(" bad_samples={}", e.bad_samples) : ""),
-      time);
+  tell(fmt::format("{} end step={}{} weights={} seconds={:.1f} exit={}{}\n", stamp(time), e.step,
+                   std::isnan(e.loss) ? "" : fmt::format(" loss={:.5g}", e.loss), e.weights, e.seconds, e.exit,
+                   e.bad_samples > 0 ? fmt::format(" bad_samples={}", e.bad_samples) : ""),
+       time);
 }
 
 void PlainProgress::beat() {

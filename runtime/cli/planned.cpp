@@ -99,31 +99,15 @@ std::string about_plan(const planner::Plan& plan) {
          " instructions a step, chosen among " + std::to_string(plan.alternatives.size() + 1);
 }
 
-// A plan is what was decided; deciding something else means planning again.
-std::optional<Error> find_conflict(const GlobalOptions& options, const std::string& path) {
-  std::string flag = !options.sets.empty()        ? "--set"
-                     : options.devices > 0        ? "--devices"
-                     : options.threads > 0        ? "--threads"
-                     : options.deterministic      ? "--deterministic"
-                     : !options.run.empty()       ? "--run"
-                     : !options.cluster.empty()   ? "--cluster"
-                     : !options.schedule.empty()  ? "--schedule"
-                     : options.cost != "analytic" ? "--cost"
-                                                  : "";
-  if (flag.empty()) {
-    return std::nullopt;
-  }
-  return Error{ErrorKind::kUsage,
-               "XG0620",
-               "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
-               "give the model file, or plan again with " + flag,
-               {}};
-}
-
 std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOptions& given, const Console& console,
                                          int& exit) {
-  if (const auto conflict = find_conflict(given, path)) {
-    exit = console.fail(*conflict);
+  if (const std::string flag = deciding_flag(given); !flag.empty()) {
+    exit = console.fail(
+        {ErrorKind::kUsage,
+         "XG0620",
+         "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
+         "give the model file, or plan again with " + flag,
+         {}});
     return std::nullopt;
   }
   Phase phase(console);
@@ -170,6 +154,18 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
 }
 
 }  // namespace
+
+std::string deciding_flag(const GlobalOptions& options) {
+  return !options.sets.empty()        ? "--set"
+         : options.devices > 0        ? "--devices"
+         : options.threads > 0        ? "--threads"
+         : options.deterministic      ? "--deterministic"
+         : !options.run.empty()       ? "--run"
+         : !options.cluster.empty()   ? "--cluster"
+         : !options.schedule.empty()  ? "--schedule"
+         : options.cost != "analytic" ? "--cost"
+                                      : "";
+}
 
 bool is_plan_file(const std::string& path) {
   if (std::filesystem::path(path).extension() == ".xplan") {

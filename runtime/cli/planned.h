@@ -30,6 +30,9 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
 Result<planner::Plan> make_plan_of(const std::string& path, const LoadedModel& model, const PreparedModel& prepared,
                                    const GlobalOptions& options);
 
+// The first flag that decides what is computed or how, and so has no effect on what was decided; empty without one.
+std::string deciding_flag(const GlobalOptions& options);
+
 bool is_plan_file(const std::string& path);
 
 // Empty where the data name no classes.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "graph/base/utf8.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
@@ -119,11 +120,11 @@ std::string class_lines(const Subject& subject, const runtime::BestClasses& best
   const int64_t k = std::min<int64_t>(std::max(topk, 1), best.k);
   for (size_t row = 0; row < subject.names.size(); ++row) {
     nlohmann::ordered_json object{{"input", subject.names[row]}, {"classes", nlohmann::ordered_json::array()}};
-    std::string line = subject.names[row];
+    std::string line = printable(subject.names[row]);
     for (int64_t i = 0; i < k; ++i) {
       const size_t at = row * static_cast<size_t>(best.k) + static_cast<size_t>(i);
       const std::string name = names.of(best.classes[at]);
-      line += fmt::format("   {} {:.4f}", name, best.scores[at]);
+      line += fmt::format("   {} {:.4f}", printable(name), best.scores[at]);
       object["classes"].push_back({{"class", best.classes[at]}, {"name", name}, {"score", best.scores[at]}});
     }
     out += json ? to_line(object) : line + "\n";

@@ -77,7 +77,7 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
 }
 
 // Nothing that was asked for is passed over in silence.
-Status check_request(const ShowArgs& args, bool json) {
+Status check_request(const GlobalOptions& options, const ShowArgs& args, bool json) {
   const bool checkpoint = runtime::is_checkpoint(args.file);
   const std::string flag = !args.emit.empty()    ? "--emit"
                            : !args.table.empty() ? "--table"
@@ -94,6 +94,10 @@ Status check_request(const ShowArgs& args, bool json) {
     return fault("`" + args.file + "` is a checkpoint: it has nothing for `" + flag + "`",
                  "leave `" + flag + "` out, or give a model or a plan");
   }
+  if (const std::string deciding = deciding_flag(options); checkpoint && !deciding.empty()) {
+    return fault("`" + deciding + "` (or its XRUN_ variable) has no effect on the checkpoint `" + args.file + "`",
+                 "leave `" + deciding + "` out");
+  }
   if (is_plan_file(args.file) && !args.emit.empty() && args.emit != "plan" && args.emit != "program") {
     return fault("`" + args.file + "` is a plan: it does not hold what `--emit " + args.emit + "` prints",
                  "give the model file");
@@ -108,7 +112,7 @@ Status check_request(const ShowArgs& args, bool json) {
 
 int run_show(const GlobalOptions& options, const ShowArgs& args) {
   const Console console(options);
-  if (const Status request = check_request(args, console.json()); !request.ok()) {
+  if (const Status request = check_request(options, args, console.json()); !request.ok()) {
     return console.fail(request.error());
   }
   if (runtime::is_checkpoint(args.file)) {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/base/utf8.h"
 #include "runtime/data/fonts.h"
 #include "runtime/data/glyph_cache.h"
 
@@ -96,28 +97,6 @@ class OpenFace {
   std::unique_ptr<FT_FaceRec_, CloseFace> face_;
 };
 
-std::string utf8(int64_t codepoint) {
-  const auto c = static_cast<uint32_t>(codepoint);
-  std::string out;
-  const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (c >> shift & 0x3f)); };
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xc0 | c >> 6);
-    tail(0);
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xe0 | c >> 12);
-    tail(6);
-    tail(0);
-  } else {
-    out += static_cast<char>(0xf0 | c >> 18);
-    tail(12);
-    tail(6);
-    tail(0);
-  }
-  return out;
-}
-
 class GlyphReader final : public Reader {
  public:
   GlyphReader(GlyphSpec spec, std::vector<FontFace> fonts, std::vector<Field> fields)
@@ -184,7 +163,11 @@ class GlyphReader final : public Reader {
     }
   }
 
-  std::string class_name(int64_t label) const override { return utf8(spec_.first + label); }
+  std::string class_name(int64_t label) const override {
+    std::string name;
+    append_utf8(name, static_cast<uint32_t>(spec_.first + label));
+    return name;
+  }
   std::string sample_name(int64_t sample) const override {
     const auto [font, index] = place_of(sample);
     return fmt::format("{} U+{:04X}", fonts_[font].name, faces_[font].codepoints[index]);

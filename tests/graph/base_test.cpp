@@ -13,6 +13,7 @@
 #include "graph/base/durable.h"
 #include "graph/base/random.h"
 #include "graph/base/units.h"
+#include "graph/base/utf8.h"
 #include "graph/shard_rule.h"
 #include "graph/tensor_type.h"
 
@@ -283,6 +284,34 @@ TEST_F(Rendering, CountsColumnsInCodePoints) {
   sources.add("a.xgraph", "s = \"\u6f22\u5b57\" + x\n");
   const Diagnostic d{.code = "XG0201", .message = "unknown name `x`", .primary = {find("x\n"), ""}};
   EXPECT_NE(render(d, sources).find("a.xgraph:1:12"), std::string::npos) << render(d, sources);
+}
+
+TEST_F(Rendering, NothingInATextSteersTheTerminal) {
+  sources.add("a\x1B[2J.xgraph", "x = \"\x1B[31m\" + y\n");
+  Diagnostic d{.code = "XG0201", .message = "unknown name `\x1B[1m`", .primary = {find("y\n"), "\x07"}};
+  d.notes.push_back("first\nsecond\x9B");
+  d.fixes.push_back({.title = "write \x7F"});
+  const std::string text = render(d, sources);
+  EXPECT_EQ(text.find_first_of("\x1B\x07\x7F"), std::string::npos) << text;
+  EXPECT_NE(text.find("1 | x = \"\u241B[31m\" + y"), std::string::npos) << text;
+  EXPECT_NE(text.find("second\uFFFD"), std::string::npos) << text;
+}
+
+TEST(Utf8, WhatIsPrintedNeitherSteersNorHides) {
+  EXPECT_EQ(printable("caf\u00E9 \u6f22\n"), "caf\u00E9 \u6f22\n");
+  EXPECT_EQ(printable(std::string_view("\0\t\r\x7F", 4)), "\u2400\u2409\u240D\u2421");
+  EXPECT_EQ(printable("\u009B\u202E\u2066\xE9"), "\uFFFD\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(Utf8, CharactersAreWrittenAndReadBack) {
+  for (const uint32_t code : {0x41U, 0xE9U, 0x7FFU, 0x800U, 0x4E00U, 0xFFFFU, 0x10000U, 0x10FFFFU}) {
+    std::string text;
+    append_utf8(text, code);
+    EXPECT_EQ(sequence_length(text), text.size()) << code;
+  }
+  EXPECT_EQ(sequence_length("\xC0\x80"), 0U);      // overlong
+  EXPECT_EQ(sequence_length("\xED\xA0\x80"), 0U);  // a surrogate
 }
 
 TEST_F(Rendering, AnErrorWithoutPlaceIsOneLineAndItsHelp) {

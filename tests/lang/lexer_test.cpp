@@ -128,8 +128,37 @@ TEST(Lexer, ReportsStrangeCharactersOnceEach) {
   EXPECT_THAT(Lexed("\u4E00 = 1").faults(), ElementsAre("XG0102@\u4E00"));
   EXPECT_THAT(Lexed(std::string("a\0b", 3)).faults(), ElementsAre(std::string("XG0102@\0", 8)));
   EXPECT_THAT(Lexed("a \xFF b").faults(), ElementsAre("XG0102@\xFF"));
-  EXPECT_THAT(Lexed("# \xC3(\n\"\xE4\xB8\"").faults(), ElementsAre("XG0102@\xC3", "XG0102@\xE4"));
+  EXPECT_THAT(Lexed("# \xC3(\n\"\xE4\xB8\"").faults(), ElementsAre("XG0102@\xC3"));  // once for the file
   EXPECT_THAT(Lexed("\xEF\xBB\xBFx").faults(), ElementsAre("XG0102@\xEF\xBB\xBF"));
+}
+
+TEST(Lexer, QuotesOfOtherLanguagesAreOneFaultWithTheirEdit) {
+  for (const char* text : {"'ab'", "`ab`", "\u201Cab\u201D", "\u2018ab\u2019", "\u201Eab\u201C"}) {
+    const Lexed lexed(text);
+    EXPECT_THAT(lexed.faults(), ElementsAre("XG0102@" + std::string(text)));
+    EXPECT_EQ(lexed.diagnostics.all()[0].fixes[0].edits[0].text, "\"ab\"");
+  }
+}
+
+TEST(Lexer, StringsHoldNoControlCharacters) {
+  EXPECT_THAT(Lexed("\"a\x1B[1m\"").faults(), ElementsAre("XG0102@\x1B"));
+  EXPECT_EQ(Lexed("\"a\x1B\"").diagnostics.all()[0].fixes[0].edits[0].text, "\\u{1B}");
+  // A path would end there.
+  EXPECT_THAT(Lexed(std::string("\"a\0b\"", 5)).faults(), ElementsAre(std::string("XG0102@\0", 8)));
+  EXPECT_THAT(Lexed("\"a\\u{0}b\"").faults(), ElementsAre("XG0104@\\u{0}"));
+  EXPECT_EQ(Lexed("\"a\\u{0}b\"").tokens.strings[0], "ab");
+}
+
+TEST(Lexer, BytesThatAreNoUtf8AreCounted) {
+  const Lexed lexed("## caf\xE9\nx = 1  # na\xEFve\n");
+  EXPECT_THAT(lexed.faults(), ElementsAre("XG0102@\xE9"));
+  EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 2 such bytes"));
+}
+
+TEST(Lexer, ADotAfterABracketStartsANumber) {
+  EXPECT_THAT(Lexed("f(.5)").faults(), ElementsAre("XG0105@."));
+  EXPECT_THAT(Lexed("[1, .5]").faults(), ElementsAre("XG0105@."));
+  EXPECT_THAT(Lexed("x=.5").faults(), ElementsAre("XG0105@."));
 }
 
 TEST(Lexer, CountsTabsAndCarriageReturns) {

@@ -570,6 +570,17 @@ TEST_F(Command, DoctorReportsThisMachine) {
   EXPECT_THAT(result.out, HasSubstr("onednn "));
   EXPECT_THAT(result.out, HasSubstr("\n  gpu      "));
   EXPECT_THAT(result.out, HasSubstr("devices are CPU cores"));
+  const auto json = nlohmann::json::parse(run({"doctor", "--format", "json"}).out);
+  EXPECT_GE(json["cores"].get<int>(), 1);
+  EXPECT_GT(json["memory_total"].get<int64_t>(), 0);
+  EXPECT_THAT(json["libraries"]["onednn"].get<std::string>(), ::testing::Not(::testing::IsEmpty()));
+}
+
+TEST_F(Command, TheResultsOfARunForProgramsAreItsEvents) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto result = run({"train", "tiny.xgraph", "--steps", "1", "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_FALSE(digest(result).empty());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/runtime/data_files.h"
 #include "tests/support/command.h"
 #include "tests/support/tiny_model.h"
 
@@ -262,7 +263,7 @@ std::vector<Fault> model_faults() {
       {"deep_nesting", deep, check, 1, "m.xgraph:2:73", "more than 64 levels deep",
        "give an inner part a name of its own"},
       {"giant_file", "xgraph 1\n" + std::string(5 << 20, '\n'), check, 1, "m.xgraph:1:1",
-       "4194305 bytes; 4 MiB are allowed", "divide it: `import`"},
+       "the file is larger than 4 MiB", "divide it: `import`"},
       {"endless_repeat", tiny_with("a       = x -> linear(32)", "a       = x -> repeat 100M { relu } -> linear(32)"),
        check, 1, "m.xgraph:8:25", "a whole number of 0 to 4_000_000, not 100000000", "in these bounds"},
       {"gpu_not_yet",
@@ -604,6 +605,22 @@ std::vector<Fault> data_faults() {
          write(d + "/i", "hello world, no idx");
          write(d + "/l", "hello");
        }},
+      {"other_classes_when_data_is_checked",
+       replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
+                         "file -> decode(8, channels=1) ->"),
+                "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd"),
+       {"check", "m.xgraph", "--data", "-q"},
+       1,
+       "m.xgraph:12:17",
+       "XG0402]: class 0 is `b` in the source `test`, but `a` in training",
+       "the classes of training",
+       [](const std::string& d) {
+         for (const char* name : {"/pictures/a/1.png", "/pictures/b/1.png", "/others/b/1.png"}) {
+           const fs::path file = d + name;
+           fs::create_directories(file.parent_path());
+           write(file.string(), runtime::testing::png(8, 100));
+         }
+       }},
       {"evaluation_of_other_classes",
        replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
                          "file -> decode(8, channels=1) ->"),
@@ -702,6 +719,14 @@ std::vector<Fault> checkpoint_faults() {
        "`ckpt/quick/latest`",
        "it has nothing for `--gantt`",
        "leave `--gantt` out",
+       [](const std::string& d) { train_in(d); }},
+      {"settings_of_a_checkpoint",
+       m,
+       {"show", "ckpt/quick/latest", "--set", "train.lr=1"},
+       2,
+       "`ckpt/quick/latest`",
+       "`--set` (or its XRUN_ variable) has no effect on the checkpoint",
+       "leave `--set` out",
        [](const std::string& d) { train_in(d); }},
       {"truncated_weights", m, eval, 1, "head.id", "bytes, not", "use an older one",
        [](const std::string& d) {

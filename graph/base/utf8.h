@@ -1,0 +1,21 @@
+// Text in UTF-8: where its characters end, and how text of users is shown on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace xrun {
+
+// Bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
+uint32_t sequence_length(std::string_view text);
+
+// Appends the character with this number; at most 0x10FFFF.
+void append_utf8(std::string& out, uint32_t code);
+
+// The text with nothing in it that steers a terminal or hides characters: control characters become their pictures
+// (ESC is U+241B), other such characters and bytes that are no UTF-8 become U+FFFD, each of one column. Line feeds
+// stay.
+std::string printable(std::string_view text);
+
+}  // namespace xrun

@@ -1,0 +1,97 @@
+#include "lang/check_types.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+
+#include "graph/tensor_type.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr std::string_view kConstants[] = {"int", "float", "bool", "str", "list", "range", "symbol"};
+constexpr std::string_view kElements[] = {"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u8", "bool"};
+
+class TypeChecker {
+ public:
+  TypeChecker(const Ast& ast, Diagnostics& diagnostics) : ast_(ast), diagnostics_(diagnostics) {}
+
+  void declaration(const Decl& decl) {
+    for (const Param& param : ast_[decl.params]) {
+      type(param.type);
+    }
+    for (const Type& result : ast_[decl.results]) {
+      type(result);
+    }
+    for (const Stmt& stmt : ast_[decl.body]) {
+      if (stmt.kind == StmtKind::kInput && stmt.type.has_dims) {
+        type(stmt.type);
+      }
+    }
+  }
+
+ private:
+  void type(const Type& type) {
+    const std::string_view name = type.name.text;
+    if (!type.name) {
+      return;
+    }
+    const bool is_constant = std::ranges::find(kConstants, name) != std::end(kConstants);
+    const bool is_element = parse_dtype(name).has_value() || name == "index" || name == "sharded";
+    if (type.has_dims ? !is_element : !is_element && !is_constant) {
+      unknown(type);
+    } else if (!type.has_dims && !is_constant) {
+      report(type.span, fmt::format("`{}` is the type of a tensor, and a tensor has dimensions", name),
+             "no dimensions here", {fmt::format("write them behind it: {}[N, C]", name_with_classes(type))});
+    } else if (name == "index" && !type.argument.valid()) {
+      report(type.name.span, "`index` says how many classes there are", "it does not",
+             {"write index(C)[N]: a number, or a name that the type binds"});
+    } else if (name != "index" && type.argument.valid()) {
+      report(type.name.span, fmt::format("`{}` takes no argument", name), "", {fmt::format("write {} alone", name)});
+    }
+  }
+
+  static std::string name_with_classes(const Type& type) {
+    return type.name.text == "index" && !type.argument.valid() ? "index(C)" : std::string(type.name.text);
+  }
+
+  void unknown(const Type& type) {
+    std::vector<std::string> names(std::begin(kElements), std::end(kElements));
+    names.emplace_back("index");
+    if (!type.has_dims) {
+      names.insert(names.end(), std::begin(kConstants), std::end(kConstants));
+    }
+    report(type.name.span, fmt::format("there is no {}type `{}`", type.has_dims ? "element " : "", type.name.text),
+           "unknown type",
+           did_you_mean(type.name.text, names, type.name.span,
+                        {type.has_dims ? "write one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)"
+                                       : "write one of int float bool str list range symbol, or the type of a tensor, "
+                                         "[N, C]"}));
+  }
+
+  void report(Span at, std::string message, std::string label, Fix mend) {
+    diagnostics_.add(fault("XG0303", at, std::move(message), std::move(label), std::move(mend)));
+  }
+
+  const Ast& ast_;
+  Diagnostics& diagnostics_;
+};
+
+}  // namespace
+
+void check_types(const SourceFile& file, Diagnostics& diagnostics) {
+  constexpr int kManyErrors = 100;  // a file with so many has other worries
+  TypeChecker checker(file.ast, diagnostics);
+  for (const Decl& decl : file.ast.decls) {
+    if (diagnostics.error_count() < kManyErrors) {
+      checker.declaration(decl);
+    }
+  }
+}
+
+bool is_dimension_variable(const Expr& expr) {
+  return expr.kind == ExprKind::kName && !expr.name.text.empty() &&
+         std::isupper(static_cast<unsigned char>(expr.name.text[0])) != 0;
+}
+
+}  // namespace xrun::lang
