@@ -273,8 +273,8 @@ Result<TensorType> infer_normalize(const Field& input, const Attrs& args) {
       return fault("XG0409", fmt::format("`{}` has {} values for {} channels", name, values.size(), channels),
                    "give one number, or one a channel");
     }
-    if (name == "std" && std::ranges::any_of(values, [](double v) { return v == 0; })) {
-      return out_of_range(name, fmt::format("[{}]", fmt::join(values, ", ")), "numbers other than 0");
+    if (name == "std" && std::ranges::any_of(values, [](double v) { return !(v > 0); })) {
+      return out_of_range(name, fmt::format("[{}]", fmt::join(values, ", ")), "numbers above 0");
     }
   }
   return type;

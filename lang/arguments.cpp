@@ -68,6 +68,9 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     const auto found =
         std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.name.text == arg.name.text; });
     if (found == params.end()) {
+      if (!good) {
+        continue;  // one of them is enough
+      }
       std::vector<std::string> names;
       for (const Param& param : params) {
         names.emplace_back(param.name.text);
@@ -92,6 +95,9 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     const Param& param = params[item.param];
     BoundArg& slot = bound[item.param];
     if (slot.given && !(signature.variadic && item.param == 0)) {
+      if (!std::exchange(good, false)) {
+        continue;
+      }
       Diagnostic d = with_signature(
           fault("XG0204", item.span, fmt::format("`{}` of `{}` is given twice", param.name.text, signature.name),
                 "again", {"leave one of both out"}),
@@ -103,7 +109,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     }
     std::optional<Datum> value = std::move(item.value);
     if (!value) {
-      value = argument(param, *call.ast, item.expr, scope);
+      value = argument(signature, param, *call.ast, item.expr, scope);
     }
     slot.param = &param;
     slot.given = true;
@@ -139,6 +145,15 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
         return std::nullopt;
       }
     }
+    if (const Local* known = env.find(param.name.text); known != nullptr && !equal(known->value, slot.values.front())) {
+      report(with_signature(
+          fault("XG0302", slot.span,
+                fmt::format("`{}` of `{}` is {}, but the tensor before it has {} = {}", param.name.text, signature.name,
+                            to_text(slot.values.front()), param.name.text, to_text(known->value)),
+                "", {fmt::format("write {}, or leave the parameter out of the block", to_text(known->value))}),
+          signature));
+      return std::nullopt;
+    }
     bind_param(param, slot.values.front(), env);
   }
   return bound;
@@ -151,17 +166,19 @@ std::optional<Datum> Evaluator::default_of(const Signature& signature, const Par
     return std::nullopt;
   }
   defaults_.push_back(&param);
-  std::optional<Datum> value = argument(param, *signature.ast, param.value, env);
+  std::optional<Datum> value = argument(signature, param, *signature.ast, param.value, env);
   defaults_.pop_back();
   return value;
 }
 
 // A bare name may be a symbol that only the parameter knows.
-std::optional<Datum> Evaluator::argument(const Param& param, const Ast& ast, ExprId id, Scope& scope) {
+std::optional<Datum> Evaluator::argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
+                                         Scope& scope) {
   const Expr& expr = ast[id];
   const bool by_type = is_symbol_type(param.type.name.text);
   // `margin_grad = capped`: the default shows that the parameter takes symbols.
-  const bool by_default = !param.type.span.valid() && param.value.valid();
+  const bool by_default =
+      !param.type.span.valid() && param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kName;
   if (expr.kind == ExprKind::kName && by_type) {
     Datum symbol = make_symbol(std::string(expr.name.text));
     symbol.span = expr.span;
@@ -268,7 +285,7 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
     if (value.kind == DatumKind::kList) {
       return true;
     }
-    if (value.plain_number() || value.kind == DatumKind::kString || value.kind == DatumKind::kBatch) {
+    if (value.number() || value.kind == DatumKind::kString || value.kind == DatumKind::kBatch) {
       const Span span = value.span;
       value = make_items(DatumKind::kList, {value});
       value.span = span;

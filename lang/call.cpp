@@ -71,6 +71,9 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
       return callee;
     }
   }
+  if (scope.file != nullptr && scope.file->missing.contains(path[0].text)) {
+    return callee;  // reported where it is imported
+  }
   std::vector<std::string> candidates;
   if (file != nullptr) {
     for (const auto& [known, decl] : file->names) {
@@ -136,11 +139,13 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
       return {};
     case Callee::kOp: {
       // Functions of numbers that are operators, too: by the first argument.
-      if (is_constant_function(callee.name) && !call.flowing && !call.args.empty() && !call.args[0].name) {
-        // Evaluated here and not again: calls within calls would double the work at every level.
+      if (is_constant_function(callee.name) && (call.flowing || (!call.args.empty() && !call.args[0].name))) {
         Call flowing = call;
-        flowing.flowing = eval(*call.ast, call.args[0].value, scope);
-        flowing.args = call.args.subspan(1);
+        if (!call.flowing) {
+          // Evaluated here and not again: calls within calls would double the work at every level.
+          flowing.flowing = eval(*call.ast, call.args[0].value, scope);
+          flowing.args = call.args.subspan(1);
+        }
         if (flowing.flowing->hole()) {
           return {};
         }

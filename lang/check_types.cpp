@@ -17,8 +17,14 @@ class TypeChecker {
   TypeChecker(const Ast& ast, Diagnostics& diagnostics) : ast_(ast), diagnostics_(diagnostics) {}
 
   void declaration(const Decl& decl) {
-    for (const Param& param : ast_[decl.params]) {
-      type(param.type);
+    const auto params = ast_[decl.params];
+    for (size_t i = 0; i < params.size(); ++i) {
+      type(params[i].type);
+      const auto before = params.first(i);
+      if (std::ranges::find(before, params[i].name.text, [](const Param& p) { return p.name.text; }) != before.end()) {
+        report("XG0202", params[i].name.span, fmt::format("two parameters are called `{}`", params[i].name.text),
+               "again", {"give one of them another name"});
+      }
     }
     for (const Type& result : ast_[decl.results]) {
       type(result);
@@ -26,12 +32,17 @@ class TypeChecker {
     for (const Stmt& stmt : ast_[decl.body]) {
       if (stmt.kind == StmtKind::kInput && stmt.type.has_dims) {
         type(stmt.type);
+        if (stmt.type.name.text == "sharded") {
+          report("XG0303", stmt.type.name.span, "an input is not sharded", "only heads give sharded values",
+                 {"leave `sharded` out, or make the value by a head: head id = classifier(x, classes)"});
+        }
       }
     }
   }
 
  private:
   void type(const Type& type) {
+    dimensions(type);
     const std::string_view name = type.name.text;
     if (!type.name) {
       return;
@@ -41,13 +52,17 @@ class TypeChecker {
     if (type.has_dims ? !is_element : !is_element && !is_constant) {
       unknown(type);
     } else if (!type.has_dims && !is_constant) {
-      report(type.span, fmt::format("`{}` is the type of a tensor, and a tensor has dimensions", name),
+      report("XG0303", type.span, fmt::format("`{}` is the type of a tensor, and a tensor has dimensions", name),
              "no dimensions here", {fmt::format("write them behind it: {}[N, C]", name_with_classes(type))});
     } else if (name == "index" && !type.argument.valid()) {
-      report(type.name.span, "`index` says how many classes there are", "it does not",
+      report("XG0303", type.name.span, "`index` says how many classes there are", "it does not",
              {"write index(C)[N]: a number, or a name that the type binds"});
+    } else if (name == "index" && ast_[type.argument].kind == ExprKind::kName && ast_[type.argument].name.text == "N") {
+      report("XG0303", ast_[type.argument].span, "`index` says how many classes there are, and `N` is the batch", "",
+             {"write a number, or another name: index(C)[N]"});
     } else if (name != "index" && type.argument.valid()) {
-      report(type.name.span, fmt::format("`{}` takes no argument", name), "", {fmt::format("write {} alone", name)});
+      report("XG0303", type.name.span, fmt::format("`{}` takes no argument", name), "",
+             {fmt::format("write {} alone", name)});
     }
   }
 
@@ -61,16 +76,28 @@ class TypeChecker {
     if (!type.has_dims) {
       names.insert(names.end(), std::begin(kConstants), std::end(kConstants));
     }
-    report(type.name.span, fmt::format("there is no {}type `{}`", type.has_dims ? "element " : "", type.name.text),
-           "unknown type",
+    report("XG0303", type.name.span,
+           fmt::format("there is no {}type `{}`", type.has_dims ? "element " : "", type.name.text), "unknown type",
            did_you_mean(type.name.text, names, type.name.span,
                         {type.has_dims ? "write one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)"
                                        : "write one of int float bool str list range symbol, or the type of a tensor, "
                                          "[N, C]"}));
   }
 
-  void report(Span at, std::string message, std::string label, Fix mend) {
-    diagnostics_.add(fault("XG0303", at, std::move(message), std::move(label), std::move(mend)));
+  void dimensions(const Type& type) {
+    bool seen = false;
+    for (const ExprId dim : ast_[type.dims]) {
+      const bool any = ast_[dim].kind == ExprKind::kEllipsis;
+      if (any && seen) {
+        report("XG0303", ast_[dim].span, "`...` stands for any dimensions once in a type", "again",
+               {"write names or numbers for the dimensions here"});
+      }
+      seen = seen || any;
+    }
+  }
+
+  void report(const char* code, Span at, std::string message, std::string label, Fix mend) {
+    diagnostics_.add(fault(code, at, std::move(message), std::move(label), std::move(mend)));
   }
 
   const Ast& ast_;

@@ -7,8 +7,8 @@
 
 namespace xrun::lang {
 
-// Reports XG0303 for parameters, results and inputs of `file`. Who expands a declaration later stays silent about such
-// types.
+// Reports XG0303 for parameters, results and inputs of `file`, and XG0202 for parameters of one name. Who expands a
+// declaration later stays silent about such types.
 void check_types(const SourceFile& file, Diagnostics& diagnostics);
 
 // C of `index(C)`, H of [N, H]: a name that a type may bind.

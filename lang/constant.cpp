@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/base/check.h"
-
 namespace xrun::lang {
 namespace {
 
@@ -56,8 +54,12 @@ Datum power(const Datum& a, const Datum& b, Problem& problem) {
       return division_by_zero(problem);
     }
     std::optional<Rational> result = Rational{1, 1};
-    for (Int128 i = 0; result && i < (inverse ? -b.exact.num : b.exact.num); ++i) {
-      result = multiply(*result, a.exact);
+    std::optional<Rational> square = a.exact;
+    for (Int128 rest = inverse ? -b.exact.num : b.exact.num; result && rest > 0; rest /= 2) {
+      if (rest % 2 == 1) {
+        result = square ? multiply(*result, *square) : std::nullopt;
+      }
+      square = square && rest > 1 ? multiply(*square, *square) : square;
     }
     if (result && inverse) {
       result = divide({1, 1}, *result);

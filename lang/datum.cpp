@@ -101,7 +101,7 @@ Datum make_plain(DatumKind kind) { return {.kind = kind}; }
 Datum make_items(DatumKind kind, std::vector<Datum> items) {
   Datum made{.kind = kind};
   for (const Datum& item : items) {
-    made.weight += item.weight;
+    made.weight += item.weight + static_cast<int64_t>(item.text.size() / 64);
     made.depth = std::max(made.depth, item.depth + 1);
   }
   made.items = std::make_shared<const std::vector<Datum>>(std::move(items));

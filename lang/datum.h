@@ -58,7 +58,7 @@ struct Datum {
   std::string text;                                 // kString, kSymbol
   ValueId tensor;                                   // kTensor
   std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange
-  int64_t weight = 1;                               // items below, itself included, and
+  int64_t weight = 1;                               // items below, itself and 64 bytes of text included, and
   int depth = 0;                                    // lists within lists: bound what nested lists may grow to
   Span span;                                        // where it was written, for labels
   Span origin;                                      // of the option or let whose value it is

@@ -74,6 +74,7 @@ Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {
   ++depth_;
   Datum value = eval_node(ast, expr, scope);
   --depth_;
+  steps_ += static_cast<int64_t>(value.text.size() / 8);  // long strings are copied, too
   value.span = expr.span;
   return value;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 #include "lang/evaluator.h"
 
@@ -49,6 +50,9 @@ Datum Evaluator::eval_name(const Name& name, Scope& scope) {
 }
 
 Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
+  if (scope.file != nullptr && scope.file->missing.contains(name.text)) {
+    return {};  // reported where it is imported
+  }
   if (options_.ops->find(name.text) != nullptr) {
     return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text), "",
                   {fmt::format("call it, {}(x), or put it behind `->`", name.text)});
@@ -91,6 +95,9 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
 }
 
 void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
+  if (decl->type_name.text == "float" && value.plain_number()) {
+    value = make_real(value.as_double());  // `2` is a float where one is declared
+  }
   value.span = value.origin = span;
   constants_[decl] = {std::move(value), true};
 }
@@ -110,6 +117,10 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   if (value.kind == DatumKind::kTensor) {
     value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",
                    {"tensors are made in models and blocks: move the line there"});
+  }
+  if (decl.decl->kind == DeclKind::kOption && !value.hole()) {
+    set_option(decl.decl, std::move(value), decl.decl->value.valid() ? decl.file->ast[decl.decl->value].span : Span());
+    return constants_[decl.decl].first;
   }
   if (!value.origin.valid()) {
     value.origin = value.span;
@@ -132,9 +143,15 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
                                  {"fields of an import are its options and lets: declare it there"}));
     }
     if (const DeclRef model = scope.file->find(DeclKind::kModel, lhs.name.text); model && in_test_) {
-      Scope inside;
-      inside.file = model.file;
-      build_model(model, inside);
+      const auto [known, fresh] = tested_.try_emplace(model.decl);
+      Scope& inside = known->second;
+      if (fresh) {
+        // In the graph of the test, under names of its own.
+        TensorNames outer = std::exchange(work_.names, {});
+        inside.file = model.file;
+        build_model(model, inside);
+        work_.names = std::move(outer);
+      }
       if (Local* local = inside.find(expr.name.text)) {
         return local->value;
       }
@@ -147,6 +164,9 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
                     did_you_mean(expr.name.text, bound, expr.name.span,
                                  {fmt::format("bind it in the model: {} = ...", expr.name.text)}));
     }
+  }
+  if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.file->missing.contains(lhs.name.text)) {
+    return {};  // reported where it is imported
   }
   // digits.csv: a path without its quotes.
   const bool known = lhs.kind != ExprKind::kName || scope.find(lhs.name.text) != nullptr || scope.resolve ||

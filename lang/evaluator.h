@@ -148,7 +148,8 @@ class Evaluator {
   Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
 
   // arguments.cpp
-  std::optional<Datum> argument(const Param& param, const Ast& ast, ExprId id, Scope& scope);
+  std::optional<Datum> argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
+                                Scope& scope);
   std::optional<Datum> default_of(const Signature& signature, const Param& param, const Call& call, Scope& env);
   bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
   bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
@@ -177,7 +178,8 @@ class Evaluator {
   int calls_ = 0;  // within one another
   bool exhausted_ = false;
   bool in_test_ = false;
-  int64_t gather_batch_ = 0;  // for XG0305: global batch and bytes of an element, 0: unknown
+  std::map<const Decl*, Scope> tested_;  // models whose values the test that runs has asked for
+  int64_t gather_batch_ = 0;             // for XG0305: global batch and bytes of an element, 0: unknown
   int64_t gather_bytes_ = 0;
 };
 

@@ -22,13 +22,8 @@ bool Evaluator::enter_scope(std::string_view name, const Name& label, Span at) {
 }
 
 bool Evaluator::bind_local(const Name& name, Datum value, Scope& scope, bool warns) {
-  if (name.text == "_") {
-    return true;
-  }
-  if (name.text == "N") {
-    refuse("XG0202", name.span, "`N` is the batch dimension and cannot be bound", "",
-           replacement("choose another name", name.span, "n"));
-    return false;
+  if (name.text == "_" || name.text == "N") {
+    return true;  // the parser refused to bind `N`
   }
   if (const auto known = scope.locals.find(name.text); known != scope.locals.end()) {
     Diagnostic d = fault("XG0202", name.span, fmt::format("`{}` is bound twice", name.text), "bound again",
@@ -94,6 +89,10 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
       if (!takes_tensor(*arg.param) && arg.value().kind != DatumKind::kTensor) {
         args += fmt::format("{}{}={}", args.empty() ? "" : ", ", arg.param->name.text, to_text(arg.value()));
       }
+    }
+    constexpr size_t kLongest = 80;  // it is kept for every call that leads to a node
+    if (args.size() > kLongest) {
+      args = fmt::format("{}...", args.substr(0, kLongest));
     }
     shown = args.empty() ? std::string(decl.name.text) : fmt::format("{}({})", decl.name.text, args);
   }

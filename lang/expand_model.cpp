@@ -45,6 +45,10 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
     value.span = expr.span;
   } else if (expr.kind == ExprKind::kPipe && ast[expr.stages].back().kind == StageKind::kCall) {
     const auto stages = ast[expr.stages];
+    if (const Name& label = stages.back().label) {
+      refuse("XG0224", label.span, "a head is called by its name", fmt::format("it is `{}`", name.text),
+             {"leave `as` and the name out"});
+    }
     value = eval_stages(eval(ast, expr.lhs, scope), ast, stages.first(stages.size() - 1), scope);
     if (!value.hole()) {
       value = eval_stage_call(value, ast, stages.back(), scope, name);

@@ -38,6 +38,9 @@ class Frontend {
     CheckedFile checked;
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
     checked.module = builder.build(choice);
+    for (const Decl& decl : main->ast.decls) {
+      builder.check_unchosen({main, &decl});
+    }
     check_declarations(*main);
     for (Diagnostic& later : evaluator_.take_not_yet()) {
       checked.module.not_yet.push_back(std::move(later));
@@ -234,7 +237,13 @@ class Frontend {
     if (run) {
       chosen = read_settings(*run.file, *run.decl, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
-        if (!is_setting(DeclKind::kRun, node.key) || !node.has_value()) {
+        if (is_setting(DeclKind::kRun, node.key)) {
+          if (path_text(*node.ast, node.value).empty() || !node.has_value()) {
+            diagnostics_.add(fault("XG0205", node.has_value() ? (*node.ast)[node.value].span : node.key_span,
+                                   fmt::format("`{}` of a run is a name", node.key), "not a name",
+                                   {fmt::format("write the name of a declaration: {} = NAME", node.key)}));
+          }
+        } else {
           diagnostics_.add(fault(
               "XG0210", node.key_span, fmt::format("unknown setting `{}` in `run`", node.key), "not a setting of run",
               did_you_mean(node.key, {"model", "data", "train", "cluster", "schedule"}, node.key_span,
@@ -249,16 +258,25 @@ class Frontend {
         continue;
       }
       const SettingNode* node = run ? chosen.root.find(keyword_of(kind)) : nullptr;
-      if (node == nullptr || !node->has_value()) {
+      if (node == nullptr) {
         *slot = only(kind);
         continue;
       }
-      const std::string name = path_text(*node->ast, node->value);
+      const std::string name = node->has_value() ? path_text(*node->ast, node->value) : "";
+      if (name.empty()) {
+        continue;  // reported
+      }
       const size_t dot = name.find('.');
       const SourceFile* file = run.file;
       if (dot != std::string::npos) {
         const auto module = file->modules.find(name.substr(0, dot));
-        file = module == file->modules.end() ? file : module->second;
+        if (module == file->modules.end()) {
+          diagnostics_.add(fault("XG0201", (*node->ast)[node->value].span,
+                                 fmt::format("nothing is imported as `{}`", name.substr(0, dot)), "unknown import",
+                                 {fmt::format("import it: import \"FILE\" as {}", name.substr(0, dot))}));
+          continue;
+        }
+        file = module->second;
       }
       *slot = by_name(*file, kind, std::string_view(name).substr(dot == std::string::npos ? 0 : dot + 1),
                       (*node->ast)[node->value].span);

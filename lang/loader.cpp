@@ -182,20 +182,21 @@ void Loader::import_all(SourceFile& file) {
       continue;
     }
     const SourceFile* from = import(file, decl);
-    if (from == nullptr) {
-      continue;
-    }
     if (decl.kind == DeclKind::kFrom) {
-      use(file, decl, *from);
+      use(file, decl, from);
       continue;
     }
     std::string_view alias = decl.name.text;
-    if (!decl.name) {
+    if (!decl.name && decl.text.valid() && file.ast[decl.text].kind == ExprKind::kString) {
       // `import "nets/resnet.xgraph"` gives `resnet`.
       const std::string& text = file.ast.text(decl.text);
       const size_t slash = text.rfind('/');
       alias = std::string_view(text).substr(slash == std::string::npos ? 0 : slash + 1);
       alias = alias.substr(0, alias.find('.'));
+    }
+    if (from == nullptr) {
+      file.missing.insert(alias);
+      continue;
     }
     if (!file.modules.emplace(alias, from).second) {
       diagnostics_.add(fault("XG0202", decl.span, "two imports are called `" + std::string(alias) + "`", "again",
@@ -249,12 +250,21 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   return add(key, path, std::move(*content));
 }
 
-void Loader::use(SourceFile& file, const Decl& decl, const SourceFile& from) {
+// `source`: null where the file could not be read.
+void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
   for (const Name& name : file.ast[decl.names]) {
+    if (source == nullptr) {
+      file.missing.insert(name.text);
+      continue;
+    }
+    const SourceFile& from = *source;
     DeclRef found = from.find(name.text);
     for (const DeclKind space : {DeclKind::kModel, DeclKind::kData, DeclKind::kTrain, DeclKind::kCluster,
                                  DeclKind::kSchedule, DeclKind::kRun}) {
       found = found ? found : from.find(space, name.text);
+    }
+    if (!found) {
+      file.missing.insert(name.text);
     }
     if (!found && diagnostics_.error_count() >= 100) {
       return;  // suggestions for every one of many would take long
@@ -275,7 +285,7 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile& from) {
     if (!file.used.emplace(name.text, found).second) {
       diagnostics_.add(fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in twice", "again",
                              {"leave one of both out"}));
-    } else if (file.names.contains(name.text)) {
+    } else if (file.names.contains(name.text) || file.spaces.contains({found.decl->kind, name.text})) {
       diagnostics_.add(fault("XG0202", name.span,
                              "`" + std::string(name.text) + "` is brought in and declared here, too", "",
                              {"leave one of both out: import \"FILE\" as NAME keeps the names of that file apart"}));

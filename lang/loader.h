@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,7 @@ struct SourceFile {
   std::map<std::pair<DeclKind, std::string_view>, const Decl*> spaces;
   std::map<std::string_view, const SourceFile*> modules;  // import "x.xgraph" as x
   std::map<std::string_view, DeclRef> used;               // from "x.xgraph" use a
+  std::set<std::string_view> missing;                     // names and imports that could not be had; reported
 
   // Declared here, or brought in by `use`.
   DeclRef find(std::string_view name) const;
@@ -59,7 +61,7 @@ class Loader {
   void index(SourceFile& file);
   void declare(SourceFile& file, const Decl& decl);
   void import_all(SourceFile& file);
-  void use(SourceFile& file, const Decl& decl, const SourceFile& from);
+  void use(SourceFile& file, const Decl& decl, const SourceFile* source);
 
   SourceMap& sources_;
   Diagnostics& diagnostics_;

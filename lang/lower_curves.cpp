@@ -106,12 +106,18 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
         if (!at) {
           return std::nullopt;
         }
+        if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
+          ev_.refuse("XG0506", item.span, fmt::format("the times of `steps` rise, and {} does not", to_text(*at)),
+                     "not behind the one before", {"put them in order, each once"});
+          return std::nullopt;
+        }
         spec.at.push_back(*at);
       }
     }
   }
-  if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !std::isfinite(spec.from + spec.to)) {
-    ev_.refuse("XG0214", expr.span, "rates and powers are 0 and more", "",
+  if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !(spec.by >= 0) ||
+      !std::isfinite(spec.from + spec.to + spec.by)) {
+    ev_.refuse("XG0214", expr.span, "rates, powers and factors are 0 and more", "",
                {"write numbers without `-`, and not too large"});
     return std::nullopt;
   }
@@ -131,6 +137,12 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
                    "it has no span", {"say how long it lasts: cosine(0.1 .. 0, 5 epochs)"});
         return;
       }
+      if (i > 0 && comparable && std::fabs(sum - run.amount) <= 1e-9 * run.amount) {
+        ev_.refuse("XG0506", pieces[i].source,
+                   fmt::format("the curves before it cover all of the run of {}", to_text(run)),
+                   "nothing is left for it", {"make their spans shorter, or leave it out"});
+        return;
+      }
       comparable = comparable && sum > run.amount;  // still too long, whatever the rest is
       break;
     }
@@ -145,11 +157,13 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
   covered.amount = sum;
   TrainSpan rest = run;
   rest.amount = std::fabs(gap);
-  ev_.refuse("XG0506", (*node.ast)[node.value].span,
-             fmt::format("the curves cover {} of a run of {}", to_text(covered), to_text(run)),
-             fmt::format("{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"),
-             {gap > 0 ? "leave the span of the last curve out: it then fills the rest of the run"
-                      : "make the spans shorter, or the run longer"});
+  ev_.refuse(
+      "XG0506", (*node.ast)[node.value].span,
+      fmt::format("the curves cover {} of a run of {}", to_text(covered), to_text(run)),
+      fmt::format("{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"),
+      {gap <= 0                         ? "make the spans shorter, or the run longer"
+       : pieces.back().kind == "warmup" ? "say what follows: lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"
+                                        : "leave the span of the last curve out: it then fills the rest of the run"});
 }
 
 }  // namespace xrun::lang

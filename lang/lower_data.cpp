@@ -75,6 +75,23 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   }
 }
 
+// A source that is no call of a reader.
+void ModuleBuilder::refuse_reader(const SettingNode& node) {
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  const std::string name = word(node);
+  const ReaderDef* known = registry_.find_reader(name);
+  const Span at = expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span;
+  ev_.refuse("XG0201", at,
+             name.empty() || known != nullptr ? "a source is a call of a reader"
+                                              : fmt::format("there is no reader `{}`", name),
+             known != nullptr ? "not called" : "unknown reader",
+             known != nullptr ? Fix{fmt::format("give it its arguments: {}", known->example)}
+                              : did_you_mean(name, names_of(registry_, true), at,
+                                             {fmt::format("write one of {}: source train = folder(\"pictures\")",
+                                                          ready(registry_.readers))}));
+}
+
 // Whether the source is known with its fields.
 bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   const Ast& ast = *node.ast;
@@ -82,19 +99,10 @@ bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   if (expr.kind == ExprKind::kHole) {
     return false;
   }
-  const std::string name = symbol(node);
+  const std::string name = word(node);
   const ReaderDef* reader = expr.kind == ExprKind::kCall ? registry_.find_reader(name) : nullptr;
   if (reader == nullptr) {
-    const Span at = expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span;
-    const bool is_known = registry_.find_reader(name) != nullptr;
-    const std::string text =
-        is_known ? "" : fmt::format("write one of {}: source train = folder(\"pictures\")", ready(registry_.readers));
-    ev_.refuse(
-        "XG0201", at,
-        name.empty() || is_known ? "a source is a call of a reader" : fmt::format("there is no reader `{}`", name),
-        is_known ? "not called" : "unknown reader",
-        is_known ? Fix{fmt::format("give it its arguments: {}", registry_.find_reader(name)->example)}
-                 : did_you_mean(name, names_of(registry_, true), at, {text}));
+    refuse_reader(node);
     return false;
   }
   const Signature& signature = ev_.signatures().of(reader->name, reader->signature);
@@ -173,7 +181,6 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
   if (first.kind == ExprKind::kName) {
     binding.field = std::string(first.name.text);
   } else if (first.kind == ExprKind::kCall && ast[first.lhs].kind == ExprKind::kName) {
-    field_span = first.span;
     good = add_stage(ast[first.lhs].name, ast[first.args], first.span);
   } else if (first.kind != ExprKind::kHole) {
     ev_.refuse("XG0422", first.span, "a binding starts with a field of the source, or with a stage", "not a field",
@@ -184,6 +191,11 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
   }
   if (expr.kind == ExprKind::kPipe) {
     for (const Stage& stage : ast[expr.stages]) {
+      if (stage.label) {
+        ev_.refuse("XG0422", stage.label.span, "a stage of the data has no name", "nothing is called by it",
+                   {"leave `as` and the name out"});
+        good = false;
+      }
       if (stage.kind != StageKind::kCall || ast[stage.path].size() != 1) {
         if (stage.kind != StageKind::kHole) {
           ev_.refuse("XG0422", stage.span, "data stages follow one another: no `repeat`, `residual`, `fork` or `if`",

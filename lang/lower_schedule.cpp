@@ -43,15 +43,15 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
 }
 
 void ModuleBuilder::lower_network(const SettingNode& node, Scope& scope) {
-  if (!one_of(node, {"none", "ethernet", "infiniband"}) || symbol(node) == "none") {
+  if (!one_of(node, {"none"}, {"ethernet", "infiniband"}) || symbol(node) == "none") {
     return;
   }
-  const auto bound = arguments(node, symbol(node), "(rate: quantity, latency: quantity = none)", scope);
+  const auto bound = arguments(node, word(node), "(rate: quantity, latency: quantity = none)", scope);
   if (!bound) {
     return;
   }
   ev_.not_yet(node.key_span, "`cluster.network`", {"leave `network` out: this edition uses one machine"});
-  quantity((*bound)[0].value(), symbol(node), (*bound)[0].value().span, Dimension::kRate);
+  quantity((*bound)[0].value(), word(node), (*bound)[0].value().span, Dimension::kRate);
   if ((*bound)[1].value().kind != DatumKind::kNone) {
     quantity((*bound)[1].value(), "latency", (*bound)[1].value().span, Dimension::kTime);
   }
@@ -82,9 +82,9 @@ void ModuleBuilder::lower_node(const SettingNode& node, Scope& scope) {
     } else if (child.key == "gpu") {
       ev_.not_yet(child.key_span, "a `gpu` in a cluster", {kCpuNode});
     } else if (child.key == "link") {
-      if (one_of(child, {"nvlink", "pcie"})) {
-        if (const auto bound = arguments(child, symbol(child), "(rate: quantity)", scope)) {
-          quantity((*bound)[0].value(), symbol(child), (*bound)[0].value().span, Dimension::kRate);
+      if (one_of(child, {}, {"nvlink", "pcie"})) {
+        if (const auto bound = arguments(child, word(child), "(rate: quantity)", scope)) {
+          quantity((*bound)[0].value(), word(child), (*bound)[0].value().span, Dimension::kRate);
           ev_.not_yet(child.key_span, "`node.link`", {"leave `link` out"});
         }
       }
@@ -191,6 +191,10 @@ void ModuleBuilder::lower_recompute(const SettingNode& node) {
 }
 
 void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope) {
+  if (node.has_value()) {
+    refuse_value(node, {.title = "write a group for each head", .lines = {"shard HEAD {", "  over = 2", "}"}});
+    return;
+  }
   ShardHint hint{.head = node.key, .shards = 0, .granularity = "auto", .span = node.span};
   const auto& heads = ev_.graph().heads;
   // Without a model, as in a file of machines, there is nothing to compare with.
@@ -209,16 +213,13 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope) {
     ev_.refuse("XG0217", node.key_span, fmt::format("the model has no head `{}`", node.key), "a hint for nothing",
                std::move(mend));
   }
-  if (node.has_value()) {
-    refuse_value(node, {.title = "write", .lines = {fmt::format("shard {} {{", node.key), "  over = 2", "}"}});
-    return;
-  }
   for (const SettingNode& child : node.children) {
     if (child.key == "over") {
-      const std::string name = symbol(child);
-      if (name == "nodes") {
-        hint.shards = std::max<int64_t>(1, module_.cluster.nodes);
-      } else if (name != "all" && name != "auto") {
+      const std::string name = word(child);
+      if (name == "nodes" || name == "all" || name == "auto") {
+        one_of(child, {"nodes", "all", "auto"});
+        hint.shards = name == "nodes" ? std::max<int64_t>(1, module_.cluster.nodes) : 0;
+      } else {
         hint.shards = whole(child, scope, 1, kMany).value_or(0);
       }
     } else if (child.key == "split") {
@@ -248,7 +249,7 @@ void ModuleBuilder::lower_pins(const SettingNode& node, const std::string& path,
   if (!names_a_part(path)) {
     refuse_path(node.key_span, path);
   }
-  if (!one_of(node, {"stage"})) {
+  if (!one_of(node, {}, {"stage"})) {
     return;
   }
   const auto bound = arguments(node, "stage", "(k: int)", scope);

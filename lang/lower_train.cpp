@@ -149,32 +149,36 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
   } else if (key == "clip") {
     lower_clip(node, scope);
   } else if (key == "compress") {
-    if (one_of(node, {"none", "topk"}) && symbol(node) != "none") {
+    if (one_of(node, {"none"}, {"topk"}) && symbol(node) != "none") {
       const auto unused = arguments(node, "topk", "(p: float, per_layer: bool = false, on: symbol = all)", scope);
       (void)unused;
       later("compress", "none");
     }
   } else if (key == "active_classes") {
-    if (one_of(node, {"all", "sample", "knn"}) && symbol(node) != "all") {
+    if (one_of(node, {"all"}, {"sample", "knn"}) && symbol(node) != "all") {
       const auto bound =
-          symbol(node) == "sample"
+          word(node) == "sample"
               ? arguments(node, "sample", "(p: float)", scope)
               : arguments(node, "knn", "(neighbours: int, active: float, rebuild: span, exact: bool = true)", scope);
-      if (bound && symbol(node) == "knn") {
+      if (bound && word(node) == "knn") {
         const BoundArg& rebuild = (*bound)[2];
         const auto span = train_span(rebuild.value(), "`rebuild` of `knn`", rebuild.span);
         (void)span;
       }
-      later("active_classes = " + symbol(node), "all");
+      later("active_classes = " + word(node), "all");
     }
   } else if (key == "reduce") {
     train.reduce_sum = one_of(node, {"mean", "sum"}) && symbol(node) == "sum";
   } else if (key == "freeze") {
     lower_freeze(node);
   } else if (key == "init") {
-    if (one_of(node, {"seed", "checkpoint"}) && symbol(node) == "checkpoint") {
+    if (one_of(node, {"seed"}, {"checkpoint"}) && word(node) == "checkpoint") {
       if (const auto bound = arguments(node, "checkpoint", "(path: str)", scope)) {
         train.init_checkpoint = (*bound)[0].value().text;
+        if (train.init_checkpoint.empty()) {
+          ev_.refuse("XG0214", (*bound)[0].span, "`checkpoint` cannot be \"\"", "no path",
+                     {"name a step directory, its parent or `latest`, or leave `init` out"});
+        }
         // As of data: a path of the command line starts where the model's file lies.
         const bool in_text = choice_.train && choice_.train.file->file == (*bound)[0].span.file;
         train.directory = in_text ? choice_.train.file->directory : main_.directory;
@@ -233,11 +237,11 @@ void ModuleBuilder::lower_log(const SettingNode& node, Scope& scope) {
 }
 
 void ModuleBuilder::lower_clip(const SettingNode& node, Scope& scope) {
-  if (!one_of(node, {"none", "norm", "value"}) || symbol(node) == "none") {
+  if (!one_of(node, {"none"}, {"norm", "value"}) || symbol(node) == "none") {
     return;
   }
-  const bool norm = symbol(node) == "norm";
-  const auto bound = arguments(node, symbol(node), norm ? "(x: float, heads: bool = false)" : "(x: float)", scope);
+  const bool norm = word(node) == "norm";
+  const auto bound = arguments(node, word(node), norm ? "(x: float, heads: bool = false)" : "(x: float)", scope);
   if (!bound) {
     return;
   }
@@ -253,9 +257,9 @@ void ModuleBuilder::lower_clip(const SettingNode& node, Scope& scope) {
 
 PrecisionMode ModuleBuilder::precision(const SettingNode& node, Scope& scope, bool quiet) {
   if (quiet) {
-    return symbol(node) == "mixed" ? PrecisionMode::kMixedBf16 : PrecisionMode::kF32;
+    return word(node) == "mixed" ? PrecisionMode::kMixedBf16 : PrecisionMode::kF32;
   }
-  if (!one_of(node, {"f32", "mixed"}) || symbol(node) == "f32") {
+  if (!one_of(node, {"f32"}, {"mixed"}) || symbol(node) == "f32") {
     return PrecisionMode::kF32;
   }
   const auto bound = arguments(node, "mixed", "(dtype: symbol, loss_scale: symbol = none)", scope);
@@ -266,6 +270,9 @@ PrecisionMode ModuleBuilder::precision(const SettingNode& node, Scope& scope, bo
     } else if (dtype != "bf16") {
       ev_.refuse("XG0205", (*bound)[0].span, fmt::format("`mixed` takes bf16 or f16, not `{}`", dtype), "",
                  replacement("write bf16", (*bound)[0].span, "bf16"));
+    }
+    if ((*bound)[1].value().kind != DatumKind::kNone) {
+      ev_.not_yet((*bound)[1].span, "`loss_scale` of `mixed`", {"leave it out: bf16 needs none"});
     }
   }
   return PrecisionMode::kMixedBf16;
@@ -278,7 +285,10 @@ void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
   train.norm_rows = batch > 0 ? std::min(kDefaultRows, batch) : kDefaultRows;
   Span at = train.batch_span;
   if (const SettingNode* node = settings.root.find("norm_rows")) {
-    if (symbol(*node) == "global") {
+    if (word(*node) == "global") {
+      if (!one_of(*node, {"global"})) {
+        return;
+      }
       ev_.not_yet(node->key_span, "`norm_rows = global`",
                   {"leave it out, or write a number that divides the batch, as large as the memory allows"});
       return;

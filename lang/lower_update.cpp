@@ -23,7 +23,7 @@ std::string ready_optimizers() {
 }  // namespace
 
 void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
-  const std::string name = symbol(node);
+  const std::string name = word(node);
   const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
     ev_.refuse("XG0199", at, fmt::format("`optimizer {}` of your own is not available yet", name),
@@ -80,6 +80,11 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
     const std::string below = path.empty() ? child.key : path + "." + child.key;
     if (!child.has_value()) {
       lower_groups(child, below, scope);
+    } else if (path.empty() && (child.key == "lr" || child.key == "weight_decay")) {
+      ev_.refuse(
+          "XG0210", child.key_span, fmt::format("`{}` stands in the group of a tensor prefix", child.key),
+          "of no group",
+          {.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
     } else if (child.key == "lr") {
       group.lr = real(child, scope, 0, HUGE_VAL);
     } else if (child.key == "weight_decay") {
@@ -88,7 +93,8 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
       unknown_setting(child, DeclKind::kHole, "groups", {"lr", "weight_decay"});
     }
   }
-  if (path.empty() || (!group.lr && !group.weight_decay)) {
+  const bool is_prefix_alone = !group.lr && !group.weight_decay && !node.children.empty();
+  if (path.empty() || is_prefix_alone) {
     return;
   }
   if (!names_a_tensor(path)) {
@@ -98,6 +104,9 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
     } else {
       refuse_path(node.key_span, path);
     }
+  }
+  if (!group.lr && !group.weight_decay) {
+    return;
   }
   module_.train.groups.push_back(std::move(group));
 }

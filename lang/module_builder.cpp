@@ -127,7 +127,6 @@ Module ModuleBuilder::build(const Choice& choice) {
   }
   if (has_train && choice.model) {
     lower_train(choice.train);
-    model_scope_.resolve = nullptr;
   }
   if (has_data && choice.model) {
     bind_inputs();
@@ -137,7 +136,7 @@ Module ModuleBuilder::build(const Choice& choice) {
       const bool used = std::any_of(inputs.begin(), inputs.end(),
                                     [&name = target](const NamedValue& input) { return input.name == name; });
       // An input that could not be made was reported where it is declared.
-      if (!used && has_train && !asked_.contains(target) && declared_input(target) == nullptr) {
+      if (!used && module_.train.loss.valid() && !asked_.contains(target) && declared_input(target) == nullptr) {
         ev_.diagnostics().add(warning("XG0423", span,
                                       fmt::format("`{}` is bound in `data`, but nothing uses it", target),
                                       "neither an input of the model nor a part of the loss", {"leave the line out"}));
@@ -165,6 +164,28 @@ Module ModuleBuilder::build(const Choice& choice) {
     module_.math_digest = sha256_hex(math_text(module_));
   }
   return std::move(module_);
+}
+
+void ModuleBuilder::check_unchosen(const DeclRef& ref) {
+  const DeclKind kind = ref.decl->kind;
+  const bool is_read = ref.decl == choice_.data.decl || ref.decl == choice_.cluster.decl ||
+                       ref.decl == choice_.schedule.decl || (ref.decl == choice_.train.decl && choice_.model);
+  if (is_read || kind < DeclKind::kData || kind > DeclKind::kRun) {
+    return;
+  }
+  const Settings settings = read_settings(*ref.file, *ref.decl, ev_.diagnostics());
+  for (const SettingNode& node : settings.root.children) {
+    const bool is_binding = kind == DeclKind::kData && node.has_value();
+    if (!is_binding && !is_setting(kind, node.key)) {
+      unknown_setting(node, kind, keyword_of(kind), {});
+    }
+  }
+  for (const SettingNode& source : settings.sources) {
+    const std::string name = word(source);
+    if (!name.empty() && registry_.find_reader(name) == nullptr) {
+      refuse_reader(source);
+    }
+  }
 }
 
 std::string sha256_hex(std::string_view text) {

@@ -1,6 +1,7 @@
 // From checked declarations to a Module: which declarations make the run, and what each of them says.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -44,6 +45,8 @@ class ModuleBuilder {
       : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
 
   Module build(const Choice& choice);
+  // The keys of a declaration that the run did not choose, once the run is built; its values wait for a run that does.
+  void check_unchosen(const DeclRef& ref);
 
  private:
   // One source of the data with the fields that it gives.
@@ -78,19 +81,21 @@ class ModuleBuilder {
   std::optional<double> quantity(const SettingNode& node, Scope& scope, Dimension dimension);
   std::optional<Bytes> size(const SettingNode& node, Scope& scope, Bytes low);  // 0: none is fine, 1: not nothing
   std::optional<double> quantity(const Datum& value, std::string_view what, Span at, Dimension dimension);
-  // The name of a symbol, or of a called symbol; empty for another expression.
-  std::string symbol(const SettingNode& node) const;
+  std::string symbol(const SettingNode& node) const;  // a bare name, none or auto; empty for another expression
+  std::string word(const SettingNode& node) const;    // the same, or the name of what is called
   bool is_auto(const SettingNode& node) const;
   // Arguments of `symbol(...)` by a signature.
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
-  bool one_of(const SettingNode& node, std::initializer_list<std::string_view> allowed);
+  bool one_of(const SettingNode& node, std::initializer_list<std::string_view> words,
+              std::initializer_list<std::string_view> calls = {});
   std::vector<std::string> paths(const SettingNode& node);
 
   // lower_data.cpp
   void lower_data(const DeclRef& decl);
+  void refuse_reader(const SettingNode& node);
   bool lower_source(const SettingNode& node, Scope& scope);
   void lower_binding(const SettingNode& node, Scope& scope);
   std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,

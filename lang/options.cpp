@@ -13,7 +13,7 @@ void report(Evaluator& evaluator, const char* code, Span at, std::string message
 }  // namespace
 
 void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl) {
-  Datum value = evaluator.eval_constant({&file, &decl});
+  const Datum value = evaluator.eval_constant({&file, &decl});
   if (value.hole()) {
     if (!decl.value.valid()) {
       report(evaluator, "XG0204", decl.name.span, fmt::format("option `{}` has no value", decl.name.text), "",
@@ -55,10 +55,6 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
     evaluator.diagnostics().add(std::move(d));
     return;
   }
-  if (type == "float") {
-    value = make_real(value.as_double());
-    evaluator.set_option(&decl, value, decl.name.span);
-  }
   if (!decl.range.valid()) {
     return;
   }
@@ -79,8 +75,12 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   } else if (range.kind == DatumKind::kList) {
     inside = std::any_of(range.items->begin(), range.items->end(), [&](const Datum& d) { return equal(d, value); });
   } else {
-    report(evaluator, "XG0205", range.span, "what an option may be is a range or a list", "this is " + kind_text(range),
-           {"write in 2 .. 1G, or in [16, 32, 64]"});
+    const bool of_text = range.kind == DatumKind::kRange;
+    report(evaluator, "XG0205", range.span,
+           of_text ? fmt::format("a range is for numbers, and `{}` is none", decl.name.text)
+                   : "what an option may be is a range or a list",
+           of_text ? "" : "this is " + kind_text(range),
+           {of_text ? "write a list: in [\"a\", \"b\"]" : "write in 2 .. 1G, or in [16, 32, 64]"});
     return;
   }
   if (!inside) {

@@ -95,6 +95,7 @@ void Parser::declarations() {
       continue;
     }
     depth_ = 0;
+    suspect_ = {};
     const size_t before = at_;
     Decl decl = declaration();
     end_of_statement();

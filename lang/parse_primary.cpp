@@ -111,8 +111,14 @@ ExprId Parser::list() {
   return add(expr);
 }
 
+// `x = f(` at the end of a line: that it is never closed was said, and what is missing behind it is the same slip.
+void Parser::leave_open(const Token& open) {
+  lost_ = lost_ || (open.unpaired && (at(TokenKind::kNewline) || at(TokenKind::kEnd)));
+}
+
 Run<ExprId> Parser::expressions(const Token& open, TokenKind closing, bool may_be_empty, bool& trailing_comma) {
   Gather<ExprId> items(item_stack_);
+  leave_open(open);
   if (!(may_be_empty && at(closing))) {
     items.push(expression());
   }
@@ -134,6 +140,7 @@ Run<Arg> Parser::args() {
   }
   const Token open = current();
   advance();
+  leave_open(open);
   Gather<Arg> list(arg_stack_);
   while (!lost_ && !at(TokenKind::kRightParen)) {
     Arg arg;

@@ -30,6 +30,8 @@ Param Parser::param() {
   param.name = expect_new_name("a name of a parameter");
   if (take(TokenKind::kColon)) {
     param.type = type();
+  } else if (at(TokenKind::kLeftBracket) || at(TokenKind::kName)) {
+    expected("`:` before the type", insertion(":"));
   }
   if (take(TokenKind::kAssign)) {
     param.value = value_or_hole();

@@ -60,7 +60,9 @@ bool Parser::expect(TokenKind wanted, std::string_view what) {
   if (take(wanted)) {
     return true;
   }
-  expected(what.empty() ? "`" + std::string(text_of(wanted)) + "`" : std::string(what), insertion(text_of(wanted)));
+  const bool compares = wanted == TokenKind::kLeftBrace && at(TokenKind::kAssign);  // if x = 1 { ... }
+  expected(what.empty() ? "`" + std::string(text_of(wanted)) + "`" : std::string(what),
+           compares ? replacement("`==` compares", here(), "==") : insertion(text_of(wanted)));
   return false;
 }
 
@@ -89,6 +91,11 @@ Name Parser::expect_name(std::string_view what) {
 
 Name Parser::expect_new_name(std::string_view what) {
   const Name name = expect_name(what);
+  if (name.text == "N") {
+    faults_.error("XG0202", name.span, "`N` is the batch dimension and cannot be bound", "",
+                  replacement("choose another name", name.span, "n"));
+    return name;
+  }
   if (name && name.text[0] >= 'A' && name.text[0] <= 'Z' && !faults_.full_of_warnings()) {
     std::string small(name.text);
     small[0] = static_cast<char>(small[0] - 'A' + 'a');
@@ -123,7 +130,11 @@ bool Parser::expect_close(const Token& open, TokenKind closing, std::string_view
     const bool goes_on =
         otherwise == "`,`" && (at(TokenKind::kName) || at(TokenKind::kNumber) || at(TokenKind::kString));
     const Span opening = tokens_.span(open);
-    if (Diagnostic* made = expected(what, insertion(goes_on ? "," : text_of(closing)))) {
+    Fix mend = insertion(goes_on ? "," : text_of(closing));
+    if (at(TokenKind::kColon) && ahead().kind == TokenKind::kNumber) {
+      mend = replacement("a range has two dots", here(), "..");
+    }
+    if (Diagnostic* made = expected(what, std::move(mend))) {
       made->secondary.push_back({opening, "opened here"});
     }
   }
@@ -168,6 +179,10 @@ void Parser::end_of_statement() {
   }
   if (at(TokenKind::kElse)) {
     fault("XG0110", here(), "`else` without an `if` before it", "", {"put it behind the `}` of its `if`"});
+    return;
+  }
+  if (at(TokenKind::kSlashSlash)) {
+    expected("the end of the line", replacement("a comment starts with `#`", here(), "#"));
     return;
   }
   // `x -> conv(8) relu`: of a pipe that lost an arrow.

@@ -123,6 +123,7 @@ class Parser {
   ExprId list();
   Run<ExprId> expressions(const Token& open, TokenKind closing, bool may_be_empty, bool& trailing_comma);
   Run<Arg> args();
+  void leave_open(const Token& open);
   ExprId leaf(ExprKind kind);
 
   // parse_stage.cpp

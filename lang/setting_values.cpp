@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <set>
 
 #include "lang/module_builder.h"
@@ -26,8 +27,8 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
     return std::nullopt;
   }
   const Expr& expr = (*node.ast)[node.value];
-  const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr && !scope.resolve &&
-                       scope.file != nullptr && !scope.file->find(expr.name.text);
+  const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr && scope.file != nullptr &&
+                       !scope.file->find(expr.name.text);
   if (unknown && expr.name.text != "N") {
     const auto infos = all_settings();
     const auto info =
@@ -47,7 +48,8 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
   if (!value) {
     return std::nullopt;
   }
-  const auto number = to_int64(*value);
+  const bool is_float = value->kind == DatumKind::kReal && value->dimension == Dimension::kPlain;
+  const auto number = is_float ? to_int64(value->real) : to_int64(*value);  // 1e3 is a whole number, too
   if (!number && !value->whole()) {
     if (value->number() && value->dimension != Dimension::kPlain) {
       refuse_unit(node, *value);
@@ -173,6 +175,11 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
     ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "", {"write more than 0"});
     return std::nullopt;
   }
+  if (span.unit != TrainSpan::kEpochs && !to_int64(span.amount)) {
+    ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "not a whole number",
+               {"write a whole number of them, or a part of an epoch: 0.5 epochs"});
+    return std::nullopt;
+  }
   return span;
 }
 
@@ -252,13 +259,17 @@ std::string ModuleBuilder::symbol(const SettingNode& node) const {
     return {};
   }
   const Expr& expr = (*node.ast)[node.value];
-  if (expr.kind == ExprKind::kName) {
-    return std::string(expr.name.text);
-  }
-  if (expr.kind == ExprKind::kCall && (*node.ast)[expr.lhs].kind == ExprKind::kName) {
-    return std::string((*node.ast)[expr.lhs].name.text);
-  }
-  return expr.kind == ExprKind::kNone ? "none" : expr.kind == ExprKind::kAuto ? "auto" : "";
+  return expr.kind == ExprKind::kName   ? std::string(expr.name.text)
+         : expr.kind == ExprKind::kNone ? "none"
+         : expr.kind == ExprKind::kAuto ? "auto"
+                                        : "";
+}
+
+std::string ModuleBuilder::word(const SettingNode& node) const {
+  const Expr* expr = node.has_value() ? &(*node.ast)[node.value] : nullptr;
+  const bool is_call =
+      expr != nullptr && expr->kind == ExprKind::kCall && (*node.ast)[expr->lhs].kind == ExprKind::kName;
+  return is_call ? std::string((*node.ast)[expr->lhs].name.text) : symbol(node);
 }
 
 bool ModuleBuilder::is_auto(const SettingNode& node) const {
@@ -282,19 +293,24 @@ std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, Ex
   return ev_.bind(ev_.signatures().of(name, signature), call, scope, env);
 }
 
-bool ModuleBuilder::one_of(const SettingNode& node, std::initializer_list<std::string_view> allowed) {
-  const std::string given = symbol(node);
-  if (std::find(allowed.begin(), allowed.end(), given) != allowed.end()) {
-    return true;
-  }
-  std::string list;
-  std::vector<std::string> names;
-  for (const std::string_view name : allowed) {
-    list += (list.empty() ? "" : ", ") + std::string(name);
-    names.emplace_back(name);
-  }
+bool ModuleBuilder::one_of(const SettingNode& node, std::initializer_list<std::string_view> words,
+                           std::initializer_list<std::string_view> calls) {
+  const std::string given = word(node);
   const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
-  ev_.refuse("XG0205", at, fmt::format("`{}` is one of {}", node.key, list), "not one of them",
+  if (std::find(calls.begin(), calls.end(), given) != calls.end()) {
+    return true;  // arguments() says which are missing
+  }
+  if (std::find(words.begin(), words.end(), given) != words.end()) {
+    if (symbol(node) == given) {
+      return true;
+    }
+    ev_.refuse("XG0204", at, fmt::format("`{}` of `{}` takes no arguments", given, node.key), "",
+               replacement("write it alone", at, given));
+    return false;
+  }
+  std::vector<std::string> names(words.begin(), words.end());
+  names.insert(names.end(), calls.begin(), calls.end());
+  ev_.refuse("XG0205", at, fmt::format("`{}` is one of {}", node.key, fmt::join(names, ", ")), "not one of them",
              given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
   return false;
 }

@@ -176,7 +176,7 @@ Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& di
   settings.root.key = std::string(keyword_of(decl.kind));
   settings.root.key_span = decl.keyword;
   settings.root.span = decl.span;
-  read_group(file.ast, decl.settings, settings.root, &settings.sources, diagnostics);
+  read_group(file.ast, decl.settings, settings.root, decl.kind == kData ? &settings.sources : nullptr, diagnostics);
   const auto written = file.ast[decl.settings];
   settings.has_hole = decl.has_fault || std::any_of(written.begin(), written.end(), [](const Setting& setting) {
                         return setting.kind == SettingKind::kHole;

@@ -2,7 +2,6 @@
 // which --set has been merged.
 #pragma once
 
-#include <deque>
 #include <span>
 #include <string>
 #include <string_view>

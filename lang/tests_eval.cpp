@@ -39,6 +39,7 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   const Ast& ast = file.ast;
   TestResult result{.name = test.text.valid() && ast[test.text].kind == ExprKind::kString ? ast.text(test.text) : ""};
   in_test_ = true;
+  tested_.clear();
   Workspace outer = std::exchange(work_, work_.aside());
   const int before = diagnostics_.error_count();
   Scope scope;

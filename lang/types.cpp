@@ -105,8 +105,8 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   }
   if (type.name.text == "index") {
     const auto classes = type.argument.valid() ? dimension(ast, type.argument, scope) : std::nullopt;
-    if (!classes) {
-      return std::nullopt;
+    if (!classes || *classes < 0) {
+      return std::nullopt;  // `N` was reported where it is declared
     }
     made.classes = *classes;
     made.dtype = *classes > INT32_MAX ? DType::kI64 : DType::kI32;
@@ -238,11 +238,15 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
            std::move(why), {std::move(mend)});
     return false;
   };
-  if (type.name && !parse_dtype(type.name.text) && !wants_sharded &&
-      (type.name.text != "index" || !type.argument.valid())) {
+  const auto dims = ast[type.dims];
+  const auto is_ellipsis = [&](ExprId id) { return ast[id].kind == ExprKind::kEllipsis; };
+  const bool is_index = type.name.text == "index";
+  if ((type.name && !is_index && !wants_sharded && !parse_dtype(type.name.text)) ||
+      (is_index && (!type.argument.valid() || ast[type.argument].name.text == "N")) ||
+      std::ranges::count_if(dims, is_ellipsis) > 1) {
     return false;  // reported where it is declared
   }
-  if (type.name.text == "index") {
+  if (is_index) {
     const Expr& argument = ast[type.argument];
     if (actual.classes == 0 && actual.dtype != DType::kI64 && actual.dtype != DType::kI32) {
       return wrong("no class numbers", "make them class numbers in `data`: label = column(64) -> as_index(10)");
@@ -283,11 +287,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     return wrong(fmt::format("elements are {}", name_of(actual.dtype)),
                  fmt::format("declare it as {}", type.name.text));
   }
-  const auto dims = ast[type.dims];
-  size_t ellipsis = dims.size();
-  for (size_t i = 0; i < dims.size(); ++i) {
-    ellipsis = ast[dims[i]].kind == ExprKind::kEllipsis ? i : ellipsis;
-  }
+  const auto ellipsis = static_cast<size_t>(std::ranges::find_if(dims, is_ellipsis) - dims.begin());
   const bool open = ellipsis < dims.size();
   const size_t fixed = dims.size() - (open ? 1 : 0);
   const size_t rank = actual.dims.size();

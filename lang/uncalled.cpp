@@ -11,13 +11,19 @@ namespace xrun::lang {
 namespace {
 
 // Equal dimensions, then different ones, all with many divisors: a fault that shows in each of them is no accident of
-// the numbers.
-constexpr std::array<Trial, 3> kTrials{{
+// the numbers. Where dimensions and numbers have to go together, width = C or T = side * side, one of the last does.
+constexpr std::array<Trial, 8> kTrials{{
     {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 2, .real = 0.5, .flag = true},
     {.first_dim = 48, .step = 48, .open_dims = 0, .whole = 1, .real = 1, .flag = false},
     {.first_dim = 240, .step = 240, .open_dims = 1, .whole = 8, .real = 8, .flag = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 64, .real = 0.5, .flag = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 8, .real = 0.5, .flag = false},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 32, .real = 0.5, .flag = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 16, .real = 0.5, .flag = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 128, .real = 0.5, .flag = true},
 }};
 
+constexpr int kFewTrials = 3;     // enough where nothing was found
 constexpr int kManyErrors = 100;  // a file with so many has other worries
 constexpr int64_t kMostSteps = 100'000;
 constexpr int64_t kMostNodes = 100'000;
@@ -112,6 +118,9 @@ class Suspicions {
   void run(const FrontendOptions& options) {
     const bool is_model = ref_.decl->kind == DeclKind::kModel;
     for (const Trial& trial : std::span(kTrials).first(is_model ? 1 : kTrials.size())) {
+      if (fair_ >= kFewTrials && !is_suspicious()) {
+        return;
+      }
       Diagnostics found;
       Evaluator tried(evaluator_.sources(), found, options, evaluator_.signatures());
       tried.take_constants(evaluator_);
@@ -153,6 +162,13 @@ class Suspicions {
     return span.file == whole.file && span.begin >= whole.begin && span.end <= whole.end;
   }
 
+  // Whether a fault of types and shapes was met in every trial so far.
+  bool is_suspicious() const {
+    return std::any_of(found_.begin(), found_.end(), [&](const Suspicion& suspicion) {
+      return suspicion.trials == fair_ && !is_structural(suspicion.fault.code);
+    });
+  }
+
   void note(const Diagnostic& fault) {
     for (Suspicion& known : found_) {
       if (known.fault.code == fault.code && known.fault.primary.span == fault.primary.span) {
@@ -187,7 +203,7 @@ void Evaluator::try_out(const DeclRef& ref, const Trial& trial) {
   for (const Param& param : signature.params) {
     std::optional<Datum> value;
     if (param.value.valid()) {
-      value = argument(param, ast, param.value, env);
+      value = argument(signature, param, ast, param.value, env);
       if (!value || value->hole()) {
         return;
       }
