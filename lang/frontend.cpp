@@ -238,7 +238,7 @@ class Frontend {
       chosen = read_settings(*run.file, *run.decl, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
         if (is_setting(DeclKind::kRun, node.key)) {
-          if (path_text(*node.ast, node.value).empty() || !node.has_value()) {
+          if (!node.has_value() || path_text(*node.ast, node.value).empty()) {
             diagnostics_.add(fault("XG0205", node.has_value() ? (*node.ast)[node.value].span : node.key_span,
                                    fmt::format("`{}` of a run is a name", node.key), "not a name",
                                    {fmt::format("write the name of a declaration: {} = NAME", node.key)}));
