@@ -36,14 +36,15 @@ test-tsan: deps
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
 	  ctest --test-dir build/tsan --output-on-failure --timeout 3600
 
-# FUZZ_RUNS=10000000 make fuzz: as many executions in all. libFuzzer's entropic schedule, stacks of allocations and a large
-# quarantine would take longer than the front end itself; a finding is run again with them. Findings and logs: build/fuzz.
+# FUZZ_RUNS=10000000 make fuzz: as many executions in all, about two hours of two cores. libFuzzer's entropic schedule,
+# stacks of allocations, a large quarantine and a look at the corpus every second would take longer than the front end
+# itself; a finding is run again with them. Findings and logs: build/fuzz.
 FUZZ_RUNS ?= 1000000
 fuzz: deps-dev
 	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
 	@mkdir -p build/fuzz/corpus && cd build/fuzz && \
 	  ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4:thread_local_quarantine_size_kb=64 \
-	  ./xrun_check_fuzz -max_len=4096 -entropic=0 -jobs=$(JOBS) -workers=$(JOBS) \
+	  ./xrun_check_fuzz -max_len=4096 -entropic=0 -reload=120 -jobs=$(JOBS) -workers=$(JOBS) \
 	  -runs=$$((($(FUZZ_RUNS) + $(JOBS) - 1) / $(JOBS))) -dict=../../tests/fuzz/xgraph.dict corpus ../../tests/fuzz/corpus/check
 
 bench: build

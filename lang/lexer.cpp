@@ -298,7 +298,7 @@ class Lexer {
   void check_encoding() {
     Counted bytes;
     for (uint32_t i = at_; i < text_.size();) {
-      const uint32_t length = sequence_length(text_.substr(i));
+      const uint32_t length = static_cast<unsigned char>(text_[i]) < 0x80 ? 1 : sequence_length(text_.substr(i));
       if (length == 0) {
         bytes.see(i);
       }

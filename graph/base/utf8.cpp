@@ -1,5 +1,7 @@
 #include "graph/base/utf8.h"
 
+#include <algorithm>
+
 namespace xrun {
 namespace {
 
@@ -16,6 +18,9 @@ bool is_hidden(std::string_view sequence) {
       sequence.size() == 3 && byte(0) == 0xE2 && byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9;
   return embeds || isolates;  // U+202A to U+202E, U+2066 to U+2069
 }
+
+// Neither steers nor hides, and needs no look at what follows.
+bool is_plain(char c) { return (c >= 0x20 && c < 0x7F) || c == '\n'; }
 
 }  // namespace
 
@@ -61,8 +66,9 @@ void append_utf8(std::string& out, uint32_t code) {
 }
 
 std::string printable(std::string_view text) {
-  std::string shown;
-  shown.reserve(text.size());
+  const auto plain = static_cast<size_t>(std::ranges::find_if_not(text, is_plain) - text.begin());
+  std::string shown(text.substr(0, plain));
+  text.remove_prefix(plain);
   while (!text.empty()) {
     const uint32_t length = sequence_length(text);
     const auto first = static_cast<unsigned char>(text[0]);
