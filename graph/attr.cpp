@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "graph/base/check.h"
+#include "graph/base/utf8.h"
 
 namespace xrun {
 namespace {
@@ -36,6 +37,8 @@ std::string quoted(const std::string& text) {
     }
     if (c == '\n') {
       out += "\\n";
+    } else if (is_control(c)) {
+      out += escape_of(c);
     } else {
       out += c;
     }

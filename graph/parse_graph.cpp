@@ -2,6 +2,7 @@
 #include <charconv>
 #include <map>
 
+#include "graph/base/utf8.h"
 #include "graph/print.h"
 
 namespace xrun {
@@ -60,6 +61,10 @@ class Cursor {
       char c = rest_.front();
       rest_.remove_prefix(1);
       if (c == '\\' && !rest_.empty()) {
+        if (rest_.starts_with("u{")) {
+          XRUN_TRY(character(text));
+          continue;
+        }
         c = rest_.front() == 'n' ? '\n' : rest_.front();
         rest_.remove_prefix(1);
       }
@@ -67,6 +72,18 @@ class Cursor {
     }
     XRUN_TRY(expect("\""));
     return text;
+  }
+  // u{1B}, behind a backslash.
+  Status character(std::string& text) {
+    rest_.remove_prefix(2);
+    uint32_t code = 0;
+    const auto [end, problem] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), code, 16);
+    if (problem != std::errc() || code > 0x10FFFF) {
+      return fault("expected the number of a character");
+    }
+    rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
+    append_utf8(text, code);
+    return expect("}");
   }
   Result<AttrValue> number() {
     const std::string_view word = until(",]}) ");

@@ -281,17 +281,18 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
     }
     return true;
   }
-  if (type == "list") {
+  if (type == "list" || type == "spans") {
     if (value.kind == DatumKind::kList) {
       return true;
     }
-    if (value.number() || value.kind == DatumKind::kString || value.kind == DatumKind::kBatch) {
+    if ((type == "spans" ? value.number() : value.plain_number()) || value.kind == DatumKind::kString ||
+        value.kind == DatumKind::kBatch) {
       const Span span = value.span;
       value = make_items(DatumKind::kList, {value});
       value.span = span;
       return true;
     }
-    return expects("a list");
+    return expects(type == "spans" ? "spans of training such as [5 epochs, 8 epochs]" : "a list");
   }
   return true;
 }

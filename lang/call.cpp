@@ -71,7 +71,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
       return callee;
     }
   }
-  if (scope.file != nullptr && scope.file->missing.contains(path[0].text)) {
+  if (scope.file != nullptr && scope.file->is_missing(path[0].text)) {
     return callee;  // reported where it is imported
   }
   std::vector<std::string> candidates;
@@ -123,7 +123,7 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
 }
 
 Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope) {
-  constexpr int kMostCalls = 400;
+  constexpr int kMostCalls = 200;
   if (calls_ >= kMostCalls) {
     return too_deep(call.span);
   }
@@ -149,7 +149,9 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
         if (flowing.flowing->hole()) {
           return {};
         }
-        const bool of_tensors = flowing.flowing->kind == DatumKind::kTensor;
+        const Datum& value = *flowing.flowing;
+        const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
+        const bool of_tensors = (is_tuple ? value.items->front() : value).kind == DatumKind::kTensor;
         return of_tensors ? call_op(*callee.op, flowing, scope) : call_builtin(callee.name, flowing, scope);
       }
       return call_op(*callee.op, call, scope);
@@ -272,7 +274,9 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
 
 Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& scope) {
   std::vector<Datum> args;
-  if (call.flowing) {
+  if (call.flowing && call.flowing->kind == DatumKind::kTuple) {
+    args = *call.flowing->items;
+  } else if (call.flowing) {
     args.push_back(*call.flowing);
   }
   for (const Arg& arg : call.args) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/tensor_type.h"
+#include "lang/print_syntax.h"
 
 namespace xrun::lang {
 namespace {
@@ -53,7 +54,7 @@ class TypeChecker {
       unknown(type);
     } else if (!type.has_dims && !is_constant) {
       report("XG0303", type.span, fmt::format("`{}` is the type of a tensor, and a tensor has dimensions", name),
-             "no dimensions here", {fmt::format("write them behind it: {}[N, C]", name_with_classes(type))});
+             "no dimensions here", {"write them behind it: " + with_dimensions(type)});
     } else if (name == "index" && !type.argument.valid()) {
       report("XG0303", type.name.span, "`index` says how many classes there are", "it does not",
              {"write index(C)[N]: a number, or a name that the type binds"});
@@ -66,8 +67,10 @@ class TypeChecker {
     }
   }
 
-  static std::string name_with_classes(const Type& type) {
-    return type.name.text == "index" && !type.argument.valid() ? "index(C)" : std::string(type.name.text);
+  std::string with_dimensions(const Type& type) const {
+    return type.name.text != "index" ? std::string(type.name.text) + "[N, C]"
+           : type.argument.valid()   ? print_type(ast_, type) + "[N]"
+                                     : "index(C)[N]";
   }
 
   void unknown(const Type& type) {

@@ -184,7 +184,9 @@ Datum extreme(bool largest, std::span<const Datum> args, Problem& problem) {
   for (const Datum& arg : args) {
     const Datum better = comparison(largest ? Op::kGt : Op::kLt, arg, best, problem);
     if (better.hole()) {
-      return {};
+      return not_taken(std::string("`") + (largest ? "max" : "min") + "` compares numbers of one unit, not " +
+                           kind_text(best) + " and " + kind_text(arg),
+                       problem);
     }
     best = better.flag ? arg : best;
   }

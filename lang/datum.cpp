@@ -115,6 +115,11 @@ std::optional<int64_t> to_int64(const Datum& value) {
   return static_cast<int64_t>(value.exact.num);
 }
 
+std::optional<int64_t> whole_number(const Datum& value) {
+  return value.kind == DatumKind::kReal && value.dimension == Dimension::kPlain ? to_int64(value.real)
+                                                                                : to_int64(value);
+}
+
 std::optional<int64_t> to_int64(double real) {
   // -2^63 and 2^63 are doubles; NaN fails each comparison.
   if (!(real >= -0x1p63 && real < 0x1p63) || real != std::trunc(real)) {

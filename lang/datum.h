@@ -82,6 +82,8 @@ Datum make_plain(DatumKind kind);  // kNone, kAuto, kBatch
 
 // The value as an int64 where it is a whole plain number that fits.
 std::optional<int64_t> to_int64(const Datum& value);
+// The same of a plain number of either kind: 1e3 is 1000, too.
+std::optional<int64_t> whole_number(const Datum& value);
 // The same of a float: 3.0 is 3, 3.5 and 1e30 are nothing.
 std::optional<int64_t> to_int64(double real);
 

@@ -166,7 +166,7 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
                                                     : "an index takes one item of a list or a tuple: sizes[0]"});
   }
   const Datum index = eval(ast, items[0], scope);
-  const auto at = to_int64(index);
+  const auto at = whole_number(index);
   if (index.hole()) {
     return index;
   }

@@ -50,7 +50,7 @@ Datum Evaluator::eval_name(const Name& name, Scope& scope) {
 }
 
 Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
-  if (scope.file != nullptr && scope.file->missing.contains(name.text)) {
+  if (scope.file != nullptr && scope.file->is_missing(name.text)) {
     return {};  // reported where it is imported
   }
   if (options_.ops->find(name.text) != nullptr) {
@@ -97,6 +97,8 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
 void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
   if (decl->type_name.text == "float" && value.plain_number()) {
     value = make_real(value.as_double());  // `2` is a float where one is declared
+  } else if (const auto whole = whole_number(value); decl->type_name.text == "int" && whole) {
+    value = make_whole(*whole);
   }
   value.span = value.origin = span;
   constants_[decl] = {std::move(value), true};
@@ -165,7 +167,7 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
                                  {fmt::format("bind it in the model: {} = ...", expr.name.text)}));
     }
   }
-  if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.file->missing.contains(lhs.name.text)) {
+  if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.file->is_missing(lhs.name.text)) {
     return {};  // reported where it is imported
   }
   // digits.csv: a path without its quotes.

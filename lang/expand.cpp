@@ -1,5 +1,6 @@
 // Blocks: macros that are expanded into the graph under the names that the text gives, and the statements of bodies.
 #include <fmt/format.h>
+#include <utility>
 
 #include "lang/evaluator.h"
 
@@ -100,6 +101,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   active_.push_back(&decl);
   called_.insert(&decl);
   const Ast& ast = block.file->ast;
+  const bool outer = std::exchange(in_test_, false);
   Datum result;
   bool returned = false;
   bool has_hole = false;  // it may be the `return`
@@ -146,6 +148,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
     warn_unused(env);
     check_results(block, result, env, call.span);
   }
+  in_test_ = outer;
   active_.pop_back();
   work_.expansion.pop_back();
   work_.names.leave();

@@ -73,6 +73,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
   work_.expansion.push_back({{std::string(decl.name ? decl.name.text : "model"), {}}, {}});
   active_.push_back(&decl);
   called_.insert(&decl);
+  const bool outer = std::exchange(in_test_, false);
   if (decl.has_params) {
     Scope nothing;
     nothing.file = model.file;
@@ -121,6 +122,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
       work_.graph.bindings.push_back({std::string(name), local.value.tensor});
     }
   }
+  in_test_ = outer;
   active_.pop_back();
   work_.expansion.pop_back();
 }

@@ -76,7 +76,7 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
   if (count.hole()) {
     return {};
   }
-  const auto copies = to_int64(count);
+  const auto copies = whole_number(count);
   if (!copies || *copies < 0 || *copies > kMostCopies) {
     return refuse("XG0304", count.span,
                   fmt::format("a repeat count is a whole number of 0 to {}, not {}",

@@ -1,7 +1,6 @@
 #include "lang/expr_printer.h"
 
-#include <cstdio>
-
+#include "graph/base/utf8.h"
 #include "lang/print_syntax.h"
 
 namespace xrun::lang {
@@ -151,10 +150,8 @@ void ExprPrinter::string(const std::string& text) {
         out_ += c;
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-          char escape[16];
-          std::snprintf(escape, sizeof escape, "\\u{%X}", static_cast<unsigned>(c));
-          out_ += escape;
+        if (is_control(c)) {
+          out_ += escape_of(c);
         } else {
           out_ += c;
         }

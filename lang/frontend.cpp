@@ -33,8 +33,10 @@ class Frontend {
     main_ = main;
     read_flags();
     set_options();
+    check_headers();
     const bool parsed = !diagnostics_.has_errors();
     const Choice choice = choose();
+    check_headers();
     CheckedFile checked;
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
     checked.module = builder.build(choice);
@@ -144,7 +146,12 @@ class Frontend {
       evaluator_.set_option(found.decl, evaluator_.eval(flag.ast, flag.ast.value, scope),
                             flag.ast[flag.ast.value].span);
     }
-    for (const SourceFile& file : loader_.files()) {
+  }
+
+  // Options and types of the files that were read since the last call.
+  void check_headers() {
+    for (; headers_checked_ < loader_.files().size(); ++headers_checked_) {
+      const SourceFile& file = loader_.files()[headers_checked_];
       check_types(file, diagnostics_);
       for (const Decl& decl : file.ast.decls) {
         if (decl.kind == DeclKind::kOption) {
@@ -263,7 +270,8 @@ class Frontend {
         continue;
       }
       const std::string name = node->has_value() ? path_text(*node->ast, node->value) : "";
-      if (name.empty()) {
+      choice.has_unknown_data = choice.has_unknown_data || kind == DeclKind::kData;
+      if (name.empty() || run.file->is_missing(name)) {
         continue;  // reported
       }
       const size_t dot = name.find('.');
@@ -280,6 +288,7 @@ class Frontend {
       }
       *slot = by_name(*file, kind, std::string_view(name).substr(dot == std::string::npos ? 0 : dot + 1),
                       (*node->ast)[node->value].span);
+      choice.has_unknown_data = choice.has_unknown_data && !choice.data;
     }
     return choice;
   }
@@ -332,6 +341,7 @@ class Frontend {
   Signatures signatures_;
   Evaluator evaluator_;
   const SourceFile* main_ = nullptr;
+  size_t headers_checked_ = 0;
   std::deque<SetFlag> flags_;
 };
 

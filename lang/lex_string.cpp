@@ -1,7 +1,6 @@
 // string = '"' { character | escape } '"' ;   escape = "\" ( "n" | "t" | "\" | '"' | "u{" hex "}" )
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 
 #include "graph/base/utf8.h"
 #include "lang/lexer.h"
@@ -49,7 +48,6 @@ class StringLexer {
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
   Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
 
-  static bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
   // Of a file with the line ends of Windows, which the lexer reports as a whole.
   bool is_line_end() const { return peek() == '\r' && (peek(1) == '\n' || at_ + 1 == text_.size()); }
 
@@ -60,11 +58,10 @@ class StringLexer {
       faults_.error("XG0103", at, "a tab in a string", "", replacement("write `\\t`", at, "\\t", true));
       return;
     }
-    char text[16];
-    std::snprintf(text, sizeof text, "\\u{%X}", static_cast<unsigned>(c));
-    faults_.error("XG0102", at, "a control character in a string", "number " + std::to_string(static_cast<int>(c)),
-                  c == 0 ? replacement("leave it out", at, "")
-                         : replacement("write `" + std::string(text) + "`, or leave it out", at, text));
+    const std::string text = escape_of(c);
+    faults_.error(
+        "XG0102", at, "a control character in a string", "number " + std::to_string(static_cast<int>(c)),
+        c == 0 ? replacement("leave it out", at, "") : replacement("write `" + text + "`, or leave it out", at, text));
   }
 
   void escape(std::string& value) {

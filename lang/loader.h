@@ -36,6 +36,9 @@ struct SourceFile {
   std::map<std::string_view, DeclRef> used;               // from "x.xgraph" use a
   std::set<std::string_view> missing;                     // names and imports that could not be had; reported
 
+  // Whether a name, or what stands before its dot, was to be imported and could not be had.
+  bool is_missing(std::string_view name) const { return missing.contains(name.substr(0, name.find('.'))); }
+
   // Declared here, or brought in by `use`.
   DeclRef find(std::string_view name) const;
   DeclRef find(DeclKind space, std::string_view name) const;

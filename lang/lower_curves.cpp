@@ -16,7 +16,7 @@ constexpr CurveKind kCurves[] = {
      "cosine(0.1 .. 0)"},
     {"poly", "(rate: rates, span: span = none, power: float = 1)", "b + (a - b) · (1 - t)^power for t from 0 to 1",
      "poly(0.1 .. 0, power=2)"},
-    {"steps", "(rate: float, at: list, by: float = 0.1)", "the rate, multiplied by `by` at each time of `at`",
+    {"steps", "(rate: float, at: spans, by: float = 0.1)", "the rate, multiplied by `by` at each time of `at`",
      "steps(0.1, at=[5 epochs, 8 epochs])"},
 };
 
@@ -101,6 +101,11 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
     } else if (param == "by") {
       spec.by = value.as_double();
     } else if (param == "at") {
+      if (value.items->empty()) {
+        ev_.refuse("XG0506", arg.span, "`at` of `steps` is an empty list", "no time",
+                   {"say when the rate changes, at=[5 epochs], or write constant(RATE)"});
+        return std::nullopt;
+      }
       for (const Datum& item : *value.items) {
         const auto at = train_span(item, what, item.span);
         if (!at) {
@@ -109,6 +114,13 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
         if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
           ev_.refuse("XG0506", item.span, fmt::format("the times of `steps` rise, and {} does not", to_text(*at)),
                      "not behind the one before", {"put them in order, each once"});
+          return std::nullopt;
+        }
+        const TrainSpan& run = module_.train.duration;
+        if (at->unit == run.unit && run.amount > 0 && at->amount >= run.amount) {
+          ev_.refuse("XG0506", item.span,
+                     fmt::format("{} lies behind the end of a run of {}", to_text(*at), to_text(run)), "never comes",
+                     {"leave it out, or make the run longer"});
           return std::nullopt;
         }
         spec.at.push_back(*at);

@@ -43,7 +43,7 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   module_.data.name = decl ? std::string(decl.decl->name.text) : "";
   module_.data.span = settings.root.span;
   module_.has_data = true;
-  data_is_partial_ = settings.has_hole;
+  data_is_partial_ = data_is_partial_ || settings.has_hole;
   for (const SettingNode& node : settings.sources) {
     if (!lower_source(node, scope)) {
       broken_sources_.insert(node.key);

@@ -176,8 +176,9 @@ void ModuleBuilder::train_setting(const SettingNode& node, Scope& scope) {
       if (const auto bound = arguments(node, "checkpoint", "(path: str)", scope)) {
         train.init_checkpoint = (*bound)[0].value().text;
         if (train.init_checkpoint.empty()) {
-          ev_.refuse("XG0214", (*bound)[0].span, "`checkpoint` cannot be \"\"", "no path",
-                     {"name a step directory, its parent or `latest`, or leave `init` out"});
+          ev_.refuse(
+              "XG0214", (*bound)[0].span, "`checkpoint` cannot be \"\"", "no path",
+              {"name a step directory or its parent, init = checkpoint(\"ckpt/t/latest\"), or leave `init` out"});
         }
         // As of data: a path of the command line starts where the model's file lies.
         const bool in_text = choice_.train && choice_.train.file->file == (*bound)[0].span.file;

@@ -31,6 +31,9 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
     return;
   }
   const OptimizerDef* def = find_optimizer(name);
+  if (def == nullptr && scope.file->is_missing(name)) {
+    return;  // reported where it is imported
+  }
   if (def == nullptr) {
     std::vector<std::string> names;
     for (const OptimizerDef* known : all_optimizers()) {
@@ -80,7 +83,7 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
     const std::string below = path.empty() ? child.key : path + "." + child.key;
     if (!child.has_value()) {
       lower_groups(child, below, scope);
-    } else if (path.empty() && (child.key == "lr" || child.key == "weight_decay")) {
+    } else if (path.empty()) {
       ev_.refuse(
           "XG0210", child.key_span, fmt::format("`{}` stands in the group of a tensor prefix", child.key),
           "of no group",

@@ -122,6 +122,7 @@ Module ModuleBuilder::build(const Choice& choice) {
     model_scope_.file = choice.model.file;
     ev_.build_model(choice.model, model_scope_);
   }
+  data_is_partial_ = choice.has_unknown_data;
   if (has_data) {
     lower_data(choice.data);
   }

@@ -19,6 +19,7 @@ namespace xrun::lang {
 // The declarations of one run; those that a file does not have are empty.
 struct Choice {
   DeclRef model, data, train, cluster, schedule;
+  bool has_unknown_data = false;  // the run names data that could not be had
 };
 
 // True where `path` is `prefix` or lies below it.

@@ -123,6 +123,7 @@ Run<ExprId> Parser::expressions(const Token& open, TokenKind closing, bool may_b
     items.push(expression());
   }
   while (take(TokenKind::kComma)) {
+    leave_open(open);
     if (at(closing)) {
       trailing_comma = true;
       break;
@@ -156,6 +157,7 @@ Run<Arg> Parser::args() {
     if (!take(TokenKind::kComma)) {
       break;
     }
+    leave_open(open);
   }
   expect_close(open, TokenKind::kRightParen, "`,`");
   return list.into(ast_.args);

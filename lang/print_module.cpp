@@ -105,7 +105,9 @@ void print_train(const TrainSpec& train, Lines& lines) {
                         ? "none"
                         : fmt::format("{}({:g}{})", kClips[train.clip.kind], train.clip.limit,
                                       train.clip.heads ? ", heads=true" : ""));
-  lines.set("init", train.init_checkpoint.empty() ? "seed" : fmt::format("checkpoint(\"{}\")", train.init_checkpoint));
+  lines.set("init", train.init_checkpoint.empty()
+                        ? "seed"
+                        : fmt::format("checkpoint({})", to_text(AttrValue(train.init_checkpoint))));
   for (const GroupSpec& group : train.groups) {
     std::string text = fmt::format("group {}:", group.path);
     text += group.lr ? fmt::format(" lr={:g}", *group.lr) : "";

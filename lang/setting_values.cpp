@@ -18,6 +18,13 @@ std::string_view example_of(Dimension dimension) {
                                          : "a number with its unit";
 }
 
+std::string word_of(const Expr& expr) {
+  return expr.kind == ExprKind::kName   ? std::string(expr.name.text)
+         : expr.kind == ExprKind::kNone ? "none"
+         : expr.kind == ExprKind::kAuto ? "auto"
+                                        : "";
+}
+
 }  // namespace
 
 std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& scope) {
@@ -28,7 +35,7 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
   }
   const Expr& expr = (*node.ast)[node.value];
   const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr && scope.file != nullptr &&
-                       !scope.file->find(expr.name.text);
+                       !scope.file->find(expr.name.text) && !scope.file->is_missing(expr.name.text);
   if (unknown && expr.name.text != "N") {
     const auto infos = all_settings();
     const auto info =
@@ -48,8 +55,7 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
   if (!value) {
     return std::nullopt;
   }
-  const bool is_float = value->kind == DatumKind::kReal && value->dimension == Dimension::kPlain;
-  const auto number = is_float ? to_int64(value->real) : to_int64(*value);  // 1e3 is a whole number, too
+  const auto number = whole_number(*value);
   if (!number && !value->whole()) {
     if (value->number() && value->dimension != Dimension::kPlain) {
       refuse_unit(node, *value);
@@ -175,6 +181,9 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
     ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "", {"write more than 0"});
     return std::nullopt;
   }
+  if (const double near = std::round(span.amount); std::fabs(span.amount - near) <= 1e-9 * span.amount) {
+    span.amount = near;  // 7% * 100 steps
+  }
   if (span.unit != TrainSpan::kEpochs && !to_int64(span.amount)) {
     ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "not a whole number",
                {"write a whole number of them, or a part of an epoch: 0.5 epochs"});
@@ -255,21 +264,13 @@ void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<
 }
 
 std::string ModuleBuilder::symbol(const SettingNode& node) const {
-  if (!node.has_value()) {
-    return {};
-  }
-  const Expr& expr = (*node.ast)[node.value];
-  return expr.kind == ExprKind::kName   ? std::string(expr.name.text)
-         : expr.kind == ExprKind::kNone ? "none"
-         : expr.kind == ExprKind::kAuto ? "auto"
-                                        : "";
+  return node.has_value() ? word_of((*node.ast)[node.value]) : "";
 }
 
 std::string ModuleBuilder::word(const SettingNode& node) const {
   const Expr* expr = node.has_value() ? &(*node.ast)[node.value] : nullptr;
-  const bool is_call =
-      expr != nullptr && expr->kind == ExprKind::kCall && (*node.ast)[expr->lhs].kind == ExprKind::kName;
-  return is_call ? std::string((*node.ast)[expr->lhs].name.text) : symbol(node);
+  const bool is_call = expr != nullptr && expr->kind == ExprKind::kCall;
+  return is_call ? word_of((*node.ast)[expr->lhs]) : symbol(node);
 }
 
 bool ModuleBuilder::is_auto(const SettingNode& node) const {

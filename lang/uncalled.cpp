@@ -16,11 +16,11 @@ constexpr std::array<Trial, 8> kTrials{{
     {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 2, .real = 0.5, .flag = true},
     {.first_dim = 48, .step = 48, .open_dims = 0, .whole = 1, .real = 1, .flag = false},
     {.first_dim = 240, .step = 240, .open_dims = 1, .whole = 8, .real = 8, .flag = true},
-    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 64, .real = 0.5, .flag = true},
-    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 8, .real = 0.5, .flag = false},
-    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 32, .real = 0.5, .flag = true},
-    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 16, .real = 0.5, .flag = true},
-    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 128, .real = 0.5, .flag = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 64, .real = 0.1, .flag = true, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 8, .real = 0.1, .flag = false, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 32, .real = 0.1, .flag = true, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 16, .real = 0.1, .flag = true, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 128, .real = 0.1, .flag = true, .spread = true},
 }};
 
 constexpr int kFewTrials = 3;     // enough where nothing was found
@@ -39,9 +39,11 @@ bool spoils(std::string_view code) {
   return code == "XG0218" || code == "XG0216" || code == "XG0106" || code == "XG0109";
 }
 
-Datum made_up_constant(std::string_view type, const Trial& trial) {
-  return type == "int"     ? make_whole(trial.whole)
-         : type == "float" ? make_real(trial.real)
+// `place`: which of the declaration's parameters it is; later trials tell them apart.
+Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) {
+  const auto step = static_cast<int64_t>(trial.spread ? std::min<size_t>(place, 8) : 0);
+  return type == "int"     ? make_whole(trial.whole << step)
+         : type == "float" ? make_real(trial.real * static_cast<double>(step + 1))
          : type == "bool"  ? make_bool(trial.flag)
          : type == "str"   ? make_string("")
                            : Datum();  // anything at all: what depends on it is not looked at
@@ -103,7 +105,8 @@ std::string arguments_text(Evaluator& evaluator, const DeclRef& ref, const Trial
     text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", input.name, to_text(graph.value(input.value).type));
   }
   for (const Param& param : ref.file->ast[ref.decl->params]) {
-    const Datum constant = made_up_constant(param.type.name.text, trial);
+    const auto place = static_cast<size_t>(&param - ref.file->ast[ref.decl->params].data());
+    const Datum constant = made_up_constant(param.type.name.text, trial, place);
     if (!takes_tensor(param) && !param.value.valid() && !constant.hole()) {
       text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", param.name.text, to_text(constant));
     }
@@ -148,6 +151,9 @@ class Suspicions {
         into.add(std::move(fault));
       } else if (suspicion.trials == fair_ && fault.code != "XG0199") {
         if (!arguments_.empty()) {
+          if (waits_for_numbers()) {
+            fault.severity = Severity::kWarning;  // dimensions and numbers may have to go together
+          }
           fault.notes.push_back(
               fmt::format("nothing calls `{}` yet: it was tried with {}", ref_.decl->name.text, arguments_));
         }
@@ -166,6 +172,15 @@ class Suspicions {
   bool is_suspicious() const {
     return std::any_of(found_.begin(), found_.end(), [&](const Suspicion& suspicion) {
       return suspicion.trials == fair_ && !is_structural(suspicion.fault.code);
+    });
+  }
+
+  // Whether the declaration has a number among its parameters that only a caller knows.
+  bool waits_for_numbers() const {
+    const auto params = ref_.file->ast[ref_.decl->params];
+    return std::any_of(params.begin(), params.end(), [](const Param& param) {
+      return !param.value.valid() && !takes_tensor(param) &&
+             (param.type.name.text == "int" || param.type.name.text == "float");
     });
   }
 
@@ -214,7 +229,7 @@ void Evaluator::try_out(const DeclRef& ref, const Trial& trial) {
       }
       value = make_tensor(work_.graph.add_input(std::string(param.name.text), std::move(*type)));
     } else {
-      value = made_up_constant(param.type.name.text, trial);
+      value = made_up_constant(param.type.name.text, trial, static_cast<size_t>(&param - signature.params.data()));
     }
     if (!value->hole() && !accept(signature, param, *value, param.span, env)) {
       return;

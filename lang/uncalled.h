@@ -15,6 +15,7 @@ struct Trial {
   int64_t whole = 1;
   double real = 1;
   bool flag = false;
+  bool spread = false;  // numbers differ from parameter to parameter
 };
 
 // Tries the blocks, functions and models of `file` that `evaluator` has not expanded, and reports what is wrong in

@@ -1,6 +1,7 @@
 #include "graph/base/utf8.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace xrun {
 namespace {
@@ -45,6 +46,14 @@ uint32_t sequence_length(std::string_view text) {
     return byte(1) >= low && byte(1) <= high && tail(2) && tail(3) ? 4 : 0;
   }
   return 0;
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+std::string escape_of(char c) {
+  char text[16];
+  std::snprintf(text, sizeof text, "\\u{%X}", static_cast<unsigned>(c));
+  return text;
 }
 
 void append_utf8(std::string& out, uint32_t code) {

@@ -10,6 +10,9 @@ namespace xrun {
 // Bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
 uint32_t sequence_length(std::string_view text);
 
+// A control character of ASCII, and how it is written in a string of the language: "\\u{1B}".
+bool is_control(char c);
+std::string escape_of(char c);
 // Appends the character with this number; at most 0x10FFFF.
 void append_utf8(std::string& out, uint32_t code);
 

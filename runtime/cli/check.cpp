@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/base/units.h"
+#include "graph/base/utf8.h"
 #include "runtime/cli/check_data.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/load.h"
@@ -13,7 +14,7 @@ namespace {
 std::string summary(const LoadedModel& model) {
   std::string files;
   for (const SourceDigest& source : model.file.module.sources) {
-    files += (files.empty() ? "" : ", ") + source.path;
+    files += (files.empty() ? "" : ", ") + printable(source.path);
   }
   const auto& tests = model.file.tests;
   std::string line = fmt::format("  ok   {}", files);

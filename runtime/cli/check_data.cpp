@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/utf8.h"
 #include "runtime/cli/planned.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
@@ -39,7 +40,7 @@ Result<std::string> check_source(const Module& module, const SourceSpec& source,
   for (int64_t sample = 0; sample < samples; sample += stride, ++looked) {
     XRUN_TRY(rows->fill(sample, {}, scratch, view, 0));
   }
-  return fmt::format("  ok   {:<10} {}   {} samples decoded\n", source.name, what, format_count(looked));
+  return fmt::format("  ok   {:<10} {}   {} samples decoded\n", source.name, printable(what), format_count(looked));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(Causes, FieldsOfASourceThatFailedMayBeAnything) {
 TEST(Causes, ABindingThatFailedIsNoUnknownName) {
   const std::string text = replaced(small_run(), "x = pixels", "x = pixels\n  label = number -> as_index(10)");
   const Checked checked(text);
-  EXPECT_THAT(checked.codes(), testing::Each("XG0422")) << checked.rendered();
+  EXPECT_THAT(checked.codes(), ElementsAre("XG0422")) << checked.rendered();
 }
 
 TEST(Causes, EveryInputThatNothingGivesIsNamed) {

@@ -83,7 +83,7 @@ TEST(Limits, DefaultsThatLeadBackToThemselvesEnd) {
     }
     return text + "let b = f" + std::to_string(length - 1) + "()\n";
   };
-  EXPECT_THAT(Checked(chain(300)).codes(), IsEmpty());
+  EXPECT_THAT(Checked(chain(150)).codes(), IsEmpty());
   EXPECT_THAT(Checked(chain(3000)).codes(), ElementsAre("XG0106"));
 }
 

@@ -192,7 +192,8 @@ class ChoiceOfFiles : public testing::Test {
 };
 
 TEST_F(ChoiceOfFiles, OfAnotherFileSaysWhatIsThere) {
-  EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph") + ":zz"}), HasSubstr("help: name one that it has: a, b"));
+  EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph") + ":zz"}),
+              HasSubstr("help: name one that it has: a, b"));
   EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph")}),
               AllOf(HasSubstr("has 2 declarations of `schedule`"), HasSubstr("name one of a, b: --schedule ")));
   EXPECT_THAT(rendered(path("main.xgraph"), {.cluster = path("two.xgraph")}),
