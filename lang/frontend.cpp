@@ -270,7 +270,6 @@ class Frontend {
         continue;
       }
       const std::string name = node->has_value() ? path_text(*node->ast, node->value) : "";
-      choice.has_unknown_data = choice.has_unknown_data || kind == DeclKind::kData;
       if (name.empty() || run.file->is_missing(name)) {
         continue;  // reported
       }
@@ -288,8 +287,8 @@ class Frontend {
       }
       *slot = by_name(*file, kind, std::string_view(name).substr(dot == std::string::npos ? 0 : dot + 1),
                       (*node->ast)[node->value].span);
-      choice.has_unknown_data = choice.has_unknown_data && !choice.data;
     }
+    choice.has_unknown_data = run && chosen.root.find(keyword_of(DeclKind::kData)) != nullptr && !choice.data;
     return choice;
   }
 

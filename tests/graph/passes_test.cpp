@@ -51,6 +51,23 @@ TEST_P(RandomGraphs, PrintAndParseGiveTheSameGraph) {
   expect_same_output(graph, *back, GetParam());
 }
 
+TEST(GraphText, ControlCharactersAreWrittenAsEscapesAndReadBack) {
+  Graph graph = random_tiny_graph(1, 5);
+  ASSERT_FALSE(graph.nodes.empty());
+  graph.nodes[0].attrs.set("note", AttrValue(std::string("a\x1B[1m \"b\"\n\x7F")));
+  const std::string text = print(graph);
+  EXPECT_EQ(text.find('\x1B'), std::string::npos) << text;
+  EXPECT_NE(text.find("a\\u{1B}[1m"), std::string::npos) << text;
+  const auto back = parse_graph(text, tiny_registry());
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->nodes[0].attrs, graph.nodes[0].attrs);
+  for (const char* wrong : {"\\u{}", "\\u{110000}", "\\u{41", "\\u{zz}"}) {
+    std::string broken = text;
+    broken.replace(broken.find("\\u{1B}"), 6, wrong);
+    EXPECT_FALSE(parse_graph(broken, tiny_registry()).ok()) << broken;
+  }
+}
+
 TEST_P(RandomGraphs, EveryPassKeepsTheOutput) {
   const Graph graph = random_tiny_graph(GetParam(), 20);
   expect_same_output(graph, simplify(graph).value(), GetParam());

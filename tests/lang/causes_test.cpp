@@ -12,13 +12,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// The text with one piece changed.
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
 std::string model(const std::string& body) { return "model net {\n  input x: f32[N, 8]\n" + body + "  output y\n}\n"; }
 
 TEST(Causes, ANumberThatCouldNotBeReadIsNoValue) {

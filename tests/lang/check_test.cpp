@@ -422,6 +422,17 @@ TEST(Imports, AreRelativeKeptOnceAndRefusedInCircles) {
     EXPECT_EQ(file->module.sources.size(), 2U);
     EXPECT_EQ(file->module.graph.params[0].name, "unit.linear.weight");
   }
+  {
+    // A file that a flag brings in is looked at like the others.
+    write("machines.xgraph", "xgraph 1\ncluster c {\n  node { cores = 2 }\n}\nblock b(x: floot[N, C]) { return x }\n");
+    SourceMap sources;
+    Diagnostics diagnostics;
+    FrontendOptions options{.ops = &ops};
+    options.cluster = (dir / "machines.xgraph").string();
+    EXPECT_FALSE(load((dir / "main.xgraph").string(), sources, diagnostics, options).has_value());
+    ASSERT_EQ(diagnostics.all().size(), 1U);
+    EXPECT_EQ(diagnostics.all()[0].code, "XG0303");
+  }
   for (const auto& [name, code] : std::vector<std::pair<std::string, std::string>>{
            {"a.xgraph", "XG0206"}, {"missing.xgraph", "XG0207"}, {"none.xgraph", "XG0207"}}) {
     SourceMap sources;

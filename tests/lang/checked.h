@@ -1,6 +1,7 @@
 // A text that has been checked, for tests that look at what came of it.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,13 @@ struct Checked {
     return names;
   }
 };
+
+// The text with one piece changed.
+inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
 
 // A run of one head, small enough to be read at once; {} are further settings of train, and further declarations.
 inline std::string small_run(const std::string& settings = {}, const std::string& declarations = {}) {

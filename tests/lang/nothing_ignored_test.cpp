@@ -91,6 +91,8 @@ TEST(NothingIgnored, CurvesGoForwardAndStayAboveNothing) {
                                                         {"steps(0.1, at=[1 epoch], by=-1)", "XG0214"},
                                                         {"[warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]", "XG0506"},
                                                         {"[warmup(0 .. 0.1, 0.3 steps), cosine(0.1 .. 0)]", "XG0214"},
+                                                        {"steps(0.1, at=[])", "XG0506"},
+                                                        {"steps(0.1, at=[3 epochs])", "XG0506"},
                                                         {"steps(0.1, at=[1], by=0.5)", "XG0107"}}) {
     EXPECT_THAT(codes(small_run("  epochs = 2\n  lr = " + curve)), ElementsAre(code)) << curve;
   }

@@ -21,11 +21,6 @@ std::vector<std::string> frozen(const Checked& checked) {
   return names;
 }
 
-// The text with one piece changed.
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  return text.replace(text.find(from), from.size(), to);
-}
-
 // XG0402 is mended at the number of classes, wherever the text says it.
 TEST(Classes, AreShownWhereTheTextCountsThem) {
   const std::string more =

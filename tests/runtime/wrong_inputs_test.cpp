@@ -587,6 +587,10 @@ std::vector<Fault> plan_faults() {
 }
 
 std::vector<Fault> data_faults() {
+  const std::string other_classes =
+      replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
+                        "file -> decode(8, channels=1) ->"),
+               "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd");
   const std::vector<std::string> train{"train", "m.xgraph", "--progress", "none"};
   return {
       {"missing_csv", csv_model(), train, 1, "m.xgraph:11:18", "cannot read d.csv: No such file", "check the path"},
@@ -606,9 +610,7 @@ std::vector<Fault> data_faults() {
          write(d + "/l", "hello");
        }},
       {"other_classes_when_data_is_checked",
-       replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
-                         "file -> decode(8, channels=1) ->"),
-                "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd"),
+       other_classes,
        {"check", "m.xgraph", "--data", "-q"},
        1,
        "m.xgraph:12:17",
@@ -621,12 +623,8 @@ std::vector<Fault> data_faults() {
            write(file.string(), runtime::testing::png(8, 100));
          }
        }},
-      {"evaluation_of_other_classes",
-       replaced(replaced(picture_model("folder([\"pictures\"])\n  source test = folder([\"others\"])"), "pixels ->",
-                         "file -> decode(8, channels=1) ->"),
-                "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd"),
-       train, 1, "m.xgraph:12:17", "XG0402]: class 0 is `b` in the source `test`, but `a` in training",
-       "the classes of training",
+      {"evaluation_of_other_classes", other_classes, train, 1, "m.xgraph:12:17",
+       "XG0402]: class 0 is `b` in the source `test`, but `a` in training", "the classes of training",
        [](const std::string& d) {
          for (const char* file : {"/pictures/a/1.png", "/pictures/b/1.png", "/others/b/1.png"}) {
            fs::create_directories(fs::path(d + file).parent_path());
