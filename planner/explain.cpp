@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <optional>
 
 namespace xrun::planner {
@@ -15,118 +14,136 @@ std::string percent(double share) {
   return text;
 }
 
-const char* name_of(Purpose purpose) {
-  switch (purpose) {
-    case Purpose::kWeight:
-    case Purpose::kState:
-      return "weights";
-    case Purpose::kOptimizer:
-      return "optimizer states";
-    case Purpose::kPrepared:
-      return "prepared weights";
-    case Purpose::kGradient:
-      return "gradients";
-    case Purpose::kHeadWeight:
-    case Purpose::kHeadOptimizer:
-    case Purpose::kHeadPrepared:
-      return "class weights with optimizer states";
-    case Purpose::kInput:
-      return "batches of the loader";
-    case Purpose::kActivation:
-      return "activations";
-    case Purpose::kScratch:
-      return "scratch of workers";
-    case Purpose::kResult:
-      return "results";
-    default:
-      return "head passes";
-  }
+// "1 stage", "2 micro-batches".
+std::string count_of(int64_t n, const char* one, const char* more = "s") {
+  return format_count(n) + " " + one + (n == 1 ? "" : more);
 }
 
 // The fastest setting of some kind that was not chosen, and what it would be beside the chosen one.
 struct Rival {
+  enum class Known { kProgram, kEstimate, kMisfit };
+
   Setting setting;
   Prediction predicted;
   double ratio = 0;  // of the step's time, minus 1
-  bool fits = true;
+  Known known = Known::kProgram;
 };
+
+// Candidates are sorted by thousandths: of two neighbours the later one may be ahead by so much.
+constexpr double kAlike = 1e-3;
 
 // By its program where that was made, else by the estimate.
 template <typename Wanted>
-std::optional<Rival> fastest(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
-                             const Wanted& wanted) {
-  for (const Fitted& one : fitted) {
+std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>& candidates, const Wanted& wanted) {
+  const Fitted& chosen = choice.fitted[0];
+  for (const Fitted& one : choice.fitted) {
     if (wanted(one.candidate.setting)) {
-      return Rival{one.candidate.setting, one.predicted, one.predicted.step / fitted[0].predicted.step - 1};
+      return Rival{one.candidate.setting, one.predicted, one.predicted.step / chosen.predicted.step - 1};
     }
   }
   for (const Candidate& one : candidates) {
     if (wanted(one.setting)) {
-      const double ratio = one.predicted.step / fitted[0].candidate.predicted.step - 1;
-      // Programs are made of the fastest first: one that is faster and was not made does not fit.
-      return Rival{one.setting, one.predicted, ratio, ratio > 0};
+      const double ratio = one.predicted.step / chosen.candidate.predicted.step - 1;
+      const bool refused = std::ranges::find(choice.refused, one.setting) != choice.refused.end();
+      return Rival{one.setting, one.predicted, ratio, refused ? Rival::Known::kMisfit : Rival::Known::kEstimate};
     }
   }
   return std::nullopt;
 }
 
+bool is_misfit(const Rival& rival) { return rival.known == Rival::Known::kMisfit; }
+
+// By estimate faster, but left out because others of its kind were tried before it.
+bool is_untried(const Rival& rival) { return rival.known == Rival::Known::kEstimate && rival.ratio < -kAlike; }
+
 std::string slower(const Rival& rival) { return rival.ratio > 5e-4 ? percent(rival.ratio) + " slower" : "no faster"; }
 
 // "1 is 16 % slower", "2 stages do not fit".
 std::string compare(const std::string& who, bool one, const Rival& rival) {
-  return who + (!rival.fits ? one ? " does not fit" : " do not fit" : (one ? " is " : " are ") + slower(rival));
+  return who + (is_misfit(rival)    ? one ? " does not fit" : " do not fit"
+                : is_untried(rival) ? one ? " was not compared" : " were not compared"
+                                    : (one ? " is " : " are ") + slower(rival));
 }
 
-Reason explain_stages(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
-                      const SearchInput& input) {
-  const int stages = fitted[0].candidate.setting.stages;
+// Why no candidate has `wanted` stages.
+std::string only_stages(const SearchInput& input, int wanted) {
+  const ScheduleSpec& schedule = input.module.schedule;
+  if (schedule.replicas && wanted * schedule.replicas->value > input.machine.devices) {
+    return count_of(schedule.replicas->value, "replica") + " take the devices";
+  }
+  return schedule.pins.empty() ? "the layers cannot be cut otherwise" : "the pins leave no other cuts";
+}
+
+// Why no candidate has more replicas on as many stages.
+std::string only_replicas(const SearchInput& input, int stages) {
+  const ScheduleSpec& schedule = input.module.schedule;
+  const TrainSpec& train = input.module.train;
+  if (stages * 2 > input.machine.devices) {
+    return "stages take the devices";
+  }
+  const int64_t blocks = train.batch / train.norm_rows;
+  const int64_t lanes = input.deterministic ? std::min<int64_t>(4, blocks) : 0;
+  bool lanes_forbid = false;
+  for (int64_t r = 2; r <= std::min<int64_t>(input.machine.devices / stages, blocks); ++r) {
+    if (blocks % r != 0) {
+      continue;
+    }
+    if (schedule.micro_batches && schedule.micro_batches->value % r != 0) {
+      return "no other number divides the " + count_of(schedule.micro_batches->value, "micro-batch", "es") +
+             " asked for";
+    }
+    lanes_forbid = lanes_forbid || (lanes > 0 && lanes % r != 0);
+  }
+  return lanes_forbid ? "no other number divides the " + count_of(lanes, "lane") + " of gradients (deterministic)"
+                      : "no other number divides row blocks and devices";
+}
+
+Reason explain_stages(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const int stages = choice.fitted[0].candidate.setting.stages;
+  const int wanted = stages == 1 ? 2 : stages - 1;
   Reason reason{"stages = " + std::to_string(stages), ""};
   if (input.module.schedule.stages) {
     reason.text = "asked for";
     return reason;
   }
-  const auto other =
-      fastest(fitted, candidates, [&](const Setting& s) { return s.stages == (stages == 1 ? 2 : stages - 1); });
+  const auto other = fastest(choice, candidates, [&](const Setting& s) { return s.stages == wanted; });
   if (input.machine.devices == 1) {
     reason.text = "there is one device";
   } else if (!other) {
-    reason.text = "the layers cannot be cut otherwise";
+    reason.text = only_stages(input, wanted);
+  } else if (stages > 1) {
+    reason.text = compare(count_of(wanted, "stage"), wanted == 1, *other);
+  } else if (is_misfit(*other) || is_untried(*other)) {
+    reason.text = compare("two stages", false, *other);
   } else {
-    const std::string idle = percent(other->predicted.bubble + other->predicted.imbalance);
-    reason.text = stages > 1
-                      ? compare(std::to_string(stages - 1) + (stages == 2 ? " stage" : " stages"), stages == 2, *other)
-                  : other->fits ? "two stages would idle " + idle + ": " + slower(*other)
-                                : "two stages do not fit";
+    reason.text = "two stages would idle " + percent(other->predicted.bubble + other->predicted.imbalance) + ": " +
+                  slower(*other);
   }
   return reason;
 }
 
-Reason explain_replicas(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
-                        const SearchInput& input) {
-  const Setting& setting = fitted[0].candidate.setting;
+Reason explain_replicas(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const Setting& setting = choice.fitted[0].candidate.setting;
   Reason reason{"replicas = " + std::to_string(setting.replicas), ""};
-  const auto other = fastest(fitted, candidates, [&](const Setting& s) {
+  const auto other = fastest(choice, candidates, [&](const Setting& s) {
     return s.stages == setting.stages && s.replicas != setting.replicas;
   });
   if (input.module.schedule.replicas) {
     reason.text = "asked for";
   } else if (!other) {
-    reason.text = input.machine.devices == 1                   ? "there is one device"
-                  : setting.stages * 2 > input.machine.devices ? "stages take the devices"
-                                                               : "no other number divides row blocks and devices";
+    reason.text = input.machine.devices == 1 ? "there is one device" : only_replicas(input, setting.stages);
   } else {
     reason.text = compare(std::to_string(other->setting.replicas), other->setting.replicas == 1, *other);
   }
   return reason;
 }
 
-Reason explain_micro_batches(const std::vector<Fitted>& fitted, const std::vector<Candidate>& candidates,
-                             const SearchInput& input) {
-  const Setting& setting = fitted[0].candidate.setting;
-  const int64_t rows = fitted[0].candidate.decision.batch / setting.micro_batches;
+Reason explain_micro_batches(const Choice& choice, const std::vector<Candidate>& candidates, const SearchInput& input) {
+  const Setting& setting = choice.fitted[0].candidate.setting;
+  const int64_t rows = choice.fitted[0].candidate.decision.batch / setting.micro_batches;
   Reason reason{"micro_batches = " + std::to_string(setting.micro_batches),
                 format_count(rows) + (rows == 1 ? " row each" : " rows each")};
-  const auto other = fastest(fitted, candidates, [&](const Setting& s) {
+  const auto other = fastest(choice, candidates, [&](const Setting& s) {
     return s.stages == setting.stages && s.replicas == setting.replicas && s.micro_batches > setting.micro_batches;
   });
   if (input.module.schedule.micro_batches) {
@@ -139,11 +156,12 @@ Reason explain_micro_batches(const std::vector<Fitted>& fitted, const std::vecto
 
 std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& input) {
   std::vector<Reason> reasons;
-  for (const HeadPlan& head : chosen.training.heads) {
+  for (size_t h = 0; h < chosen.training.heads.size(); ++h) {
+    const HeadPlan& head = chosen.training.heads[h];
     Bytes state = 0;
     for (const Buffer& buffer : chosen.training.buffers) {
-      const bool own = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer;
-      state += own ? buffer.bytes : 0;
+      const bool holds = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer;
+      state += holds && buffer.head == static_cast<int32_t>(h) ? buffer.bytes : 0;
     }
     const Bytes logits = chosen.training.batch * head.classes * 4;
     const std::string& name = input.module.graph.heads[static_cast<size_t>(head.head)].name;
@@ -175,11 +193,6 @@ std::string describe(const Fitted& fitted) {
   return to_text(fitted.candidate.setting) + (again > 0 ? ", recompute " + std::to_string(again) + " layers" : "");
 }
 
-void sort_largest_first(std::vector<MemoryPart>& parts) {
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
-}
-
 }  // namespace
 
 int recomputed_layers(const Program& program) {
@@ -190,16 +203,15 @@ int recomputed_layers(const Program& program) {
   return static_cast<int>(count);
 }
 
-std::vector<Reason> explain(const SearchInput& input, const std::vector<Fitted>& fitted,
-                            const std::vector<Candidate>& candidates) {
+std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates) {
   std::vector<Reason> reasons;
-  reasons.push_back(explain_stages(fitted, candidates, input));
-  reasons.push_back(explain_replicas(fitted, candidates, input));
-  reasons.push_back(explain_micro_batches(fitted, candidates, input));
-  for (Reason& reason : explain_shards(fitted[0], input)) {
+  reasons.push_back(explain_stages(choice, candidates, input));
+  reasons.push_back(explain_replicas(choice, candidates, input));
+  reasons.push_back(explain_micro_batches(choice, candidates, input));
+  for (Reason& reason : explain_shards(choice.fitted[0], input)) {
     reasons.push_back(std::move(reason));
   }
-  reasons.push_back(explain_recompute(fitted[0], input));
+  reasons.push_back(explain_recompute(choice.fitted[0], input));
   return reasons;
 }
 
@@ -224,97 +236,6 @@ std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
                             .recomputed = recomputed_layers(fitted[i].training)});
   }
   return alternatives;
-}
-
-std::vector<BufferId> live_at_peak(const Program& program, int device) {
-  std::map<int32_t, Bytes> change;  // by place in the time line
-  for (const Buffer& buffer : program.buffers) {
-    if (buffer.device == device && !buffer.persistent && buffer.first_use >= 0) {
-      change[buffer.first_use] += align_up(buffer.bytes);
-      change[buffer.last_use + 1] -= align_up(buffer.bytes);
-    }
-  }
-  Bytes now = 0;
-  Bytes most = 0;
-  int32_t peak = -1;
-  for (const auto& [place, delta] : change) {
-    now += delta;
-    if (now > most) {
-      most = now;
-      peak = place;
-    }
-  }
-  std::vector<BufferId> live;
-  for (const Buffer& buffer : program.buffers) {
-    const bool now_alive = buffer.first_use >= 0 && buffer.first_use <= peak && peak <= buffer.last_use;
-    if (buffer.device == device && (buffer.persistent || now_alive)) {
-      live.push_back(buffer.id);
-    }
-  }
-  return live;
-}
-
-std::vector<MemoryPart> memory_parts(const Program& program, int device) {
-  std::map<std::string, Bytes> sums;
-  for (const BufferId id : live_at_peak(program, device)) {
-    sums[name_of(program.buffer(id).purpose)] += align_up(program.buffer(id).bytes);
-  }
-  std::vector<MemoryPart> parts;
-  for (const auto& [name, bytes] : sums) {
-    parts.push_back({name, bytes});
-  }
-  sort_largest_first(parts);
-  return parts;
-}
-
-Error explain_misfit(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
-                     const std::vector<std::string>& mends) {
-  const RunMemory& memory = smallest.memory;
-  const bool whole = memory.sum() > limits.total;
-  const ClusterSpec& cluster = input.module.cluster;
-  const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
-  Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
-  error.message = whole ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
-                              format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
-                        : "does not fit: a device needs " + format_bytes(smallest.largest_device) +
-                              ", memory_limit is " + format_bytes(limits.device);
-  error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
-  if (!whole && input.module.schedule.memory_limit) {
-    error.span = input.module.schedule.memory_limit->span;
-    error.label = "of each device";
-  }
-  if (whole && clustered && cluster.span.valid()) {
-    error.span = cluster.span;
-    error.label = format_bytes(limits.total) + " are usable here";
-  }
-  int device = 0;
-  for (const Arena& arena : smallest.training.arenas) {
-    device = arena.device != kHost && arena.bytes == smallest.largest_device ? arena.device : device;
-  }
-  std::string note = input.machine.devices == 1
-                         ? "on the device"
-                         : "on the largest of " + std::to_string(input.machine.devices) + " devices";
-  std::vector<MemoryPart> parts = memory_parts(smallest.training, device);
-  if (whole && memory.evaluation > 0) {
-    parts.push_back({"evaluation, on all devices", memory.evaluation});
-  }
-  if (whole && memory.readers > 0) {
-    parts.push_back({"held by readers, at most", memory.readers});
-  }
-  sort_largest_first(parts);
-  bool first = true;
-  for (const MemoryPart& part : parts) {
-    char line[128];
-    std::snprintf(line, sizeof line, "\n%-40s %10s%s", part.name.c_str(), format_bytes(part.bytes).c_str(),
-                  first ? "  <- largest" : "");
-    note += line;
-    first = false;
-  }
-  error.notes.push_back(std::move(note));
-  error.help = mends.empty() ? "no smaller batch fits either: give it more memory, or make the model smaller"
-                             : "plans that fit, fastest first (predicted)";
-  error.choices = mends;
-  return error;
 }
 
 }  // namespace xrun::planner

@@ -4,14 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "planner/fit.h"
+#include "planner/choose.h"
 #include "planner/plan.h"
 
 namespace xrun::planner {
 
-// One line each for stages, replicas, micro-batches, shards and recompute; the first of `fitted` is the chosen one.
-std::vector<Reason> explain(const SearchInput& input, const std::vector<Fitted>& fitted,
-                            const std::vector<Candidate>& candidates);
+// One line each for stages, replicas, micro-batches, shards and recompute; the first of `choice.fitted` is the plan.
+std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates);
 
 // The other programs that were compared.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);

@@ -41,6 +41,11 @@ Bytes excess_of_stage(const Fitted& fitted, const MemoryLimits& limits) {
 
 }  // namespace
 
+double MemoryLimits::share(Bytes all, Bytes largest_device) const {
+  const double of_all = static_cast<double>(all) / static_cast<double>(total);
+  return device == 0 ? of_all : std::max(of_all, static_cast<double>(largest_device) / static_cast<double>(device));
+}
+
 bool MemoryLimits::hold(const Fitted& fitted) const {
   return fitted.memory.sum() <= total && (device == 0 || fitted.largest_device <= device);
 }
@@ -51,6 +56,9 @@ MemoryLimits memory_limits(const Module& module, const Machine& machine) {
 
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   const SearchInput& search = input.search;
+  if (input.realised != nullptr) {
+    ++*input.realised;
+  }
   Fitted fitted{.candidate = candidate, .predicted = candidate.predicted};
   XRUN_ASSIGN(fitted.training, emit({search.module, search.cost.facts(), search.machine, candidate.decision}));
   XRUN_ASSIGN(const Decision inference, decide_inference(input.inference, input.inference_chain, input.inference_cost,
@@ -93,9 +101,12 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     }
     XRUN_ASSIGN(std::vector<Candidate> all, decide(input.search, candidate.setting, Recompute::kAll, 0));
     if (!all.empty()) {
-      XRUN_ASSIGN(plain, realise(input, all[0]));
-      if (limits.hold(plain)) {
-        return std::optional(std::move(plain));
+      XRUN_ASSIGN(Fitted again, realise(input, all[0]));
+      if (limits.hold(again)) {
+        return std::optional(std::move(again));
+      }
+      if (limits.share(again) < limits.share(plain)) {
+        plain = std::move(again);
       }
     }
   }

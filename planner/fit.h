@@ -26,12 +26,16 @@ struct FitInput {
   const KernelFacts& inference_facts;
   const Chain& inference_chain;
   const CostModel& inference_cost;
+  int* realised = nullptr;  // where given, counts what `realise` makes: the work of planning is mostly there
 };
 
 // What all devices together and each of them may use.
 struct MemoryLimits {
   Bytes total = 0;
   Bytes device = 0;  // 0: only the total counts
+  // Of the limits the larger share that is needed.
+  double share(Bytes all, Bytes largest_device) const;
+  double share(const Fitted& fitted) const { return share(fitted.memory.sum(), fitted.largest_device); }
   bool hold(const Fitted& fitted) const;
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
@@ -41,7 +45,8 @@ MemoryLimits memory_limits(const Module& module, const Machine& machine);
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate);
 
 // The candidate within the limits: as it is; with the cheapest recomputation that fits, where no hint forbids it; none
-// when even recomputing everything is too much. `smallest` is what the last attempt needs.
+// when even recomputing everything is too much. `smallest` is then what comes nearest to them, as it is or
+// with everything run again.
 Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
                                   Fitted& smallest);
 

@@ -205,9 +205,9 @@ struct HeadShard {
 };
 
 struct HeadPlan {
-  int head = 0;  // index in Graph::heads
-  NodeId node;   // the classifier
-  NodeId loss;   // none when the loss does not use this head
+  int head = 0;                 // index in Graph::heads
+  NodeId node;                  // the classifier
+  NodeId loss;                  // none when the loss does not use this head
   std::vector<NodeId> metrics;  // in inference also lists of best classes (topk), which compare with no label
   ValueId feature;
   ValueId feature_grad;  // the graph's input "<head>.dx"; none where nothing before the head is trained

@@ -208,6 +208,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
     Bytes hop_bytes = 0;
     for (const PartitionStage& stage : cuts.stages) {
       candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
+      candidate.all_stages += stage.memory * setting.replicas;
       hop_bytes =
           std::max(hop_bytes, request.layers.empty() ? 0 : request.layers[static_cast<size_t>(stage.begin)].incoming);
     }

@@ -25,6 +25,7 @@ struct Candidate {
   Decision decision;
   Prediction predicted;
   Bytes largest_stage = 0;  // by the estimate of the partition
+  Bytes all_stages = 0;     // the same, of all replicas together
 };
 
 // The best decision for a setting; none when no cuts fit `cap` bytes a stage (0: no limit) or hold the pins.

@@ -23,16 +23,6 @@ std::string list(const std::vector<int64_t>& values) {
   return text;
 }
 
-std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> values;
-  for (int64_t d = 1; d <= n; ++d) {
-    if (n % d == 0) {
-      values.push_back(d);
-    }
-  }
-  return values;
-}
-
 // Micro-batches are runs of whole row blocks and lie inside one of the batches that an update accumulates.
 std::vector<int64_t> micro_batch_counts(const TrainSpec& train) {
   std::vector<int64_t> counts = divisors(train.batch / train.norm_rows);
@@ -209,6 +199,21 @@ bool below(const std::string& path, const std::string& prefix) {
 
 }  // namespace
 
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> values;
+  std::vector<int64_t> partners;  // descending
+  for (int64_t d = 1; d <= n / d; ++d) {
+    if (n % d == 0) {
+      values.push_back(d);
+      if (d != n / d) {
+        partners.push_back(n / d);
+      }
+    }
+  }
+  values.insert(values.end(), partners.rbegin(), partners.rend());
+  return values;
+}
+
 std::string to_text(const Setting& setting) {
   std::string text = "stages = " + std::to_string(setting.stages);
   if (setting.replicas > 1) {
@@ -248,6 +253,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
   const ShardHint* granularity = find_granularity(schedule);
   const bool whole_step = granularity != nullptr && granularity->granularity == "step";
+  const std::vector<int64_t> counts = micro_batch_counts(train);
   bool early_backward = false;
   std::vector<Setting> settings;
   for (int stages = 1; stages <= std::min<int64_t>(machine.devices, layers); ++stages) {
@@ -256,7 +262,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
           (deterministic && std::min<int64_t>(4, blocks) % replicas != 0)) {
         continue;
       }
-      for (const int64_t count : micro_batch_counts(train)) {
+      for (const int64_t count : counts) {
         const bool wanted = schedule.micro_batches
                                 ? count == schedule.micro_batches->value
                                 : count <= std::max<int64_t>({kMostMicroBatches, replicas, train.grad_accumulation});

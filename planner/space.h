@@ -22,6 +22,9 @@ struct Setting {
 
 std::string to_text(const Setting& setting);  // "stages = 2, micro_batches = 4, pipeline = one_f_one_b"
 
+// Ascending, n included; in steps of the square root of n.
+std::vector<int64_t> divisors(int64_t n);
+
 // Lanes of gradients over all replicas (DETERMINISM 2): min(4, row blocks) under the flag, else one for each worker of
 // a replica's device.
 int lanes_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine);
@@ -42,7 +45,8 @@ struct LayerHints {
   std::vector<bool> again;
 };
 
-// Errors: kContent XG0604, a path that names no layer, or more shards than class blocks; XG0608, a pin to a stage that is not there.
+// Errors: kContent XG0604, a path that names no layer, or more shards than class blocks; XG0608, a pin to a stage that
+// is not there.
 Result<LayerHints> layer_hints(const Module& module, const Chain& chain);
 
 }  // namespace xrun::planner

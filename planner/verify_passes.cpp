@@ -17,6 +17,7 @@ class Passes {
 
   Status run() {
     XRUN_TRY(check_shards());
+    XRUN_TRY(check_streams());
     XRUN_TRY(check_groups());
     XRUN_TRY(check_stage_passes());
     return check_head_passes();
@@ -62,8 +63,22 @@ class Passes {
            kind == Kind::kAllReduce;
   }
 
+  // The executor takes it that no more than one exchange of a device, and one computation of it, is ready at a time.
+  Status check_streams() const {
+    for (const Instruction& one : program_.instructions) {
+      const bool beside = program_.overlap && communicates(one.kind);
+      if ((one.stream == Stream::kComm) != beside) {
+        return wrong("instruction {} ({}) is in the stream of what {}", one.id.index, name_of(one.kind),
+                     beside ? "computes" : "communicates");
+      }
+    }
+    return {};
+  }
+
   // Members stand together in the list. Since all streams and dependencies follow the list, the groups then have one
-  // order on all devices: no two devices can wait for one another.
+  // order on all devices: no two devices can wait for one another. Nor does a member wait for another one, which ends
+  // with itself: a chain of waits between two of them would only go through members that stand between them, so that
+  // looking at dependencies themselves is enough.
   Status check_groups() const {
     std::set<int> closed;
     const auto& all = program_.instructions;
@@ -84,6 +99,10 @@ class Passes {
       for (; end < all.size() && all[end].group == first.group; ++end) {
         if (!devices.insert(all[end].device).second) {
           return wrong("device {} is in group {} twice", all[end].device, first.group);
+        }
+        if (std::ranges::any_of(all[end].deps,
+                                [&](InstructionId dep) { return static_cast<size_t>(dep.index) >= begin; })) {
+          return wrong("instruction {} waits for a member of its own group {}", end, first.group);
         }
         if (end > begin && first.kind != Kind::kSend &&
             (all[end].kind != first.kind || all[end].micro_batch != first.micro_batch || all[end].head != first.head)) {

@@ -17,8 +17,9 @@ Status verify_program(const Program& program, const Module& module, Bytes memory
 // program.
 Status verify_structure(const Program& program, const Graph* graph);
 
-// Every pass is run once, sums in ascending order; groups are complete, stand together and have one order on all of
-// their devices, so that nobody waits for ever; class rows are owned once, in whole class blocks.
+// Every pass is run once, sums in ascending order; groups are complete, stand together, have one order on all of their
+// devices and wait for none of their own members, so that nobody waits for ever; a device computes in one stream and
+// communicates in one; class rows are owned once, in whole class blocks. After verify_structure.
 Status verify_passes(const Program& program);
 
 // Dependencies point backward; two accesses to one buffer, one of them a write, are ordered; nothing is read before it

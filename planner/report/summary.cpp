@@ -82,8 +82,10 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
   return part;
 }
 
-PlanPart head_part(const Plan& plan, const Module& module, const HeadPlan& head) {
+PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   const Graph& graph = module.graph;
+  const HeadPlan& head = plan.training.heads[index];
+  const auto own = static_cast<int32_t>(index);  // what instructions and buffers call it
   PlanPart part{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name};
   int64_t classes = 0;
   for (const HeadShard& shard : head.shards) {
@@ -93,10 +95,8 @@ PlanPart head_part(const Plan& plan, const Module& module, const HeadPlan& head)
              (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes";
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
-  part.time = busiest(plan.training, [&](const Instruction& i) { return is_head_pass(i) && i.head == head.head; });
-  // Buffers do not name their head: several heads are shown with equal parts.
-  part.memory = at_peak(plan.training, [](const Buffer& b) { return is_head_buffer(b.purpose); }) /
-                static_cast<Bytes>(plan.training.heads.size());
+  part.time = busiest(plan.training, [&](const Instruction& i) { return is_head_pass(i) && i.head == own; });
+  part.memory = at_peak(plan.training, [&](const Buffer& b) { return is_head_buffer(b.purpose) && b.head == own; });
   return part;
 }
 
@@ -153,8 +153,8 @@ bool communicates(Kind kind) {
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   const Program& program = plan.training;
   std::vector<PlanPart> parts{backbone_part(plan, module)};
-  for (const HeadPlan& head : program.heads) {
-    parts.push_back(head_part(plan, module, head));
+  for (size_t h = 0; h < program.heads.size(); ++h) {
+    parts.push_back(head_part(plan, module, h));
   }
   PlanPart other{.name = "other",
                  .how = program.devices > 1 ? "update, copies, scratch, results" : "update, scratch, results"};

@@ -1,4 +1,5 @@
 // Every hint of a schedule changes the plan, or is refused where it cannot be held.
+#include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>
 
@@ -170,6 +171,26 @@ TEST(Hints, NoMoreReplicasThanASumTakes) {
   EXPECT_EQ(refused.error().message, "300 replicas: their gradients are summed over 256 at most");
   EXPECT_NE(refused.error().help.find("1 .. 256"), std::string::npos) << refused.error().help;
   EXPECT_EQ(refused.error().span, (Span{0, 11, 13}));
+}
+
+TEST(Space, DivisorsAreAllThereAndAscending) {
+  EXPECT_EQ(divisors(1), (std::vector<int64_t>{1}));
+  EXPECT_EQ(divisors(36), (std::vector<int64_t>{1, 2, 3, 4, 6, 9, 12, 18, 36}));
+  for (int64_t n = 1; n <= 200; ++n) {
+    std::vector<int64_t> all;
+    for (int64_t d = 1; d <= n; ++d) {
+      if (n % d == 0) {
+        all.push_back(d);
+      }
+    }
+    EXPECT_EQ(divisors(n), all) << n;
+  }
+  const std::vector<int64_t> large = divisors(1'000'000'000);  // 2^9 x 5^9
+  EXPECT_EQ(large.size(), 100U);
+  EXPECT_TRUE(std::ranges::is_sorted(large));
+  EXPECT_EQ(large[99], 1'000'000'000);
+  EXPECT_EQ(large[98], 500'000'000);
+  EXPECT_EQ(divisors(1'000'000'007).size(), 2U);
 }
 
 }  // namespace

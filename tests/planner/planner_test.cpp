@@ -91,6 +91,71 @@ TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
   EXPECT_NE(made.error().choices.back().find("changes training"), std::string::npos) << made.error().choices.back();
 }
 
+// Half of a batch may have no legal settings: that is no mend, and not the answer.
+TEST(Planner, WhatDoesNotFitIsToldOfAccumulatedBatchesToo) {
+  // Weights alone are too much; one row block is.
+  for (const auto& [width, norm_rows] : {std::pair<int64_t, int64_t>{512, 64}, {64, 512}}) {
+    Module module = make_module({.layers = 6, .input = 64, .width = width, .batch = 16'384, .norm_rows = norm_rows});
+    module.train.grad_accumulation = 4;
+    module.schedule.memory_limit = Hint<Bytes>{kMiB, {0, 11, 13}};
+    const auto made = plan(module, machine_of(1));
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().code, "XG0601") << made.error().message;
+    EXPECT_TRUE(made.error().choices.empty()) << made.error().choices[0];
+  }
+}
+
+TEST(Planner, NothingIsSaidNotToFitWhereMemoryHasNoLimit) {
+  for (const int devices : {2, 3, 4}) {
+    for (const int64_t batch : {256, 1024, 4096}) {
+      for (const int64_t width : {64, 256, 512}) {
+        Module module = make_module({.layers = 4, .input = 256, .width = width, .batch = batch, .norm_rows = 32});
+        const Machine crowded{.name = "cpu", .cores = 2, .devices = devices, .threads = 4, .memory = 1024 * kGiB};
+        const auto made = plan(module, crowded);
+        ASSERT_TRUE(made.ok()) << made.error().message;
+        for (const Reason& reason : made->why) {
+          EXPECT_EQ(reason.text.find("not fit"), std::string::npos)
+              << devices << " devices, batch " << batch << ", width " << width << ": " << reason.choice << "  "
+              << reason.text;
+        }
+      }
+    }
+  }
+}
+
+TEST(Planner, WhatHintsExcludeIsNotLaidToTheModel) {
+  Module module = make_module(wide());
+  module.schedule.replicas = Hint<int64_t>{2, {}};
+  auto made = plan(module, machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->why[0].choice + ": " + made->why[0].text, "stages = 1: 2 replicas take the devices");
+
+  module.schedule = {};
+  module.schedule.stages = Hint<int64_t>{1, {}};
+  module.schedule.micro_batches = Hint<int64_t>{1, {}};
+  made = plan(module, machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->why[1].choice + ": " + made->why[1].text,
+            "replicas = 1: no other number divides the 1 micro-batch asked for");
+
+  module.schedule = {};
+  for (const char* path : {"out", "loss", "accuracy"}) {
+    module.schedule.pins.push_back({path, 0, {}});
+  }
+  made = plan(module, machine_of(2));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->why[0].choice + ": " + made->why[0].text, "stages = 1: the pins leave no other cuts");
+
+  module.schedule = {};
+  module.train.deterministic = true;
+  module.train.batch = 9 * module.train.norm_rows;  // four lanes are not shared out among three
+  module.schedule.stages = Hint<int64_t>{1, {}};
+  made = plan(module, machine_of(3));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->why[1].choice + ": " + made->why[1].text,
+            "replicas = 1: no other number divides the 4 lanes of gradients (deterministic)");
+}
+
 TEST(Planner, StagesHintIsObeyed) {
   Module module = make_module(wide());
   module.schedule.stages = Hint<int64_t>{2, {0, 5, 6}};

@@ -48,6 +48,17 @@ TEST(Report, PageOfAPlanWithHead) {
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
 }
 
+TEST(Report, AHeadIsShownWithItsOwnBuffersOnly) {
+  Planned planned = make(0, true);
+  const Bytes alone = list_parts(planned.plan, planned.module)[1].memory;
+  EXPECT_GT(alone, 0);
+  std::vector<HeadPlan>& heads = planned.plan.training.heads;
+  heads.push_back(heads[0]);  // has none
+  const std::vector<PlanPart> parts = list_parts(planned.plan, planned.module);
+  EXPECT_EQ(parts[1].memory, alone);
+  EXPECT_EQ(parts[2].memory, 0);
+}
+
 TEST(Report, TimesOfAnEpochAndTheRunAreToldWhereTheSamplesAreKnown) {
   Planned planned = make(0, true);
   Plan& plan = planned.plan;

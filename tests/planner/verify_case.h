@@ -21,6 +21,7 @@ struct CaseOptions {
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool clip_heads = false;
   bool training = true;
+  bool overlap = true;
 };
 
 inline Case make_case(const CaseOptions& options = {}) {
@@ -35,7 +36,8 @@ inline Case make_case(const CaseOptions& options = {}) {
                       .shards = 3,
                       .devices = 5,
                       .pipeline = options.pipeline,
-                      .deterministic = true};
+                      .deterministic = true,
+                      .overlap = options.overlap};
   made.program = emit_layout(made.module, layout, options.training).value();
   return made;
 }

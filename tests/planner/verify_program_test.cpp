@@ -52,8 +52,43 @@ TEST(VerifyProgram, GroupsThatAreTornApartAreFound) {
   expect_found("of 2 replicas", [](Program& p) {
     Instruction& reduce = find(p, [](const auto& one) { return one.kind == Kind::kAllReduce; });
     reduce.kind = Kind::kCopy;
+    reduce.stream = Stream::kCompute;
     reduce.group = -1;
   });
+}
+
+// A group ends for all of its members at once: the parallel executor would wait for ever.
+TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupAreFound) {
+  for (const Kind kind : {Kind::kSend, Kind::kAllGather, Kind::kReduceScatter, Kind::kAllReduce}) {
+    expect_found("of its own group", [kind](Program& p) {
+      const InstructionId first = find(p, kind).id;
+      p.instructions[static_cast<size_t>(first.index) + 1].deps.push_back(first);
+    });
+  }
+}
+
+// Dependencies point backward and members stand together: between two of them there are only others of the group.
+TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupByWayOfAnotherAreFound) {
+  expect_found("is not before it", [](Program& p) {
+    const InstructionId send = find(p, Kind::kSend).id;
+    Instruction& behind = find(p, [&](const auto& one) { return one.id > send && one.kind == Kind::kRun; });
+    behind.deps.push_back(send);
+    p.instructions[static_cast<size_t>(send.index) + 1].deps.push_back(behind.id);
+  });
+}
+
+TEST(VerifyProgram, InstructionsInTheWrongStreamAreFound) {
+  expect_found("is in the stream of what communicates", [](Program& p) {
+    find(p, [](const auto& one) { return is_pass(one, Pass::kBackward); }).stream = Stream::kComm;
+  });
+  expect_found("is in the stream of what communicates",
+               [](Program& p) { find(p, Kind::kUpdate).stream = Stream::kComm; });
+  expect_found("is in the stream of what computes",
+               [](Program& p) { find(p, Kind::kAllGather).stream = Stream::kCompute; });
+  // A program without overlap has one stream.
+  expect_found("is in the stream of what computes", [](Program& p) { p.overlap = true; }, {.overlap = false});
+  expect_found("is in the stream of what communicates", [](Program& p) { find(p, Kind::kSend).stream = Stream::kComm; },
+               {.overlap = false});
 }
 
 TEST(VerifyProgram, ReceivesInAnotherOrderThanSendsAreFound) {

@@ -1,0 +1,196 @@
+// Of many candidates few become programs, and none that fits is lost by that.
+#include "planner/choose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "planner/mends.h"
+#include "tests/planner/test_graphs.h"
+
+namespace xrun::planner {
+namespace {
+
+using testing::make_facts;
+using testing::make_module;
+using testing::ModelOptions;
+using testing::prepare_inference;
+using testing::prepare_training;
+
+// All that a choice works on, and what it refers to.
+struct Subject {
+  explicit Subject(const Module& module, int devices)
+      : training(prepare_training(module)),
+        inference(prepare_inference(module)),
+        facts(make_facts(training)),
+        inference_facts(make_facts(inference)),
+        machine{.name = "cpu", .cores = devices, .devices = devices, .threads = devices, .memory = 4 * kGiB},
+        cost(facts, machine),
+        inference_cost(inference_facts, machine),
+        chain(make_chain(training, cost)),
+        inference_chain(make_chain(inference, inference_cost)),
+        space{training, chain, cost, machine, layer_hints(training, chain).value(), training.train.deterministic},
+        input{space, inference, inference_facts, inference_chain, inference_cost, &realised},
+        candidates(
+            search(space, legal_settings(training, chain, machine, training.train.deterministic).value()).value()) {}
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+
+  Choice choose_within(const MemoryLimits& limits, const Effort& effort = {}) {
+    realised = 0;
+    return choose(input, candidates, limits, effort).value();
+  }
+
+  Fitted lean(const Candidate& candidate) const {
+    return realise(input, decide(space, candidate.setting, Recompute::kAll, 0).value()[0]).value();
+  }
+
+  Module training;
+  Module inference;
+  KernelFacts facts;
+  KernelFacts inference_facts;
+  Machine machine;
+  CostModel cost;
+  CostModel inference_cost;
+  Chain chain;
+  Chain inference_chain;
+  SearchInput space;
+  int realised = 0;
+  FitInput input;
+  std::vector<Candidate> candidates;
+};
+
+Module narrow(bool head = false, int64_t norm_rows = 32) {
+  Module module = make_module({.layers = 4,
+                               .input = 32,
+                               .width = 32,
+                               .classes = head ? 300 : 10,
+                               .head = head,
+                               .batch = 32 * norm_rows,
+                               .norm_rows = norm_rows});
+  module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
+  return module;
+}
+
+constexpr Bytes kPlenty = 4 * kGiB;
+
+TEST(Choose, WhereEverythingFitsOnlyWhatIsWantedIsMade) {
+  Subject subject(narrow(), 4);
+  const Choice choice = subject.choose_within({kPlenty, 0});
+  EXPECT_EQ(choice.fitted.size(), 6U);
+  EXPECT_EQ(subject.realised, 6);
+  EXPECT_TRUE(choice.refused.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(choice.fitted, {},
+                                     [](const Fitted& f) { return std::llround(std::log(f.predicted.step) * 1e3); }));
+}
+
+TEST(Choose, WhatComesNowhereNearIsGivenUpAfterAFewPrograms) {
+  Subject subject(narrow(false, 256), 8);  // values of one row block are larger than all weights
+  ASSERT_GT(subject.candidates.size(), 60U);
+  Bytes weights = 0;
+  for (const Candidate& candidate : subject.candidates) {
+    weights = std::max(weights, memory_floor(subject.space, candidate, candidate.decision.lanes).device);
+  }
+  const MemoryLimits limits{kPlenty, weights + kKiB};
+  const Choice choice = subject.choose_within(limits);
+  EXPECT_TRUE(choice.fitted.empty());
+  EXPECT_FALSE(choice.weights_alone);
+  EXPECT_FALSE(choice.refused.empty());
+  EXPECT_GT(choice.smallest.memory.sum(), 0);
+  // The fastest one as it is, corrected and with everything run again; two pipelines of each kind that is asked.
+  EXPECT_LE(subject.realised, 5 + 2 * 3);
+
+  // Batches that cannot fit by what is known of a larger one cost nothing.
+  subject.realised = 0;
+  find_mends(subject.training, subject.input, limits, choice);
+  EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
+}
+
+TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
+  Subject subject(narrow(), 8);
+  const MemoryLimits limits{kPlenty, kKiB};
+  const Choice choice = subject.choose_within(limits);
+  EXPECT_TRUE(choice.fitted.empty());
+  EXPECT_TRUE(choice.weights_alone);
+  EXPECT_GE(choice.refused.size(), subject.candidates.size());
+  EXPECT_GT(choice.smallest.memory.sum(), 0) << "the refusal shows what takes the memory";
+  EXPECT_LE(subject.realised, 2);
+  EXPECT_TRUE(find_mends(subject.training, subject.input, limits, choice).empty());
+  EXPECT_LE(subject.realised, 2) << "no batch makes weights smaller";
+}
+
+// Whatever the limit, a program that fits is found as long as there is one: the oracle makes them all.
+TEST(Choose, APlanThatExistsIsFound) {
+  for (const bool head : {false, true}) {
+    for (const int devices : {2, 4}) {
+      Subject subject(narrow(head), devices);
+      Bytes device = kPlenty;
+      Bytes total = kPlenty;
+      for (const Candidate& candidate : subject.candidates) {
+        for (const Fitted& made : {realise(subject.input, candidate).value(), subject.lean(candidate)}) {
+          device = std::min(device, made.largest_device);
+          total = std::min(total, made.memory.sum());
+        }
+      }
+      for (const int percent : {100, 105, 120, 200}) {
+        for (const MemoryLimits& limits :
+             {MemoryLimits{kPlenty, device * percent / 100}, MemoryLimits{total * percent / 100, 0}}) {
+          const Choice choice = subject.choose_within(limits);
+          EXPECT_FALSE(choice.fitted.empty()) << devices << " devices, head " << head << ", " << percent << " % of "
+                                              << (limits.device > 0 ? "a device" : "all");
+          for (const Fitted& fitted : choice.fitted) {
+            EXPECT_TRUE(limits.hold(fitted));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {
+  int compared = 0;
+  for (const bool head : {false, true}) {
+    for (const bool deterministic : {false, true}) {
+      for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+        Module module = make_module({.layers = 3,
+                                     .width = 96,
+                                     .classes = 500,
+                                     .head = head,
+                                     .head_bias = deterministic,
+                                     .precision = precision});
+        module.train.deterministic = deterministic;
+        Subject subject(module, 4);
+        for (size_t i = 0; i < subject.candidates.size(); i += 3) {
+          const Candidate& candidate = subject.candidates[i];
+          const MemoryFloor floor = memory_floor(subject.space, candidate, candidate.decision.lanes);
+          const MemoryFloor one_lane = memory_floor(subject.space, candidate, candidate.setting.replicas);
+          const Fitted lean = subject.lean(candidate);
+          EXPECT_LE(floor.device, lean.largest_device) << to_text(candidate.setting);
+          EXPECT_LE(floor.total, lean.memory.training) << to_text(candidate.setting);
+          EXPECT_LE(one_lane.device, floor.device);
+          EXPECT_GT(10 * floor.total, lean.memory.training) << "no bound to speak of";
+          ++compared;
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 40);
+}
+
+// A mend of hints needs hints; a batch is whole row blocks of every batch that an update accumulates.
+TEST(Mends, SmallerBatchesAreLegalOnes) {
+  Module module = narrow();
+  module.train.grad_accumulation = 4;  // of 8 row blocks each
+  Subject subject(module, 2);
+  const Choice roomy = subject.choose_within({kPlenty, 0}, {.wanted = 1});
+  const MemoryLimits limits{kPlenty, roomy.fitted[0].largest_device / 3};
+  Choice refused;
+  refused.smallest = roomy.fitted[0];
+  const std::vector<std::string> mends = find_mends(subject.training, subject.input, limits, refused);
+  ASSERT_EQ(mends.size(), 1U);
+  EXPECT_TRUE(mends[0].starts_with("batch = 64 ") || mends[0].starts_with("batch = 32 ")) << mends[0];
+  EXPECT_TRUE(mends[0].ends_with("changes training")) << mends[0];
+}
+
+}  // namespace
+}  // namespace xrun::planner
