@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/limits.h"
+
 namespace xrun {
 
 ValueId Graph::add_input(std::string name, TensorType type) {
@@ -67,11 +69,12 @@ int64_t Graph::parameter_count() const {
 
 namespace {
 
-// Sizes are products in 64 bits everywhere, so a tensor that no machine holds is refused where it would arise.
-constexpr int64_t kMostElementsOfSample = int64_t{1} << 36;
-constexpr int64_t kMostElementsOfWeight = int64_t{1} << 50;
-
 Status check_size(const OpDef& op, const TensorType& type, Span span) {
+  if (type.dims.size() > kMostDims) {
+    return Error{ErrorKind::kContent, "XG0303",
+                 "`" + std::string(op.name) + "` meets a tensor of " + std::to_string(type.dims.size()) + " dimensions",
+                 "at most " + std::to_string(kMostDims) + " are possible; merge some with `reshape`", span};
+  }
   const int64_t most = type.has_batch() ? kMostElementsOfSample : kMostElementsOfWeight;
   int64_t product = 1;
   for (const int64_t dim : type.dims) {

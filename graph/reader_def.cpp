@@ -155,7 +155,7 @@ constexpr ReaderDef kReaders[] = {
      "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
     {"folder", "(paths: list, match: str = \"*\")",
      "PNG and JPEG files in directories or zip archives whose names fit `match`; the class is the directory that holds "
-     "the file",
+     "the file; links are followed",
      "folder(\"pictures/train\", match=\"*_{01..15}.png\")", kReady, folder_fields},
     {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")",
      "numbers in a text table, gzip accepted, read through column(i) and columns(a..b)",
@@ -292,10 +292,10 @@ Result<TensorType> infer_as_index(const Field& input, const Attrs& args) {
 }
 
 Status check_row(const Field& input, std::string_view stage, int64_t end) {
-  if (input.encoded || input.type.rank() != 2) {
+  if (input.encoded || input.type.rank() != 2 || input.type.dtype != DType::kF64) {
     return fault("XG0409",
-                 fmt::format("`{}` needs a row of numbers, but `{}` is {}", stage, input.name, to_text(input.type)),
-                 "use it on a csv source");
+                 fmt::format("`{}` needs the row of a table, but `{}` is {}", stage, input.name, to_text(input.type)),
+                 "use it on a csv source, before other stages");
   }
   const int64_t width = input.type.dims[1];
   if (width != 0 && end > width) {
@@ -370,9 +370,10 @@ constexpr AugmentDef kAugments[] = {
     {"normalize", "(mean: list, std: list)", "(x - mean) / std, for all channels or one by one",
      "normalize(mean=127.5, std=127.5)", false, kReady, infer_normalize},
     {"as_index", "(classes: int)", "a whole number in 0..classes-1", "as_index(10)", false, kReady, infer_as_index},
-    {"columns", "(range: range)", "columns a to b - 1 of a row, counted from 0", "columns(0..64)", false, kReady,
-     infer_columns},
-    {"column", "(index: int)", "one column of a row, counted from 0", "column(64)", false, kReady, infer_column},
+    {"columns", "(range: range)", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)", false,
+     kReady, infer_columns},
+    {"column", "(index: int)", "one column of a row of a table, counted from 0", "column(64)", false, kReady,
+     infer_column},
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
      "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",
      "random_affine(rotate=0.1, shift=0.06)", true, kReady, infer_affine},

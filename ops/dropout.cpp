@@ -62,7 +62,9 @@ class Dropout final : public Kernel {
         rows_(spec.rows),
         n_(spec.inputs[0].row_elements()),
         path_(stable_hash(spec.path)),
-        keep_from_(static_cast<uint32_t>(std::lround(spec.attrs.real("p") * 0x1.0p31) * 2)),
+        // The largest number where all of it rounds up to 2^32.
+        keep_from_(
+            static_cast<uint32_t>(std::min<int64_t>(std::lround(spec.attrs.real("p") * 0x1.0p31) * 2, UINT32_MAX))),
         scale_(static_cast<float>(1 / (1 - spec.attrs.real("p")))) {}
 
   Status run(const KernelCall& call) const override {

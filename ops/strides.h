@@ -7,6 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "graph/base/check.h"
+#include "graph/limits.h"
 #include "graph/tensor_type.h"
 
 namespace xrun::ops {
@@ -50,6 +52,7 @@ class StridedLoop {
       dims_.push_back(1);
       steps_.push_back(Offsets{});
     }
+    XRUN_CHECK(dims_.size() <= kMostDims, "a loop over more dimensions than a tensor has");
   }
 
   int64_t inner_count() const { return dims_.back(); }
@@ -58,7 +61,7 @@ class StridedLoop {
   // Calls body(offsets of the operands) at the start of each innermost run.
   template <typename Body>
   void for_each_run(const Body& body) const {
-    std::array<int64_t, 8> index{};
+    std::array<int64_t, kMostDims> index{};
     Offsets at{};
     const int outer = static_cast<int>(dims_.size()) - 1;
     while (true) {

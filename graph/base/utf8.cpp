@@ -94,4 +94,28 @@ std::string printable(std::string_view text) {
   return shown;
 }
 
+std::string printable_line(std::string_view text) {
+  std::string shown;
+  for (const char c : printable(text)) {
+    shown += c == '\n' ? "\u240A" : std::string(1, c);
+  }
+  return shown;
+}
+
+std::string well_formed(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const uint32_t length = sequence_length(text);
+    if (length == 0) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(text[0])));
+      out += escape;
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
 }  // namespace xrun

@@ -20,5 +20,11 @@ void append_utf8(std::string& out, uint32_t code);
 // (ESC is U+241B), other such characters and bytes that are no UTF-8 become U+FFFD, each of one column. Line feeds
 // stay.
 std::string printable(std::string_view text);
+// The same within one line: line feeds become their pictures, too.
+std::string printable_line(std::string_view text);
+
+// The text itself where it is UTF-8; else each byte that belongs to no character is written as "\\xE9", so that other
+// texts stay other texts.
+std::string well_formed(std::string_view text);
 
 }  // namespace xrun

@@ -11,6 +11,14 @@ namespace {
 constexpr double kEdge = 1e-7;  // keeps slopes away from those at +-1, where f32 cosines end
 constexpr double kSmallestSine = 1e-3;
 
+// The cosine of 0 .. pi, carried on beyond both ends by mirrored pieces of it: it falls everywhere, with the slope
+// -|sin(phi)|.
+double falling_cosine(double phi) {
+  const double piece = std::ceil(phi / std::numbers::pi) - 1;  // phi = pi still belongs to piece 0
+  const double cosine = std::cos(phi);
+  return std::fmod(piece, 2) == 0 ? cosine - 2 * piece : -cosine - 2 * piece;
+}
+
 Margin angular_margin(const MarginForm& form, double x) {
   const double inside = std::clamp(x, -1 + kEdge, 1 - kEdge);
   if (form.grad == MarginGrad::kExact) {
@@ -19,11 +27,10 @@ Margin angular_margin(const MarginForm& form, double x) {
   }
   const double phi = form.m1 * std::acos(inside) + form.m2;
   const double sine = std::max(std::sqrt(1 - inside * inside), kSmallestSine);
-  const bool over = phi > std::numbers::pi;
-  if (form.grad == MarginGrad::kThreshold && over) {
+  if (form.grad == MarginGrad::kThreshold && phi > std::numbers::pi) {
     return {x - form.m2 * std::sin(form.m2) - form.m3, 1};
   }
-  const double psi = (over ? -2 - std::cos(phi) : std::cos(phi)) - form.m3;
+  const double psi = falling_cosine(phi) - form.m3;
   return {psi, form.grad == MarginGrad::kStraight ? 1 : form.m1 * std::abs(std::sin(phi)) / sine};
 }
 

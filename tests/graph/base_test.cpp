@@ -304,6 +304,13 @@ TEST(Utf8, WhatIsPrintedNeitherSteersNorHides) {
   EXPECT_EQ(printable(""), "");
 }
 
+TEST(Utf8, ALineStaysALineAndBytesThatAreNoTextStayApart) {
+  EXPECT_EQ(printable_line("a\nb\x1B"), "a\u240Ab\u241B");
+  EXPECT_EQ(well_formed("caf\u00E9 \u6f22\n"), "caf\u00E9 \u6f22\n");
+  EXPECT_EQ(well_formed("caf\xE9"), "caf\\xE9");
+  EXPECT_NE(well_formed("caf\xE8"), well_formed("caf\xE9"));
+}
+
 TEST(Utf8, CharactersAreWrittenAndReadBack) {
   for (const uint32_t code : {0x41U, 0xE9U, 0x7FFU, 0x800U, 0x4E00U, 0xFFFFU, 0x10000U, 0x10FFFFU}) {
     std::string text;

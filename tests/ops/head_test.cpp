@@ -192,6 +192,21 @@ TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
   }
 }
 
+// Whatever the margins: psi rises with the cosine, and its slope is that of psi.
+TEST(Margin, TheCappedSlopeIsThatOfAMarginThatRisesEverywhere) {
+  constexpr double kStep = 1e-6;
+  for (const double m1 : {0.5, 1.0, 1.35, 2.0, 4.0}) {
+    for (const double m2 : {-3.2, -0.5, 0.0, 0.5, 3.2}) {
+      const MarginForm form = margin(16, m1, m2, 0.1, MarginGrad::kCapped);
+      for (double x = -0.995; x < 1; x += 0.01) {
+        const double numeric = (margin_of(form, x + kStep).psi - margin_of(form, x - kStep).psi) / (2 * kStep);
+        EXPECT_GE(numeric, -1e-6) << m1 << " " << m2 << " " << x;
+        EXPECT_NEAR(margin_of(form, x).slope, numeric, 1e-3 * (1 + std::abs(numeric))) << m1 << " " << m2 << " " << x;
+      }
+    }
+  }
+}
+
 TEST_P(HeadOnIsa, SmoothingMatchesTheOracle) {
   for (const bool cosine : {false, true}) {
     MarginForm form = margin(cosine ? 16 : 1, 1, 0, cosine ? 0.2 : 0);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/graph.h"
+#include "graph/limits.h"
 #include "ops/op.h"
 
 namespace xrun::ops {
@@ -29,6 +30,20 @@ struct Refusal {
   const char* code;
   const char* says;
 };
+
+TEST(Infer, RefusesMoreDimensionsThanLoopsHaveCountersFor) {
+  Graph graph;
+  const auto input = [&](size_t dims) {
+    TensorType type = tensor(std::vector<int64_t>(dims, 1));
+    type.dims[0] = kBatch;
+    graph.values.push_back({.type = type, .name = "x", .is_input = true});
+    return ValueId(graph.values.size() - 1);
+  };
+  EXPECT_TRUE(call_op(graph, find_op("relu")->def, {input(kMostDims)}, {}, "a", {}).ok());
+  const auto refused = call_op(graph, find_op("relu")->def, {input(kMostDims + 1)}, {}, "b", {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0303");
+}
 
 TEST(Infer, RefusesWithACodeAndBothShapes) {
   TensorType whole = tensor({kBatch, 4});

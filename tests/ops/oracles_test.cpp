@@ -187,6 +187,11 @@ TEST(Dropout, KeepsTheRightShareAndScalesIt) {
                           [](double v) { return v == 0 || std::abs(v - 1 / 0.7) < 1e-6; }));
 }
 
+TEST(Dropout, DropsAllWhereNearlyAllIsToGo) {
+  const Called c("dropout", {{500}}, {{"p", 1 - 1e-11}}, rows(8), 1, 1);
+  EXPECT_TRUE(std::all_of(c.output(0).begin(), c.output(0).end(), [](double v) { return v == 0; }));
+}
+
 TEST(Dropout, DependsOnThePositionInTheGlobalBatchAndNotOnTheBlock) {
   const Called whole("dropout", {{50}}, {{"p", 0.5}}, rows(8), 1, 1);
   const Called half("dropout", {{50}}, {{"p", 0.5}}, rows(4), 1, 1, DType::kF32, 4);
