@@ -22,6 +22,18 @@ std::optional<int64_t> read_number(const std::string& path) {
   return in >> value ? std::optional(value) : std::nullopt;
 }
 
+// A line "key number" of the counters of a cgroup.
+Bytes counter(const std::string& path, const std::string& key) {
+  std::ifstream in(path);
+  std::string name;
+  for (int64_t bytes = 0; in >> name >> bytes;) {
+    if (name == key) {
+      return bytes;
+    }
+  }
+  return 0;
+}
+
 // A line "key:  number kB" of a file of the system.
 Bytes kib_line(const std::string& path, const std::string& key) {
   std::ifstream in(path);
@@ -82,12 +94,23 @@ Host detect_host() {
   }
   host.memory_total = kib_line("/proc/meminfo", "MemTotal");
   host.memory_free = kib_line("/proc/meminfo", "MemAvailable");
-  if (const auto limit = read_number("/sys/fs/cgroup/memory.max")) {
-    const Bytes used = read_number("/sys/fs/cgroup/memory.current").value_or(0);
-    host.memory_total = std::min(host.memory_total, *limit);
-    host.memory_free = std::min(host.memory_free, std::max(Bytes{0}, *limit - used));
+  if (const auto group = group_memory("/sys/fs/cgroup")) {
+    host.memory_total = std::min(host.memory_total, group->limit);
+    host.memory_free = std::min(host.memory_free, group->free);
   }
   return host;
+}
+
+std::optional<GroupMemory> group_memory(const std::string& directory) {
+  const auto limit = read_number(directory + "/memory.max");
+  if (!limit) {
+    return std::nullopt;
+  }
+  // Files that were read stay in memory and count as used until something else wants the room.
+  const std::string counters = directory + "/memory.stat";
+  const Bytes cached = counter(counters, "inactive_file") + counter(counters, "active_file");
+  const Bytes used = read_number(directory + "/memory.current").value_or(0) - cached;
+  return GroupMemory{*limit, std::clamp(*limit - used, Bytes{0}, *limit)};
 }
 
 Bytes resident() {

@@ -1,6 +1,7 @@
 // The machine that xrun runs on: cores and memory that this process may use.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,13 @@ struct Host {
 
 // Never fails: what cannot be found keeps a modest default.
 Host detect_host();
+
+struct GroupMemory {
+  Bytes limit = 0;
+  Bytes free = 0;  // caches of files are free: they give way
+};
+// What the cgroup (version 2) of this directory may use; none where it has no limit.
+std::optional<GroupMemory> group_memory(const std::string& directory);
 
 // The memory that this process holds now; 0 where the system does not tell. Allocates nothing.
 Bytes resident();

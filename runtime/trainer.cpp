@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <optional>
 
 #include "graph/reader_def.h"
@@ -37,7 +38,7 @@ class Run {
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
-    Status status = run_steps();
+    Status status = steps_within_memory();
     request_.batches.stop();
     if (!status.ok() && whole_ && done_ > saved_) {
       (void)save();  // what was learned is not lost with data that cannot be read; the first error is the one to tell
@@ -69,6 +70,15 @@ class Run {
   }
 
  private:
+  // What was learned outlives an evaluation that finds no room.
+  Status steps_within_memory() {
+    try {
+      return run_steps();
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorKind::kWorld, "", "out of memory", "close other programs, or train a smaller model"};
+    }
+  }
+
   Status run_steps() {
     XRUN_TRY(prepare());
     const int64_t end = request_.steps < 0 ? total_ : std::min(total_, request_.steps);
@@ -90,6 +100,10 @@ class Run {
     }
     saved_ = done_;
     whole_ = true;
+    // A checkpoint does not tell whether the evaluation after it came to its end.
+    if (resumed_ && (done_ == total_ || due(eval_span()))) {
+      XRUN_TRY(evaluate_now());
+    }
     while (done_ < end && !interrupted_) {
       XRUN_TRY(run_step());
       ++done_;
@@ -125,12 +139,11 @@ class Run {
     TrainState& state = session_->state();
     request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
     state.initialise(train_.seed);
-    bool resumes = false;
     if (request_.checkpoints != nullptr && request_.resume) {
       request_.events.on_work({.work = Work::kLoad, .subject = "the latest checkpoint"});
       XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
       if (resumed) {
-        resumes = true;
+        resumed_ = true;
         done_ = resumed->step;
         request_.events.on_resume(done_, resumed->path);
         for (const WarnEvent& warning : resumed->warnings) {
@@ -138,7 +151,7 @@ class Run {
         }
       }
     }
-    if (!resumes && !train_.init_checkpoint.empty()) {
+    if (!resumed_ && !train_.init_checkpoint.empty()) {
       XRUN_TRY(start_from(resolve_path(train_.directory, train_.init_checkpoint)));
     }
     return session_->weights_changed();
@@ -323,6 +336,7 @@ class Run {
   int64_t done_ = 0;
   int64_t saved_ = 0;   // as many steps were done when a save was last begun
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
+  bool resumed_ = false;
   bool interrupted_ = false;
   Clock::time_point begin_;
   Seconds memory_read_ = 0;  // when, since `begin_`

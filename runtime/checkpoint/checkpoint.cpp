@@ -12,6 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "graph/base/utf8.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/tensor_files.h"
 #include "runtime/xxh128.h"
@@ -327,17 +328,18 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
   }
   std::string out = fmt::format("{}   step {}   epoch {:.3f}   {}   {} files\n", info.path, format_count(m.step),
                                 m.epoch, format_bytes(info.bytes), m.files.size());
-  out += fmt::format("  math {:.8}   seed {}   isa {}   xrun {}{}\n\n", m.math_digest, m.seed, m.isa, m.version,
-                     m.deterministic ? "   deterministic" : "");
+  out += fmt::format("  math {:.8}   seed {}   isa {}   xrun {}{}\n\n", printable_line(m.math_digest), m.seed,
+                     printable_line(m.isa), printable_line(m.version), m.deterministic ? "   deterministic" : "");
   for (const auto& [name, version] : m.libraries) {
-    out.insert(out.size() - 2, fmt::format("   {} {}", name, version));
+    out.insert(out.size() - 2, fmt::format("   {} {}", printable_line(name), printable_line(version)));
   }
   size_t width = 0;
   for (const StoredTensor& row : rows) {
     width = std::max(width, row.name.size());
   }
   for (const StoredTensor& row : rows) {
-    out += fmt::format("  {:<{}}   {:<4} [{}]\n", row.name, width, row.dtype, fmt::join(row.shape, ", "));
+    out += fmt::format("  {:<{}}   {:<4} [{}]\n", printable_line(row.name), width, printable_line(row.dtype),
+                       fmt::join(row.shape, ", "));
   }
   return out;
 }

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <sys/file.h>
@@ -58,6 +57,23 @@ Status create_directories(const std::string& directory) {
     XRUN_TRY(written(parent, sync_directory(parent)));
   }
   return {};
+}
+
+// Of a short file; empty where there is no file.
+Result<std::string> first_line(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return errno == ENOENT || errno == ENOTDIR ? Result<std::string>(std::string()) : cannot_look(path, errno);
+  }
+  char text[256];
+  const ssize_t got = ::read(file, text, sizeof text);
+  const int number = errno;
+  ::close(file);
+  if (got < 0 && number != EISDIR) {
+    return cannot_look(path, number);
+  }
+  const std::string_view all(text, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return std::string(all.substr(0, all.find('\n')));
 }
 
 std::string unlikely_name() {
@@ -124,9 +140,8 @@ Result<bool> is_step(const std::string& path) {
 
 Result<std::optional<std::string>> newest_in(const std::string& directory) {
   std::vector<std::string> names;
-  std::ifstream file(directory + "/latest");
-  std::string name;
-  if (std::getline(file, name) && step_of_name(name)) {
+  XRUN_ASSIGN(const std::string name, first_line(directory + "/latest"));
+  if (step_of_name(name)) {
     names.push_back(name);
   }
   std::error_code error;
@@ -203,6 +218,28 @@ Status PendingDirectory::write(const std::string& name, const std::string& text)
   return write_file(path_ + "/" + name, text);
 }
 
+int exchange_in_one_move(const char* a, const char* b) {
+  return ::renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0 ? 0 : errno;
+}
+
+int change_places(const std::string& fresh, const std::string& old, ExchangeCall in_one_move) {
+  const int fault = in_one_move(fresh.c_str(), old.c_str());
+  if (fault != EINVAL && fault != ENOSYS && fault != EOPNOTSUPP) {
+    return fault;
+  }
+  // Network file systems know no exchange. The step is away for a moment; `latest` still names a whole one, or none.
+  const std::string aside = fmt::format("{}{}{}", old, kPending, unlikely_name());
+  if (::rename(old.c_str(), aside.c_str()) != 0) {
+    return errno;
+  }
+  if (::rename(fresh.c_str(), old.c_str()) != 0) {
+    const int number = errno;
+    ::rename(aside.c_str(), old.c_str());
+    return number;
+  }
+  return ::rename(aside.c_str(), fresh.c_str()) == 0 ? 0 : errno;
+}
+
 Status PendingDirectory::publish() {
   XRUN_TRY(written(path_, sync_directory(path_)));
   // All that can fail for want of space comes before the step has its name.
@@ -225,9 +262,7 @@ Status PendingDirectory::rename_both(const std::string& latest) {
     if (errno != ENOTEMPTY && errno != EEXIST) {
       return checkpoint_write_error(target, errno);
     }
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
-      return checkpoint_write_error(target, errno);
-    }
+    XRUN_TRY(written(target, change_places(path_, target)));
     replaced = true;
   }
   XRUN_TRY(written(parent_, sync_directory(parent_)));

@@ -63,6 +63,12 @@ class PendingDirectory {
   std::string path_;  // empty once published
 };
 
+// Two directories change places, in one move where the file system can. Gives errno of what failed, with `old` in its
+// place, or 0.
+using ExchangeCall = int (*)(const char* a, const char* b);
+int exchange_in_one_move(const char* a, const char* b);
+int change_places(const std::string& fresh, const std::string& old, ExchangeCall in_one_move = exchange_in_one_move);
+
 // Removes what crashed runs left behind, and old steps but for the newest `keep` up to `step`, which stays.
 void prune(const std::string& directory, int64_t step, int64_t keep);
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "graph/base/utf8.h"
+
 namespace xrun::cli {
 namespace {
 
@@ -81,16 +83,25 @@ std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   return used + " of " + most;
 }
 
+// Epochs that end with this many steps: a run of whole epochs ends within its last step.
+double epochs_of(const runtime::StartEvent& start, int64_t steps) {
+  if (start.samples <= 0) {
+    return 1;
+  }
+  const auto after = [&](int64_t done) {
+    return static_cast<double>(done * start.batch) / static_cast<double>(start.samples);
+  };
+  const double whole = std::floor(after(steps) + 1e-9);
+  return whole > after(steps - 1) ? whole : std::ceil(after(steps));
+}
+
 }  // namespace
 
 std::string bar_text(const BarState& state, int columns, bool unicode) {
   const runtime::StepReport& s = state.step;
   const int64_t steps = std::max<int64_t>(1, state.start.steps);
   const double share = std::clamp(static_cast<double>(s.step) / static_cast<double>(steps), 0.0, 1.0);
-  const double epochs =
-      state.start.steps_per_epoch > 0
-          ? std::ceil(static_cast<double>(steps) / static_cast<double>(state.start.steps_per_epoch) - 1e-9)
-          : 1;
+  const double epochs = epochs_of(state.start, steps);
   const int epoch = static_cast<int>(std::min(epochs, std::floor(s.epoch - 1e-9) + 1));
   std::string left;
   if (state.rate > 0 && s.step < steps) {
@@ -98,11 +109,11 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
   }
   std::string out = fmt::format("  epoch {}/{:.0f} {}   step {} of {}{}\n", std::max(1, epoch), epochs,
                                 share_text(share, columns, unicode), format_count(s.step), format_count(steps), left);
-  out += fmt::format("  loss {:.4g}   lr {:.4g}   {} images/s", s.loss, s.lr,
-                     format_count(std::llround(s.images_per_second)));
-  if (state.start.predicted_step > 0 && s.images_per_second > 0) {
+  const double rate = state.rate > 0 ? state.rate * static_cast<double>(state.start.batch) : s.images_per_second;
+  out += fmt::format("  loss {:.4g}   lr {:.4g}   {} images/s", s.loss, s.lr, format_count(std::llround(rate)));
+  if (state.start.predicted_step > 0 && rate > 0) {
     const double planned = static_cast<double>(state.start.batch) / state.start.predicted_step;
-    out += fmt::format(" ({:.0f} % of plan)", 100 * s.images_per_second / planned);
+    out += fmt::format(" ({:.0f} % of plan)", 100 * rate / planned);
   }
   for (const auto& [name, value] : s.metrics) {
     out += fmt::format("   {} {}", name, percent(value));
@@ -175,7 +186,9 @@ void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
 
 void BarProgress::on_profile(const runtime::ProfileEvent& e) { line(profile_text(e)); }
 
-void BarProgress::on_warn(const runtime::WarnEvent& e) { line(fmt::format("warning[{}]: {}\n", e.code, e.message)); }
+void BarProgress::on_warn(const runtime::WarnEvent& e) {
+  line(fmt::format("warning[{}]: {}\n", e.code, printable_line(e.message)));
+}
 
 void BarProgress::on_end(const runtime::EndEvent& e) {
   const std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "graph/base/utf8.h"
 #include "runtime/cli/planned.h"
@@ -16,7 +17,8 @@ constexpr int64_t kLooks = 1000;
 constexpr std::string_view kTrained = "train";
 
 // `trained`: the classes of the source `train`, once it was opened.
-Result<std::string> check_source(const Module& module, const SourceSpec& source, std::vector<std::string>& trained) {
+Result<std::string> check_source(const Module& module, const SourceSpec& source, std::vector<std::string>& trained,
+                                 bool json) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {
     trained = class_names(rows->reader());
@@ -40,6 +42,11 @@ Result<std::string> check_source(const Module& module, const SourceSpec& source,
   for (int64_t sample = 0; sample < samples; sample += stride, ++looked) {
     XRUN_TRY(rows->fill(sample, {}, scratch, view, 0));
   }
+  if (json) {
+    const nlohmann::ordered_json object{
+        {"v", 1}, {"source", source.name}, {"holds", what}, {"samples", samples}, {"decoded", looked}};
+    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
   return fmt::format("  ok   {:<10} {}   {} samples decoded\n", source.name, printable(what), format_count(looked));
 }
 
@@ -55,7 +62,7 @@ int check_data(const LoadedModel& model, const Console& console) {
   }
   std::vector<std::string> trained;
   for (const SourceSpec* source : sources) {
-    const auto line = check_source(module, *source, trained);
+    const auto line = check_source(module, *source, trained, console.json());
     if (line.ok()) {
       console.out(*line);
     } else {

@@ -74,7 +74,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });
   plan->add_option("file", line.plan.file, "model file")->required()->type_name("FILE");
-  plan->add_option("-o,--output", line.plan.output, "plan file (default: beside the model, .xplan)")->type_name("FILE");
+  plan->add_option("-o,--output", line.plan.output, "plan file (default: the model's name with .xplan, here)")
+      ->type_name("FILE");
   plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, write nothing");
   plan->add_option("--diff", line.plan.diff, "print what differs from this plan instead")->type_name("PLAN");
   plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 where the plans differ");

@@ -4,6 +4,8 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "graph/base/utf8.h"
+
 namespace xrun::cli {
 namespace {
 
@@ -126,7 +128,7 @@ void PlainProgress::on_profile(const runtime::ProfileEvent& e) {
 
 void PlainProgress::on_warn(const runtime::WarnEvent& e) {
   const std::lock_guard lock(mutex_);
-  tell(fmt::format("warning[{}]: {}\n", e.code, e.message), port_.now());
+  tell(fmt::format("warning[{}]: {}\n", e.code, printable_line(e.message)), port_.now());
 }
 
 void PlainProgress::on_end(const runtime::EndEvent& e) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fstream>
 
+#include "graph/base/utf8.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"
@@ -18,18 +19,23 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
+// Of FILE, or of FILE:NAME.
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  return path.empty() ? "" : std::filesystem::absolute(path, ignored).string();
+}
+
 // What of the command line decides a plan, as the plan file keeps it.
 Pairs plan_options(const std::string& path, const GlobalOptions& options) {
-  std::error_code ignored;
-  Pairs pairs{{"file", std::filesystem::absolute(path, ignored).string()}};
+  Pairs pairs{{"file", absolute(path)}};
   const auto add = [&](const std::string& name, const std::string& value) {
     if (!value.empty()) {
       pairs.emplace_back(name, value);
     }
   };
   add("run", options.run);
-  add("cluster", options.cluster);
-  add("schedule", options.schedule);
+  add("cluster", absolute(options.cluster));
+  add("schedule", absolute(options.schedule));
   add("devices", options.devices > 0 ? std::to_string(options.devices) : "");
   add("threads", options.threads > 0 ? std::to_string(options.threads) : "");
   add("deterministic", options.deterministic ? "true" : "");
@@ -233,7 +239,7 @@ std::vector<std::string> measured_sources(const Module& module) {
 std::vector<std::string> class_names(const runtime::Reader& reader) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < reader.classes(); ++i) {
-    names.push_back(reader.class_name(i));
+    names.push_back(well_formed(reader.class_name(i)));
     if (names.back().empty()) {
       return {};
     }

@@ -75,6 +75,17 @@ Result<Field> picture_field(const Module& module) {
                {}};
 }
 
+// Pictures come without labels, and none are asked for: whatever the text binds them to.
+DataSpec without_labels(DataSpec data, const Graph& graph) {
+  for (const NamedValue& input : graph.inputs) {
+    if (graph.value(input.value).type.classes > 0) {
+      std::erase_if(data.bindings, [&](const DataBinding& binding) { return binding.target == input.name; });
+      data.bindings.push_back({.target = input.name, .field = "label"});
+    }
+  }
+  return data;
+}
+
 struct Subject {
   std::unique_ptr<runtime::RowSource> rows;
   std::vector<std::string> names;
@@ -90,7 +101,8 @@ Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& arg
   } else {
     XRUN_ASSIGN(const Field like, picture_field(module));
     XRUN_ASSIGN(auto reader, runtime::open_picture_files(args.images, like));
-    XRUN_ASSIGN(samples, runtime::SampleRows::make("pictures", std::move(reader), module.data, module.graph));
+    XRUN_ASSIGN(samples, runtime::SampleRows::make("pictures", std::move(reader),
+                                                   without_labels(module.data, module.graph), module.graph));
   }
   Subject subject;
   XRUN_ASSIGN(subject.range, parse_rows(args.source.empty() ? "" : args.rows, samples->samples()));
@@ -120,11 +132,11 @@ std::string class_lines(const Subject& subject, const runtime::BestClasses& best
   const int64_t k = std::min<int64_t>(std::max(topk, 1), best.k);
   for (size_t row = 0; row < subject.names.size(); ++row) {
     nlohmann::ordered_json object{{"input", subject.names[row]}, {"classes", nlohmann::ordered_json::array()}};
-    std::string line = printable(subject.names[row]);
+    std::string line = printable_line(subject.names[row]);
     for (int64_t i = 0; i < k; ++i) {
       const size_t at = row * static_cast<size_t>(best.k) + static_cast<size_t>(i);
       const std::string name = names.of(best.classes[at]);
-      line += fmt::format("   {} {:.4f}", printable(name), best.scores[at]);
+      line += fmt::format("   {} {:.4f}", printable_line(name), best.scores[at]);
       object["classes"].push_back({{"class", best.classes[at]}, {"name", name}, {"score", best.scores[at]}});
     }
     out += json ? to_line(object) : line + "\n";
@@ -185,7 +197,7 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
       out += to_line({{"input", subject.names[static_cast<size_t>(row)]}, {"embedding", one}});
       continue;
     }
-    out += subject.names[static_cast<size_t>(row)];
+    out += printable_line(subject.names[static_cast<size_t>(row)]);
     for (const float x : one) {
       out += fmt::format(" {:.6g}", x);
     }
@@ -239,6 +251,13 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
          args.images.empty() ? "`xrun predict` has nothing to predict" : "pictures and `--source` exclude one another",
          "name pictures, or rows of a source: --source NAME --rows a..b",
          {}});
+  }
+  if (!args.images.empty() && !args.rows.empty()) {
+    return console.fail({ErrorKind::kUsage,
+                         "XG0905",
+                         "`--rows` are those of a source, and pictures are given",
+                         "leave it out, or name a source: --source NAME --rows a..b",
+                         {}});
   }
   if (!args.embedding && !args.output.empty()) {
     return console.fail({ErrorKind::kUsage, "XG0905", "`-o` is where `--embedding` writes", "add --embedding", {}});

@@ -1,7 +1,9 @@
 // `xrun train`: execute a plan, with progress, evaluation on the way, checkpoints, and a clean end on a signal.
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 
 #include "planner/run_memory.h"
@@ -19,11 +21,22 @@ namespace {
 
 // A signal handler has nowhere else to write. The first signal asks for a clean stop, a second one ends at once.
 std::atomic<bool> stop_requested{false};
+std::atomic<int64_t> first_signal{0};  // when it came, in nanoseconds
+
+// `timeout` and batch systems signal a process and then its group: what follows at once is the same request.
+constexpr int64_t kSameRequest = 250'000'000;
 
 extern "C" void on_signal(int number) {
-  if (stop_requested.exchange(true)) {
+  const int before = errno;
+  struct timespec time {};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  const int64_t now = time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  int64_t first = 0;
+  if (!first_signal.compare_exchange_strong(first, now) && now - first > kSameRequest) {
     ::_exit(128 + number);
   }
+  stop_requested.store(true);
+  errno = before;
 }
 
 // Nobody reads the events any more: the run is saved before the failed write is told.

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <locale.h>
 #include <memory>
 #include <sys/stat.h>
 #include <zlib.h>
@@ -69,6 +70,26 @@ Error fault_of(archive* a, std::string_view path) {
   }
 }
 
+// libarchive gives names in the character set of the thread's locale; this is UTF-8 while it lives, whatever the
+// environment says. Names that an archive does not call UTF-8 pass as they are.
+class Utf8Names {
+ public:
+  Utf8Names() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
+    before_ = utf8_ == nullptr ? nullptr : ::uselocale(utf8_);
+  }
+  ~Utf8Names() {
+    if (utf8_ != nullptr) {
+      ::uselocale(before_);
+      ::freelocale(utf8_);
+    }
+  }
+  Utf8Names(const Utf8Names&) = delete;
+
+ private:
+  locale_t utf8_;
+  locale_t before_;
+};
+
 // Appends data of the current entry until its end or `most` bytes in all; true at the end.
 Result<bool> append(archive* a, std::vector<std::byte>& to, size_t most, std::string_view path) {
   const size_t start = to.size();
@@ -108,6 +129,7 @@ class Entry final : public ArchiveEntry {
 };
 
 Status visit_open(archive* a, std::string_view path, const std::function<Status(ArchiveEntry&)>& visit) {
+  const Utf8Names names;
   archive_entry* entry = nullptr;
   for (;;) {
     const int status = archive_read_next_header(a, &entry);
@@ -117,11 +139,11 @@ Status visit_open(archive* a, std::string_view path, const std::function<Status(
     if (status < ARCHIVE_WARN) {
       return fault_of(a, path);
     }
-    const char* name = archive_entry_pathname(entry);
+    const char* const name = archive_entry_pathname(entry);
     if (name == nullptr) {
-      name = archive_entry_pathname_utf8(entry);
+      return broken(path, "the name of an entry cannot be read");
     }
-    if (name == nullptr || archive_entry_filetype(entry) != AE_IFREG) {
+    if (archive_entry_filetype(entry) != AE_IFREG) {
       continue;
     }
     const std::string copy(name);

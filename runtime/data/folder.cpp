@@ -22,6 +22,9 @@ namespace fs = std::filesystem;
 constexpr Bytes kLargestPicture = 256 * kMiB;  // encoded
 constexpr Bytes kLargestArchive = 16 * kGiB;   // of the pictures taken from it
 constexpr size_t kMostFiles = size_t{1} << 28;
+constexpr int64_t kMostDirectories = int64_t{1} << 24;  // links beside one another can multiply them
+
+using Place = std::pair<dev_t, ino_t>;
 
 struct PictureFile {
   size_t root = 0;    // which path
@@ -196,22 +199,47 @@ class FolderReader final : public Reader {
   }
 
   Status load_directory(const Glob& match) {
-    const std::string& root = roots_.back().path;
+    std::vector<Place> above;
+    directories_ = 0;
+    return walk(roots_.back().path, match, above);
+  }
+
+  // Links to directories are followed; `above` are the directories that lead here.
+  Status walk(const std::string& directory, const Glob& match, std::vector<Place>& above) {
+    struct stat info {};
+    if (stat(directory.c_str(), &info) != 0) {
+      return file_error(directory, errno);
+    }
+    const Place here{info.st_dev, info.st_ino};
+    if (std::ranges::find(above, here) != above.end()) {
+      return endless(directory, "a link to a directory that it lies in");
+    }
+    if (++directories_ > kMostDirectories) {
+      return endless(directory, "one directory too many");
+    }
+    above.push_back(here);
     std::error_code error;
-    fs::recursive_directory_iterator at(root, error);
-    for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
+    fs::directory_iterator at(directory, error);
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
       std::error_code ignored;  // an entry that cannot be looked at is no picture
-      if (at->is_regular_file(ignored)) {
+      if (at->is_directory(ignored)) {
+        XRUN_TRY(walk(at->path().native(), match, above));
+      } else if (at->is_regular_file(ignored)) {
         std::string_view name = at->path().native();
-        name.remove_prefix(root.size());
+        name.remove_prefix(roots_.back().path.size());
         name.remove_prefix(std::min(name.find_first_not_of('/'), name.size()));
         note(name, match);
       }
     }
-    if (error) {
-      return file_error(root, error.value());
-    }
-    return {};
+    above.pop_back();
+    return error ? Status(file_error(directory, error.value())) : Status();
+  }
+
+  static Error endless(const std::string& directory, const char* why) {
+    return {.kind = ErrorKind::kContent,
+            .code = "XG0401",
+            .message = fmt::format("{} is {}", directory, why),
+            .help = "take the link away, or name the directories that hold the pictures"};
   }
 
   // What the system says of a file that was there when the source was opened. Only its absence is a fault of the
@@ -264,6 +292,7 @@ class FolderReader final : public Reader {
   }
 
   std::vector<Root> roots_;
+  int64_t directories_ = 0;  // walked through below the last root
   std::vector<PictureFile> pictures_;
   std::map<std::string, int64_t, std::less<>> classes_;
   std::vector<std::string> names_;

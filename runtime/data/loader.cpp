@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <fmt/format.h>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <set>
 #include <tbb/enumerable_thread_specific.h>
@@ -172,7 +173,7 @@ class Loader final : public BatchSource {
     const int64_t end = skip ? 0 : std::min(options_.batch, (run + 1) * kRunRows);
     AugmentScratch& scratch = scratch_.local();
     for (int64_t row = run * kRunRows; row < end && done.ok() && !stopping_; ++row) {
-      done = fill_row(step * options_.batch + row, row, scratch, slot.view);
+      done = fill_row_within_memory(step * options_.batch + row, row, scratch, slot.view);
     }
     const std::scoped_lock lock(mutex_);
     if (!done.ok() && !error_.has_value()) {
@@ -182,6 +183,16 @@ class Loader final : public BatchSource {
     // The last touch of `this` is under the lock, so stop() cannot return while a task is still here.
     if (--slot.runs_left == 0 || tasks_ == 0 || error_.has_value()) {
       changed_.notify_all();
+    }
+  }
+
+  // Nothing may leave a task that was enqueued.
+  Status fill_row_within_memory(int64_t run_position, int64_t row, AugmentScratch& scratch, const BatchView& view) {
+    try {
+      return fill_row(run_position, row, scratch, view);
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorKind::kWorld, "", fmt::format("out of memory while reading the source `{}`", rows_->name()),
+                   "close other programs, or give the run more memory"};
     }
   }
 

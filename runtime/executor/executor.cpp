@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "graph/base/check.h"
@@ -154,7 +155,7 @@ class ParallelExecutor final : public Executor {
       timings_[static_cast<size_t>(id)].begin = now();
       if (enter_memory(instruction)) {
         XRUN_DCHECK(has_compute_modes(), "an instruction runs without the floating-point modes");
-        note(runner_.run(instruction, devices_.device(device)));
+        note(run_within_memory(instruction, devices_.device(device)));
         leave_memory(instruction);
       }
       id = complete(id, device);
@@ -162,6 +163,16 @@ class ParallelExecutor final : public Executor {
         submit(id);
         return;
       }
+    }
+  }
+
+  // Nothing may leave a task that was enqueued.
+  Status run_within_memory(const Instruction& instruction, Device& device) {
+    try {
+      return runner_.run(instruction, device);
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorKind::kWorld, "", "out of memory in a step",
+                   "close other programs, or use fewer devices and threads"};
     }
   }
 

@@ -1,11 +1,13 @@
 #include "runtime/checkpoint/checkpoint.h"
 
+#include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -454,6 +456,41 @@ TEST_F(Checkpoint, ALatestThatCannotBeReplacedLeavesNothingBehind) {
   EXPECT_EQ(saved.error().code, "XG0711");
   for (const auto& entry : fs::directory_iterator(root_)) {
     EXPECT_EQ(entry.path().string().find(".tmp-"), std::string::npos) << entry.path();
+  }
+}
+
+TEST_F(Checkpoint, ALatestThatCannotBeReadIsNoReasonToTakeAnother) {
+  Model model(1);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  fs::remove(root_ + "/latest");
+  EXPECT_EQ(newest_in(root_).value(), "step-000001");
+  fs::create_symlink("latest", root_ + "/latest");  // ELOOP
+  const auto newest = newest_in(root_);
+  ASSERT_FALSE(newest.ok());
+  EXPECT_EQ(newest.error().code, "XG0713");
+}
+
+// As network file systems answer.
+TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
+  const auto names_in = [](const std::string& path) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path)) {
+      names.insert(entry.path().filename().string());
+    }
+    return names;
+  };
+  for (const int fault : {EINVAL, ENOSYS, EIO}) {
+    fs::remove_all(root_);
+    fs::create_directories(root_ + "/new/fresh");
+    fs::create_directories(root_ + "/old/stale");
+    static int answer;
+    answer = fault;
+    const int result = change_places(root_ + "/new", root_ + "/old", [](const char*, const char*) { return answer; });
+    EXPECT_EQ(result, fault == EIO ? EIO : 0);
+    EXPECT_EQ(names_in(root_), (std::set<std::string>{"new", "old"}));
+    EXPECT_EQ(names_in(root_ + "/old"), (std::set<std::string>{fault == EIO ? "stale" : "fresh"}));
+    EXPECT_EQ(names_in(root_ + "/new"), (std::set<std::string>{fault == EIO ? "fresh" : "stale"}));
   }
 }
 

@@ -3,12 +3,15 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <sstream>
 
+#include "tests/runtime/data_files.h"
 #include "tests/support/tiny_model.h"
 
 namespace xrun::testing {
@@ -413,6 +416,68 @@ TEST_F(Command, FirstInterruptSavesAndExits75) {
     EXPECT_THAT(result.out, HasSubstr(R"("t":"checkpoint")"));
     EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
   }
+}
+
+// As `timeout` does: the process, and then its group.
+TEST_F(Command, OneRequestMayComeAsTwoSignals) {
+  directory.write("tiny.xgraph", tiny_model());
+  const std::string words = "cd " + directory.path() + " && { " + XRUN_BINARY_DIR +
+                            "/xrun train tiny.xgraph --set train.epochs=100000 --progress none & } ; run=$!; "
+                            "sleep 1.5; kill -TERM $run; kill -TERM $run; wait $run";
+  EXPECT_EQ(WEXITSTATUS(std::system(words.c_str())), 75);
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
+}
+
+TEST_F(Command, APlanWithAClusterOfAnotherFileIsReadFromAnywhere) {
+  directory.write("tiny.xgraph", tiny_model());
+  directory.write("own.xgraph", "xgraph 1\n\ncluster own {\n  node {\n    cores = 2\n  }\n}\n");
+  ASSERT_EQ(run({"plan", "tiny.xgraph", "--cluster", "own.xgraph:own"}).exit, 0)
+      << run({"plan", "tiny.xgraph", "--cluster", "own.xgraph:own"}).err;
+  std::filesystem::create_directory(directory.path() + "/other");
+  const auto elsewhere = run_xrun({"show", "../tiny.xplan"}, {.directory = directory.path() + "/other"});
+  EXPECT_EQ(elsewhere.exit, 0) << elsewhere.err;
+}
+
+TEST_F(Command, PicturesNeedNoLabelsWhateverTheTextBindsThemTo) {
+  for (const char* name : {"/pictures/a/1.png", "/pictures/b/1.png"}) {
+    const std::filesystem::path file = directory.path() + name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << runtime::testing::png(4, 100);
+  }
+  directory.write("m.xgraph", R"(xgraph 1
+model m {
+  input x: f32[N, 1, 4, 4]
+  input kind: index(2)[N]
+  logits = x -> flatten -> linear(2)
+  output logits
+}
+data d {
+  source train = folder(["pictures"])
+  x    = file -> decode(4, channels=1) -> scale(1 / 255)
+  kind = label -> as_index(2)
+}
+train t {
+  batch     = 2
+  norm_rows = 1
+  epochs    = 2
+  loss      = softmax_ce(logits, kind)
+  optimizer = sgd
+  lr        = 0.1
+}
+)");
+  ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0) << run({"check", "m.xgraph"}).err;
+  const auto named = run({"predict", "m.xgraph", "ckpt/t", "pictures/a/1.png"});
+  EXPECT_EQ(named.exit, 0) << named.err;
+  const auto json = run({"check", "m.xgraph", "--data", "--format", "json"});
+  ASSERT_EQ(json.exit, 0) << json.err;
+  std::istringstream lines(json.out);
+  std::vector<nlohmann::json> objects;
+  for (std::string line; std::getline(lines, line);) {
+    objects.push_back(nlohmann::json::parse(line));
+  }
+  ASSERT_EQ(objects.size(), 2U);
+  EXPECT_EQ(objects[1]["source"], "train");
+  EXPECT_EQ(objects[1]["decoded"], 2);
 }
 
 TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <locale.h>
 #include <sys/resource.h>
 
 #include "runtime/data/decode.h"
@@ -67,6 +68,37 @@ TEST_F(Folder, ReadsArchivesAndFoldersInside) {
   EXPECT_EQ(pixels[0], 10);
   ASSERT_TRUE(train->read(0, 2, value).ok());
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()), "p/1.png");
+}
+
+TEST_F(Folder, FollowsLinksAndRefusesThoseThatLeadBack) {
+  write("real/dog/1.png", png(4, 1));
+  write("links/cat/1.png", png(4, 2));
+  fs::create_directory_symlink("../real/dog", root_ / "links/dog");
+  const auto reader = open_reader(folder({"links"}, "*", root_.string())).value();
+  EXPECT_EQ(reader->samples(), 2);
+  ASSERT_EQ(reader->classes(), 2);
+  EXPECT_EQ(reader->class_name(1), "dog");
+  fs::create_directory_symlink("..", root_ / "links/cat/back");
+  const auto endless = open_reader(folder({"links"}, "*", root_.string()));
+  ASSERT_FALSE(endless.ok());
+  EXPECT_EQ(endless.error().code, "XG0401");
+  EXPECT_NE(endless.error().message.find("links/cat/back"), std::string::npos) << endless.error().message;
+}
+
+TEST_F(Folder, ReadsNamesOfArchivesInAnyScriptWhateverTheLocale) {
+  const std::string path = (root_ / "a.zip").string();
+  {
+    const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
+    ASSERT_NE(utf8, nullptr);
+    const locale_t before = uselocale(utf8);
+    write_zip(path, {{"\u732B/0.png", png(4, 1)}, {"\u72D7/0.png", png(4, 2)}, {"plain/0.png", png(4, 3)}});
+    uselocale(before);
+    freelocale(utf8);
+  }
+  const auto reader = open_reader(folder({path})).value();
+  ASSERT_EQ(reader->classes(), 3);
+  EXPECT_EQ(reader->class_name(1), "\u72D7");
+  EXPECT_EQ(reader->class_name(2), "\u732B");
 }
 
 TEST_F(Folder, OfTwoPathsSharesClasses) {

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <gtest/gtest.h>
+#include <new>
 #include <set>
 #include <tbb/global_control.h>
 #include <thread>
@@ -207,6 +208,32 @@ TEST(Loader, BrokenSamplesAreReplacedCountedAndNamedOnce) {
       EXPECT_EQ(label, sample) << "positions never shift";
     }
   }
+}
+
+TEST(Loader, MemoryThatIsNotThereIsTheWorldsFault) {
+  class Greedy final : public Reader {
+   public:
+    int64_t samples() const override { return 100; }
+    const std::vector<Field>& fields() const override { return fields_; }
+    int64_t classes() const override { return 100; }
+    Status read(int64_t, int, FieldValue&) const override { throw std::bad_alloc(); }
+    std::string class_name(int64_t) const override { return ""; }
+    std::string sample_name(int64_t) const override { return ""; }
+    std::string describe() const override { return "greedy"; }
+
+   private:
+    std::vector<Field> fields_{{"label", label_type(100)}};
+  };
+  const Graph graph = inputs({{"label", label_type(100)}});
+  auto rows = SampleRows::make("train", std::make_unique<Greedy>(), {.name = "d"}, graph).value();
+  auto loader = make_loader(std::move(rows), {.batch = 50, .workers = 2}).value();
+  Batch slot(graph, 50);
+  ASSERT_TRUE(loader->start(0, {&slot.view, 1}).ok());
+  const Status done = loader->wait(0);
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(exit_code(done.error().kind), 4);
+  EXPECT_NE(done.error().message.find("out of memory"), std::string::npos) << done.error().message;
+  loader->stop();
 }
 
 TEST(Loader, MoreBrokenSamplesThanMaxBadEndTheRun) {

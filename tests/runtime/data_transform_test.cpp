@@ -310,6 +310,19 @@ TEST(Augment, MisfitsAreNamedBeforeAnythingRuns) {
   EXPECT_EQ(code({}, label, label_type(20)), "") << "classes that the data lacks are legal";
   EXPECT_EQ(code({}, label, label_type(10)), "") << "SampleRows knows how many there may be";
   EXPECT_EQ(code({{"random_resized_crop", {{"size", int64_t{32}}}, {}}}, small, picture_type(1, 32, 32)), "XG0410");
+  // Columns are those of a table's row itself.
+  const CallSpec columns{"columns", {{"range", std::vector<int64_t>{0, 8}}}, {}};
+  const CallSpec column{"column", {{"index", int64_t{3}}}, {}};
+  const Field table{"f", {.dtype = DType::kF64, .dims = {kBatch, 64}}};
+  const Field floats{"f", {.dtype = DType::kF32, .dims = {kBatch, 64}}};
+  const Field bytes{"f", {.dtype = DType::kU8, .dims = {kBatch, 0}}};
+  const TensorType eight{.dtype = DType::kF32, .dims = {kBatch, 8}};
+  EXPECT_EQ(code({columns, kScale}, table, eight), "");
+  EXPECT_EQ(code({kScale, columns}, table, eight), "XG0409");
+  EXPECT_EQ(code({columns, columns}, table, eight), "XG0409");
+  EXPECT_EQ(code({columns}, floats, eight), "XG0409");
+  EXPECT_EQ(code({columns}, bytes, eight), "XG0409");
+  EXPECT_EQ(code({column}, floats, {.dtype = DType::kF32, .dims = {kBatch}}), "XG0409");
 }
 
 TEST(Augment, TheGlyphChainIsNearlyTheFacesCentre) {

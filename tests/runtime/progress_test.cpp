@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "runtime/cli/bar_progress.h"
 #include "runtime/cli/plain_progress.h"
 #include "runtime/host.h"
+#include "tests/support/command.h"
 
 namespace xrun::cli {
 namespace {
@@ -158,6 +160,36 @@ TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
   EXPECT_THAT(shown.page, Not(HasSubstr("waiting 12 s")));
 }
 
+TEST(BarProgress, CountsTheEpochsThatTheRunIsMadeOf) {
+  struct Run {
+    int64_t samples, batch, steps, epochs;
+  };
+  for (const Run& run : {Run{1437, 64, 2246, 100}, Run{1000, 600, 34, 20}, Run{100, 256, 8, 20},
+                         Run{20000, 256, 157, 2}, Run{1000, 64, 100, 7}}) {
+    BarState state{.start = {.steps = run.steps, .samples = run.samples, .batch = run.batch}};
+    const double epoch = static_cast<double>(run.steps * run.batch) / static_cast<double>(run.samples);
+    state.step = {.step = run.steps, .epoch = epoch};
+    EXPECT_THAT(bar_text(state, 100, false), HasSubstr(fmt::format("epoch {0}/{0} ", run.epochs))) << run.samples;
+  }
+}
+
+TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
+  BarState state{.start = {.steps = 10, .batch = 64, .predicted_step = 0.5}};
+  state.step = {.step = 5, .images_per_second = 1000};
+  state.rate = 1.5;
+  EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 images/s (75 % of plan)"));
+}
+
+TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
+  Plain plain;
+  plain.sink.on_warn({"XG0412", "x\x1B[31m\n2026 end.png: torn"});
+  EXPECT_EQ(lines(plain.page), 1) << plain.page;
+  EXPECT_EQ(plain.page.find('\x1B'), std::string::npos);
+  Bar bar;
+  bar.sink.on_warn({"XG0412", "x\x1B[31m\n2026 end.png: torn"});
+  EXPECT_THAT(bar.page, HasSubstr("x\u241B[31m\u240A2026"));
+}
+
 TEST(BarProgress, ShowsTheMemoryThatIsHeldBesideWhatThePlanAllows) {
   BarState state{.start = {.steps = 10, .memory_usable = 74 * kGiB + kGiB / 2}};
   state.step = {.step = 5, .memory = kGiB, .resident = 8 * kGiB + kGiB * 6 / 10};
@@ -178,6 +210,18 @@ TEST(Pulse, BeatsUntilItEnds) {
   const int last = beats;
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   EXPECT_EQ(beats, last);
+}
+
+TEST(Host, CachesOfFilesAreFreeMemoryOfAGroup) {
+  const testing::TemporaryDirectory group;
+  EXPECT_FALSE(runtime::group_memory(group.path()));
+  group.write("memory.max", "max\n");
+  EXPECT_FALSE(runtime::group_memory(group.path()));
+  group.write("memory.max", "8000\n");
+  group.write("memory.current", "7900\n");
+  group.write("memory.stat", "anon 900\ninactive_file 4000\nactive_file 3000\n");
+  EXPECT_EQ(runtime::group_memory(group.path())->limit, 8000);
+  EXPECT_EQ(runtime::group_memory(group.path())->free, 7100);
 }
 
 TEST(Host, TellsTheMemoryThatIsHeldNow) {

@@ -306,6 +306,38 @@ TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
   EXPECT_EQ(events_.ends.at(0).exit, 75);
 }
 
+TEST_F(RunsTest, AnEvaluationThatWasLeftIsMadeUpForByTheNextRun) {
+  MemoryStore store;
+  SyntheticRows val(prepared_.inference.graph, options_, 101);
+  {
+    SyntheticRows rows(prepared_.module.graph, options_, 1000);
+    const auto all_but_measured = train_on(rows, &store);
+    ASSERT_TRUE(all_but_measured.ok()) << all_but_measured.error().message;
+    ASSERT_EQ(all_but_measured->step, 12);
+  }
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  const auto rest = train_on(rows, &store, -1, nullptr, &val);
+  ASSERT_TRUE(rest.ok()) << rest.error().message;
+  EXPECT_EQ(rest->step, 12);
+  ASSERT_EQ(events_.evals.size(), 1U);
+  EXPECT_EQ(events_.evals[0].step, 12);
+}
+
+TEST_F(RunsTest, WhatWasLearnedOutlivesMemoryThatEndsInAnEvaluation) {
+  struct Greedy final : RowSource {
+    std::string_view name() const override { return "val"; }
+    int64_t samples() const override { return 100; }
+    Status read(int64_t, int64_t, const BatchView&) override { throw std::bad_alloc(); }
+  };
+  MemoryStore store;
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  Greedy greedy;
+  const auto outcome = train_on(rows, &store, -1, nullptr, &greedy);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(exit_code(outcome.error().kind), 4);
+  EXPECT_EQ(store.latest->step, 12);
+}
+
 TEST_F(RunsTest, WhatWasLearnedOutlivesAnEvaluationThatFails) {
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);

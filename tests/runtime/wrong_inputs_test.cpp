@@ -593,6 +593,13 @@ std::vector<Fault> data_faults() {
                "optimizer = sgd", "metrics = [accuracy(logits, label)]\n  optimizer = sgd");
   const std::vector<std::string> train{"train", "m.xgraph", "--progress", "none"};
   return {
+      {"rows_of_pictures",
+       csv_model(),
+       {"predict", "m.xgraph", "ckpt", "a.png", "--rows", "0..3"},
+       2,
+       "",
+       "`--rows` are those of a source",
+       "--source NAME"},
       {"missing_csv", csv_model(), train, 1, "m.xgraph:11:18", "cannot read d.csv: No such file", "check the path"},
       {"word_in_csv", csv_model(), train, 1, "m.xgraph:11:18", "d.csv:6: column 1 is \"abc\", no number",
        "mend the line", [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
