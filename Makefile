@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 
 JOBS ?= $(shell nproc)
+TARGETS := all
 XRUN := build/release/xrun
 
 .PHONY: deps deps-dev build test test-plans test-asan test-tsan fuzz bench demo glyphs fmt tidy clean
@@ -16,7 +17,7 @@ deps-dev:
 
 build: deps
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \
-	cmake --build --preset release -j $(JOBS); echo "build: $$((SECONDS / 60)) min $$((SECONDS % 60)) s"
+	cmake --build --preset release -j $(JOBS) --target $(TARGETS); echo "build: $$((SECONDS / 60)) min $$((SECONDS % 60)) s"
 
 test: build
 	@ctest --test-dir build/release --output-on-failure --timeout 900
@@ -49,6 +50,9 @@ fuzz: deps-dev
 
 bench: build
 	@scripts/bench.sh
+
+# Who wants to see it learn need not wait for the tests to be built.
+demo glyphs: TARGETS := xrun
 
 demo: build
 	@scripts/demo.sh
