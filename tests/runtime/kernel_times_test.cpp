@@ -117,9 +117,10 @@ class MeasuredCost : public ::testing::Test {
  protected:
   MeasuredCost() { directory.write("tiny.xgraph", testing::tiny_model()); }
 
+  // The memory is said, for plans print it, and what is free on the machine may be another at the next plan.
   CommandResult plan(const std::vector<std::pair<std::string, std::string>>& environment = {},
                      const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words{"plan", "tiny.xgraph", "--cost", "measured"};
+    std::vector<std::string> words{"plan", "tiny.xgraph", "--cost", "measured", "--set", "cluster.node.memory=1GiB"};
     words.insert(words.end(), more.begin(), more.end());
     auto all = environment;
     all.emplace_back("XDG_CACHE_HOME", directory.path() + "/cache");
