@@ -22,31 +22,22 @@ std::optional<int64_t> read_number(const std::string& path) {
   return in >> value ? std::optional(value) : std::nullopt;
 }
 
-// A line "key number" of the counters of a cgroup.
-Bytes counter(const std::string& path, const std::string& key) {
+// The number on the line "key number ..." of a file of the system; 0 where there is none.
+int64_t number_of(const std::string& path, const std::string& key) {
   std::ifstream in(path);
   std::string name;
-  for (int64_t bytes = 0; in >> name >> bytes;) {
-    if (name == key) {
-      return bytes;
+  int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    if (words >> name >> number && name == key) {
+      return number;
     }
   }
   return 0;
 }
 
-// A line "key:  number kB" of a file of the system.
-Bytes kib_line(const std::string& path, const std::string& key) {
-  std::ifstream in(path);
-  std::string name;
-  int64_t kib = 0;
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
-    if (words >> name >> kib && name == key + ":") {
-      return kib * kKiB;
-    }
-  }
-  return 0;
-}
+// Of a line "key:  number kB".
+Bytes kib_line(const std::string& path, const std::string& key) { return number_of(path, key + ":") * kKiB; }
 
 // The cores of the affinity mask, cut by the cgroup's quota.
 int usable_cores() {
@@ -108,7 +99,7 @@ std::optional<GroupMemory> group_memory(const std::string& directory) {
   }
   // Files that were read stay in memory and count as used until something else wants the room.
   const std::string counters = directory + "/memory.stat";
-  const Bytes cached = counter(counters, "inactive_file") + counter(counters, "active_file");
+  const Bytes cached = number_of(counters, "inactive_file") + number_of(counters, "active_file");
   const Bytes used = read_number(directory + "/memory.current").value_or(0) - cached;
   return GroupMemory{*limit, std::clamp(*limit - used, Bytes{0}, *limit)};
 }
