@@ -24,20 +24,20 @@ std::vector<bool> find_wanted(const Graph& graph) {
   return wanted;
 }
 
-// The nodes of the gang pass of a head: the classifier and everything that reads its logits.
-std::vector<bool> find_gang(const Graph& graph) {
+// The nodes of the head pass of a head: the classifier and everything that reads its logits.
+std::vector<bool> find_head_nodes(const Graph& graph) {
   std::vector<bool> sharded(graph.values.size(), false);
-  std::vector<bool> gang(graph.nodes.size(), false);
+  std::vector<bool> head_nodes(graph.nodes.size(), false);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    gang[i] = node.op->head != nullptr || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-                return sharded[static_cast<size_t>(id.index)];
-              });
+    head_nodes[i] = node.op->head != nullptr || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+                      return sharded[static_cast<size_t>(id.index)];
+                    });
     for (const ValueId output : node.outputs) {
-      sharded[static_cast<size_t>(output.index)] = gang[i];
+      sharded[static_cast<size_t>(output.index)] = head_nodes[i];
     }
   }
-  return gang;
+  return head_nodes;
 }
 
 class Differentiator {
@@ -48,13 +48,13 @@ class Differentiator {
         row_weight_(row_weight),
         forward_count_(graph_.nodes.size()),
         wanted_(find_wanted(graph_)),
-        gang_(find_gang(graph_)),
+        head_nodes_(find_head_nodes(graph_)),
         partials_(graph_.values.size()) {}
 
   Result<Graph> run() {
     XRUN_TRY(seed());
     for (size_t i = forward_count_; i-- > 0;) {
-      if (!gang_[i]) {
+      if (!head_nodes_[i]) {
         XRUN_TRY(visit(NodeId(i)));
       }
     }
@@ -101,7 +101,7 @@ class Differentiator {
       partial_of(feature).push_back({head.node, grad});
     }
     const NodeId loss = graph_.value(graph_.loss).producer;
-    if (loss.valid() && !gang_[static_cast<size_t>(loss.index)]) {
+    if (loss.valid() && !head_nodes_[static_cast<size_t>(loss.index)]) {
       const ValueId rows = graph_.loss;
       XRUN_ASSIGN(std::vector<ValueId> ones, emit("fill", loss, {rows}, Attrs{{"value", row_weight_}}));
       partial_of(rows).push_back({loss, ones[0]});
@@ -180,7 +180,7 @@ class Differentiator {
   double row_weight_;
   size_t forward_count_;
   std::vector<bool> wanted_;
-  std::vector<bool> gang_;
+  std::vector<bool> head_nodes_;
   std::vector<std::vector<Partial>> partials_;
 };
 

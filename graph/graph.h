@@ -61,7 +61,7 @@ struct Parameter {
   bool updated() const { return trained && !frozen; }
 };
 
-// A sharded head: features in, loss and metrics out; the node itself is planned as a gang pass over all devices.
+// A sharded head: features in, loss and metrics out; the node itself is planned as a head pass over all devices.
 struct Head {
   std::string name;
   NodeId node;  // its operator has `head`

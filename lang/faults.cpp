@@ -7,14 +7,14 @@
 
 namespace xrun::lang {
 
-Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix mend) {
+Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix fix) {
   Diagnostic made{.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
-  made.fixes.push_back(std::move(mend));
+  made.fixes.push_back(std::move(fix));
   return made;
 }
 
-Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix mend) {
-  Diagnostic made = fault(code, at, std::move(message), std::move(label), std::move(mend));
+Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix fix) {
+  Diagnostic made = fault(code, at, std::move(message), std::move(label), std::move(fix));
   made.severity = Severity::kWarning;
   return made;
 }

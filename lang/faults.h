@@ -1,4 +1,4 @@
-// Faults of the user's text, each made together with its mend, and those of one file while it is read: a sink that
+// Faults of the user's text, each made together with its fix, and those of one file while it is read: a sink that
 // keeps them in the order of the text and ends a flood.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace xrun::lang {
 
-// An error. Nothing in this room makes a diagnostic in another way, so none is without a mend.
-//   mend  what to do, {"write it so"}; with an edit where the edit is mechanical (replacement, did_you_mean)
-Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix mend);
-Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix mend);
+// An error. Nothing in this room makes a diagnostic in another way, so none is without a fix.
+//   fix  what to do, {"write it so"}; with an edit where the edit is mechanical (replacement, did_you_mean)
+Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix fix);
+Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix fix);
 
 // A fix that is one replacement; an empty span at a place inserts.
 Fix replacement(std::string title, Span span, std::string text, bool sure = false);
@@ -30,11 +30,11 @@ class Faults {
   explicit Faults(Diagnostics& sink) : sink_(sink) {}
 
   // Keeps the diagnostic and gives it back for notes and further spans. Beyond kMaxErrors errors it is dropped.
-  Diagnostic& error(const char* code, Span at, std::string message, std::string label, Fix mend) {
-    return add(lang::fault(code, at, std::move(message), std::move(label), std::move(mend)));
+  Diagnostic& error(const char* code, Span at, std::string message, std::string label, Fix fix) {
+    return add(lang::fault(code, at, std::move(message), std::move(label), std::move(fix)));
   }
-  Diagnostic& warning(const char* code, Span at, std::string message, std::string label, Fix mend) {
-    return add(lang::warning(code, at, std::move(message), std::move(label), std::move(mend)));
+  Diagnostic& warning(const char* code, Span at, std::string message, std::string label, Fix fix) {
+    return add(lang::warning(code, at, std::move(message), std::move(label), std::move(fix)));
   }
   // Whether errors are dropped from here on; who makes many of them asks before making another.
   bool full() const { return errors_ >= kMaxErrors; }

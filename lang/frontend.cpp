@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lang/check_types.h"
-#include "lang/module_builder.h"
+#include "lang/elaborate/check_types.h"
+#include "lang/elaborate/options.h"
+#include "lang/elaborate/uncalled.h"
+#include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
-#include "lang/options.h"
-#include "lang/parser.h"
-#include "lang/uncalled.h"
+#include "lang/syntax/parser.h"
 
 namespace xrun::lang {
 namespace {
@@ -183,15 +183,15 @@ class Frontend {
     const DeclRef found = file.find(kind, name);
     if (!found) {
       const std::vector<std::string> known = names_of(file, kind);
-      Fix mend = did_you_mean(name, known, at,
-                              {known.empty() ? fmt::format("it names no `{}`: declare one, {} {} {{ ... }}",
-                                                           keyword_of(kind), keyword_of(kind), name)
-                                             : fmt::format("name one that it has: {}", few_of(known))});
+      Fix fix = did_you_mean(name, known, at,
+                             {known.empty() ? fmt::format("it names no `{}`: declare one, {} {} {{ ... }}",
+                                                          keyword_of(kind), keyword_of(kind), name)
+                                            : fmt::format("name one that it has: {}", few_of(known))});
       if (!at.valid()) {
-        mend.edits.clear();  // it is named on the command line
+        fix.edits.clear();  // it is named on the command line
       }
       diagnostics_.add(fault("XG0213", at, fmt::format("`{}` has no `{} {}`", file.path, keyword_of(kind), name),
-                             "unknown name", std::move(mend)));
+                             "unknown name", std::move(fix)));
     }
     return found;
   }

@@ -1,4 +1,4 @@
-// What infer functions share: the errors that they give, each with its mend, and the types that they build.
+// What infer functions share: the errors that they give, each with its fix, and the types that they build.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ Error argument_error(std::string message, std::string help);
 // XG0304: an element type that the operator does not take.
 Error dtype_error(std::string_view op, const TensorType& got, std::string help);
 
-// Mends for tensors of another rank.
+// Fixes for tensors of another rank.
 inline constexpr const char* kMakeFeatures = "put `flatten` or `global_avg_pool` before it";
 inline constexpr const char* kMakeSequence =
     "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image";

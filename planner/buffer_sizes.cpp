@@ -20,7 +20,7 @@ std::vector<std::string> optimizer_states(const Module& module) {
 }
 
 Bytes gradient_bytes(const Program& program, const TensorType& gradient) {
-  return align_up(gradient.bytes(0, program.block_rows)) * (program.lanes / program.replicas);
+  return align_up(gradient.bytes(0, program.block_rows)) * (program.partials / program.replicas);
 }
 
 Bytes norm_bytes(const Module& module) {

@@ -13,7 +13,7 @@ namespace xrun::planner {
 // Names of the states that the optimizer keeps for each weight; none without an optimizer.
 std::vector<std::string> optimizer_states(const Module& module);
 
-// kGradient: all lanes of one replica.
+// kGradient: all partials of one replica.
 Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 
 // kNorms: a sum for each chunk, or class block, of all tensors that clip = norm counts.

@@ -49,8 +49,8 @@ Seconds CostModel::forward_pass(Seconds block, int64_t blocks, int workers) cons
   return ceil_div(blocks, workers) * block;
 }
 
-Seconds CostModel::backward_pass(Seconds block, int64_t blocks, int64_t lanes, int workers) const {
-  const int64_t meeting = std::clamp<int64_t>(lanes, 1, std::max<int64_t>(1, blocks));
+Seconds CostModel::backward_pass(Seconds block, int64_t blocks, int64_t partials, int workers) const {
+  const int64_t meeting = std::clamp<int64_t>(partials, 1, std::max<int64_t>(1, blocks));
   return ceil_div(meeting, workers) * ceil_div(blocks, meeting) * block;
 }
 

@@ -20,9 +20,9 @@ class CostModel {
   Seconds node(const Graph& graph, NodeId id, int64_t block_rows) const;
 
   // A pass of `blocks` row blocks that take `block` seconds each on a device with `workers` workers: forward blocks
-  // are shared out one by one, backward blocks lane by lane, `lanes` lanes meeting in the micro-batch.
+  // are shared out one by one, backward blocks partial by partial, `partials` partials meeting in the micro-batch.
   Seconds forward_pass(Seconds block, int64_t blocks, int workers) const;
-  Seconds backward_pass(Seconds block, int64_t blocks, int64_t lanes, int workers) const;
+  Seconds backward_pass(Seconds block, int64_t blocks, int64_t partials, int workers) const;
 
   // `macs` multiply-adds of rows x classes x dim on a device with `workers` workers.
   Seconds head(double macs, int workers) const;

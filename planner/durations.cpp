@@ -55,7 +55,7 @@ void predict_durations(Program& program, const CostModel& cost) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers);
     } else if (instruction.kind != Kind::kRun) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
-    } else if (instruction.pass == Pass::kReduceStats || instruction.pass == Pass::kFoldLanes ||
+    } else if (instruction.pass == Pass::kReduceStats || instruction.pass == Pass::kFoldPartials ||
                instruction.pass == Pass::kNorm) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
     } else {

@@ -119,7 +119,7 @@ class Writer {
     }
     return fb::CreateProgram(builder_, program.training, program.deterministic, program.devices,
                              builder_.CreateVector(program.threads), program.batch, program.block_rows,
-                             program.micro_batches, program.replicas, program.lanes,
+                             program.micro_batches, program.replicas, program.partials,
                              static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
                              tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
                              tables<fb::Instruction>(program.instructions), builder_.CreateVectorOfStructs(arenas));
@@ -330,7 +330,7 @@ class Reader {
     program.block_rows = in.block_rows();
     program.micro_batches = in.micro_batches();
     program.replicas = in.replicas();
-    program.lanes = in.lanes();
+    program.partials = in.partials();
     program.schedule = value_of(in.schedule(), PipelineKind::kOneFOneB);
     program.overlap = in.overlap();
     each(in.stages(), [&](const fb::Stage& one) { program.stages.push_back(get(one)); });

@@ -9,7 +9,7 @@
 #include "graph/base/durable.h"
 #include "planner/plan_codec.h"
 #include "planner/run_memory.h"
-#include "planner/verify_program.h"
+#include "planner/verify/verify_program.h"
 
 namespace xrun::planner {
 namespace {

@@ -3,11 +3,11 @@
 #include <cstdio>
 
 #include "graph/base/random.h"
-#include "planner/choose.h"
-#include "planner/explain.h"
-#include "planner/mends.h"
-#include "planner/search.h"
-#include "planner/verify_program.h"
+#include "planner/report/explain.h"
+#include "planner/search/choose.h"
+#include "planner/search/fixes.h"
+#include "planner/search/search.h"
+#include "planner/verify/verify_program.h"
 
 namespace xrun::planner {
 namespace {
@@ -65,7 +65,7 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   const MemoryLimits limits = memory_limits(training, machine);
   XRUN_ASSIGN(Choice choice, choose(input, candidates, limits, {.wanted = options.emitted}));
   if (choice.fitted.empty()) {
-    return explain_misfit(space, choice.smallest, limits, find_mends(training, input, limits, choice));
+    return explain_infeasible(space, choice.smallest, limits, find_fixes(training, input, limits, choice));
   }
 
   Fitted& best = choice.fitted[0];

@@ -1,5 +1,5 @@
 // The text of a program:
-//   program training devices 2 (2 + 2 threads) batch 64 blocks of 8 micro-batches 4 replicas 1 lanes 1 gpipe
+//   program training devices 2 (2 + 2 threads) batch 64 blocks of 8 micro-batches 4 replicas 1 partials 1 gpipe
 //   stage 0 on 0: forward #0..#3, backward #9..#12; saves %4 %5; receives
 //   head id on 1: 1000 x 64, pass of 64 rows, shards [0, 1000) @1
 //   buffer b3 @0 0x1c0 + 4 096 activation layer0.relu m0  [3, 9]
@@ -73,8 +73,8 @@ const char* name_of(Pass pass) {
       return "head-norms";
     case Pass::kHeadUpdate:
       return "head-update";
-    case Pass::kFoldLanes:
-      return "fold-lanes";
+    case Pass::kFoldPartials:
+      return "fold-partials";
     case Pass::kNorm:
       return "norm";
   }
@@ -192,9 +192,9 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
 std::string print(const Program& program, const Graph& graph) {
   std::string text = fmt::format(
       "program {} devices {} ({} threads) batch {} blocks of {} micro-batches {} replicas {}"
-      " lanes {} {}{}\n",
+      " partials {} {}{}\n",
       program.training ? "training" : "inference", program.devices, numbers(program.threads, " + "), program.batch,
-      program.block_rows, program.micro_batches, program.replicas, program.lanes,
+      program.block_rows, program.micro_batches, program.replicas, program.partials,
       program.schedule == PipelineKind::kGpipe ? "gpipe" : "1f1b", program.deterministic ? " deterministic" : "");
   for (const Stage& stage : program.stages) {
     text += fmt::format("stage {} on {}: forward {}; backward {}", stage.index, numbers(stage.devices, ", "),

@@ -40,8 +40,8 @@ using InstructionId = Id<InstructionTag>;
 
 inline constexpr int kHost = -1;
 
-// Lanes of one replica: more accumulators than this cost more memory than they save in waiting.
-inline constexpr int kMostLanes = 16;
+// Partials of one replica: more accumulators than this cost more memory than they save in waiting.
+inline constexpr int kMostPartials = 16;
 // Terms of one sum over replicas: an all-reduce has room for so many addresses.
 inline constexpr int kMostReplicas = 256;
 
@@ -51,8 +51,9 @@ enum class Purpose : uint8_t {
   kState,      // running statistics                                 persistent
   kOptimizer,  // one state of the optimizer for a weight            persistent
   kPrepared,   // a kernel's prepared form of a weight               persistent
-  kGradient,   // lane accumulators of a weight's gradient: lane l of this replica at l·bytes / (lanes / replicas); the
-               // first kBackward that writes it zeroes it first. `value` is the gradient, `param` the weight
+  kGradient,   // partial accumulators of a weight's gradient: partial l of this replica at l·bytes / (partials /
+              // replicas); the first kBackward that writes it zeroes it first. `value` is the gradient, `param` the
+              // weight
   kHeadWeight,     // rows of this shard                                 persistent
   kHeadOptimizer,  // persistent
   kHeadPrepared,   // rounded rows of this shard                         persistent
@@ -110,10 +111,11 @@ enum class Kind : uint8_t {
   // kActivation of `feature_grad` of that micro-batch. Members without a stage only give. A pass with h = batch is
   // followed by M / R of them.
   kReduceScatter,
-  kAllReduce,  // reads = writes: lane 0 of all gradients of a stage, summed over replicas in a binary tree by replica
+  kAllReduce,  // reads = writes: partial 0 of all gradients of a stage, summed over replicas in a binary tree by
+               // replica
   kCopy,       // writes[i] = reads[i], where one side has the rows of head pass j and the other all rows of the batch
   kFree,       // not emitted: live ranges are in the buffers
-  kUpdate,     // of a stage's device: optimizer, states (fold_states), prepared weights. Reads lane 0 of kGradient,
+  kUpdate,     // of a stage's device: optimizer, states (fold_states), prepared weights. Reads partial 0 of kGradient,
                // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared, and the
                // kScratch of the device, in which kernels prepare weights
 };
@@ -135,8 +137,8 @@ enum class Pass : uint8_t {
                   // unless `update_sweep`, kHeadWeight, kHeadOptimizer, kHeadPrepared (the fused update)
   kHeadNorms,     // where clip counts heads: sweep that writes the shard's squares to kNorms
   kHeadUpdate,    // dW + update sweep over all rows of the batch
-  kFoldLanes,     // of a device, where a replica has several lanes: sums them into lane 0, (0 + 1) + (2 + 3)
-  kNorm,          // of a device: squares of its gradients (lane 0) to kNorms
+  kFoldPartials,  // of a device, where a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)
+  kNorm,          // of a device: squares of its gradients (partial 0) to kNorms
 };
 
 struct Instruction {
@@ -245,8 +247,8 @@ struct Program {
   int micro_batches = 1;
   int replicas = 1;
   // Of gradients, over all replicas: 4 with --deterministic (or as many as row blocks), else one for each worker of a
-  // replica's device, at most kMostLanes a replica.
-  int lanes = 1;
+  // replica's device, at most kMostPartials a replica.
+  int partials = 1;
   PipelineKind schedule = PipelineKind::kGpipe;
   std::vector<Stage> stages;
   std::vector<HeadPlan> heads;

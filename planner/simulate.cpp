@@ -32,7 +32,7 @@ class Run {
 
  private:
   bool step() {
-    bool moved = gang();
+    bool moved = head_pass();
     for (size_t s = 0; s < next_.size(); ++s) {
       while (next_[s] < schedule_.orders[s].size() && advance(s)) {
         moved = true;
@@ -42,7 +42,7 @@ class Run {
   }
 
   // A head pass starts when every stage has come to it.
-  bool gang() {
+  bool head_pass() {
     Seconds start = 0;
     for (size_t s = 0; s < next_.size(); ++s) {
       if (next_[s] >= schedule_.orders[s].size() || schedule_.orders[s][next_[s]].kind != ActionKind::kHead) {

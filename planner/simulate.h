@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "planner/decision.h"
 #include "planner/program.h"
-#include "planner/schedule.h"
+#include "planner/schedules/schedule.h"
+#include "planner/search/decision.h"
 
 namespace xrun::planner {
 

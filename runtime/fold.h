@@ -1,4 +1,4 @@
-// Sums in one fixed order: the tree over lanes and replicas, and the norm over chunks (DETERMINISM 2, 15).
+// Sums in one fixed order: the tree over partials and replicas, and the norm over chunks (DETERMINISM 2, 15).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace xrun::runtime {
 
 // terms[0] = ((t0 + t1) + (t2 + t3)) + ..., elementwise over `count` floats: an aligned binary tree over the index, so
-// that a tree over lanes that lie on several replicas is the tree over lanes, then over replicas. Other terms are
+// that a tree over partials that lie on several replicas is the tree over partials, then over replicas. Other terms are
 // overwritten.
 void fold_tree(std::span<float* const> terms, int64_t count);
 

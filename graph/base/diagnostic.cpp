@@ -232,7 +232,7 @@ class Renderer {
     }
   }
 
-  // Each line that the edits touch, as it will read; of another way to mend it without its number.
+  // Each line that the edits touch, as it will read; of another way to fix it without its number.
   void edited_lines(const Fix& fix, bool again) {
     std::set<std::pair<int32_t, int>> lines;
     for (const Edit& edit : fix.edits) {

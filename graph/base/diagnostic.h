@@ -1,4 +1,4 @@
-// Diagnostics: what is wrong with the user's text, where, and how to mend it (LANGUAGE 13).
+// Diagnostics: what is wrong with the user's text, where, and how to fix it (LANGUAGE 13).
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace xrun {
 
 enum class Severity { kError, kWarning };
 
-// One way to mend it: a title and, where the edit is mechanical, the edits. Neighbours with one title are ways of which
+// One way to fix it: a title and, where the edit is mechanical, the edits. Neighbours with one title are ways of which
 // one is to be chosen; the title is shown once.
 struct Fix {
   std::string title;

@@ -27,7 +27,7 @@ struct Error {
   ErrorKind kind = ErrorKind::kContent;
   std::string code;     // "XG0402"; may be empty
   std::string message;  // what was seen, lower case, no full stop; names the place when there is no span
-  std::string help;     // how to mend it; may be empty
+  std::string help;     // how to fix it; may be empty
   Span span{};          // where in the model text, when known
 
   // What a fault of the text has besides; most errors have none of it.

@@ -6,7 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "planner/explain.h"
+#include "planner/report/explain.h"
 #include "planner/report/json.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"

@@ -5,7 +5,7 @@
 
 #include "planner/report/summary.h"
 #include "planner/report/text.h"
-#include "planner/schedule.h"
+#include "planner/schedules/schedule.h"
 
 namespace xrun::planner {
 namespace {

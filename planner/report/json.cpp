@@ -4,7 +4,7 @@
 
 #include "graph/cost.h"
 #include "graph/reader_def.h"
-#include "planner/explain.h"
+#include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/run_memory.h"
 
@@ -169,7 +169,7 @@ std::string report_json(const Plan& plan, const Module& module) {
                            {"micro_batches", program.micro_batches},
                            {"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"},
                            {"deterministic", program.deterministic},
-                           {"lanes", program.lanes}}},
+                           {"partials", program.partials}}},
                          {"data", data_of(plan, module)},
                          {"parts", parts_of(plan, module)},
                          {"stages", stages_of(plan, module.graph)},

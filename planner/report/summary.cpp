@@ -7,7 +7,7 @@
 
 #include "graph/base/check.h"
 #include "graph/cost.h"
-#include "planner/explain.h"
+#include "planner/report/explain.h"
 
 namespace xrun::planner {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "graph/reader_def.h"
-#include "planner/explain.h"
+#include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 #include "planner/run_memory.h"

@@ -1,6 +1,6 @@
 // GPipe: all forward passes, the head, all backward passes. Backward passes ascend, as sums over samples fold in that
 // order in every schedule (DETERMINISM 2). Source: Huang et al., "GPipe", NeurIPS 2019.
-#include "planner/schedule.h"
+#include "planner/schedules/schedule.h"
 
 namespace xrun::planner {
 

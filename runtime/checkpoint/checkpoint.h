@@ -20,7 +20,7 @@
 #include "graph/base/result.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/store.h"
-#include "runtime/train_state.h"
+#include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
 

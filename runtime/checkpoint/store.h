@@ -8,7 +8,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "runtime/events.h"
+#include "runtime/train/events.h"
 
 namespace xrun::runtime {
 

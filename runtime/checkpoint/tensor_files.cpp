@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/formats/safetensors.h"
 
 namespace xrun::runtime {
 namespace {

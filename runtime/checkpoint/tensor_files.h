@@ -7,8 +7,8 @@
 #include "graph/base/result.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/misfit.h"
-#include "runtime/train_state.h"
+#include "runtime/checkpoint/mismatch.h"
+#include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
 

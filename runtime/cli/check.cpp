@@ -1,4 +1,4 @@
-// `xrun check`: every mistake, where it was written, with the mend; then the file's tests.
+// `xrun check`: every mistake, where it was written, with the fix; then the file's tests.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

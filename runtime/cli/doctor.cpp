@@ -9,8 +9,8 @@
 #include "runtime/cache_file.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/console.h"
-#include "runtime/gpus.h"
-#include "runtime/host.h"
+#include "runtime/device/gpus.h"
+#include "runtime/device/host.h"
 #include "runtime/libraries.h"
 
 namespace xrun::cli {

@@ -7,7 +7,7 @@
 #include "runtime/cli/json_progress.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
-#include "runtime/inference.h"
+#include "runtime/train/inference.h"
 
 namespace xrun::cli {
 namespace {

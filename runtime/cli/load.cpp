@@ -9,7 +9,7 @@
 #include "graph/pipeline.h"
 #include "ops/facts.h"
 #include "ops/op.h"
-#include "runtime/host.h"
+#include "runtime/device/host.h"
 #include "runtime/kernel_times.h"
 
 namespace xrun::cli {

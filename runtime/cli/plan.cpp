@@ -6,8 +6,8 @@
 #include "planner/report/json.h"
 #include "planner/report/text.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/open_headers.h"
 #include "runtime/cli/planned.h"
-#include "runtime/cli/survey.h"
 
 namespace xrun::cli {
 namespace {
@@ -74,13 +74,13 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
     return exit;
   }
   Phase phase(console);
-  const auto survey = survey_data(*planned);
-  if (!survey.ok()) {
-    return console.fail(survey.error(), planned->model.sources);
+  const auto headers = open_headers(*planned);
+  if (!headers.ok()) {
+    return console.fail(headers.error(), planned->model.sources);
   }
-  console.report(survey->missing, planned->model.sources);
-  planned->plan.samples = survey->samples;
-  phase.done("data", survey->samples > 0 ? format_count(survey->samples) + " samples to train on" : "not here");
+  console.report(headers->missing, planned->model.sources);
+  planned->plan.samples = headers->samples;
+  phase.done("data", headers->samples > 0 ? format_count(headers->samples) + " samples to train on" : "not here");
   exit = print_plan(planned->plan, planned->prepared.training, args, console);
   // A question about a plan is no wish to have it, unless it says where to.
   const bool asked = !args.diff.empty() || !args.why.empty();

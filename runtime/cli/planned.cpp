@@ -10,9 +10,9 @@
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"
-#include "runtime/cpu_device.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/inference.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/train/inference.h"
 
 namespace xrun::cli {
 namespace {

@@ -9,9 +9,9 @@
 #include "planner/plan.h"
 #include "runtime/cli/load.h"
 #include "runtime/data/loader.h"
-#include "runtime/device.h"
-#include "runtime/events.h"
+#include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
+#include "runtime/train/events.h"
 
 namespace xrun::cli {
 

@@ -11,8 +11,8 @@
 #include "runtime/cli/progress.h"
 #include "runtime/data/picture_files.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/inference.h"
-#include "runtime/npy.h"
+#include "runtime/formats/npy.h"
+#include "runtime/train/inference.h"
 
 namespace xrun::cli {
 namespace {

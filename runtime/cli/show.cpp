@@ -2,9 +2,9 @@
 #include <filesystem>
 
 #include "graph/print.h"
-#include "lang/parser.h"
 #include "lang/print_module.h"
-#include "lang/print_syntax.h"
+#include "lang/syntax/parser.h"
+#include "lang/syntax/print_syntax.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
 #include "runtime/checkpoint/checkpoint.h"

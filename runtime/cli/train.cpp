@@ -13,8 +13,8 @@
 #include "runtime/cli/progress.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/libraries.h"
-#include "runtime/rate.h"
-#include "runtime/trainer.h"
+#include "runtime/train/rate.h"
+#include "runtime/train/trainer.h"
 
 namespace xrun::cli {
 namespace {

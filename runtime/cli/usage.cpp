@@ -106,7 +106,7 @@ int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& 
   const std::string text = fault.what();
   if (const auto variable = find_variable(app, words, text)) {
     return usage_fault("`" + variable->first + "` in the environment: " + text,
-                       "mend or unset the variable, or give " + variable->second + " on the command line");
+                       "fix or unset the variable, or give " + variable->second + " on the command line");
   }
   const bool named = !words.first().empty() && words.first()[0] != '-';
   const std::string command = named ? "`xrun " + words.first() + "`" : "`xrun`";

@@ -25,7 +25,7 @@ class Words {
   std::vector<std::string> words_;
 };
 
-// These print what is wrong and how to mend it, and give the exit code 2; or 0 where nothing is.
+// These print what is wrong and how to fix it, and give the exit code 2; or 0 where nothing is.
 int usage_fault(const std::string& message, const std::string& help);
 int find_unknown_command(const CLI::App& app, const Words& words);
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/events.h"
+#include "runtime/train/events.h"
 
 namespace xrun::cli {
 

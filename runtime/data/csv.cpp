@@ -26,7 +26,7 @@ Error broken(std::string_view name, int64_t line, std::string why) {
   return {.kind = ErrorKind::kContent,
           .code = "XG0412",
           .message = fmt::format("{}:{}: {}", name, line, why),
-          .help = "mend the line, or say `header=true` or another `delimiter`"};
+          .help = "fix the line, or say `header=true` or another `delimiter`"};
 }
 
 // Appends the numbers of a line.

@@ -48,7 +48,7 @@ class BadSamples {
                    .code = "XG0408",
                    .message = fmt::format("{} of {} samples are broken, more than `max_bad` allows; the last: {}",
                                           bad_.size(), samples_, error.message),
-                   .help = "mend or remove the files, or raise `max_bad` in `data`"};
+                   .help = "fix or remove the files, or raise `max_bad` in `data`"};
     }
     return {};
   }
@@ -214,7 +214,7 @@ class Loader final : public BatchSource {
     return Error{.kind = ErrorKind::kContent,
                  .code = "XG0408",
                  .message = fmt::format("{} samples of source `{}` in a row are broken", kMostAttempts, rows_->name()),
-                 .help = "mend or remove the files"};
+                 .help = "fix or remove the files"};
   }
 
   std::unique_ptr<SampleRows> rows_;

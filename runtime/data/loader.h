@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "runtime/batch_source.h"
 #include "runtime/data/sample_rows.h"
+#include "runtime/train/batch_source.h"
 
 namespace xrun::runtime {
 

@@ -116,7 +116,7 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
         error.span = input.counted;
         error.label = error.help;
         error.others.push_back({span_, fmt::format("{} says otherwise", name)});
-        error.help = fmt::format("mend {}, or give the head more classes", name);
+        error.help = fmt::format("fix {}, or give the head more classes", name);
       }
       error.message = fmt::format("{} of source `{}`: {}", name, name_, error.message);
       return error;

@@ -8,9 +8,9 @@
 #include "graph/base/result.h"
 #include "graph/graph.h"
 #include "graph/specs.h"
-#include "runtime/batch_source.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/transform.h"
+#include "runtime/train/batch_source.h"
 
 namespace xrun::runtime {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
-#include "runtime/executor/places.h"
+#include "runtime/executor/row_offsets.h"
 
 namespace xrun::runtime {
 namespace {
@@ -80,10 +80,10 @@ Operand Binder::operand_of(const Buffer& buffer) const {
   const TensorType& type = graph_.value(buffer.value).type;
   Operand operand;
   if (buffer.purpose == Purpose::kGradient) {
-    const int64_t lanes = program_.lanes / program_.replicas;
-    operand.where = Operand::Where::kLane;
-    operand.stride = buffer.bytes / lanes;
-    operand.base = back_by(memory_.at(buffer), operand.stride * lanes * buffer.replica);
+    const int64_t partials = program_.partials / program_.replicas;
+    operand.where = Operand::Where::kPartial;
+    operand.stride = buffer.bytes / partials;
+    operand.base = back_by(memory_.at(buffer), operand.stride * partials * buffer.replica);
     return operand;
   }
   operand.stride = type.bytes(program_.block_rows, program_.block_rows);

@@ -18,12 +18,12 @@ struct Operand {
     kFixed,    // parameters, whole: base
     kScratch,  // the worker's slice: slice + offset
     kBlock,    // base + stride · block of the global batch
-    kLane,     // base + stride · lane of the global batch
+    kPartial,  // base + stride · partial of the global batch
     kInput,    // the step's slot of input `input`: slot + stride · block of the global batch
   };
   Where where = Where::kAbsent;
   int32_t input = -1;
-  std::byte* base = nullptr;  // kBlock, kLane: of block 0 or lane 0 of the batch, which may lie before the buffer
+  std::byte* base = nullptr;  // kBlock, kPartial: of block 0 or partial 0 of the batch, which may lie before the buffer
   Bytes offset = 0;           // kScratch
   Bytes stride = 0;
 };
@@ -52,8 +52,8 @@ struct BoundPass {
   int device = 0;
 };
 
-// Lane of a row block (DETERMINISM 2).
-constexpr int64_t lane_of(int64_t block, int64_t lanes, int64_t blocks) { return block * lanes / blocks; }
+// Partial of a row block (DETERMINISM 2).
+constexpr int64_t partial_of(int64_t block, int64_t partials, int64_t blocks) { return block * partials / blocks; }
 
 class Binder {
  public:

@@ -1,7 +1,7 @@
 #include "runtime/executor/bound_memory.h"
 
 #include "graph/base/check.h"
-#include "runtime/host.h"
+#include "runtime/device/host.h"
 
 namespace xrun::runtime {
 

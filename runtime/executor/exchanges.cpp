@@ -4,7 +4,7 @@
 
 #include "graph/base/check.h"
 #include "runtime/executor/executor.h"
-#include "runtime/executor/places.h"
+#include "runtime/executor/row_offsets.h"
 #include "runtime/fold.h"
 
 namespace xrun::runtime {

@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "ops/head.h"
 #include "planner/program.h"
-#include "runtime/communicator.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/executor/binding.h"
 #include "runtime/executor/bound_memory.h"
 #include "runtime/executor/head_set.h"

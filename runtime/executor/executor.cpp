@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "graph/base/check.h"
-#include "runtime/cpu_device.h"
-#include "runtime/executor/touch_check.h"
-#include "runtime/local_communicator.h"
+#include "runtime/comm/local/local_communicator.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/arena_check.h"
 
 namespace xrun::runtime {
 namespace {
@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 class ParallelExecutor final : public Executor {
  public:
   ParallelExecutor(const planner::Program& program, InstructionRunner& runner, const DeviceSet& devices,
-                   TouchCheck* check)
+                   ArenaCheck* check)
       : program_(program),
         runner_(runner),
         devices_(devices),
@@ -36,7 +36,7 @@ class ParallelExecutor final : public Executor {
         nodes_(program.instructions.size()),
         counters_(program.instructions.size()),
         postings_(program.instructions.size()),
-        desks_(static_cast<size_t>(program.devices)),
+        post_queues_(static_cast<size_t>(program.devices)),
         timings_(program.instructions.size()) {
     derive_order();
     form_groups();
@@ -63,9 +63,9 @@ class ParallelExecutor final : public Executor {
       std::unique_lock lock(mutex_);
       all_done_.wait(lock, [this] { return finished_; });
     }
-    // Whoever ended the step may still be on its way out of a desk.
-    for (const Desk& desk : desks_) {
-      while (desk.calls.load(std::memory_order_acquire) != 0) {
+    // Whoever ended the step may still be on its way out of a queue.
+    for (const PostQueue& queue : post_queues_) {
+      while (queue.calls.load(std::memory_order_acquire) != 0) {
         std::this_thread::yield();
       }
     }
@@ -88,8 +88,8 @@ class ParallelExecutor final : public Executor {
   };
 
   // Posts the exchanges of one device, one at a time. The stream is in order, so no more than one is ready; the thread
-  // that is at the desk takes the next one, too, and completions do not nest.
-  struct Desk {
+  // that is at the queue takes the next one, too, and completions do not nest.
+  struct PostQueue {
     std::atomic<int32_t> ready{-1};
     std::atomic<int32_t> calls{0};
   };
@@ -191,14 +191,14 @@ class ParallelExecutor final : public Executor {
   }
 
   void post_next(int32_t id) {
-    Desk& desk = desks_[static_cast<size_t>(program_.instructions[static_cast<size_t>(id)].device)];
-    desk.ready.store(id, std::memory_order_relaxed);
-    if (desk.calls.fetch_add(1, std::memory_order_acq_rel) != 0) {
+    PostQueue& queue = post_queues_[static_cast<size_t>(program_.instructions[static_cast<size_t>(id)].device)];
+    queue.ready.store(id, std::memory_order_relaxed);
+    if (queue.calls.fetch_add(1, std::memory_order_acq_rel) != 0) {
       return;
     }
     do {
-      post(program_.instructions[static_cast<size_t>(desk.ready.load(std::memory_order_relaxed))]);
-    } while (desk.calls.fetch_sub(1, std::memory_order_acq_rel) != 1);
+      post(program_.instructions[static_cast<size_t>(queue.ready.load(std::memory_order_relaxed))]);
+    } while (queue.calls.fetch_sub(1, std::memory_order_acq_rel) != 1);
   }
 
   // A failed step still posts, so that no member of a group is left alone; it only moves nothing.
@@ -280,12 +280,12 @@ class ParallelExecutor final : public Executor {
   const planner::Program& program_;
   InstructionRunner& runner_;
   const DeviceSet& devices_;
-  TouchCheck* check_;
+  ArenaCheck* check_;
   std::vector<Node> nodes_;
   std::vector<int32_t> roots_;
   std::vector<std::atomic<int32_t>> counters_;
   std::vector<Posting> postings_;
-  std::vector<Desk> desks_;  // by device
+  std::vector<PostQueue> post_queues_;  // by device
   std::vector<Timing> timings_;
   std::unique_ptr<Communicator> communicator_;
   Clock::time_point start_;
@@ -300,7 +300,7 @@ class ParallelExecutor final : public Executor {
 }  // namespace
 
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
-                                                 const DeviceSet& devices, TouchCheck* check) {
+                                                 const DeviceSet& devices, ArenaCheck* check) {
   return std::make_unique<ParallelExecutor>(program, runner, devices, check);
 }
 

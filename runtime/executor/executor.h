@@ -7,12 +7,12 @@
 
 #include "graph/base/result.h"
 #include "planner/program.h"
-#include "runtime/communicator.h"
-#include "runtime/device.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/device/device.h"
 
 namespace xrun::runtime {
 
-class TouchCheck;  // runtime/executor/touch_check.h
+class ArenaCheck;  // runtime/executor/arena_check.h
 
 // What instructions mean. Called by executors from tasks of the instruction's device; two calls never run at once for
 // the same stream of a device, and dependencies are kept.
@@ -49,12 +49,12 @@ class Executor {
 // program, runner and devices outlive the executor.
 //   check  watches the memory plan where it is given
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
-                                                 const DeviceSet& devices, TouchCheck* check = nullptr);
+                                                 const DeviceSet& devices, ArenaCheck* check = nullptr);
 
 // One instruction after the other on the calling thread, in an order fixed beforehand; work is not shared out. Errors:
 // XG0622, a program whose instructions wait for each other.
 Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner,
-                                                           TouchCheck* check = nullptr);
+                                                           ArenaCheck* check = nullptr);
 
 // The members of each group of communications, by group number: instructions in member order (senders first).
 std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program);

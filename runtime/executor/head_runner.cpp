@@ -5,7 +5,7 @@
 #include <map>
 
 #include "graph/base/check.h"
-#include "runtime/executor/places.h"
+#include "runtime/executor/row_offsets.h"
 
 namespace xrun::runtime {
 namespace {

@@ -1,7 +1,7 @@
 #include "runtime/executor/kernels.h"
 
 #include "ops/kernel_spec.h"
-#include "runtime/executor/places.h"
+#include "runtime/executor/row_offsets.h"
 
 namespace xrun::runtime {
 namespace {

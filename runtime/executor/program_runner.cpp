@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "graph/base/check.h"
-#include "runtime/executor/places.h"
+#include "runtime/executor/row_offsets.h"
 
 namespace xrun::runtime {
 namespace {
@@ -58,7 +58,7 @@ ProgramRunner::Bound ProgramRunner::bind(const Instruction& instruction) const {
     case Pass::kHeadNorms:
     case Pass::kReduceStats:
       return head_runner_.bind(instruction);
-    case Pass::kFoldLanes:
+    case Pass::kFoldPartials:
     case Pass::kNorm:
       return update_runner_.bind(instruction);
     case Pass::kNone:
@@ -138,8 +138,8 @@ Status ProgramRunner::run(const Instruction& instruction, ops::Workers& workers)
     return head_runner_.run(instruction, *head, step_, scale, workers);
   }
   if (auto* update = std::get_if<BoundUpdate>(&bound)) {
-    if (instruction.pass == Pass::kFoldLanes) {
-      update_runner_.fold_lanes(*update, workers);
+    if (instruction.pass == Pass::kFoldPartials) {
+      update_runner_.fold_partials(*update, workers);
       return {};
     }
     if (instruction.pass == Pass::kNorm) {

@@ -2,9 +2,9 @@
 // respected is found once; a step walks it. It shares no code with the parallel executor, of which it is the oracle.
 #include <chrono>
 
-#include "runtime/cpu_device.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/arena_check.h"
 #include "runtime/executor/executor.h"
-#include "runtime/executor/touch_check.h"
 
 namespace xrun::runtime {
 namespace {
@@ -80,7 +80,7 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
 class SequentialExecutor final : public Executor {
  public:
   SequentialExecutor(const planner::Program& program, InstructionRunner& runner, std::vector<Item> order,
-                     TouchCheck* check)
+                     ArenaCheck* check)
       : program_(program),
         runner_(runner),
         order_(std::move(order)),
@@ -150,7 +150,7 @@ class SequentialExecutor final : public Executor {
   const planner::Program& program_;
   InstructionRunner& runner_;
   std::vector<Item> order_;
-  TouchCheck* check_;
+  ArenaCheck* check_;
   std::vector<Timing> timings_;
   std::vector<Exchange> exchanges_;
   std::vector<Pieces> published_;
@@ -160,7 +160,7 @@ class SequentialExecutor final : public Executor {
 }  // namespace
 
 Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner,
-                                                           TouchCheck* check) {
+                                                           ArenaCheck* check) {
   XRUN_ASSIGN(std::vector<Item> order, find_order(program));
   return std::unique_ptr<Executor>(std::make_unique<SequentialExecutor>(program, runner, std::move(order), check));
 }

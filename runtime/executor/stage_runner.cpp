@@ -61,16 +61,16 @@ Status StageRunner::run(const BoundPass& pass, bool forward, const StepContext& 
     workers.for_each(pass.blocks, body);
   } else {
     const int64_t all = program_.batch / program_.block_rows;
-    const int64_t first_lane = lane_of(pass.first_block, program_.lanes, all);
-    const int64_t last_lane = lane_of(pass.first_block + pass.blocks - 1, program_.lanes, all);
+    const int64_t first_partial = partial_of(pass.first_block, program_.partials, all);
+    const int64_t last_partial = partial_of(pass.first_block + pass.blocks - 1, program_.partials, all);
     const auto body = [&](int64_t item, int worker) {
       for (int64_t block = pass.first_block; block < pass.first_block + pass.blocks; ++block) {
-        if (lane_of(block, program_.lanes, all) == first_lane + item) {
+        if (partial_of(block, program_.partials, all) == first_partial + item) {
           run_one(block, worker);
         }
       }
     };
-    workers.for_each(last_lane - first_lane + 1, body);
+    workers.for_each(last_partial - first_partial + 1, body);
   }
   for (int w = 0; w < workers_; ++w) {
     Status& status = state_[static_cast<size_t>(pass.device * workers_ + w)].status;
@@ -122,8 +122,9 @@ ops::TensorView StageRunner::address(const BoundPass& pass, const Operand& opera
       return {pass.scratch + pass.slice * worker + operand.offset};
     case Operand::Where::kBlock:
       return {operand.base + operand.stride * block};
-    case Operand::Where::kLane:
-      return {operand.base + operand.stride * lane_of(block, program_.lanes, program_.batch / program_.block_rows)};
+    case Operand::Where::kPartial:
+      return {operand.base +
+              operand.stride * partial_of(block, program_.partials, program_.batch / program_.block_rows)};
     case Operand::Where::kInput:
       return {step.inputs[static_cast<size_t>(operand.input)] + operand.stride * block};
   }
@@ -170,7 +171,7 @@ Error StageRunner::find_nonfinite(const BoundPass& pass, int64_t block, const St
         return {ErrorKind::kNonFinite, "XG0810",
                 "`" + node.path + "` (" + std::string(node.op->name) + ") reads data of `" + value.name +
                     "` that are not finite, for " + rows,
-                "mend the samples, or the stages of `data` that make them", node.span};
+                "fix the samples, or the stages of `data` that make them", node.span};
       }
     }
     for (int32_t i = 0; i < bound.outputs; ++i) {

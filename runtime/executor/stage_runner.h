@@ -24,9 +24,9 @@ class StageRunner {
   // `workers`: the largest number of workers of a device.
   StageRunner(const Graph& graph, const planner::Program& program, int workers);
 
-  // Runs a pass: forward blocks are shared out one by one, backward blocks lane by lane, ascending inside a lane. No
-  // value that leaves a forward pass is NaN or infinite afterwards. Errors: those of kernels; kNonFinite, naming the
-  // first operator whose result is not finite and the rows of the batch.
+  // Runs a pass: forward blocks are shared out one by one, backward blocks partial by partial, ascending inside a
+  // partial. No value that leaves a forward pass is NaN or infinite afterwards. Errors: those of kernels; kNonFinite,
+  // naming the first operator whose result is not finite and the rows of the batch.
   Status run(const BoundPass& pass, bool forward, const StepContext& step, ops::Workers& workers);
 
  private:

@@ -47,8 +47,8 @@ std::string describe(const Instruction& instruction, const Program& program, con
       return of_head("norms");
     case Pass::kHeadUpdate:
       return of_head("update");
-    case Pass::kFoldLanes:
-      return "folding lanes of gradients";
+    case Pass::kFoldPartials:
+      return "folding partials of gradients";
     case Pass::kNorm:
       return "norms of gradients";
     case Pass::kNone:

@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "graph/base/check.h"
-#include "runtime/executor/places.h"
+#include "runtime/executor/row_offsets.h"
 #include "runtime/fold.h"
 
 namespace xrun::runtime {
@@ -103,9 +103,9 @@ BoundWeight UpdateRunner::bind_weight(const Buffer& gradient, const Instruction&
     XRUN_CHECK(state != nullptr, "no optimizer state for " + parameter.name);
     weight.states[slot] = reinterpret_cast<float*>(memory_.at(*state));
   }
-  const int64_t lanes = program_.lanes / program_.replicas;
-  for (int64_t lane = 0; lane < lanes; ++lane) {
-    weight.lanes.push_back(reinterpret_cast<float*>(memory_.at(gradient) + gradient.bytes / lanes * lane));
+  const int64_t partials = program_.partials / program_.replicas;
+  for (int64_t partial = 0; partial < partials; ++partial) {
+    weight.partials.push_back(reinterpret_cast<float*>(memory_.at(gradient) + gradient.bytes / partials * partial));
   }
   weight.rule = rule_of(module_.train, form_, graph, gradient.param);
   if (const Buffer* norms = find_purpose(program_, instruction, Purpose::kNorms)) {
@@ -147,21 +147,21 @@ BoundFold UpdateRunner::bind_fold(const Instruction& instruction, NodeId id) con
   return fold;
 }
 
-void UpdateRunner::fold_lanes(const BoundUpdate& update, ops::Workers& workers) const {
+void UpdateRunner::fold_partials(const BoundUpdate& update, ops::Workers& workers) const {
   for_chunks(update.weights, workers, [](const BoundWeight& weight, int64_t begin, int64_t end, int) {
-    float* terms[planner::kMostLanes];
-    XRUN_CHECK(weight.lanes.size() <= std::size(terms), "more lanes than a replica has");
-    for (size_t lane = 0; lane < weight.lanes.size(); ++lane) {
-      terms[lane] = weight.lanes[lane] + begin;
+    float* terms[planner::kMostPartials];
+    XRUN_CHECK(weight.partials.size() <= std::size(terms), "more partials than a replica has");
+    for (size_t partial = 0; partial < weight.partials.size(); ++partial) {
+      terms[partial] = weight.partials[partial] + begin;
     }
-    fold_tree(std::span(terms, weight.lanes.size()), end - begin);
+    fold_tree(std::span(terms, weight.partials.size()), end - begin);
   });
 }
 
 void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers) const {
   for_chunks(update.weights, workers, [](const BoundWeight& weight, int64_t begin, int64_t end, int) {
     for (int64_t at = begin; at < end; at += kNormChunk) {
-      weight.norms[at / kNormChunk] = sum_of_squares(weight.lanes[0] + at, std::min(kNormChunk, end - at));
+      weight.norms[at / kNormChunk] = sum_of_squares(weight.partials[0] + at, std::min(kNormChunk, end - at));
     }
   });
 }
@@ -171,7 +171,7 @@ Status UpdateRunner::apply(const BoundUpdate& update, const StepContext& step, d
   for_chunks(update.weights, workers, [&](const BoundWeight& weight, int64_t begin, int64_t end, int) {
     const auto at = [&](float* base) { return base == nullptr ? nullptr : base + begin; };
     ops::update(isa_, form_, scalars_of(weight.rule, form_, step.rate, step.step, grad_scale), weight.weight + begin,
-                weight.lanes[0] + begin, at(weight.states[0]), at(weight.states[1]), end - begin);
+                weight.partials[0] + begin, at(weight.states[0]), at(weight.states[1]), end - begin);
   });
   XRUN_TRY(prepare(update, workers));
   for (const BoundFold& fold : update.folds) {

@@ -1,4 +1,4 @@
-// The end of a step: lanes are folded, gradients clipped, weights updated and prepared, running statistics folded.
+// The end of a step: partials are folded, gradients clipped, weights updated and prepared, running statistics folded.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ struct BoundWeight {
   int64_t count = 0;
   float* weight = nullptr;
   float* states[2] = {nullptr, nullptr};
-  std::vector<float*> lanes;  // of this replica
+  std::vector<float*> partials;  // of this replica
   UpdateRule rule;
   double* norms = nullptr;  // its partial sums of squares
 };
@@ -39,7 +39,7 @@ struct BoundFold {
   std::vector<ops::TensorView> outputs;
 };
 
-// A kUpdate, kFoldLanes or kNorm of one device.
+// A kUpdate, kFoldPartials or kNorm of one device.
 struct BoundUpdate {
   std::vector<BoundWeight> weights;
   std::vector<BoundPrepare> prepares;
@@ -59,11 +59,11 @@ class UpdateRunner {
   // Of a kPrepared buffer.
   BoundPrepare bind_prepare(const planner::Buffer& prepared) const;
 
-  // Folds the lanes of each weight into its first lane.
-  void fold_lanes(const BoundUpdate& update, ops::Workers& workers) const;
+  // Folds the partials of each weight into its first partial.
+  void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;
   // Partial sums of squares of the folded gradients.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
-  // Updates, prepares and folds states. Gradients lie folded in the first lane and are multiplied by `grad_scale`.
+  // Updates, prepares and folds states. Gradients lie folded in the first partial and are multiplied by `grad_scale`.
   Status apply(const BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared forms from the weights as they are.
   Status prepare(const BoundUpdate& update, ops::Workers& workers) const;

@@ -8,8 +8,8 @@
 
 namespace xrun::lang {
 
-// Checks a text that no file belongs to. Empty, or what the front end did wrong: it has to end, to say why it refuses and
-// what mends it, and to be able to show what it says.
+// Checks a text that no file belongs to. Empty, or what the front end did wrong: it has to end, to say why it refuses
+// and what fixes it, and to be able to show what it says.
 inline std::string fault_of_check(const std::string& name, std::string text, const OpRegistry& ops) {
   // A user's file may expand to 4 M nodes; here an input that uses its bounds up costs milliseconds.
   const FrontendOptions options{.ops = &ops, .max_nodes = 1'000, .max_steps = 10'000};
@@ -20,7 +20,7 @@ inline std::string fault_of_check(const std::string& name, std::string text, con
   std::set<std::string> shown;
   for (const Diagnostic& diagnostic : diagnostics.all()) {
     if (diagnostic.fixes.empty() || diagnostic.fixes[0].title.empty()) {
-      return "a diagnostic says no mend: " + diagnostic.code + " " + diagnostic.message;
+      return "a diagnostic says no fix: " + diagnostic.code + " " + diagnostic.message;
     }
     if (shown.insert(diagnostic.code).second && render(diagnostic, sources).empty()) {
       return "a diagnostic cannot be shown: " + diagnostic.code;
@@ -28,7 +28,7 @@ inline std::string fault_of_check(const std::string& name, std::string text, con
   }
   for (const Diagnostic& later : checked ? checked->module.not_yet : std::vector<Diagnostic>()) {
     if (later.fixes.empty()) {
-      return "a diagnostic says no mend: " + later.message;
+      return "a diagnostic says no fix: " + later.message;
     }
   }
   if (checked.has_value() == diagnostics.has_errors()) {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "lang/parser.h"
-#include "lang/print_syntax.h"
+#include "lang/syntax/parser.h"
+#include "lang/syntax/print_syntax.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace xrun;

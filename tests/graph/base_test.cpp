@@ -249,7 +249,7 @@ TEST_F(Rendering, AnEditBehindACarriageReturnIsAtTheEndOfTheLine) {
   EXPECT_NE(render(d, sources).find("1 ~ ab!\n"), std::string::npos) << render(d, sources);
 }
 
-TEST_F(Rendering, WaysToMendStandBelowOneTitle) {
+TEST_F(Rendering, WaysToFixStandBelowOneTitle) {
   sources.add("a.xgraph", "  reserve = 3\n");
   const uint32_t end = find("3").end;
   const Diagnostic units{.code = "XG0107",

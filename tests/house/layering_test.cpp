@@ -13,24 +13,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The rooms by folder; the longest matching prefix names the room of a file.
-const std::vector<std::string> kRooms{
-    "graph/base",       "graph",        "lang",        "ops",    "planner", "runtime/checkpoint",
-    "runtime/executor", "runtime/data", "runtime/cli", "runtime"};
+// Each folder with the folders whose headers it may include; the longest matching prefix names the folder of a file.
+using Folders = std::set<std::string>;
 
-const std::map<std::string, std::set<std::string>> kMayInclude{
+Folders operator+(Folders a, const Folders& b) {
+  a.insert(b.begin(), b.end());
+  return a;
+}
+
+const Folders kGraph{"graph", "graph/base"};
+// What the parts of `runtime` share: kernels, the interfaces of devices and communicators, files of other projects.
+const Folders kRuntime = kGraph + Folders{"runtime", "ops", "runtime/device", "runtime/comm"};
+const Folders kPlanner = kGraph + Folders{"planner", "planner/schedules"};
+
+const std::map<std::string, Folders> kMayInclude{
     {"graph/base", {"graph/base"}},
-    {"graph", {"graph", "graph/base"}},
-    {"lang", {"lang", "graph", "graph/base"}},
-    {"ops", {"ops", "graph", "graph/base"}},
-    {"planner", {"planner", "graph", "graph/base"}},
-    {"runtime/checkpoint", {"runtime/checkpoint", "runtime", "ops", "graph", "graph/base"}},
-    {"runtime/executor", {"runtime/executor", "runtime", "ops", "graph", "graph/base"}},
-    {"runtime/data", {"runtime/data", "runtime", "ops", "graph", "graph/base"}},
-    {"runtime", {"runtime", "runtime/checkpoint", "runtime/executor", "runtime/data", "ops", "graph", "graph/base"}},
+    {"graph", kGraph},
+    {"lang/syntax", kGraph + Folders{"lang/syntax", "lang"}},
+    {"lang/elaborate", kGraph + Folders{"lang/elaborate", "lang/syntax", "lang"}},
+    {"lang/lower", kGraph + Folders{"lang/lower", "lang/elaborate", "lang/syntax", "lang"}},
+    {"lang", kGraph + Folders{"lang", "lang/syntax", "lang/elaborate", "lang/lower"}},
+    {"ops", kGraph + Folders{"ops"}},
+    {"planner/schedules", kPlanner},
+    {"planner/search", kPlanner + Folders{"planner/search", "planner/emit"}},
+    {"planner/emit", kPlanner + Folders{"planner/emit", "planner/search"}},
+    {"planner/verify", kPlanner + Folders{"planner/verify"}},
+    {"planner/report", kPlanner + Folders{"planner/report", "planner/search"}},
+    {"planner", kPlanner + Folders{"planner/search", "planner/emit", "planner/verify", "planner/report"}},
+    {"runtime/formats", {"runtime/formats", "runtime", "graph/base", "graph"}},
+    {"runtime/device", kGraph + Folders{"runtime/device", "ops"}},
+    {"runtime/comm", kGraph + Folders{"runtime/comm", "runtime/device", "runtime", "ops"}},
+    {"runtime/executor", kRuntime + Folders{"runtime/executor"}},
+    {"runtime/checkpoint", kRuntime + Folders{"runtime/checkpoint", "runtime/train", "runtime/formats"}},
+    {"runtime/data", kRuntime + Folders{"runtime/data", "runtime/train", "runtime/formats"}},
+    {"runtime/train", kRuntime + Folders{"runtime/train", "runtime/executor", "runtime/checkpoint", "runtime/data"}},
+    {"runtime", kRuntime},
     {"runtime/cli",
-     {"runtime/cli", "runtime", "runtime/checkpoint", "runtime/executor", "runtime/data", "planner", "ops", "lang",
-      "graph", "graph/base"}},
+     kRuntime + kPlanner +
+         Folders{"runtime/cli", "runtime/train", "runtime/checkpoint", "runtime/executor", "runtime/data",
+                 "runtime/formats", "lang", "lang/syntax", "planner/report", "planner/verify"}},
 };
 
 // What `runtime` may see of `planner`.
@@ -38,12 +59,13 @@ const std::set<std::string> kPlannerDoor{"planner/program.h", "planner/plan.h", 
                                          "planner/cost_model.h"};
 
 std::string room_of(const std::string& path) {
-  for (const std::string& room : kRooms) {
-    if (path.rfind(room + "/", 0) == 0) {
-      return room;
+  std::string longest;
+  for (const auto& [folder, may_include] : kMayInclude) {
+    if (path.starts_with(folder + "/") && folder.size() > longest.size()) {
+      longest = folder;
     }
   }
-  return {};
+  return longest;
 }
 
 struct Include {

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "lang/frontend.h"
+#include "lang/lower/settings.h"
 #include "lang/print_module.h"
-#include "lang/settings.h"
 #include "tests/lang/test_ops.h"
 
 namespace xrun::lang {

@@ -1,9 +1,9 @@
-#include "lang/lexer.h"
+#include "lang/syntax/lexer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/print_syntax.h"
+#include "lang/syntax/print_syntax.h"
 
 namespace xrun::lang {
 namespace {

@@ -56,8 +56,8 @@ TEST(Messages, EveryCodeOfAGoldenOfFaultsIsInTheCatalogue) {
   }
 }
 
-// Diagnostics are made by `fault` and `warning` of lang/faults.h, which ask for the mend.
-TEST(Messages, NoDiagnosticIsMadeWithoutItsMend) {
+// Diagnostics are made by `fault` and `warning` of lang/faults.h, which ask for the fix.
+TEST(Messages, NoDiagnosticIsMadeWithoutItsFix) {
   const std::regex by_hand(R"(\.code = |Diagnostic [a-z_]*\{)");
   const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
   int makers = 0;

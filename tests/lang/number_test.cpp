@@ -1,10 +1,10 @@
-#include "lang/number.h"
+#include "lang/syntax/number.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 
-#include "lang/lexer.h"
+#include "lang/syntax/lexer.h"
 
 namespace xrun::lang {
 namespace {

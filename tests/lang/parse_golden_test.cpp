@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/parser.h"
-#include "lang/print_syntax.h"
+#include "lang/syntax/parser.h"
+#include "lang/syntax/print_syntax.h"
 #include "tests/support/golden.h"
 
 namespace xrun::lang {

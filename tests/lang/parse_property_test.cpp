@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "lang/parser.h"
-#include "lang/print_syntax.h"
+#include "lang/syntax/parser.h"
+#include "lang/syntax/print_syntax.h"
 #include "tests/support/golden.h"
 
 namespace xrun::lang {
@@ -78,8 +78,8 @@ void expect_sound(const std::string& text) {
   if (diagnostics.has_errors()) {
     return;
   }
-  // What parses without a fault has no holes and reads back as itself.
-  ASSERT_EQ(printed.find("<hole>"), printed.npos) << text;
+  // What parses without a fault has no error nodes and reads back as itself.
+  ASSERT_EQ(printed.find("<error>"), printed.npos) << text;
   SourceMap again;
   Diagnostics none;
   const Ast second = parse(again, again.add("printed.xgraph", printed), none);

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/parser.h"
+#include "lang/syntax/parser.h"
 
 namespace xrun::lang {
 namespace {

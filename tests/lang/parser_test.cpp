@@ -1,9 +1,9 @@
-#include "lang/parser.h"
+#include "lang/syntax/parser.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/print_syntax.h"
+#include "lang/syntax/print_syntax.h"
 
 namespace xrun::lang {
 namespace {
@@ -198,7 +198,7 @@ let q = 5 foo
   const std::span<const Stmt> body = parsed.ast[parsed.ast.decls[1].body];
   ASSERT_EQ(body.size(), 4U);
   EXPECT_EQ(parsed.ast[body[0].names][0].text, "y");
-  EXPECT_EQ(parsed.ast[body[0].value].kind, ExprKind::kHole);
+  EXPECT_EQ(parsed.ast[body[0].value].kind, ExprKind::kError);
   EXPECT_TRUE(parsed.ast.decls[1].has_fault);
 }
 
@@ -213,14 +213,14 @@ TEST(ParseFile, NothingIsDeclaredWithoutAName) {
   for (const Decl& decl : parsed.ast.decls) {
     kinds.push_back(decl.kind);
     for (const Stmt& stmt : parsed.ast[decl.body]) {
-      EXPECT_TRUE(stmt.kind == StmtKind::kHole || stmt.kind == StmtKind::kOutput);
+      EXPECT_TRUE(stmt.kind == StmtKind::kError || stmt.kind == StmtKind::kOutput);
     }
     for (const Param& param : parsed.ast[decl.params]) {
       EXPECT_TRUE(param.name);
     }
   }
-  EXPECT_THAT(kinds, ElementsAre(DeclKind::kHole, DeclKind::kHole, DeclKind::kHole, DeclKind::kModel, DeclKind::kFn,
-                                 DeclKind::kHole));
+  EXPECT_THAT(kinds, ElementsAre(DeclKind::kError, DeclKind::kError, DeclKind::kError, DeclKind::kModel, DeclKind::kFn,
+                                 DeclKind::kError));
 }
 
 TEST(ParseFile, AMissingBraceSpoilsNoOtherDeclaration) {

@@ -21,7 +21,7 @@ std::vector<std::string> frozen(const Checked& checked) {
   return names;
 }
 
-// XG0402 is mended at the number of classes, wherever the text says it.
+// XG0402 is fixed at the number of classes, wherever the text says it.
 TEST(Classes, AreShownWhereTheTextCountsThem) {
   const std::string more =
       replaced(small_run(), "synthetic([8], classes, samples=1000)", "synthetic([8], 12, samples=1000)");

@@ -1,11 +1,11 @@
-#include "planner/chain.h"
+#include "planner/search/chain.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
 
-#include "planner/heads.h"
-#include "planner/mesh.h"
-#include "planner/remat.h"
+#include "planner/search/heads.h"
+#include "planner/search/mesh.h"
+#include "planner/search/remat.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
@@ -28,17 +28,17 @@ Made make(const testing::ModelOptions& options) {
 
 TEST(Chain, SetsTheGangOfAHeadApart) {
   const Made made = make({.layers = 2, .head = true});
-  EXPECT_EQ(made.chain.gang.size(), 3U);  // classifier, loss, accuracy
+  EXPECT_EQ(made.chain.head_nodes.size(), 3U);  // classifier, loss, accuracy
   EXPECT_EQ(made.chain.nodes.size(), 7U);
   EXPECT_EQ(made.chain.last_cut, 6);
-  for (const NodeId node : made.chain.gang) {
+  for (const NodeId node : made.chain.head_nodes) {
     EXPECT_EQ(made.chain.position[static_cast<size_t>(node.index)], -1);
   }
 }
 
 TEST(Chain, DenseLossAndMetricsArePartOfIt) {
   const Made made = make({.layers = 1});
-  EXPECT_TRUE(made.chain.gang.empty());
+  EXPECT_TRUE(made.chain.head_nodes.empty());
   EXPECT_EQ(made.module.graph.node(made.chain.nodes.back()).path, "accuracy");
 }
 
@@ -139,11 +139,11 @@ TEST(CostModel, TakesMeasuredTimesFirst) {
   EXPECT_EQ(CostModel(made.facts, kMachine).node(made.module.graph, NodeId(0), 8), 0.25);
 }
 
-TEST(CostModel, BlocksAreSharedOutAndLanesAreNot) {
+TEST(CostModel, BlocksAreSharedOutAndPartialsAreNot) {
   const KernelFacts facts;
   const CostModel cost(facts, kMachine);
   EXPECT_EQ(cost.forward_pass(1, 5, 2), 3);
-  EXPECT_EQ(cost.backward_pass(1, 4, 1, 2), 4);  // one lane: one worker
+  EXPECT_EQ(cost.backward_pass(1, 4, 1, 2), 4);  // one partial: one worker
   EXPECT_EQ(cost.backward_pass(1, 4, 2, 2), 2);
   EXPECT_EQ(cost.backward_pass(1, 1, 4, 2), 1);
 }
@@ -177,7 +177,7 @@ TEST(Machine, SharesThreadsAndKeepsAReserve) {
   EXPECT_EQ(make_machine({}, {.devices = 4, .threads = 2}, 2, kGiB).threads, 4);
 }
 
-TEST(Mesh, ReplicasDivideMicroBatchesAndLanes) {
+TEST(Mesh, ReplicasDivideMicroBatchesAndPartials) {
   EXPECT_EQ(default_replicas(8, 2, 8, 0), 4);
   EXPECT_EQ(default_replicas(8, 2, 6, 0), 3);
   EXPECT_EQ(default_replicas(6, 1, 12, 4), 4);

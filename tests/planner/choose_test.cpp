@@ -1,11 +1,11 @@
 // Of many candidates few become programs, and none that fits is lost by that.
-#include "planner/choose.h"
+#include "planner/search/choose.h"
 
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 
-#include "planner/mends.h"
+#include "planner/search/fixes.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
@@ -89,7 +89,7 @@ TEST(Choose, WhatComesNowhereNearIsGivenUpAfterAFewPrograms) {
   ASSERT_GT(subject.candidates.size(), 60U);
   Bytes weights = 0;
   for (const Candidate& candidate : subject.candidates) {
-    weights = std::max(weights, memory_floor(subject.space, candidate, candidate.decision.lanes).device);
+    weights = std::max(weights, memory_floor(subject.space, candidate, candidate.decision.partials).device);
   }
   const MemoryLimits limits{kPlenty, weights + kKiB};
   const Choice choice = subject.choose_within(limits);
@@ -102,7 +102,7 @@ TEST(Choose, WhatComesNowhereNearIsGivenUpAfterAFewPrograms) {
 
   // Batches that cannot fit by what is known of a larger one cost nothing.
   subject.realised = 0;
-  find_mends(subject.training, subject.input, limits, choice);
+  find_fixes(subject.training, subject.input, limits, choice);
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
 }
 
@@ -115,7 +115,7 @@ TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
   EXPECT_GE(choice.refused.size(), subject.candidates.size());
   EXPECT_GT(choice.smallest.memory.sum(), 0) << "the refusal shows what takes the memory";
   EXPECT_LE(subject.realised, 2);
-  EXPECT_TRUE(find_mends(subject.training, subject.input, limits, choice).empty());
+  EXPECT_TRUE(find_fixes(subject.training, subject.input, limits, choice).empty());
   EXPECT_LE(subject.realised, 2) << "no batch makes weights smaller";
 }
 
@@ -162,12 +162,12 @@ TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {
         Subject subject(module, 4);
         for (size_t i = 0; i < subject.candidates.size(); i += 3) {
           const Candidate& candidate = subject.candidates[i];
-          const MemoryFloor floor = memory_floor(subject.space, candidate, candidate.decision.lanes);
-          const MemoryFloor one_lane = memory_floor(subject.space, candidate, candidate.setting.replicas);
+          const MemoryFloor floor = memory_floor(subject.space, candidate, candidate.decision.partials);
+          const MemoryFloor one_partial = memory_floor(subject.space, candidate, candidate.setting.replicas);
           const Fitted lean = subject.lean(candidate);
           EXPECT_LE(floor.device, lean.largest_device) << to_text(candidate.setting);
           EXPECT_LE(floor.total, lean.memory.training) << to_text(candidate.setting);
-          EXPECT_LE(one_lane.device, floor.device);
+          EXPECT_LE(one_partial.device, floor.device);
           EXPECT_GT(10 * floor.total, lean.memory.training) << "no bound to speak of";
           ++compared;
         }
@@ -177,8 +177,8 @@ TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {
   EXPECT_GT(compared, 40);
 }
 
-// A mend of hints needs hints; a batch is whole row blocks of every batch that an update accumulates.
-TEST(Mends, SmallerBatchesAreLegalOnes) {
+// A fix of hints needs hints; a batch is whole row blocks of every batch that an update accumulates.
+TEST(Fixes, SmallerBatchesAreLegalOnes) {
   Module module = narrow();
   module.train.grad_accumulation = 4;  // of 8 row blocks each
   Subject subject(module, 2);
@@ -186,10 +186,10 @@ TEST(Mends, SmallerBatchesAreLegalOnes) {
   const MemoryLimits limits{kPlenty, roomy.fitted[0].largest_device / 3};
   Choice refused;
   refused.smallest = roomy.fitted[0];
-  const std::vector<std::string> mends = find_mends(subject.training, subject.input, limits, refused);
-  ASSERT_EQ(mends.size(), 1U);
-  EXPECT_TRUE(mends[0].starts_with("batch = 64 ") || mends[0].starts_with("batch = 32 ")) << mends[0];
-  EXPECT_TRUE(mends[0].ends_with("changes training")) << mends[0];
+  const std::vector<std::string> fixes = find_fixes(subject.training, subject.input, limits, refused);
+  ASSERT_EQ(fixes.size(), 1U);
+  EXPECT_TRUE(fixes[0].starts_with("batch = 64 ") || fixes[0].starts_with("batch = 32 ")) << fixes[0];
+  EXPECT_TRUE(fixes[0].ends_with("changes training")) << fixes[0];
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "graph/head_shape.h"
-#include "planner/decision.h"
-#include "planner/emit.h"
-#include "planner/heads.h"
+#include "planner/emit/emit.h"
+#include "planner/search/decision.h"
+#include "planner/search/heads.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner::testing {
@@ -65,7 +65,7 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
   decision.micro_batches = layout.micro_batches;
   decision.replicas = layout.replicas;
   const int64_t blocks = decision.batch / decision.block_rows;
-  decision.lanes = layout.deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : layout.replicas;
+  decision.partials = layout.deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : layout.replicas;
 
   std::set<ValueId> sharded;
   std::vector<NodeId> forward;
@@ -145,9 +145,9 @@ inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
   }
   layout.micro_batches = pick(counts);
   std::vector<int> replicas;
-  const int lanes = static_cast<int>(std::min<int64_t>(4, blocks));
+  const int partials = static_cast<int>(std::min<int64_t>(4, blocks));
   for (int r = 1; r <= std::min(4, layout.micro_batches); ++r) {
-    if (layout.micro_batches % r == 0 && (!layout.deterministic || lanes % r == 0)) {
+    if (layout.micro_batches % r == 0 && (!layout.deterministic || partials % r == 0)) {
       replicas.push_back(r);
     }
   }

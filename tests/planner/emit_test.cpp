@@ -1,9 +1,9 @@
-#include "planner/emit.h"
+#include "planner/emit/emit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/verify_program.h"
+#include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
 #include "tests/support/golden.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/planner.h"
-#include "planner/space.h"
+#include "planner/search/space.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {

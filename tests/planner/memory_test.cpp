@@ -1,8 +1,8 @@
-#include "planner/memory.h"
+#include "planner/emit/memory.h"
 
 #include <gtest/gtest.h>
 
-#include "planner/verify_program.h"
+#include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
 
 namespace xrun::planner::testing {
@@ -94,17 +94,17 @@ TEST(Memory, SlicesHoldLocalsAndTheLargestScratch) {
   EXPECT_EQ(layout.bytes, layout.kernel_offset + 5056);
 }
 
-TEST(Memory, LanesOfADeterministicRunAreCounted) {
+TEST(Memory, PartialsOfADeterministicRunAreCounted) {
   const Module module = prepare_training(make_module({.layers = 1, .norm = false}));
   const auto plain = emit_layout(module, {});
-  const auto lanes = emit_layout(module, {.deterministic = true});
-  ASSERT_TRUE(plain.ok() && lanes.ok());
+  const auto partials = emit_layout(module, {.deterministic = true});
+  ASSERT_TRUE(plain.ok() && partials.ok());
   Bytes one = 0;
   for (const Buffer& buffer : plain->buffers) {
     one += buffer.purpose == Purpose::kGradient ? buffer.bytes : 0;
   }
   Bytes four = 0;
-  for (const Buffer& buffer : lanes->buffers) {
+  for (const Buffer& buffer : partials->buffers) {
     four += buffer.purpose == Purpose::kGradient ? buffer.bytes : 0;
   }
   EXPECT_EQ(four, 4 * one);

@@ -1,4 +1,4 @@
-#include "planner/partition.h"
+#include "planner/search/partition.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "graph/base/random.h"
-#include "planner/balance.h"
+#include "planner/search/balance.h"
 
 namespace xrun::planner {
 namespace {

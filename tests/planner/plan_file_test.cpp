@@ -6,7 +6,7 @@
 #include <openssl/sha.h>
 
 #include "planner/plan_codec.h"
-#include "planner/verify_program.h"
+#include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
 
 namespace xrun::planner::testing {

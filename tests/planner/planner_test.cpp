@@ -91,7 +91,7 @@ TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
   EXPECT_NE(made.error().choices.back().find("changes training"), std::string::npos) << made.error().choices.back();
 }
 
-// Half of a batch may have no legal settings: that is no mend, and not the answer.
+// Half of a batch may have no legal settings: that is no fix, and not the answer.
 TEST(Planner, WhatDoesNotFitIsToldOfAccumulatedBatchesToo) {
   // Weights alone are too much; one row block is.
   for (const auto& [width, norm_rows] : {std::pair<int64_t, int64_t>{512, 64}, {64, 512}}) {
@@ -148,12 +148,12 @@ TEST(Planner, WhatHintsExcludeIsNotLaidToTheModel) {
 
   module.schedule = {};
   module.train.deterministic = true;
-  module.train.batch = 9 * module.train.norm_rows;  // four lanes are not shared out among three
+  module.train.batch = 9 * module.train.norm_rows;  // four partials are not shared out among three
   module.schedule.stages = Hint<int64_t>{1, {}};
   made = plan(module, machine_of(3));
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_EQ(made->why[1].choice + ": " + made->why[1].text,
-            "replicas = 1: no other number divides the 4 lanes of gradients (deterministic)");
+            "replicas = 1: no other number divides the 4 partials of gradients (deterministic)");
 }
 
 TEST(Planner, StagesHintIsObeyed) {
@@ -204,7 +204,7 @@ TEST(Planner, StagesShareOutAllNodesOnce) {
   for (const Node& node : graph.nodes) {
     forward += node.phase == Phase::kForward ? 1 : 0;
   }
-  EXPECT_EQ(seen.size() + 3, forward);  // classifier, loss, accuracy are the gang's
+  EXPECT_EQ(seen.size() + 3, forward);  // classifier, loss, accuracy are the head's
   int64_t rows = 0;
   for (const HeadShard& shard : made->training.heads[0].shards) {
     EXPECT_EQ(shard.row_begin, rows);
@@ -219,7 +219,7 @@ struct BadHint {
   const char* help;
 };
 
-TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAMend) {
+TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAFix) {
   const Span place{0, 11, 13};
   for (const BadHint& bad :
        {BadHint{"XG0602",
@@ -280,11 +280,11 @@ TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAMend) {
     ASSERT_FALSE(made.ok()) << bad.code;
     EXPECT_EQ(made.error().code, bad.code) << made.error().message;
     EXPECT_EQ(made.error().span, place) << bad.code << made.error().message;
-    std::string mend = made.error().help;
+    std::string fix = made.error().help;
     for (const std::string& choice : made.error().choices) {
-      mend += "\n" + choice;
+      fix += "\n" + choice;
     }
-    EXPECT_NE(mend.find(bad.help), std::string::npos) << mend;
+    EXPECT_NE(fix.find(bad.help), std::string::npos) << fix;
     EXPECT_EQ(made.error().kind, ErrorKind::kContent);
   }
 }
@@ -434,12 +434,12 @@ TEST(Planner, SamePlanForTheSameInput) {
   EXPECT_NE(a->id, c->id);
 }
 
-TEST(Planner, DeterministicPlansHaveFourLanes) {
+TEST(Planner, DeterministicPlansHaveFourPartials) {
   Module module = make_module(wide());
   module.train.deterministic = true;
   const auto made = plan(module, machine_of(2));
   ASSERT_TRUE(made.ok()) << made.error().message;
-  EXPECT_EQ(made->training.lanes, 4);
+  EXPECT_EQ(made->training.partials, 4);
   EXPECT_TRUE(made->training.deterministic);
 }
 

@@ -3,9 +3,9 @@
 #include <set>
 
 #include "graph/cost.h"
-#include "planner/explain.h"
 #include "planner/planner.h"
 #include "planner/report/diff.h"
+#include "planner/report/explain.h"
 #include "planner/report/json.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"

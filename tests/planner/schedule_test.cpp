@@ -1,4 +1,4 @@
-#include "planner/schedule.h"
+#include "planner/schedules/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -125,7 +125,7 @@ TEST(Schedule, CheckerRefusesBrokenOrders) {
   Schedule early = tiny();  // F0 F1 B0 H0 B1 on the last stage
   std::swap(early.orders[1][2], early.orders[1][3]);
   EXPECT_FALSE(check_schedule(early).ok());
-  Schedule stuck = tiny();  // stage 0 wants B0 before the gang pass that B0 waits for
+  Schedule stuck = tiny();  // stage 0 wants B0 before the head pass that B0 waits for
   std::swap(stuck.orders[0][2], stuck.orders[0][3]);
   const Status status = check_schedule(stuck);
   ASSERT_FALSE(status.ok());

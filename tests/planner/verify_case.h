@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
-#include "planner/verify_program.h"
+#include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
 
 namespace xrun::planner::testing {

@@ -66,8 +66,8 @@ TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
     };
     expect_operand_found(" for ", shrink, biased);
   }
-  // A gradient's lanes are found by their distance: no larger either.
-  expect_operand_found("for lanes of", [](Program& p) { find(p, Purpose::kGradient).bytes += 64; });
+  // A gradient's partials are found by their distance: no larger either.
+  expect_operand_found("for partials of", [](Program& p) { find(p, Purpose::kGradient).bytes += 64; });
 }
 
 TEST(VerifyOperands, BestClassesOfLogitsHaveAllTheirRows) {

@@ -1,5 +1,5 @@
 // Each kind of damage is found: a sound program is damaged in one place and must be refused, with words that name it.
-#include "planner/verify_program.h"
+#include "planner/verify/verify_program.h"
 
 #include "tests/planner/verify_case.h"
 
@@ -204,7 +204,7 @@ TEST(VerifyProgram, NumbersOutOfRangeAreFound) {
       [](Program& p) { p.threads[0] = 0; },
       [](Program& p) { p.block_rows = 7; },
       [](Program& p) { p.micro_batches = 3; },
-      [](Program& p) { p.lanes = 3; },
+      [](Program& p) { p.partials = 3; },
       [](Program& p) { p.arenas.pop_back(); },
       [](Program& p) { p.stages[1].index = 5; },
       [](Program& p) { p.stages[1].devices[0] = 99; },
@@ -260,7 +260,7 @@ TEST(VerifyProgram, ASmallFileDoesNotAskForHugeTables) {
 TEST(VerifyProgram, NoMoreReplicasThanASumTakes) {
   for (const int replicas : {kMostReplicas, kMostReplicas + 1}) {
     Program program = make_idle(replicas, 0);
-    program.batch = program.micro_batches = program.replicas = program.lanes = replicas;
+    program.batch = program.micro_batches = program.replicas = program.partials = replicas;
     EXPECT_EQ(verify_structure(program, nullptr).ok(), replicas == kMostReplicas) << replicas;
   }
 }

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <new>
 
-#include "runtime/cpu_device.h"
-#include "runtime/session.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/train/session.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 

@@ -6,9 +6,9 @@
 #include <random>
 #include <set>
 
-#include "runtime/cpu_device.h"
-#include "runtime/session.h"
-#include "runtime/train_state.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/train/session.h"
+#include "runtime/train/train_state.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "runtime/cpu_device.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 namespace xrun::runtime {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "graph/optimizer_def.h"
 #include "graph/reader_def.h"
-#include "lang/curves.h"
+#include "lang/lower/curves.h"
 #include "ops/op.h"
 #include "tests/fuzz/check_input.h"
 #include "tests/support/golden.h"

@@ -1,5 +1,5 @@
 // What `xrun doctor` says of GPUs, in a build with CUDA and in one without.
-#include "runtime/gpus.h"
+#include "runtime/device/gpus.h"
 
 #include <gmock/gmock.h>
 

@@ -175,7 +175,7 @@ TEST_F(MeasuredCost, OnlyKernelsThatAreNewAreMeasured) {
   EXPECT_GT(read_file(kept()[0]).size(), before.size());
 }
 
-TEST_F(MeasuredCost, DamageIsMeasuredAgainAndMended) {
+TEST_F(MeasuredCost, DamageIsMeasuredAgainAndReplaced) {
   plan();
   const std::string path = kept()[0];
   const auto size = fs::file_size(path);

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/host.h"
+#include "runtime/device/host.h"
 #include "tests/runtime/data_support.h"
 #include "tests/support/command.h"
 

@@ -8,13 +8,13 @@
 #include "graph/pipeline.h"
 #include "ops/facts.h"
 #include "ops/op.h"
-#include "planner/chain.h"
 #include "planner/cost_model.h"
-#include "planner/emit.h"
-#include "planner/heads.h"
+#include "planner/emit/emit.h"
 #include "planner/machine.h"
-#include "planner/schedule.h"
-#include "planner/space.h"
+#include "planner/schedules/schedule.h"
+#include "planner/search/chain.h"
+#include "planner/search/heads.h"
+#include "planner/search/space.h"
 
 namespace xrun::runtime::testing {
 
@@ -64,9 +64,9 @@ inline Prepared prepare_for(const Module& module, ops::Isa isa = ops::detect_isa
 // Whether the choice is legal for the module; plans that are not are left out of products.
 inline bool is_legal(const Module& module, const PlanChoice& choice) {
   const int64_t blocks = module.train.batch / module.train.norm_rows;
-  const int lanes = static_cast<int>(std::min<int64_t>(4, blocks));
+  const int partials = static_cast<int>(std::min<int64_t>(4, blocks));
   return choice.stages * choice.replicas <= choice.devices && blocks % choice.micro_batches == 0 &&
-         choice.micro_batches % choice.replicas == 0 && (!choice.deterministic || lanes % choice.replicas == 0) &&
+         choice.micro_batches % choice.replicas == 0 && (!choice.deterministic || partials % choice.replicas == 0) &&
          (choice.pipeline == PipelineKind::kGpipe || choice.micro_batches > 1);
 }
 
@@ -89,8 +89,8 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   decision.block_rows = module.train.norm_rows;
   decision.micro_batches = choice.micro_batches;
   decision.replicas = choice.replicas;
-  decision.lanes = planner::lanes_of({choice.stages, choice.replicas, choice.micro_batches, choice.pipeline},
-                                     choice.deterministic, decision.batch / decision.block_rows, machine);
+  decision.partials = planner::partials_of({choice.stages, choice.replicas, choice.micro_batches, choice.pipeline},
+                                           choice.deterministic, decision.batch / decision.block_rows, machine);
   for (int s = 0; s < choice.stages; ++s) {
     planner::Stage stage;
     stage.index = s;

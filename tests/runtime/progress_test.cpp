@@ -10,7 +10,7 @@
 
 #include "runtime/cli/bar_progress.h"
 #include "runtime/cli/plain_progress.h"
-#include "runtime/host.h"
+#include "runtime/device/host.h"
 #include "tests/support/command.h"
 
 namespace xrun::cli {

@@ -1,5 +1,5 @@
 // Spans of training in steps.
-#include "runtime/rate.h"
+#include "runtime/train/rate.h"
 
 #include <gtest/gtest.h>
 

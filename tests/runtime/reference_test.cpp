@@ -7,8 +7,8 @@
 
 #include "graph/optimizer_def.h"
 #include "graph/reader_def.h"
-#include "lang/curves.h"
 #include "lang/frontend.h"
+#include "lang/lower/curves.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
 

@@ -1,4 +1,4 @@
-// Refusals whose whole text is a golden: of what only data, plan or checkpoint show, where the text is to be mended.
+// Refusals whose whole text is a golden: of what only data, plan or checkpoint show, where the text is to be fixed.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST_F(Refusal, MoreClassesThanTheHeadAreShownAtItsNumberAndAtTheSource) {
   }
   expect({"check", "--data", "labels.xgraph"}, 1, "labels.txt");
   expect({"train", "labels.xgraph", "--progress", "none"}, 1, "labels.txt");
-  // A number of the command line is mended there.
+  // A number of the command line is fixed there.
   expect({"check", "--data", "labels.xgraph", "--set", "classes=2"}, 1, "labels_flag.txt");
 }
 

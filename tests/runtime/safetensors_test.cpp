@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/formats/safetensors.h"
 
 #include <cstring>
 #include <filesystem>

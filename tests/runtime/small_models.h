@@ -11,7 +11,7 @@
 #include "graph/module.h"
 #include "graph/pipeline.h"
 #include "ops/op.h"
-#include "runtime/batch_source.h"
+#include "runtime/train/batch_source.h"
 
 namespace xrun::runtime::testing {
 

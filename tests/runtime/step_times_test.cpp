@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-#include "runtime/cpu_device.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 namespace xrun::runtime {
 namespace {

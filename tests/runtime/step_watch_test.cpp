@@ -1,6 +1,6 @@
 // Where the time of steps went against what was predicted, and the warning of steps that are too slow: handmade times
 // on two stages with a sharded head.
-#include "runtime/step_watch.h"
+#include "runtime/train/step_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

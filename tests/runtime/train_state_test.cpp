@@ -1,5 +1,5 @@
 // Names, rows, first values and the digest of a state, over shards and replicas.
-#include "runtime/train_state.h"
+#include "runtime/train/train_state.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Training small models end to end, from programs of the planner's emission.
-#include "runtime/trainer.h"
+#include "runtime/train/trainer.h"
 
 #include <cstring>
 #include <gmock/gmock.h>
@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "planner/verify_program.h"
-#include "runtime/cpu_device.h"
-#include "runtime/inference.h"
+#include "planner/verify/verify_program.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/train/inference.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 
@@ -268,7 +268,7 @@ TEST_F(RunsTest, DataThatAreNotFiniteAreNotBlamedOnTheRate) {
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
   EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("`stem` (linear) reads data of `x` that are not finite"));
-  EXPECT_THAT(outcome.error().help, ::testing::HasSubstr("mend the samples"));
+  EXPECT_THAT(outcome.error().help, ::testing::HasSubstr("fix the samples"));
 }
 
 TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <map>
 
-#include "runtime/cpu_device.h"
-#include "runtime/session.h"
-#include "runtime/train_state.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/train/session.h"
+#include "runtime/train/train_state.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 

@@ -1,4 +1,4 @@
-// Wrong inputs of every kind: each ends with the right exit code and a message with place, cause and mend, and nothing
+// Wrong inputs of every kind: each ends with the right exit code and a message with place, cause and fix, and nothing
 // is lost. One row a fault.
 #include <filesystem>
 #include <fstream>
@@ -35,7 +35,7 @@ struct Fault {
   int exit = 0;
   std::string place;  // "m.xgraph:3:9" behind the arrow; without one, what the first line names: a file, a flag
   std::string cause;  // before the help
-  std::string mend;   // in the help
+  std::string fix;    // in the help
   std::function<void(const std::string& directory)> prepare = nullptr;
   CommandOptions options{};
 };
@@ -78,7 +78,7 @@ std::vector<Report> reports_of(const std::string& err) {
 
 class WrongInput : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(WrongInput, GivesTheExitCodeAndSaysPlaceCauseAndMend) {
+TEST_P(WrongInput, GivesTheExitCodeAndSaysPlaceCauseAndFix) {
   const Fault& fault = GetParam();
   if (fault.options.uid >= 0 && ::geteuid() != 0) {
     GTEST_SKIP() << "needs root to become another user";
@@ -105,8 +105,8 @@ TEST_P(WrongInput, GivesTheExitCodeAndSaysPlaceCauseAndMend) {
     EXPECT_EQ(first.arrow, fault.place) << result.err;
   }
   EXPECT_THAT(first.cause, HasSubstr(fault.cause));
-  EXPECT_THAT(first.help, HasSubstr(fault.mend));
-  // Whatever else is said has a mend, too.
+  EXPECT_THAT(first.help, HasSubstr(fault.fix));
+  // Whatever else is said has a fix, too.
   for (const Report& report : reports) {
     EXPECT_GT(report.help.size(), 5U) << report.message;
   }
@@ -602,11 +602,11 @@ std::vector<Fault> data_faults() {
        "--source NAME"},
       {"missing_csv", csv_model(), train, 1, "m.xgraph:11:18", "cannot read d.csv: No such file", "check the path"},
       {"word_in_csv", csv_model(), train, 1, "m.xgraph:11:18", "d.csv:6: column 1 is \"abc\", no number",
-       "mend the line", [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
+       "fix the line", [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
       {"short_csv", csv_model(), train, 1, "m.xgraph:11:18", "`rows` is 0..64, but d.csv has 10 rows", "keep to 0..10",
        [](const std::string& d) { write(d + "/d.csv", csv_rows(10)); }},
       {"label_beyond_the_head", csv_model(), train, 1, "m.xgraph:6:24", "row 5 of d.csv",
-       "mend row 5 of d.csv, or give the head more classes",
+       "fix row 5 of d.csv, or give the head more classes",
        [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,2,3,4,7")); }},
       {"more_classes_than_the_head", tiny_with("synthetic([16], classes, 640)", "synthetic([16], 50, 640)"), train, 1,
        "m.xgraph:3:23", "XG0402]: label 49 does not fit a head with 37 classes", "3 ~ option classes: int = 50"},
@@ -650,7 +650,7 @@ std::vector<Fault> data_faults() {
        1,
        "m.xgraph:11:18",
        "\"abc\", no number",
-       "mend the line",
+       "fix the line",
        [](const std::string& d) { write(d + "/d.csv", csv_rows(64, "1,abc,3,4,0")); }},
       {"curve_of_a_plan_that_leaves_a_gap",
        tiny_with("cosine(1e-2 .. 0)]", "cosine(1e-2 .. 0, 5 steps)]"),

@@ -1,0 +1,304 @@
+// Arguments: matched with parameters by place and name, evaluated in the order of the text, checked one by one.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lang/elaborate/evaluator.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+namespace {
+
+// One argument of a call before it is evaluated.
+struct Given {
+  size_t param = 0;
+  std::optional<Datum> value;  // flowed in
+  ExprId expr;
+  Span span;
+};
+
+bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
+
+}  // namespace
+
+std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature, const Call& call, Scope& scope,
+                                                     Scope& env, Span op_call) {
+  const auto params = signature.params;
+  std::vector<Given> given;
+  bool good = true;
+  size_t place = 0;
+  const auto too_many = [&](Span at) {
+    report(with_signature(fault("XG0204", at,
+                                fmt::format("`{}` takes {} argument{}, but gets more", signature.name, params.size(),
+                                            params.size() == 1 ? "" : "s"),
+                                "one too many", {"leave it out"}),
+                          signature));
+    good = false;
+  };
+  const auto positional = [&](Given item) {
+    if (signature.variadic && !params.empty()) {
+      item.param = 0;
+    } else if (place < params.size()) {
+      item.param = place++;
+    } else {
+      if (good) {
+        too_many(item.span);
+      }
+      return;
+    }
+    given.push_back(std::move(item));
+  };
+  if (call.flowing) {
+    const Datum& flowing = *call.flowing;
+    if (flowing.is_error()) {
+      return std::nullopt;
+    }
+    if (flowing.kind == DatumKind::kTuple) {
+      for (const Datum& item : *flowing.items) {
+        positional({.value = item, .span = call.name_span});
+      }
+    } else {
+      positional({.value = flowing, .span = call.name_span});
+    }
+  }
+  for (const Arg& arg : call.args) {
+    if (!arg.name) {
+      positional({.expr = arg.value, .span = arg.span});
+      continue;
+    }
+    const auto found =
+        std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.name.text == arg.name.text; });
+    if (found == params.end()) {
+      if (!good) {
+        continue;  // one of them is enough
+      }
+      std::vector<std::string> names;
+      for (const Param& param : params) {
+        names.emplace_back(param.name.text);
+      }
+      const std::string near = nearest(arg.name.text, names);
+      report(with_signature(
+          fault("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", signature.name, arg.name.text),
+                "unknown argument",
+                near.empty()
+                    ? Fix{names.empty() ? "leave it out: it takes none"
+                                        : fmt::format("leave it out, or name one of {}", fmt::join(names, ", "))}
+                    : replacement("a similar argument exists", arg.name.span, near)),
+          signature));
+      good = false;
+      continue;
+    }
+    given.push_back({.param = static_cast<size_t>(found - params.begin()), .expr = arg.value, .span = arg.span});
+  }
+  // Evaluated in the order of the text, so that nodes come in that order.
+  std::vector<BoundArg> bound(params.size());
+  for (Given& item : given) {
+    const Param& param = params[item.param];
+    BoundArg& slot = bound[item.param];
+    if (slot.given && !(signature.variadic && item.param == 0)) {
+      if (!std::exchange(good, false)) {
+        continue;
+      }
+      Diagnostic d = with_signature(
+          fault("XG0204", item.span, fmt::format("`{}` of `{}` is given twice", param.name.text, signature.name),
+                "again", {"leave one of both out"}),
+          signature);
+      d.secondary.push_back({slot.span, "given here, too"});
+      report(std::move(d));
+      good = false;
+      continue;
+    }
+    std::optional<Datum> value = std::move(item.value);
+    if (!value) {
+      value = argument(signature, param, *call.ast, item.expr, scope);
+    }
+    slot.param = &param;
+    slot.given = true;
+    slot.span = item.span;
+    good = good && value && !value->is_error();
+    slot.values.push_back(value ? std::move(*value) : Datum());
+  }
+  if (!good) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < params.size(); ++i) {
+    const Param& param = params[i];
+    BoundArg& slot = bound[i];
+    slot.param = &param;
+    if (!slot.given) {
+      if (!param.value.valid()) {
+        report(
+            with_signature(fault("XG0204", call.span, fmt::format("`{}` needs `{}`", signature.name, param.name.text),
+                                 "missing", {fmt::format("give it: {}({}=...)", signature.name, param.name.text)}),
+                           signature));
+        return std::nullopt;
+      }
+      slot.span = call.span;
+      std::optional<Datum> value = default_of(signature, param, call, env);
+      if (!value || value->is_error()) {
+        return std::nullopt;
+      }
+      slot.values.push_back(std::move(*value));
+    }
+    for (Datum& value : slot.values) {
+      call_span_ = op_call;
+      if (!accept(signature, param, value, slot.given && value.span.valid() ? value.span : slot.span, env)) {
+        return std::nullopt;
+      }
+    }
+    if (const Local* known = env.find(param.name.text); known != nullptr && !equal(known->value, slot.values.front())) {
+      report(with_signature(
+          fault("XG0302", slot.span,
+                fmt::format("`{}` of `{}` is {}, but the tensor before it has {} = {}", param.name.text, signature.name,
+                            to_text(slot.values.front()), param.name.text, to_text(known->value)),
+                "", {fmt::format("write {}, or leave the parameter out of the block", to_text(known->value))}),
+          signature));
+      return std::nullopt;
+    }
+    bind_param(param, slot.values.front(), env);
+  }
+  return bound;
+}
+
+std::optional<Datum> Evaluator::default_of(const Signature& signature, const Param& param, const Call& call,
+                                           Scope& env) {
+  if (std::find(defaults_.begin(), defaults_.end(), &param) != defaults_.end()) {
+    recurs(call.span, fmt::format("the default of `{}` of `{}` leads back to itself", param.name.text, signature.name));
+    return std::nullopt;
+  }
+  defaults_.push_back(&param);
+  std::optional<Datum> value = argument(signature, param, *signature.ast, param.value, env);
+  defaults_.pop_back();
+  return value;
+}
+
+// A bare name may be a symbol that only the parameter knows.
+std::optional<Datum> Evaluator::argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
+                                         Scope& scope) {
+  const Expr& expr = ast[id];
+  const bool by_type = is_symbol_type(param.type.name.text);
+  // `margin_grad = capped`: the default shows that the parameter takes symbols.
+  const bool by_default =
+      !param.type.span.valid() && param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kName;
+  if (expr.kind == ExprKind::kName && by_type) {
+    Datum symbol = make_symbol(std::string(expr.name.text));
+    symbol.span = expr.span;
+    return symbol;
+  }
+  if (expr.kind == ExprKind::kCall && param.type.name.text == "init") {
+    Datum symbol = make_symbol(std::string(sources_.text(expr.span)));
+    symbol.span = expr.span;
+    return symbol;
+  }
+  if (expr.kind == ExprKind::kName && by_default && scope.find(expr.name.text) == nullptr &&
+      (scope.file == nullptr || !scope.file->find(expr.name.text))) {
+    Datum symbol = make_symbol(std::string(expr.name.text));
+    symbol.span = expr.span;
+    return symbol;
+  }
+  return eval(ast, id, scope);
+}
+
+bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
+  if (takes_tensor(param)) {
+    if (value.kind == DatumKind::kNone && param.value.valid()) {
+      return true;  // an optional tensor
+    }
+    return match(*signature.ast, param.type, value, env, at,
+                 fmt::format("`{}` of `{}`", param.name.text, signature.name));
+  }
+  return accept_scalar(signature, param, value, at);
+}
+
+bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at) {
+  const std::string_view type = param.type.name.text;
+  const std::string what = fmt::format("`{}` of `{}`", param.name.text, signature.name);
+  const auto expects = [&](std::string_view wanted) {
+    const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
+    report(with_signature(fault(has_unit ? "XG0107" : "XG0205", at,
+                                fmt::format("{} expects {}, but gets {}", what, wanted, kind_text(value)), "",
+                                {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
+                          signature));
+    return false;
+  };
+  if (value.kind == DatumKind::kTensor) {
+    if (!param.type.span.valid() && !param.value.valid()) {
+      return true;
+    }
+    return expects("a constant");
+  }
+  // `none` means something where it is the default.
+  const bool takes_none = param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kNone;
+  if (value.kind == DatumKind::kNone && (takes_none || !param.type.span.valid())) {
+    return true;
+  }
+  if (value.kind == DatumKind::kNone && is_symbol_type(type)) {
+    return expects("a name");
+  }
+  if (type == "int") {
+    if (value.plain_number() && !value.whole()) {
+      const double real = value.as_double();
+      if (const std::optional<int64_t> whole = to_int64(real); whole && value.kind == DatumKind::kReal) {
+        value = make_whole(*whole);
+        return true;
+      }
+      // The whole of an argument is rounded; a default is not written in the call.
+      const std::string_view written = sources_.text(at);
+      Fix fix{"say how to round: `//`, `ceil(..)` or `floor(..)`"};
+      if (value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos) {
+        fix = replacement("say how to round: `floor(..)` is the other way", at, fmt::format("ceil({})", written));
+      }
+      Diagnostic d = fault("XG0312", at, fmt::format("{} is not a whole number: {}", what, to_text(value)),
+                           fmt::format("= {:.6g}", real), std::move(fix));
+      d.notes.push_back("`/` is exact");
+      report(std::move(d));
+      return false;
+    }
+    if (value.whole() && !to_int64(value)) {
+      refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "it does not fit 64 bits",
+             {"write a smaller number"});
+      return false;
+    }
+    return to_int64(value) ? true : expects("a whole number");
+  }
+  if (type == "float") {
+    if (!value.plain_number()) {
+      return expects("a number");
+    }
+    const Span span = value.span;
+    value = make_real(value.as_double());
+    value.span = span;
+    return true;
+  }
+  if (type == "bool") {
+    return value.kind == DatumKind::kBool || expects("true or false");
+  }
+  if (type == "str") {
+    return value.kind == DatumKind::kString || expects("a string");
+  }
+  if (type == "range") {
+    if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {
+      return expects("a range of whole numbers such as 0..64");
+    }
+    return true;
+  }
+  if (type == "list" || type == "spans") {
+    if (value.kind == DatumKind::kList) {
+      return true;
+    }
+    if ((type == "spans" ? value.number() : value.plain_number()) || value.kind == DatumKind::kString ||
+        value.kind == DatumKind::kBatch) {
+      const Span span = value.span;
+      value = make_items(DatumKind::kList, {value});
+      value.span = span;
+      return true;
+    }
+    return expects(type == "spans" ? "spans of training such as [5 epochs, 8 epochs]" : "a list");
+  }
+  return true;
+}
+
+void Evaluator::bind_param(const Param& param, Datum value, Scope& env) {
+  env.locals[param.name.text] = {.value = std::move(value), .span = param.name.span, .used = true};
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,322 @@
+// Calls: what a name stands for, and what calling it gives.
+#include <fmt/format.h>
+
+#include "lang/elaborate/evaluator.h"
+
+namespace xrun::lang {
+namespace {
+
+bool is_measure(std::string_view name) {
+  return name == "params" || name == "shape" || name == "flops" || name == "bytes";
+}
+
+}  // namespace
+
+// What can be had instead of an operator of a later edition.
+Fix Evaluator::others_of_its_kind(const OpDef& op) const {
+  std::string names;
+  for (const OpDef* other : options_.ops->all()) {
+    if (other->group == op.group && !op.group.empty() && other->availability == Availability::kReady) {
+      names += fmt::format("{}`{}`", names.empty() ? "" : ", ", other->name);
+    }
+  }
+  return {names.empty() ? "leave it out, or compute it from operators of this edition"
+                        : fmt::format("of its kind this edition has {}", names)};
+}
+
+Datum Evaluator::same_label(Span at, std::string_view label) {
+  return refuse("XG0209", at, fmt::format("two parts of this scope are called `{}`", label),
+                "tensors take their names from labels", {fmt::format("choose another one: as {}_2", label)});
+}
+
+Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
+  Callee callee{.name = join_path(path)};
+  const Name& last = path.back();
+  const SourceFile* file = scope.file;
+  if (path.size() == 2 && file != nullptr) {
+    const auto module = file->modules.find(path[0].text);
+    file = module == file->modules.end() ? nullptr : module->second;
+  } else if (path.size() > 2) {
+    file = nullptr;
+  }
+  const DeclRef found = file != nullptr ? file->find(last.text) : DeclRef{};
+  if (found) {
+    callee.decl = found;
+    switch (found.decl->kind) {
+      case DeclKind::kBlock:
+        callee.kind = Callee::kBlock;
+        return callee;
+      case DeclKind::kFn:
+        callee.kind = Callee::kFn;
+        return callee;
+      case DeclKind::kPointwise:
+        callee.kind = Callee::kPointwise;
+        return callee;
+      default:
+        refuse("XG0220", last.span,
+               fmt::format("`{}` is a {} and cannot be called", callee.name, keyword_of(found.decl->kind)), "",
+               {"leave the call out, or call an operator, a block or a function"});
+        return callee;
+    }
+  }
+  if (path.size() == 1) {
+    // `max` is an operator on tensors and a function of numbers: the arguments decide (eval_call).
+    callee.op = options_.ops->find(last.text);
+    if (callee.op != nullptr) {
+      callee.kind = Callee::kOp;
+      return callee;
+    }
+    if (is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
+      callee.kind = Callee::kBuiltin;
+      return callee;
+    }
+  }
+  if (scope.file != nullptr && scope.file->is_missing(path[0].text)) {
+    return callee;  // reported where it is imported
+  }
+  std::vector<std::string> candidates;
+  if (file != nullptr) {
+    for (const auto& [known, decl] : file->names) {
+      candidates.emplace_back(known);
+    }
+    for (const auto& [known, decl] : file->used) {
+      candidates.emplace_back(known);
+    }
+  }
+  if (path.size() == 1) {
+    for (const OpDef* op : options_.ops->all()) {
+      if (op->name.find('.') == std::string_view::npos) {
+        candidates.emplace_back(op->name);
+      }
+    }
+  }
+  const bool is_value = scope.find(last.text) != nullptr && path.size() == 1;
+  if (is_value) {
+    refuse("XG0220", last.span, fmt::format("`{}` is a value and cannot be called", last.text),
+           "not an operator, block or function", {"leave the call out: a value stands for itself"});
+  } else {
+    refuse("XG0201", last.span, fmt::format("there is no operator or block `{}`", callee.name), "unknown name",
+           did_you_mean(last.text, candidates, last.span,
+                        {fmt::format("declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
+                                     "use {}",
+                                     last.text, last.text)}));
+  }
+  return callee;
+}
+
+Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, const Name& label) {
+  const Expr& lhs = ast[expr.lhs];
+  std::vector<Name> path;
+  if (lhs.kind == ExprKind::kName) {
+    path = {lhs.name};
+  } else if (lhs.kind == ExprKind::kField && ast[lhs.lhs].kind == ExprKind::kName) {
+    path = {ast[lhs.lhs].name, lhs.name};
+  } else {
+    const Datum value = eval(ast, expr.lhs, scope);
+    return value.is_error() ? value
+                            : refuse("XG0220", lhs.span, fmt::format("{} cannot be called", kind_text(value)), "",
+                                     {"write the name of an operator, a block or a function before the brackets"});
+  }
+  const Callee callee = find_callee(path, scope);
+  return eval_call(
+      callee, {.ast = &ast, .args = ast[expr.args], .label = label, .span = expr.span, .name_span = lhs.span}, scope);
+}
+
+Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope) {
+  constexpr int kMostCalls = 200;
+  if (calls_ >= kMostCalls) {
+    return too_deep(call.span);
+  }
+  ++calls_;
+  Datum value = call_by_kind(callee, call, scope);
+  --calls_;
+  return value;
+}
+
+Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& scope) {
+  switch (callee.kind) {
+    case Callee::kUnknown:
+      return {};
+    case Callee::kOp: {
+      // Functions of numbers that are operators, too: by the first argument.
+      if (is_constant_function(callee.name) && (call.flowing || (!call.args.empty() && !call.args[0].name))) {
+        Call flowing = call;
+        if (!call.flowing) {
+          // Evaluated here and not again: calls within calls would double the work at every level.
+          flowing.flowing = eval(*call.ast, call.args[0].value, scope);
+          flowing.args = call.args.subspan(1);
+        }
+        if (flowing.flowing->is_error()) {
+          return {};
+        }
+        const Datum& value = *flowing.flowing;
+        const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
+        const bool of_tensors = (is_tuple ? value.items->front() : value).kind == DatumKind::kTensor;
+        return of_tensors ? call_op(*callee.op, flowing, scope) : call_builtin(callee.name, flowing, scope);
+      }
+      return call_op(*callee.op, call, scope);
+    }
+    case Callee::kBuiltin:
+      return is_measure(callee.name) ? call_measure(callee.name, call, scope) : call_builtin(callee.name, call, scope);
+    case Callee::kFn:
+      return call_fn(callee.decl, call, scope);
+    case Callee::kPointwise:
+      return refuse("XG0199", call.span, fmt::format("`pointwise {}` is not available yet", callee.name),
+                    "of a later edition of xrun", {"write it as a block of operators such as `exp` and `x * y`"});
+    case Callee::kBlock: {
+      Scope env;
+      env.file = callee.decl.file;
+      const auto bound = bind(signatures_.of(callee.decl), call, scope, env);
+      return bound ? call_block(callee.decl, *bound, env, call) : Datum();
+    }
+  }
+  return {};
+}
+
+Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
+  const Signature& signature = signatures_.of(op);
+  Scope env;
+  env.file = nullptr;
+  const auto bound = bind(signature, call, scope, env, call.flowing ? Span{} : call.span);
+  if (!bound) {
+    return {};
+  }
+  const auto attrs = attributes(signature, *bound);
+  if (!attrs) {
+    return {};
+  }
+  std::vector<Datum> inputs;
+  for (const BoundArg& arg : *bound) {
+    if (takes_tensor(*arg.param)) {
+      for (const Datum& value : arg.values) {
+        if (value.kind == DatumKind::kTensor) {
+          inputs.push_back(value);
+        }
+      }
+    }
+  }
+  if (op.availability == Availability::kNotYet) {
+    not_yet(call.name_span, fmt::format("the operator `{}`", op.name), others_of_its_kind(op));
+  }
+  Datum made = apply(op, std::move(inputs), *attrs, call.label, call.span);
+  note_columns(*bound, made);
+  return made;
+}
+
+void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& made) {
+  constexpr size_t kMany = 1000;  // of the losses of a hostile text the rest points at its own line
+  if (made.kind != DatumKind::kTensor || work_.columns.size() >= kMany) {
+    return;
+  }
+  const std::vector<int64_t>& dims = type_of(made).dims;
+  for (const BoundArg& arg : bound) {
+    const Datum& value = arg.value();
+    if (dims.size() == 2 && dims[0] == kBatch && arg.given && to_int64(value) == dims[1]) {
+      work_.columns[made.tensor.index] = value.origin.valid() ? value.origin : value.span;
+    }
+  }
+}
+
+Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
+  if (op.infer == nullptr) {
+    return refuse("XG0199", at, fmt::format("the operator `{}` is not available yet", op.name),
+                  "of a later edition of xrun", others_of_its_kind(op));
+  }
+  const auto path = work_.names.leaf(op.name, label.text);
+  if (!path) {
+    return same_label(at, label.text);
+  }
+  work_.name_weight += static_cast<int64_t>(path->size() / 64);
+  std::vector<ValueId> ids;
+  for (const Datum& input : inputs) {
+    ids.push_back(input.tensor);
+  }
+  const size_t owned = work_.graph.params.size();
+  auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
+  if (!made.ok()) {
+    const Error& error = made.error();
+    std::string shapes;
+    for (const Datum& input : inputs) {
+      shapes += (shapes.empty() ? "" : ", ") + to_text(type_of(input));
+    }
+    return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
+                  shapes.empty() ? "" : "gets " + shapes, {error.help});
+  }
+  for (size_t i = owned; label && i < work_.graph.params.size(); ++i) {
+    work_.graph.params[i].span = label.span;
+    work_.graph.params[i].labelled = true;
+  }
+  Node& node = work_.graph.node(*made);
+  node.expansion = work_.expansion_id();
+  const bool owns = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                [&](ValueId id) { return work_.graph.value(id).param.valid(); });
+  if (options_.strict && owns && !label && work_.names.count(op.name) > 1) {
+    diagnostics_.add(
+        warning("XG0225", at, fmt::format("`{}` has no label, and it is not the only `{}` here", op.name, op.name),
+                fmt::format("its tensors are called `{}`: one more before it would rename them", node.path),
+                replacement("give it one", {at.file, at.end, at.end},
+                            fmt::format(" as {}", node.path.substr(node.path.rfind('.') + 1)))));
+  }
+  const size_t visible = std::min(node.outputs.size(), static_cast<size_t>(std::max(op.visible_outputs, 1)));
+  Datum result = make_tensor(node.outputs[0]);
+  result.span = at;
+  if (visible > 1) {
+    std::vector<Datum> items;
+    for (size_t i = 0; i < visible; ++i) {
+      items.push_back(make_tensor(node.outputs[i]));
+      items.back().span = at;
+    }
+    result = make_items(DatumKind::kTuple, std::move(items));
+    result.span = at;
+  }
+  return result;
+}
+
+Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& scope) {
+  std::vector<Datum> args;
+  if (call.flowing && call.flowing->kind == DatumKind::kTuple) {
+    args = *call.flowing->items;
+  } else if (call.flowing) {
+    args.push_back(*call.flowing);
+  }
+  for (const Arg& arg : call.args) {
+    if (arg.name) {
+      return refuse("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", name, arg.name.text),
+                    "unknown argument", {"write the value alone: functions of numbers take theirs by place"});
+    }
+    args.push_back(eval(*call.ast, arg.value, scope));
+    if (args.back().is_error()) {
+      return {};
+    }
+  }
+  Problem problem;
+  Datum value = constant_function(name, args, problem);
+  return value.is_error() ? refuse(problem.code, call.span, std::move(problem.message), "", {problem.fix}) : value;
+}
+
+Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {
+  const Decl& decl = *fn.decl;
+  if (std::find(active_.begin(), active_.end(), &decl) != active_.end()) {
+    return recurs(call.span, fmt::format("`{}` calls itself", decl.name.text));
+  }
+  const Ast& ast = fn.file->ast;
+  Scope env;
+  env.file = fn.file;
+  const auto bound = bind(signatures_.of(fn), call, scope, env);
+  if (!bound) {
+    return {};
+  }
+  for (const BoundArg& arg : *bound) {
+    if (arg.value().kind == DatumKind::kTensor) {
+      return refuse("XG0205", arg.span, fmt::format("`{}` is a function of constants, not of tensors", decl.name.text),
+                    "a tensor", {fmt::format("make it a block: block {}(...) {{ return ... }}", decl.name.text)});
+    }
+  }
+  active_.push_back(&decl);
+  called_.insert(&decl);
+  Datum value = eval(ast, decl.value, env);
+  active_.pop_back();
+  return value;
+}
+
+}  // namespace xrun::lang

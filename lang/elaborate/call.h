@@ -1,0 +1,34 @@
+// A call on its way from the text to what it calls.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "graph/op_def.h"
+#include "lang/elaborate/datum.h"
+#include "lang/syntax/loader.h"
+#include "lang/syntax/syntax.h"
+
+namespace xrun::lang {
+
+// What a name that is called stands for.
+struct Callee {
+  enum Kind { kUnknown, kBlock, kFn, kOp, kBuiltin, kPointwise };
+  Kind kind = kUnknown;
+  DeclRef decl;
+  const OpDef* op = nullptr;
+  std::string name;
+};
+
+// A call as it is written.
+struct Call {
+  const Ast* ast = nullptr;
+  std::span<const Arg> args;
+  std::optional<Datum> flowing;  // from the left of `->`; a tuple fills the first parameters
+  Name label;                    // `as`
+  Span span;                     // the whole call
+  Span name_span;
+};
+
+}  // namespace xrun::lang

@@ -1,0 +1,27 @@
+// Arithmetic of constants, and the functions of numbers that the language has.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lang/elaborate/datum.h"
+#include "lang/syntax/syntax.h"
+
+namespace xrun::lang {
+
+// Why an operation has no result.
+struct Problem {
+  const char* code = "XG0304";
+  std::string message;
+  std::string fix;
+};
+
+// An operation on numbers, strings, booleans and lists, never on tensors; an error node where `problem` says why.
+// Floats are finite.
+Datum constant_binary(Op op, const Datum& a, const Datum& b, Problem& problem);
+// floor, ceil, round, max, min, abs, sqrt, exp, log, len.
+Datum constant_function(std::string_view name, std::span<const Datum> args, Problem& problem);
+bool is_constant_function(std::string_view name);
+
+}  // namespace xrun::lang

@@ -1,0 +1,98 @@
+// Datum: what an expression of the language stands for while a file is elaborated (LANGUAGE 5).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/base/source.h"
+#include "graph/specs.h"
+#include "graph/tensor_type.h"
+#include "lang/syntax/number.h"
+
+namespace xrun::lang {
+
+enum class DatumKind : uint8_t {
+  kError,  // a fault was reported; whoever meets it stays silent
+  kNone,
+  kAuto,
+  kBool,
+  kExact,  // a whole number or an exact fraction, with or without a unit
+  kReal,   // a float, with or without a unit
+  kString,
+  kSymbol,  // a bare name that a parameter or a setting knows
+  kBatch,   // N
+  kTensor,
+  kTuple,
+  kList,
+  kRange,  // two items
+};
+
+// num / den in lowest terms, den > 0.
+struct Rational {
+  Int128 num = 0;
+  Int128 den = 1;
+  bool whole() const { return den == 1; }
+  bool operator==(const Rational&) const = default;
+};
+
+// Nothing where 128 bits do not hold the result; division by zero is the caller's to exclude.
+std::optional<Rational> add(const Rational& a, const Rational& b);
+std::optional<Rational> subtract(const Rational& a, const Rational& b);
+std::optional<Rational> multiply(const Rational& a, const Rational& b);
+std::optional<Rational> divide(const Rational& a, const Rational& b);
+std::optional<int> compare(const Rational& a, const Rational& b);  // -1, 0, 1
+Int128 floor_of(const Rational& value);
+Int128 ceil_of(const Rational& value);
+double to_double(const Rational& value);
+
+struct Datum {
+  DatumKind kind = DatumKind::kError;
+  bool flag = false;
+  Dimension dimension = Dimension::kPlain;
+  Rational exact;                                   // kExact, in the base unit of the dimension
+  double real = 0;                                  // kReal, likewise
+  std::string text;                                 // kString, kSymbol
+  ValueId tensor;                                   // kTensor
+  std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange
+  int64_t weight = 1;                               // items below, itself and 64 bytes of text included, and
+  int depth = 0;                                    // lists within lists: bound what nested lists may grow to
+  Span span;                                        // where it was written, for labels
+  Span origin;                                      // of the option or let whose value it is
+
+  bool is_error() const { return kind == DatumKind::kError; }
+  bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }
+  bool plain_number() const { return number() && dimension == Dimension::kPlain; }
+  bool whole() const { return kind == DatumKind::kExact && dimension == Dimension::kPlain && exact.whole(); }
+  double as_double() const { return kind == DatumKind::kExact ? to_double(exact) : real; }
+};
+
+Datum make_bool(bool value);
+Datum make_whole(Int128 value);
+Datum make_exact(Rational value, Dimension dimension = Dimension::kPlain);
+Datum make_real(double value, Dimension dimension = Dimension::kPlain);
+Datum make_string(std::string value);
+Datum make_symbol(std::string value);
+Datum make_tensor(ValueId id);
+Datum make_items(DatumKind kind, std::vector<Datum> items);
+Datum make_plain(DatumKind kind);  // kNone, kAuto, kBatch
+
+// The value as an int64 where it is a whole plain number that fits.
+std::optional<int64_t> to_int64(const Datum& value);
+// The same of a plain number of either kind: 1e3 is 1000, too.
+std::optional<int64_t> whole_number(const Datum& value);
+// The same of a float: 3.0 is 3, 3.5 and 1e30 are nothing.
+std::optional<int64_t> to_int64(double real);
+
+using xrun::to_text;                         // of attributes and tensor types
+std::string to_text(const Rational& value);  // "7/2"
+std::string to_text(const Datum& value);     // as it could be written; tensors are "a tensor"
+std::string kind_text(const Datum& value);   // "a whole number", "a list": completes "gets ..."
+
+// Equality of values of any kind; N equals N. Tensors are never compared.
+bool equal(const Datum& a, const Datum& b);
+
+}  // namespace xrun::lang

@@ -1,0 +1,188 @@
+// Elaboration: walks the syntax tree once, computes what is constant, and appends nodes to a graph for what is not.
+// Checking and lowering are one walk, since the shapes that are checked are those of the graph that is made.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "graph/graph.h"
+#include "graph/op_def.h"
+#include "lang/elaborate/call.h"
+#include "lang/elaborate/constant.h"
+#include "lang/elaborate/datum.h"
+#include "lang/elaborate/scope.h"
+#include "lang/elaborate/signature.h"
+#include "lang/elaborate/workspace.h"
+#include "lang/faults.h"
+#include "lang/frontend_options.h"
+#include "lang/syntax/loader.h"
+#include "lang/syntax/syntax.h"
+
+namespace xrun::lang {
+
+struct TestResult;  // lang/frontend.h
+
+struct Trial;
+
+class Evaluator {
+ public:
+  Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options, Signatures& signatures);
+
+  // ---- expressions (evaluate.cpp): an error node where a fault was reported
+  Datum eval(const Ast& ast, ExprId id, Scope& scope);
+  Datum eval_constant(const DeclRef& decl);  // an option or a let; computed once
+  Datum eval_stages(Datum value, const Ast& ast, std::span<const Stage> stages, Scope& scope);
+  void set_option(const Decl* decl, Datum value, Span span);  // --set NAME=VALUE
+
+  // ---- calls (call.cpp)
+  Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
+  Callee find_callee(std::span<const Name> path, Scope& scope);
+  // Appends a node for `op`; an error node when infer refuses. `at` is where the faults go.
+  Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
+
+  // ---- arguments (arguments.cpp)
+  // The parameters of a call, matched, evaluated and checked: names in `env` are parameters and dimension variables.
+  // Nothing when a fault was reported.
+  // `op_call`: the span of a call f(x) of an operator, for XG0305.
+  std::optional<std::vector<BoundArg>> bind(const Signature& signature, const Call& call, Scope& scope, Scope& env,
+                                            Span op_call = {});
+  // Constant arguments as attributes; tensor parameters are left out.
+  std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
+
+  // ---- types (types.cpp)
+  // Whether a tensor fits a declared type; binds new dimension variables in `env`. `what` names the tensor in messages.
+  bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, const std::string& what);
+  std::optional<TensorType> tensor_type(const Ast& ast, const Type& type, Scope& scope);
+  // `siblings`: the other dimensions of the type, which are fixed together.
+  std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
+  // Reports XG0305 where `value` is sharded; `is_call`: `at` is a call that could be `topk`.
+  bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
+  // Where the text says how many classes the labels of an input have, once a loss has matched them; else invalid.
+  Span class_count_of(ValueId label) const;
+
+  // ---- blocks and models (expand.cpp, expand_model.cpp)
+  Datum call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call);
+  // Builds the model into graph(); its bindings are the locals of `scope`.
+  void build_model(const DeclRef& model, Scope& scope);
+
+  // ---- blocks, functions and models that nothing asked for (uncalled.cpp)
+  bool was_called(const Decl& decl) const { return called_.contains(&decl); }
+  void try_out(const DeclRef& ref, const Trial& trial);  // with arguments that are made up
+  void take_constants(const Evaluator& other) { constants_ = other.constants_; }
+
+  // ---- tests (tests_eval.cpp)
+  TestResult run_test(const SourceFile& file, const Decl& test);
+
+  // ---- what all share
+  Graph& graph() { return work_.graph; }
+  TensorNames& names() { return work_.names; }
+  Signatures& signatures() { return signatures_; }
+  SourceMap& sources() { return sources_; }
+  const FrontendOptions& options() const { return options_; }
+  const TensorType& type_of(const Datum& value) const { return work_.graph.value(value.tensor).type; }
+  Diagnostics& diagnostics() { return diagnostics_; }
+  void report(Diagnostic diagnostic);  // with the chain of expansions
+  // Reports lang::fault(...); an error node.
+  Datum refuse(const char* code, Span at, std::string message, std::string label, Fix fix);
+  // Kept for Module::not_yet; `fix`: what can be had instead.
+  void not_yet(Span at, std::string what, Fix fix);
+  std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
+  bool exhausted() const { return exhausted_; }
+  void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
+  void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
+  void warn_unused(const Scope& scope);
+
+ private:
+  // evaluate.cpp, evaluate_name.cpp
+  Datum eval_node(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_name(const Name& name, Scope& scope);
+  Datum eval_field(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_index(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_binary(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_unary(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_range(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_items(const Ast& ast, const Expr& expr, Scope& scope);
+  Datum eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, const Name& label);
+  Datum eval_type_input(const Ast& ast, const Expr& expr, Scope& scope);
+  std::optional<bool> condition(const Ast& ast, ExprId id, Scope& scope);
+  Datum tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr, Scope& scope);
+  void explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope);
+  Datum unknown_name(const Name& name, Scope& scope);
+  // Counts a step of evaluation; false when the bound is reached (reported once).
+  bool spend(Span at);
+  Datum too_deep(Span at);  // reports and ends the elaboration
+  Datum recurs(Span at, std::string message);
+
+  // expand.cpp, expand_stage.cpp, expand_model.cpp
+  Datum eval_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_repeat(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_residual(const Datum& value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_fork(const Datum& value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_if_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope);
+  Datum eval_stage_call(Datum value, const Ast& ast, const Stage& stage, Scope& scope, const Name& label);
+  void bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope& scope);
+  bool bind_local(const Name& name, Datum value, Scope& scope, bool warns);
+  void run_assert(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void model_input(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void model_output(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void model_head(const Ast& ast, const Stmt& stmt, Scope& scope);
+  Datum refuse_head(Span at);
+  bool enter_scope(std::string_view name, const Name& label, Span at);
+  void check_results(const DeclRef& block, const Datum& value, Scope& env, Span at);
+
+  // call.cpp
+  Datum call_by_kind(const Callee& callee, const Call& call, Scope& scope);
+  Fix others_of_its_kind(const OpDef& op) const;
+  Datum same_label(Span at, std::string_view label);
+  Datum call_op(const OpDef& op, const Call& call, Scope& scope);
+  void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
+  Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
+  Datum call_builtin(const std::string& name, const Call& call, Scope& scope);
+  Datum call_measure(const std::string& name, const Call& call, Scope& scope);
+  Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
+
+  // arguments.cpp
+  std::optional<Datum> argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
+                                Scope& scope);
+  std::optional<Datum> default_of(const Signature& signature, const Param& param, const Call& call, Scope& env);
+  bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
+  bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
+  void bind_param(const Param& param, Datum value, Scope& env);
+
+  // types.cpp
+  void refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at);
+
+  SourceMap& sources_;
+  Diagnostics& diagnostics_;
+  const FrontendOptions& options_;
+  Workspace work_;
+  std::vector<const Decl*> active_;     // blocks, functions and constants that are being expanded
+  std::vector<const Param*> defaults_;  // that are being evaluated
+  std::set<const Decl*> called_;
+  std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
+  Signatures& signatures_;
+  std::vector<Diagnostic> not_yet_;
+  SkippedIf last_skipped_;
+  Span call_span_;                        // of the operator whose arguments are being bound
+  Span bound_value_;                      // of the value of the binding of a model that is being evaluated
+  std::map<int32_t, Span> input_spans_;   // by value: where the data says what a label is
+  std::map<int32_t, Span> class_counts_;  // by value: of a label
+  int64_t steps_ = 0;
+  int depth_ = 0;
+  int calls_ = 0;  // within one another
+  bool exhausted_ = false;
+  bool in_test_ = false;
+  std::map<const Decl*, Scope> tested_;  // models whose values the test that runs has asked for
+  int64_t gather_batch_ = 0;             // for XG0305: global batch and bytes of an element, 0: unknown
+  int64_t gather_bytes_ = 0;
+};
+
+}  // namespace xrun::lang

@@ -1,0 +1,130 @@
+// Models: inputs, outputs, heads and the statements between them become a graph.
+#include <fmt/format.h>
+#include <utility>
+
+#include "lang/elaborate/evaluator.h"
+
+namespace xrun::lang {
+
+void Evaluator::model_input(const Ast& ast, const Stmt& stmt, Scope& scope) {
+  const Name& name = ast[stmt.names][0];
+  const auto type = tensor_type(ast, stmt.type, scope);
+  const Datum value = type ? make_tensor(work_.graph.add_input(std::string(name.text), *type)) : Datum();
+  bind_local(name, value, scope, false);
+}
+
+void Evaluator::model_output(const Ast& ast, const Stmt& stmt, Scope& scope) {
+  for (const Name& name : ast[stmt.names]) {
+    const Datum value = eval_name(name, scope);
+    if (value.is_error()) {
+      continue;
+    }
+    if (value.kind != DatumKind::kTensor) {
+      refuse("XG0303", name.span, fmt::format("an output is a tensor, not {}", kind_text(value)), "",
+             {"name an input, a head, or what operators make of them"});
+    } else if (Local* local = scope.find(name.text); local != nullptr && std::exchange(local->output, true)) {
+      refuse("XG0202", name.span, fmt::format("`{}` is an output already", name.text), "again", {"leave it out"});
+    } else {
+      work_.graph.outputs.push_back({std::string(name.text), value.tensor});
+    }
+  }
+}
+
+Datum Evaluator::refuse_head(Span at) {
+  return refuse("XG0224", at, "a head is a call of a classifier", "not a classifier",
+                {"write classifier(x, classes) or cosine_classifier(x, classes)"});
+}
+
+// head NAME = classifier(...): the call takes the head's name, so that its weight is `NAME.weight`.
+void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
+  const Name& name = ast[stmt.names][0];
+  const Expr& expr = ast[stmt.value];
+  Datum value;
+  if (expr.kind == ExprKind::kCall) {
+    value = eval_call_expr(ast, expr, scope, name);
+    value.span = expr.span;
+  } else if (expr.kind == ExprKind::kPipe && ast[expr.stages].back().kind == StageKind::kCall) {
+    const auto stages = ast[expr.stages];
+    if (const Name& label = stages.back().label) {
+      refuse("XG0224", label.span, "a head is called by its name", fmt::format("it is `{}`", name.text),
+             {"leave `as` and the name out"});
+    }
+    value = eval_stages(eval(ast, expr.lhs, scope), ast, stages.first(stages.size() - 1), scope);
+    if (!value.is_error()) {
+      value = eval_stage_call(value, ast, stages.back(), scope, name);
+    }
+  } else if (expr.kind != ExprKind::kError) {
+    value = refuse_head(expr.span);
+  }
+  if (!value.is_error()) {
+    const NodeId node = value.kind == DatumKind::kTensor ? work_.graph.value(value.tensor).producer : NodeId();
+    if (!node.valid() || work_.graph.node(node).op->head == nullptr) {
+      value = refuse_head(expr.span);
+    } else {
+      work_.graph.heads.push_back({std::string(name.text), node, name.span});
+    }
+  }
+  bind_local(name, value, scope, false);
+}
+
+void Evaluator::build_model(const DeclRef& model, Scope& scope) {
+  const Decl& decl = *model.decl;
+  const Ast& ast = model.file->ast;
+  work_.expansion.push_back({{std::string(decl.name ? decl.name.text : "model"), {}}, {}});
+  active_.push_back(&decl);
+  called_.insert(&decl);
+  const bool outer = std::exchange(in_test_, false);
+  if (decl.has_params) {
+    Scope nothing;
+    nothing.file = model.file;
+    const auto bound =
+        bind(signatures_.of(model), {.ast = &ast, .span = decl.name.span, .name_span = decl.name.span}, nothing, scope);
+    (void)bound;
+  }
+  for (const Stmt& stmt : ast[decl.body]) {
+    if (exhausted_) {
+      break;
+    }
+    last_skipped_ = {};
+    switch (stmt.kind) {
+      case StmtKind::kError:
+        break;
+      case StmtKind::kInput:
+        model_input(ast, stmt, scope);
+        break;
+      case StmtKind::kOutput:
+        model_output(ast, stmt, scope);
+        break;
+      case StmtKind::kHead:
+        model_head(ast, stmt, scope);
+        break;
+      case StmtKind::kBind:
+        bound_value_ = ast[stmt.value].span;
+        bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
+        bound_value_ = {};
+        break;
+      case StmtKind::kAssert:
+        run_assert(ast, stmt, scope);
+        break;
+      case StmtKind::kParam:
+      case StmtKind::kState:
+        refuse("XG0199", stmt.span, "own parameters of a model are not available yet", "of a later edition of xrun",
+               {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
+        bind_local(ast[stmt.names][0], Datum(), scope, false);  // what speaks of it is no fault of its own
+        break;
+      default:
+        refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model",
+               {"name what the model gives: output NAME; `expect` stands in a `test`"});
+    }
+  }
+  for (const auto& [name, local] : scope.locals) {
+    if (local.value.kind == DatumKind::kTensor && local.span.valid()) {
+      work_.graph.bindings.push_back({std::string(name), local.value.tensor});
+    }
+  }
+  in_test_ = outer;
+  active_.pop_back();
+  work_.expansion.pop_back();
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,95 @@
+#include "lang/elaborate/options.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace xrun::lang {
+namespace {
+
+void report(Evaluator& evaluator, const char* code, Span at, std::string message, std::string label, Fix fix) {
+  evaluator.diagnostics().add(fault(code, at, std::move(message), std::move(label), std::move(fix)));
+}
+
+}  // namespace
+
+void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl) {
+  const Datum value = evaluator.eval_constant({&file, &decl});
+  if (value.is_error()) {
+    if (!decl.value.valid()) {
+      report(evaluator, "XG0204", decl.name.span, fmt::format("option `{}` has no value", decl.name.text), "",
+             {fmt::format("give it one by --set {}=..., or here behind its type", decl.name.text)});
+    }
+    return;
+  }
+  const std::string_view type = decl.type_name.text;
+  const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
+  if (!known) {
+    report(evaluator, "XG0205", decl.type_name.span,
+           fmt::format("an option is an int, float, bool or str, not `{}`", type), "",
+           did_you_mean(type, {"int", "float", "bool", "str"}, decl.type_name.span, {"write one of them"}));
+    return;
+  }
+  const bool good = type == "int"     ? to_int64(value).has_value()
+                    : type == "float" ? value.plain_number()
+                    : type == "bool"  ? value.kind == DatumKind::kBool
+                                      : value.kind == DatumKind::kString;
+  if (type == "int" && value.whole() && !good) {
+    report(evaluator, "XG0214", value.span.valid() ? value.span : decl.name.span,
+           fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "it does not fit 64 bits",
+           {"write a smaller number"});
+    return;
+  }
+  if (!good) {
+    const std::string_view wanted = type == "int"    ? "a whole number"
+                                    : type == "str"  ? "a string"
+                                    : type == "bool" ? "true or false"
+                                                     : "a number";
+    Diagnostic d = fault(
+        "XG0205", value.span.valid() ? value.span : decl.name.span,
+        fmt::format("option `{}` is {}, not {}", decl.name.text, wanted, kind_text(value)), "",
+        {type == "str" ? fmt::format("put it in double quotes; on the command line --set '{}=\"...\"'", decl.name.text)
+                       : fmt::format("write {}", wanted)});
+    if (value.span != decl.name.span && value.span.valid()) {
+      d.secondary.push_back({decl.name.span, "declared here"});
+    }
+    evaluator.diagnostics().add(std::move(d));
+    return;
+  }
+  if (!decl.range.valid()) {
+    return;
+  }
+  Scope scope;
+  scope.file = &file;
+  const Datum range = evaluator.eval(file.ast, decl.range, scope);
+  if (range.is_error()) {
+    return;
+  }
+  bool inside = false;
+  Problem problem;
+  if (range.kind == DatumKind::kRange && value.plain_number()) {
+    // Bounds of an option are values that it may have, so both ends count.
+    const Datum& last = (*range.items)[1];
+    const Datum low = constant_binary(Op::kGe, value, (*range.items)[0], problem);
+    const Datum high = constant_binary(Op::kLe, value, last, problem);
+    inside = low.flag && high.flag;
+  } else if (range.kind == DatumKind::kList) {
+    inside = std::any_of(range.items->begin(), range.items->end(), [&](const Datum& d) { return equal(d, value); });
+  } else {
+    const bool of_text = range.kind == DatumKind::kRange;
+    report(evaluator, "XG0205", range.span,
+           of_text ? fmt::format("a range is for numbers, and `{}` is none", decl.name.text)
+                   : "what an option may be is a range or a list",
+           of_text ? "" : "this is " + kind_text(range),
+           {of_text ? "write a list: in [\"a\", \"b\"]" : "write in 2 .. 1G, or in [16, 32, 64]"});
+    return;
+  }
+  if (!inside) {
+    Diagnostic d = fault("XG0214", value.span.valid() ? value.span : decl.name.span,
+                         fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "",
+                         {fmt::format("keep it in {}", to_text(range))});
+    d.secondary.push_back({range.span, "what it may be"});
+    evaluator.diagnostics().add(std::move(d));
+  }
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,61 @@
+// What a callable takes: parameters in the language's own syntax, for operators, readers, optimizers, blocks and
+// functions alike.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "graph/op_def.h"
+#include "lang/elaborate/datum.h"
+#include "lang/syntax/loader.h"
+#include "lang/syntax/syntax.h"
+
+namespace xrun::lang {
+
+struct Signature {
+  std::string name;          // "conv"
+  std::string text;          // "conv(x: [N, C, H, W], width: int)": shown in notes
+  const Ast* ast = nullptr;  // where the parameters lie
+  std::span<const Param> params;
+  bool variadic = false;             // the first parameter takes all positional arguments
+  std::shared_ptr<const Ast> owned;  // of an operator: parsed from OpDef::signature
+};
+
+// A parameter with what it was given; a variadic one has any number of values, the others have one.
+struct BoundArg {
+  const Param* param = nullptr;
+  std::vector<Datum> values;
+  bool given = false;  // false: the default
+  Span span;           // of the argument; of the call for a default
+  const Datum& value() const { return values.front(); }
+};
+
+// The diagnostic with the signature as a note.
+Diagnostic with_signature(Diagnostic diagnostic, const Signature& signature);
+
+// Whether a parameter is a tensor: it has dimensions.
+inline bool takes_tensor(const Param& param) { return param.type.has_dims; }
+
+// The signatures that a run has met so far; each is read once.
+class Signatures {
+ public:
+  explicit Signatures(SourceMap& sources) : sources_(sources) {}
+
+  const Signature& of(const OpDef& op);
+  const Signature& of(const DeclRef& decl);  // a block, a function or a model with parameters
+  // `text` is "(x: int, ...)", as the records of readers, stages and optimizers have it.
+  const Signature& of(std::string_view name, std::string_view text, bool variadic = false);
+
+ private:
+  SourceMap& sources_;
+  std::map<std::string, Signature, std::less<>> written_;
+  std::map<const Decl*, Signature> declared_;
+};
+
+}  // namespace xrun::lang

@@ -1,0 +1,173 @@
+// `a + b` on tensors: which operator it is, and why two shapes do not go together.
+#include <fmt/format.h>
+
+#include "lang/elaborate/evaluator.h"
+
+namespace xrun::lang {
+namespace {
+
+std::string_view operator_name(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return "add";
+    case Op::kSub:
+      return "sub";
+    case Op::kMul:
+      return "mul";
+    case Op::kDiv:
+      return "div";
+    default:
+      return {};
+  }
+}
+
+std::string_view verb(Op op) {
+  switch (op) {
+    case Op::kAdd:
+      return "add";
+    case Op::kSub:
+      return "subtract";
+    case Op::kMul:
+      return "multiply";
+    default:
+      return "divide";
+  }
+}
+
+std::string dims_text(const TensorType& type) {
+  std::string text = to_text(type);
+  return type.sharded ? text : text.substr(text.find('['));
+}
+
+struct Difference {
+  std::string why;  // "256 and 64 channels", "112 and 56 in dimension 2"; empty: they go together
+  std::string fix;  // what makes one shape of both
+};
+
+Difference difference(const TensorType& a, const TensorType& b) {
+  if (a.rank() != b.rank()) {
+    return {fmt::format("{} and {} dimensions", a.rank(), b.rank()),
+            "ranks must match: `reshape` adds dimensions of 1"};
+  }
+  for (size_t i = 0; i < a.dims.size(); ++i) {
+    if (a.dims[i] == b.dims[i] || a.dims[i] == 1 || b.dims[i] == 1) {
+      continue;
+    }
+    const auto text = [](int64_t dim) { return dim == kBatch ? std::string("N") : std::to_string(dim); };
+    const std::string one = text(a.dims[i]);
+    const std::string other = text(b.dims[i]);
+    if (i == 1 && a.rank() == 4) {
+      return {
+          fmt::format("{} and {} channels", one, other),
+          fmt::format("make them equal: `conv({}, 1)` on the right side, or `conv({}, 1)` on the left", one, other)};
+    }
+    return {
+        fmt::format("{} and {} in dimension {}", one, other, i),
+        a.rank() == 4 ? "make them equal: stride and pad of `conv` and pools decide the height and width"
+        : i + 1 == a.dims.size() && i > 0
+            ? fmt::format("make them equal: `linear({})` on the right side, or `linear({})` on the left", one, other)
+            : "make them equal, or one of them 1"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr,
+                                   Scope& scope) {
+  const std::string sign = "`" + std::string(text_of(op)) + "`";
+  const OpDef* tensor_op = options_.ops->find(operator_name(op));
+  const bool a_tensor = a.kind == DatumKind::kTensor;
+  const bool b_tensor = b.kind == DatumKind::kTensor;
+  if (tensor_op == nullptr || !(a_tensor || a.plain_number()) || !(b_tensor || b.plain_number())) {
+    return refuse("XG0304", expr.name.span,
+                  fmt::format("{} does not go with {} and {}", sign, kind_text(a), kind_text(b)), "",
+                  {tensor_op == nullptr ? "tensors know `+ - * /`; `power`, `clamp` and their like are operators"
+                                        : "put a tensor or a plain number on each side"});
+  }
+  if ((a_tensor && refuse_sharded(a, expr.span)) || (b_tensor && refuse_sharded(b, expr.span))) {
+    return {};
+  }
+  if (a_tensor && b_tensor) {
+    const TensorType& left = type_of(a);
+    const TensorType& right = type_of(b);
+    if (Difference found = difference(left, right); !found.why.empty()) {
+      Diagnostic d = fault(
+          "XG0301", expr.name.span,
+          fmt::format("cannot {} tensors of different {}", verb(op), left.rank() == right.rank() ? "shapes" : "ranks"),
+          std::move(found.why), {std::move(found.fix)});
+      d.secondary.push_back({a.span, dims_text(left)});
+      d.secondary.push_back({b.span, dims_text(right)});
+      explain_skipped(d, ast, expr, scope);
+      report(std::move(d));
+      return {};
+    }
+    return apply(*tensor_op, {a, b}, {}, {}, expr.span);
+  }
+  // A number beside a tensor is one operator with two constants: scale * x + shift.
+  const OpDef* affine = options_.ops->find("scale_shift");
+  if (affine == nullptr) {
+    return refuse("XG0304", expr.name.span, fmt::format("{} needs tensors on both sides", sign), "",
+                  {"write a tensor in the place of the number"});
+  }
+  const double number = a_tensor ? b.as_double() : a.as_double();
+  const Datum& tensor = a_tensor ? a : b;
+  const auto scaled = [&](double scale, double shift) {
+    return apply(*affine, {tensor}, Attrs{{"scale", scale}, {"shift", shift}}, {}, expr.span);
+  };
+  switch (op) {
+    case Op::kAdd:
+      return scaled(1, number);
+    case Op::kSub:
+      return a_tensor ? scaled(1, -number) : scaled(-1, number);
+    case Op::kMul:
+      return scaled(number, 0);
+    default:
+      break;
+  }
+  if (a_tensor) {
+    return number == 0 ? refuse("XG0307", expr.name.span, "division by zero", "", {"divide by a number other than 0"})
+                       : scaled(1 / number, 0);
+  }
+  const Datum constant = scaled(0, number);
+  return constant.is_error() ? constant : apply(*tensor_op, {constant, tensor}, {}, {}, expr.span);
+}
+
+// An operand that is what flowed into an `if` stage that was not taken is the usual cause: says so, and offers to take
+// the stage whenever the declared shapes differ.
+void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope) {
+  for (const ExprId side : {expr.lhs, expr.rhs}) {
+    const Expr& operand = ast[side];
+    const Local* local = operand.kind == ExprKind::kName ? scope.find(operand.name.text) : nullptr;
+    if (local == nullptr || !local->skipped) {
+      continue;
+    }
+    const std::string name(operand.name.text);
+    d.secondary.push_back({local->skipped.condition,
+                           local->skipped.input.empty()
+                               ? "false here, so `" + name + "` is what flowed in"
+                               : fmt::format("false here, so `{}` is `{}` itself", name, local->skipped.input)});
+    if (active_.empty() || active_.back()->results.count != 1) {
+      continue;
+    }
+    // The block says what it returns: [N, 4 * width, ...] for x: [N, C, ...].
+    const Decl& block = *active_.back();
+    const auto result = ast[ast[block.results].front().dims];
+    for (const Param& param : ast[block.params]) {
+      const auto dims = ast[param.type.dims];
+      if (param.name.text != local->skipped.input || dims.size() < 2 || result.size() < 2) {
+        continue;
+      }
+      const std::string_view in = sources_.text(ast[dims[1]].span);
+      const std::string_view out = sources_.text(ast[result[1]].span);
+      if (in == out || ast[dims[1]].kind != ExprKind::kName) {
+        continue;
+      }
+      const Span at{local->skipped.condition.file, local->skipped.condition.begin, local->skipped.condition.begin};
+      d.fixes = {
+          replacement("project whenever the channel count changes, too", at, fmt::format("{} != {} or ", in, out))};
+    }
+  }
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,142 @@
+// `test` blocks: expectations over what a model or a block expands to.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "graph/cost.h"
+#include "lang/elaborate/evaluator.h"
+#include "lang/frontend.h"
+
+namespace xrun::lang {
+namespace {
+
+// The nodes and parameters of `graph` that `value` is computed from. Values keep their ids.
+Graph leading_to(const Graph& graph, ValueId value) {
+  std::vector<bool> wanted(graph.values.size());
+  wanted[static_cast<size_t>(value.index)] = true;
+  Graph part;
+  part.values = graph.values;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                    [&](ValueId id) { return wanted[static_cast<size_t>(id.index)]; })) {
+      for (const ValueId input : node.inputs) {
+        wanted[static_cast<size_t>(input.index)] = true;
+      }
+      part.nodes.push_back(node);
+    }
+  }
+  std::reverse(part.nodes.begin(), part.nodes.end());
+  for (const Parameter& param : graph.params) {
+    if (wanted[static_cast<size_t>(param.value.index)]) {
+      part.params.push_back(param);
+    }
+  }
+  return part;
+}
+
+}  // namespace
+
+TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
+  const Ast& ast = file.ast;
+  TestResult result{.name = test.text.valid() && ast[test.text].kind == ExprKind::kString ? ast.text(test.text) : ""};
+  in_test_ = true;
+  tested_.clear();
+  Workspace outer = std::exchange(work_, work_.aside());
+  const int before = diagnostics_.error_count();
+  Scope scope;
+  scope.file = &file;
+  for (const Stmt& stmt : ast[test.body]) {
+    last_skipped_ = {};
+    if (stmt.kind == StmtKind::kBind) {
+      bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
+    } else if (stmt.kind == StmtKind::kAssert) {
+      run_assert(ast, stmt, scope);
+    } else if (stmt.kind == StmtKind::kExpect) {
+      ++result.expectations;
+      const Expr& expr = ast[stmt.value];
+      const auto holds = condition(ast, stmt.value, scope);
+      if (holds && !*holds) {
+        std::string label = "does not hold";
+        Fix fix{"fix the model, or what is expected"};
+        if (expr.kind == ExprKind::kBinary) {
+          const Datum left = eval(ast, expr.lhs, scope);
+          const Datum right = eval(ast, expr.rhs, scope);
+          const auto shown = [](const Datum& value) {
+            const auto whole = to_int64(value);
+            return whole ? format_with_underscores(*whole) : to_text(value);
+          };
+          label = fmt::format("{} {} {}", shown(left), text_of(expr.op), shown(right));
+          if (expr.op == Op::kEq && left.kind != DatumKind::kTensor) {
+            fix = replacement("fix the model, or expect what it has", ast[expr.rhs].span, shown(left));
+          }
+        }
+        refuse("XG0219", expr.span, fmt::format("test \"{}\" fails", result.name), std::move(label), std::move(fix));
+      }
+    } else if (stmt.kind != StmtKind::kError) {
+      refuse("XG0224", stmt.span, "a test has `expect`, `assert` and bindings", "not a statement of a test",
+             {"bind what is tested, x = ..., and expect something of it: expect shape(x) == [N, 10]"});
+    }
+  }
+  result.passed = diagnostics_.error_count() == before;
+  work_ = std::move(outer);
+  in_test_ = false;
+  return result;
+}
+
+// params(x), shape(x), flops(x), bytes(x): x is a model, or a tensor expression that is expanded into a graph of its
+// own.
+Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& scope) {
+  if (call.args.size() != 1 || call.args[0].name || call.flowing) {
+    return refuse("XG0204", call.span, fmt::format("`{}` takes one model or tensor", name), "",
+                  {fmt::format("write {}(MODEL), or {}(x) of a binding x", name, name)});
+  }
+  const Ast& ast = *call.ast;
+  const Expr& expr = ast[call.args[0].value];
+  const int before = diagnostics_.error_count();
+  const DeclRef model = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr
+                            ? scope.file->find(DeclKind::kModel, expr.name.text)
+                            : DeclRef{};
+  // A model is built for itself. An expression may go on from what the test has bound, so it stays in the test's graph,
+  // where only its names start anew.
+  Workspace outer = model ? std::exchange(work_, work_.aside()) : Workspace();
+  TensorNames outer_names = std::exchange(work_.names, {});
+  Datum value;
+  if (model) {
+    Scope inside;
+    inside.file = model.file;
+    build_model(model, inside);
+    if (!work_.graph.outputs.empty()) {
+      value = make_tensor(work_.graph.outputs[0].value);
+    } else if (!work_.graph.values.empty()) {
+      value = make_tensor(ValueId(work_.graph.values.size() - 1));
+    }
+  } else {
+    value = eval(ast, call.args[0].value, scope);
+  }
+  Datum result;
+  if (diagnostics_.error_count() == before && value.kind == DatumKind::kTensor) {
+    if (name == "params") {
+      result = make_whole((model ? work_.graph : leading_to(work_.graph, value.tensor)).parameter_count());
+    } else if (name == "shape") {
+      std::vector<Datum> dims;
+      for (const int64_t dim : type_of(value).dims) {
+        dims.push_back(dim < 0 ? make_plain(DatumKind::kBatch) : make_whole(dim));
+      }
+      result = make_items(DatumKind::kList, std::move(dims));
+    } else {
+      const OpCost cost = total_cost(model ? work_.graph : leading_to(work_.graph, value.tensor), Phase::kForward);
+      result = name == "flops" ? make_whole(static_cast<Int128>(cost.flops)) : make_whole(cost.bytes);
+    }
+  } else if (diagnostics_.error_count() == before) {
+    refuse("XG0303", expr.span, fmt::format("`{}` measures a model or a tensor", name), "this is " + kind_text(value),
+           {fmt::format("name a model, {}(MODEL), or give it a tensor: {}(f32[N, 64] -> linear(10))", name, name)});
+  }
+  if (model) {
+    work_ = std::move(outer);
+  } else {
+    work_.names = std::move(outer_names);
+  }
+  return result;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,279 @@
+#include "lang/elaborate/uncalled.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <span>
+
+#include "lang/elaborate/check_types.h"
+
+namespace xrun::lang {
+namespace {
+
+// Equal dimensions, then different ones, all with many divisors: a fault that shows in each of them is no accident of
+// the numbers. Where dimensions and numbers have to go together, width = C or T = side * side, one of the last does.
+constexpr std::array<Trial, 8> kTrials{{
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 2, .real = 0.5, .flag = true},
+    {.first_dim = 48, .step = 48, .open_dims = 0, .whole = 1, .real = 1, .flag = false},
+    {.first_dim = 240, .step = 240, .open_dims = 1, .whole = 8, .real = 8, .flag = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 64, .real = 0.1, .flag = true, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 8, .real = 0.1, .flag = false, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 32, .real = 0.1, .flag = true, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 16, .real = 0.1, .flag = true, .spread = true},
+    {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 128, .real = 0.1, .flag = true, .spread = true},
+}};
+
+constexpr int kFewTrials = 3;     // enough where nothing was found
+constexpr int kManyErrors = 100;  // a file with so many has other worries
+constexpr int64_t kMostSteps = 100'000;
+constexpr int64_t kMostNodes = 100'000;
+
+// Wrong whatever the arguments are.
+bool is_structural(std::string_view code) {
+  constexpr std::string_view kCodes[] = {"XG0201", "XG0202", "XG0203", "XG0204", "XG0208", "XG0220", "XG0224"};
+  return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
+}
+
+// The caller's business: an assertion says which arguments are meant, a bound may be that of the trial alone.
+bool spoils(std::string_view code) {
+  return code == "XG0218" || code == "XG0216" || code == "XG0106" || code == "XG0109";
+}
+
+// `place`: which of the declaration's parameters it is; later trials tell them apart.
+Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) {
+  const auto step = static_cast<int64_t>(trial.spread ? std::min<size_t>(place, 8) : 0);
+  return type == "int"     ? make_whole(trial.whole << step)
+         : type == "float" ? make_real(trial.real * static_cast<double>(step + 1))
+         : type == "bool"  ? make_bool(trial.flag)
+         : type == "str"   ? make_string("")
+                           : Datum();  // anything at all: what depends on it is not looked at
+}
+
+// Dimension variables that are met for the first time become locals of `env`. Nothing where the type is unclear.
+std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, const Type& type, const Trial& trial,
+                                       int64_t& next, Scope& env) {
+  const auto dim_of = [&](ExprId id) -> std::optional<int64_t> {
+    const Expr& expr = ast[id];
+    if (is_dimension_variable(expr) && expr.name.text != "N" && env.find(expr.name.text) == nullptr) {
+      env.locals[expr.name.text] = {.value = make_whole(next), .span = {}, .used = true};
+      next += trial.step;
+    }
+    return evaluator.dimension(ast, id, env);
+  };
+  TensorType made;
+  if (type.name.text == "index") {
+    const auto classes = type.argument.valid() ? dim_of(type.argument) : std::nullopt;
+    if (!classes || *classes <= 0) {
+      return std::nullopt;
+    }
+    made.classes = *classes;
+    made.dtype = DType::kI32;
+  } else if (type.name.text == "sharded") {
+    made.sharded = true;
+  } else if (type.name) {
+    const auto dtype = parse_dtype(type.name.text);
+    if (!dtype) {
+      return std::nullopt;
+    }
+    made.dtype = *dtype;
+  }
+  for (const ExprId id : ast[type.dims]) {
+    if (ast[id].kind == ExprKind::kEllipsis) {
+      made.dims.insert(made.dims.end(), static_cast<size_t>(trial.open_dims), trial.first_dim);
+      continue;
+    }
+    const auto dim = dim_of(id);
+    if (!dim) {
+      return std::nullopt;
+    }
+    made.dims.push_back(*dim);
+  }
+  return made;
+}
+
+// A fault that trials met, and how many of them.
+struct Suspicion {
+  Diagnostic fault;
+  int trials = 0;
+};
+
+// "x: f32[N, 64, 64, 64], width = 2", from the first trial.
+std::string arguments_text(Evaluator& evaluator, const DeclRef& ref, const Trial& trial) {
+  const Graph& graph = evaluator.graph();
+  std::string text;
+  for (const NamedValue& input : graph.inputs) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", input.name, to_text(graph.value(input.value).type));
+  }
+  for (const Param& param : ref.file->ast[ref.decl->params]) {
+    const auto place = static_cast<size_t>(&param - ref.file->ast[ref.decl->params].data());
+    const Datum constant = made_up_constant(param.type.name.text, trial, place);
+    if (!takes_tensor(param) && !param.value.valid() && !constant.is_error()) {
+      text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", param.name.text, to_text(constant));
+    }
+  }
+  return text;
+}
+
+class Suspicions {
+ public:
+  Suspicions(Evaluator& evaluator, const DeclRef& ref) : evaluator_(evaluator), ref_(ref) {}
+
+  void run(const FrontendOptions& options) {
+    const bool is_model = ref_.decl->kind == DeclKind::kModel;
+    for (const Trial& trial : std::span(kTrials).first(is_model ? 1 : kTrials.size())) {
+      if (fair_ >= kFewTrials && !is_suspicious()) {
+        return;
+      }
+      Diagnostics found;
+      Evaluator tried(evaluator_.sources(), found, options, evaluator_.signatures());
+      tried.take_constants(evaluator_);
+      tried.try_out(ref_, trial);
+      const bool fair =
+          std::none_of(found.all().begin(), found.all().end(), [](const Diagnostic& d) { return spoils(d.code); });
+      fair_ += fair ? 1 : 0;
+      if (fair && arguments_.empty()) {
+        arguments_ = arguments_text(tried, ref_, trial);
+      }
+      for (const Diagnostic& fault : found.all()) {
+        // A circle of declarations closes anywhere in the file.
+        const bool circle = fault.code == "XG0208" && fault.primary.span.file == ref_.decl->span.file;
+        if (circle || (is_ours(fault.primary.span) && (fair || is_structural(fault.code)))) {
+          note(fault);
+        }
+      }
+    }
+  }
+
+  void report(Diagnostics& into) {
+    for (Suspicion& suspicion : found_) {
+      Diagnostic& fault = suspicion.fault;
+      if (is_structural(fault.code)) {
+        into.add(std::move(fault));
+      } else if (suspicion.trials == fair_ && fault.code != "XG0199") {
+        if (!arguments_.empty()) {
+          if (waits_for_numbers()) {
+            fault.severity = Severity::kWarning;  // dimensions and numbers may have to go together
+          }
+          fault.notes.push_back(
+              fmt::format("nothing calls `{}` yet: it was tried with {}", ref_.decl->name.text, arguments_));
+        }
+        into.add(std::move(fault));
+      }
+    }
+  }
+
+ private:
+  bool is_ours(const Span& span) const {
+    const Span& whole = ref_.decl->span;
+    return span.file == whole.file && span.begin >= whole.begin && span.end <= whole.end;
+  }
+
+  // Whether a fault of types and shapes was met in every trial so far.
+  bool is_suspicious() const {
+    return std::any_of(found_.begin(), found_.end(), [&](const Suspicion& suspicion) {
+      return suspicion.trials == fair_ && !is_structural(suspicion.fault.code);
+    });
+  }
+
+  // Whether the declaration has a number among its parameters that only a caller knows.
+  bool waits_for_numbers() const {
+    const auto params = ref_.file->ast[ref_.decl->params];
+    return std::any_of(params.begin(), params.end(), [](const Param& param) {
+      return !param.value.valid() && !takes_tensor(param) &&
+             (param.type.name.text == "int" || param.type.name.text == "float");
+    });
+  }
+
+  void note(const Diagnostic& fault) {
+    for (Suspicion& known : found_) {
+      if (known.fault.code == fault.code && known.fault.primary.span == fault.primary.span) {
+        ++known.trials;
+        return;
+      }
+    }
+    found_.push_back({fault, 1});
+  }
+
+  Evaluator& evaluator_;
+  DeclRef ref_;
+  std::vector<Suspicion> found_;
+  int fair_ = 0;           // trials that no assertion and no bound refused
+  std::string arguments_;  // of the first of them
+};
+
+}  // namespace
+
+void Evaluator::try_out(const DeclRef& ref, const Trial& trial) {
+  const Decl& decl = *ref.decl;
+  const Ast& ast = ref.file->ast;
+  Scope env;
+  env.file = ref.file;
+  if (decl.kind == DeclKind::kModel) {
+    build_model(ref, env);
+    return;
+  }
+  const Signature& signature = signatures_.of(ref);
+  std::vector<BoundArg> bound;
+  int64_t next = trial.first_dim;
+  for (const Param& param : signature.params) {
+    std::optional<Datum> value;
+    if (param.value.valid()) {
+      value = argument(signature, param, ast, param.value, env);
+      if (!value || value->is_error()) {
+        return;
+      }
+    } else if (takes_tensor(param)) {
+      auto type = made_up_type(*this, ast, param.type, trial, next, env);
+      if (!type) {
+        return;
+      }
+      value = make_tensor(work_.graph.add_input(std::string(param.name.text), std::move(*type)));
+    } else {
+      value = made_up_constant(param.type.name.text, trial, static_cast<size_t>(&param - signature.params.data()));
+    }
+    if (!value->is_error() && !accept(signature, param, *value, param.span, env)) {
+      return;
+    }
+    bound.push_back({.param = &param, .values = {*value}, .given = true, .span = param.span});
+    bind_param(param, std::move(*value), env);
+  }
+  const Call call{.ast = &ast, .span = decl.name.span, .name_span = decl.name.span};
+  if (decl.kind == DeclKind::kBlock) {
+    call_block(ref, bound, env, call);
+  } else {
+    active_.push_back(&decl);
+    eval(ast, decl.value, env);
+    active_.pop_back();
+  }
+}
+
+void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
+  std::vector<DeclRef> waiting;
+  for (const Decl& decl : file.ast.decls) {
+    const bool tried = decl.kind == DeclKind::kBlock || decl.kind == DeclKind::kFn || decl.kind == DeclKind::kModel;
+    // A model with parameters that have no defaults says by itself that it waits for them.
+    const auto params = file.ast[decl.params];
+    const bool waits = decl.kind == DeclKind::kModel &&
+                       std::any_of(params.begin(), params.end(), [](const Param& p) { return !p.value.valid(); });
+    if (tried && !waits && !evaluator.was_called(decl)) {
+      waiting.push_back({&file, &decl});
+    }
+  }
+  FrontendOptions options = evaluator.options();
+  // All trials together cost a part of what the file itself may cost.
+  const int64_t most = std::clamp<int64_t>(options.max_steps / 500, 1, 1000);
+  waiting.resize(std::min(waiting.size(), static_cast<size_t>(most)));
+  const auto count = std::max<int64_t>(1, static_cast<int64_t>(waiting.size()));
+  options.max_steps = std::clamp<int64_t>(options.max_steps / 16 / count, 200, kMostSteps);
+  options.max_nodes = std::min(options.max_nodes, kMostNodes);
+  for (const DeclRef& ref : waiting) {
+    if (evaluator.diagnostics().error_count() >= kManyErrors) {
+      return;
+    }
+    Suspicions suspicions(evaluator, ref);
+    suspicions.run(options);
+    suspicions.report(evaluator.diagnostics());
+  }
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,25 @@
+// What a file declares and nothing asks for is expanded all the same, with arguments that are made up, so that its
+// mistakes are found before somebody calls it.
+#pragma once
+
+#include "lang/elaborate/evaluator.h"
+#include "lang/syntax/loader.h"
+
+namespace xrun::lang {
+
+// One choice of what dimensions and constants could be where the declaration leaves them open.
+struct Trial {
+  int64_t first_dim = 1;  // the first dimension variable
+  int64_t step = 0;       // how much larger the next one is; 0: all are equal
+  int open_dims = 0;      // what `...` stands for, as a number of dimensions
+  int64_t whole = 1;
+  double real = 1;
+  bool flag = false;
+  bool spread = false;  // numbers differ from parameter to parameter
+};
+
+// Tries the blocks, functions and models of `file` that `evaluator` has not expanded, and reports what is wrong in
+// their bodies: names and calls that no argument could fix, and faults of types and shapes that every trial meets.
+void check_uncalled(Evaluator& evaluator, const SourceFile& file);
+
+}  // namespace xrun::lang

@@ -1,0 +1,33 @@
+#include "lang/elaborate/workspace.h"
+
+namespace xrun::lang {
+
+ExpansionId Workspace::expansion_id() {
+  size_t known = expansion.size();
+  while (known > 0 && !expansion[known - 1].id.valid()) {
+    --known;
+  }
+  for (; known < expansion.size(); ++known) {
+    expansion[known].id = ExpansionId(graph.expansions.size());
+    graph.expansions.push_back({expansion[known].step, known > 0 ? expansion[known - 1].id : ExpansionId()});
+  }
+  return expansion.empty() ? ExpansionId() : expansion.back().id;
+}
+
+std::vector<Expansion> Workspace::steps() const {
+  std::vector<Expansion> steps;
+  for (const Expanding& level : expansion) {
+    steps.push_back(level.step);
+  }
+  return steps;
+}
+
+Workspace Workspace::aside() const {
+  Workspace made;
+  for (const Expanding& level : expansion) {
+    made.expansion.push_back({level.step, {}});
+  }
+  return made;
+}
+
+}  // namespace xrun::lang

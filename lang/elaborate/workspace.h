@@ -1,0 +1,36 @@
+// What an elaboration writes into: the graph, the names of its tensors, and how the text led to where it is.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "lang/elaborate/scope.h"
+
+namespace xrun::lang {
+
+// A model or block that is being expanded.
+struct Expanding {
+  Expansion step;
+  ExpansionId id;  // in the graph, from its first node on
+};
+
+struct Workspace {
+  Graph graph;
+  TensorNames names;
+  std::vector<Expanding> expansion;  // outermost first
+  int64_t name_weight = 0;           // of the nodes' long names: 1 for every 64 bytes
+  // Where the text says how many columns logits [N, C] have, by value; for labels that do not fit them.
+  std::map<int32_t, Span> columns;
+
+  // Nodes, where one with a long name counts for several: what the bound on an expansion bounds.
+  int64_t size() const { return static_cast<int64_t>(graph.nodes.size()) + name_weight; }
+  // Where we are, for a node: steps enter the graph with the first node that needs them.
+  ExpansionId expansion_id();
+  std::vector<Expansion> steps() const;
+  // An empty one at the same place of the text, for what is only looked at.
+  Workspace aside() const;
+};
+
+}  // namespace xrun::lang

@@ -1,0 +1,36 @@
+#include "lang/lower/fields.h"
+
+namespace xrun::lang {
+
+const Field* find_field(const std::vector<Field>& fields, std::string_view name) {
+  for (const Field& field : fields) {
+    if (field.name == name) {
+      return &field;
+    }
+  }
+  return nullptr;
+}
+
+std::string field_list(const std::vector<Field>& fields) {
+  std::string text;
+  for (const Field& field : fields) {
+    text += (text.empty() ? "`" : ", `") + field.name + "`";
+  }
+  return text;
+}
+
+std::string field_text(const Field& field) {
+  if (field.encoded) {
+    return "an encoded file";
+  }
+  std::string text = to_text(field.type);
+  // An unknown size is found by opening the data.
+  for (size_t at = text.find(" 0"); at != std::string::npos; at = text.find(" 0", at + 2)) {
+    if (at + 2 < text.size() && (text[at + 2] == ',' || text[at + 2] == ']')) {
+      text.replace(at, 2, " ?");
+    }
+  }
+  return text;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,181 @@
+// `lr`: a number, a curve, or curves that follow one another and fill the run.
+#include <cmath>
+#include <fmt/format.h>
+
+#include "lang/lower/curves.h"
+#include "lang/lower/module_builder.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr CurveKind kCurves[] = {
+    {"warmup", "(rate: rates, span: span)", "in a straight line from a to b",
+     "[warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"},
+    {"constant", "(rate: float, span: span = none)", "one rate", "constant(0.1)"},
+    {"cosine", "(rate: rates, span: span = none)", "from a to b along half a cosine, slow at both ends",
+     "cosine(0.1 .. 0)"},
+    {"poly", "(rate: rates, span: span = none, power: float = 1)", "b + (a - b) · (1 - t)^power for t from 0 to 1",
+     "poly(0.1 .. 0, power=2)"},
+    {"steps", "(rate: float, at: spans, by: float = 0.1)", "the rate, multiplied by `by` at each time of `at`",
+     "steps(0.1, at=[5 epochs, 8 epochs])"},
+};
+
+}  // namespace
+
+std::span<const CurveKind> curve_kinds() { return kCurves; }
+
+void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope) {
+  if (!node.has_value()) {
+    ev_.refuse("XG0205", node.key_span, "`lr` is a number, a curve or a list of curves", "a group",
+               {"write lr = 0.1, lr = cosine(0.1 .. 0) or lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"});
+    return;
+  }
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  std::vector<ExprId> pieces{node.value};
+  if (expr.kind == ExprKind::kList) {
+    pieces.assign(ast[expr.items].begin(), ast[expr.items].end());
+  }
+  for (const ExprId piece : pieces) {
+    if (auto made = curve(ast, piece, scope)) {
+      module_.train.lr.push_back(std::move(*made));
+    }
+  }
+  if (pieces.empty()) {
+    ev_.refuse("XG0506", expr.span, "`lr` is an empty list", "no curve",
+               replacement("write at least one", expr.span, "[cosine(0.1 .. 0)]"));
+  } else if (module_.train.lr.size() == pieces.size()) {
+    check_spans(node);
+  }
+}
+
+std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& scope) {
+  const Expr& expr = ast[id];
+  CurveSpec spec{.source = expr.span};
+  const bool is_call = expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName;
+  const std::string_view name = is_call ? ast[expr.lhs].name.text : std::string_view();
+  const auto known =
+      std::find_if(std::begin(kCurves), std::end(kCurves), [&](const CurveKind& kind) { return kind.name == name; });
+  if (known == std::end(kCurves)) {
+    const Datum value = ev_.eval(ast, id, scope);
+    if (value.is_error()) {
+      return std::nullopt;
+    }
+    if (!value.plain_number() || !(value.as_double() >= 0)) {
+      ev_.refuse("XG0205", value.span, fmt::format("a rate is a number of 0 and more, not {}", to_text(value)), "",
+                 {"write such a number, or a curve: warmup, constant, cosine, poly, steps"});
+      return std::nullopt;
+    }
+    spec.kind = "constant";
+    spec.from = spec.to = value.as_double();
+    return spec;
+  }
+  const auto bound = arguments(ast, id, known->name, known->signature, scope);
+  if (!bound) {
+    return std::nullopt;
+  }
+  spec.kind = std::string(name);
+  for (const BoundArg& arg : *bound) {
+    const std::string_view param = arg.param->name.text;
+    const Datum& value = arg.value();
+    const std::string what = fmt::format("`{}` of `{}`", param, name);
+    if (param == "rate" && arg.param->type.name.text == "rates") {
+      if (value.kind != DatumKind::kRange) {
+        ev_.refuse("XG0205", arg.span, fmt::format("{} goes from rate to rate: a .. b", what),
+                   "this is " + kind_text(value),
+                   {fmt::format("write both rates with two dots between: {}({} .. 0)", name,
+                                value.plain_number() ? to_text(value) : "0.1")});
+        return std::nullopt;
+      }
+      spec.from = (*value.items)[0].as_double();
+      spec.to = (*value.items)[1].as_double();
+    } else if (param == "rate") {
+      spec.from = spec.to = value.as_double();
+    } else if (param == "span" && value.kind != DatumKind::kNone) {
+      spec.span = train_span(value, what, value.span.valid() ? value.span : arg.span);
+      if (!spec.span) {
+        return std::nullopt;
+      }
+    } else if (param == "power") {
+      spec.power = value.as_double();
+    } else if (param == "by") {
+      spec.by = value.as_double();
+    } else if (param == "at") {
+      if (value.items->empty()) {
+        ev_.refuse("XG0506", arg.span, "`at` of `steps` is an empty list", "no time",
+                   {"say when the rate changes, at=[5 epochs], or write constant(RATE)"});
+        return std::nullopt;
+      }
+      for (const Datum& item : *value.items) {
+        const auto at = train_span(item, what, item.span);
+        if (!at) {
+          return std::nullopt;
+        }
+        if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
+          ev_.refuse("XG0506", item.span, fmt::format("the times of `steps` rise, and {} does not", to_text(*at)),
+                     "not behind the one before", {"put them in order, each once"});
+          return std::nullopt;
+        }
+        const TrainSpan& run = module_.train.duration;
+        if (at->unit == run.unit && run.amount > 0 && at->amount >= run.amount) {
+          ev_.refuse("XG0506", item.span,
+                     fmt::format("{} lies behind the end of a run of {}", to_text(*at), to_text(run)), "never comes",
+                     {"leave it out, or make the run longer"});
+          return std::nullopt;
+        }
+        spec.at.push_back(*at);
+      }
+    }
+  }
+  if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !(spec.by >= 0) ||
+      !std::isfinite(spec.from + spec.to + spec.by)) {
+    ev_.refuse("XG0214", expr.span, "rates, powers and factors are 0 and more", "",
+               {"write numbers without `-`, and not too large"});
+    return std::nullopt;
+  }
+  return spec;
+}
+
+// Curves of a list are to add up to the run, as far as their units allow to tell before the data is known.
+void ModuleBuilder::check_spans(const SettingNode& node) {
+  const auto& pieces = module_.train.lr;
+  const TrainSpan& run = module_.train.duration;
+  double sum = 0;
+  bool comparable = run.amount > 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (!pieces[i].span) {
+      if (i + 1 < pieces.size()) {
+        ev_.refuse("XG0506", pieces[i].source, "only the last curve of a list may fill the rest of the run",
+                   "it has no span", {"say how long it lasts: cosine(0.1 .. 0, 5 epochs)"});
+        return;
+      }
+      if (i > 0 && comparable && std::fabs(sum - run.amount) <= 1e-9 * run.amount) {
+        ev_.refuse("XG0506", pieces[i].source,
+                   fmt::format("the curves before it cover all of the run of {}", to_text(run)),
+                   "nothing is left for it", {"make their spans shorter, or leave it out"});
+        return;
+      }
+      comparable = comparable && sum > run.amount;  // still too long, whatever the rest is
+      break;
+    }
+    comparable = comparable && pieces[i].span->unit == run.unit;
+    sum += pieces[i].span->amount;
+  }
+  if (!comparable || std::fabs(sum - run.amount) <= 1e-9 * run.amount) {
+    return;
+  }
+  const double gap = run.amount - sum;
+  TrainSpan covered = run;
+  covered.amount = sum;
+  TrainSpan rest = run;
+  rest.amount = std::fabs(gap);
+  ev_.refuse(
+      "XG0506", (*node.ast)[node.value].span,
+      fmt::format("the curves cover {} of a run of {}", to_text(covered), to_text(run)),
+      fmt::format("{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"),
+      {gap <= 0                         ? "make the spans shorter, or the run longer"
+       : pieces.back().kind == "warmup" ? "say what follows: lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"
+                                        : "leave the span of the last curve out: it then fills the rest of the run"});
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,258 @@
+// `data`: sources with their readers, and the bindings that make inputs of their fields.
+#include <fmt/format.h>
+
+#include "lang/lower/fields.h"
+#include "lang/lower/module_builder.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+namespace {
+
+std::vector<std::string> names_of(const DataRegistry& registry, bool readers) {
+  std::vector<std::string> names;
+  for (const ReaderDef* def : registry.readers) {
+    if (readers) {
+      names.emplace_back(def->name);
+    }
+  }
+  for (const AugmentDef* def : registry.augments) {
+    if (!readers) {
+      names.emplace_back(def->name);
+    }
+  }
+  return names;
+}
+
+// "`idx`, `csv`": what runs in this edition.
+template <class Def>
+std::string ready(const std::vector<const Def*>& all) {
+  std::string text;
+  for (const Def* def : all) {
+    if (def->availability == Availability::kReady) {
+      text += fmt::format("{}`{}`", text.empty() ? "" : ", ", def->name);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void ModuleBuilder::lower_data(const DeclRef& decl) {
+  Settings settings = settings_of(decl, DeclKind::kData);
+  Scope scope = constants(decl);
+  module_.data.name = decl ? std::string(decl.decl->name.text) : "";
+  module_.data.span = settings.root.span;
+  module_.has_data = true;
+  data_is_partial_ = data_is_partial_ || settings.has_error;
+  for (const SettingNode& node : settings.sources) {
+    if (!lower_source(node, scope)) {
+      broken_sources_.insert(node.key);
+    }
+  }
+  if (settings.sources.empty() && !settings.has_error) {
+    ev_.refuse("XG0501", settings.root.key_span, "`data` has no source", "",
+               {"say what is learned from: source train = folder(\"pictures\")"});
+  }
+  const bool learns = choice_.train || has_flags(DeclKind::kTrain);
+  const auto& named = settings.sources;
+  if (learns && !named.empty() && !settings.has_error &&
+      std::none_of(named.begin(), named.end(), [](const SettingNode& node) { return node.key == "train"; })) {
+    const bool is_meant = named.size() == 1 || nearest(named[0].key, {"train"}) == "train";
+    ev_.refuse("XG0501", named[0].key_span, "`data` has no source `train`",
+               "the source that is learned from is called `train`",
+               is_meant ? replacement("call it so", named[0].key_span, "train")
+                        : Fix{"call one of the sources so, or add one: source train = ..."});
+  }
+  for (const SettingNode& node : settings.root.children) {
+    if (node.key == "max_bad") {
+      module_.data.max_bad = real(node, scope, 0, 1).value_or(module_.data.max_bad);
+    } else {
+      lower_binding(node, scope);
+    }
+  }
+  for (const Source& source : sources_) {
+    module_.data.sources.push_back(source.spec);
+  }
+}
+
+// A source that is no call of a reader.
+void ModuleBuilder::refuse_reader(const SettingNode& node) {
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  const std::string name = word(node);
+  const ReaderDef* known = registry_.find_reader(name);
+  const Span at = expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span;
+  ev_.refuse("XG0201", at,
+             name.empty() || known != nullptr ? "a source is a call of a reader"
+                                              : fmt::format("there is no reader `{}`", name),
+             known != nullptr ? "not called" : "unknown reader",
+             known != nullptr ? Fix{fmt::format("give it its arguments: {}", known->example)}
+                              : did_you_mean(name, names_of(registry_, true), at,
+                                             {fmt::format("write one of {}: source train = folder(\"pictures\")",
+                                                          ready(registry_.readers))}));
+}
+
+// Whether the source is known with its fields.
+bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  if (expr.kind == ExprKind::kError) {
+    return false;
+  }
+  const std::string name = word(node);
+  const ReaderDef* reader = expr.kind == ExprKind::kCall ? registry_.find_reader(name) : nullptr;
+  if (reader == nullptr) {
+    refuse_reader(node);
+    return false;
+  }
+  const Signature& signature = ev_.signatures().of(reader->name, reader->signature);
+  const auto bound = arguments(node, reader->name, reader->signature, scope);
+  const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;
+  if (!attrs) {
+    return false;
+  }
+  if (reader->availability == Availability::kNotYet) {
+    ev_.not_yet(ast[expr.lhs].span, fmt::format("the reader `{}`", reader->name),
+                {fmt::format("bring the data into a form that this edition reads: {}", ready(registry_.readers))});
+  }
+  auto fields = reader->fields(*attrs);
+  if (!fields.ok()) {
+    ev_.refuse(fields.error().code.c_str(), expr.span, fields.error().message, "", {fields.error().help});
+    return false;
+  }
+  const auto& file = expr.span.file;
+  std::string directory = main_.directory;
+  if (choice_.data && choice_.data.file->file == file) {
+    directory = choice_.data.file->directory;
+  }
+  sources_.push_back({.spec = {.name = node.key,
+                               .reader = {std::string(reader->name), *attrs, expr.span},
+                               .directory = directory,
+                               .span = node.span},
+                      .fields = std::move(*fields),
+                      .bound = {}});
+  return true;
+}
+
+// `name(args)` as a stage of a binding, with its arguments.
+std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& name, std::span<const Arg> args,
+                                                  Span span, Scope& scope, const AugmentDef** def) {
+  *def = registry_.find_augment(name.text);
+  if (*def == nullptr) {
+    ev_.refuse("XG0201", name.span, fmt::format("there is no data stage `{}`", name.text), "unknown stage",
+               did_you_mean(name.text, names_of(registry_, false), name.span,
+                            {fmt::format("leave it out, or write one of {}", ready(registry_.augments))}));
+    return std::nullopt;
+  }
+  const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature);
+  Scope env;
+  const auto bound = ev_.bind(signature, {.ast = &ast, .args = args, .span = span, .name_span = name.span}, scope, env);
+  const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;
+  if (!attrs) {
+    return std::nullopt;
+  }
+  if ((*def)->availability == Availability::kNotYet) {
+    ev_.not_yet(name.span, fmt::format("the data stage `{}`", (*def)->name),
+                {fmt::format("leave it out, or take one of {}", ready(registry_.augments))});
+  }
+  return CallSpec{std::string(name.text), *attrs, span};
+}
+
+void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
+  if (!node.has_value()) {
+    unknown_setting(node, DeclKind::kData, "data", {"max_bad"});
+    return;
+  }
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  const Expr& first = expr.kind == ExprKind::kPipe ? ast[expr.lhs] : expr;
+  DataBinding binding{.target = node.key, .field = std::string(kRowField), .stages = {}, .span = node.span};
+  std::vector<std::pair<CallSpec, const AugmentDef*>> stages;
+  const auto add_stage = [&](const Name& name, std::span<const Arg> args, Span span) {
+    const AugmentDef* def = nullptr;
+    auto stage = data_stage(ast, name, args, span, scope, &def);
+    if (stage) {
+      stages.emplace_back(std::move(*stage), def);
+    }
+    return stage.has_value();
+  };
+  bool good = true;
+  Span field_span = first.span;
+  if (first.kind == ExprKind::kName) {
+    binding.field = std::string(first.name.text);
+  } else if (first.kind == ExprKind::kCall && ast[first.lhs].kind == ExprKind::kName) {
+    good = add_stage(ast[first.lhs].name, ast[first.args], first.span);
+  } else if (first.kind != ExprKind::kError) {
+    ev_.refuse("XG0422", first.span, "a binding starts with a field of the source, or with a stage", "not a field",
+               {"begin with one: x = pixels -> scale(1 / 255), x = columns(0..64)"});
+    good = false;
+  } else {
+    good = false;
+  }
+  if (expr.kind == ExprKind::kPipe) {
+    for (const Stage& stage : ast[expr.stages]) {
+      if (stage.label) {
+        ev_.refuse("XG0422", stage.label.span, "a stage of the data has no name", "nothing is called by it",
+                   {"leave `as` and the name out"});
+        good = false;
+      }
+      if (stage.kind != StageKind::kCall || ast[stage.path].size() != 1) {
+        if (stage.kind != StageKind::kError) {
+          ev_.refuse("XG0422", stage.span, "data stages follow one another: no `repeat`, `residual`, `fork` or `if`",
+                     "not a data stage", {"write its stages one behind the other"});
+        }
+        good = false;
+        continue;
+      }
+      good = add_stage(ast[stage.path][0], ast[stage.args], stage.span) && good;
+    }
+  }
+  targets_[node.key] = node.key_span;
+  for (Source& source : sources_) {
+    const Field* field = find_field(source.fields, binding.field);
+    if (field == nullptr) {
+      if (good) {
+        std::vector<std::string> known;
+        for (const Field& given : source.fields) {
+          known.push_back(given.name);
+        }
+        const bool is_row = known.size() == 1 && known[0] == kRowField;
+        Diagnostic d =
+            fault("XG0422", field_span,
+                  fmt::format("`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name,
+                              binding.field),
+                  "its fields are " + field_list(source.fields),
+                  is_row && first.kind == ExprKind::kName ? Fix{"take columns of the row: columns(a..b), or column(i)"}
+                  : first.kind == ExprKind::kName
+                      ? did_you_mean(binding.field, known, field_span, {"begin with one of its fields"})
+                      : Fix{"begin with one of its fields: FIELD -> ..."});
+        d.secondary.push_back({source.spec.reader.span, "this source"});
+        ev_.report(std::move(d));
+      }
+      good = false;
+      continue;
+    }
+    Field now = *field;
+    for (const auto& [stage, def] : stages) {
+      auto type = def->infer(now, stage.args);
+      if (!type.ok()) {
+        ev_.refuse(type.error().code.c_str(), stage.span, type.error().message, "gets " + field_text(now),
+                   {type.error().help});
+        good = false;
+        break;
+      }
+      now.type = *type;
+      now.encoded = false;
+    }
+    now.name = binding.target;
+    source.bound[binding.target] = std::move(now);
+  }
+  for (auto& [stage, def] : stages) {
+    binding.stages.push_back(std::move(stage));
+  }
+  if (good) {
+    module_.data.bindings.push_back(std::move(binding));
+  }
+}
+
+}  // namespace xrun::lang

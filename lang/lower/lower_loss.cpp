@@ -1,0 +1,268 @@
+// The loss and the metrics of `train`: expressions over the model and the data that become nodes of the graph.
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "lang/lower/module_builder.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+
+namespace {
+
+// Whether an argument is what the signature says without it. A default that is computed from other arguments counts as
+// kept: those tell the calls apart.
+bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
+  if (!param.value.valid()) {
+    return false;
+  }
+  const Expr& written = ast[param.value];
+  const auto* word = std::get_if<std::string>(&value);
+  const auto* flag = std::get_if<bool>(&value);
+  const auto* whole = std::get_if<int64_t>(&value);
+  const auto* real = std::get_if<double>(&value);
+  switch (written.kind) {
+    case ExprKind::kNumber: {
+      const double number = ast.number(param.value).in_base();
+      return (whole != nullptr && static_cast<double>(*whole) == number) || (real != nullptr && *real == number);
+    }
+    case ExprKind::kString:
+      return word != nullptr && *word == ast.text(param.value);
+    case ExprKind::kName:
+      return word != nullptr && *word == written.name.text;
+    case ExprKind::kBool:
+      return flag != nullptr && *flag == written.flag;
+    case ExprKind::kNone:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
+  if (!node.has_value()) {
+    ev_.refuse("XG0205", node.key_span, "`loss` is an expression, not a group", "a group",
+               {"write loss = softmax_ce(logits, label)"});
+    return;
+  }
+  ev_.names().enter(*ev_.names().leaf("loss", ""));
+  const Datum value = ev_.eval(*node.ast, node.value, scope);
+  ev_.names().leave();
+  if (value.is_error()) {
+    return;
+  }
+  const Span at = (*node.ast)[node.value].span;
+  if (value.kind != DatumKind::kTensor) {
+    ev_.refuse("XG0504", at, fmt::format("a loss is a tensor with one value a sample, not {}", kind_text(value)), "",
+               {"call one: softmax_ce(logits, label)"});
+    return;
+  }
+  const TensorType& type = ev_.type_of(value);
+  if (type.dims != std::vector<int64_t>{kBatch} || type.classes > 0) {
+    ev_.refuse("XG0504", at, "a loss has one value a sample", fmt::format("this is {}", to_text(type)),
+               {"call one, softmax_ce(logits, label), or take the mean over the other dimensions: x -> mean(1)"});
+    return;
+  }
+  // The pass over all shards of a head gives the loss of each row itself: nothing can be computed from it yet.
+  for (const Node& loss_node : ev_.graph().nodes) {
+    const NodeId logits = loss_node.inputs.empty() ? NodeId() : ev_.graph().value(loss_node.inputs[0]).producer;
+    const bool of_head =
+        loss_node.op->margin != nullptr && logits.valid() && ev_.graph().node(logits).op->head != nullptr;
+    if (of_head && loss_node.outputs[0] != value.tensor) {
+      ev_.not_yet(at, "a loss that is computed from the loss of a sharded head",
+                  {"make it the loss alone: what it is multiplied by goes into `lr`"});
+    }
+  }
+  for (const Head& head : ev_.graph().heads) {
+    const ValueId logits = ev_.graph().node(head.node).outputs[0];
+    const auto& nodes = ev_.graph().nodes;
+    if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& loss_node) {
+          return loss_node.op->margin != nullptr && !loss_node.inputs.empty() && loss_node.inputs[0] == logits;
+        })) {
+      ev_.not_yet(head.span, fmt::format("the head `{}`, which the loss does not use,", head.name),
+                  {"leave it out of the model, or compute the loss from it"});
+    }
+  }
+  module_.train.loss = value.tensor;
+  ev_.graph().loss = value.tensor;
+}
+
+void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope) {
+  const Ast* ast = node.ast;
+  if (!node.has_value() || (*ast)[node.value].kind != ExprKind::kList) {
+    Fix fix{"write metrics = [accuracy(logits, label)]"};
+    if (node.has_value() && (*ast)[node.value].kind == ExprKind::kCall) {
+      const Span call = (*ast)[node.value].span;
+      fix = replacement("put it into a list", call, fmt::format("[{}]", ev_.sources().text(call)));
+    }
+    ev_.refuse("XG0205", node.key_span, "`metrics` is a list of metrics", "not a list", std::move(fix));
+    return;
+  }
+  std::vector<MetricSpec>& metrics = module_.train.metrics;
+  for (const ExprId item : (*ast)[(*ast)[node.value].items]) {
+    auto spec = metric(*ast, item, "", scope);
+    if (!spec) {
+      continue;
+    }
+    // Names are the keys of reports: each stands there once.
+    const std::string name = spec->name + differences(*spec);
+    const auto taken = [&](const MetricSpec& known) { return known.name == spec->name; };
+    spec->name = name;
+    for (int next = 2; std::any_of(metrics.begin(), metrics.end(), taken); ++next) {
+      spec->name = fmt::format("{}_{}", name, next);
+    }
+    metrics.push_back(std::move(*spec));
+  }
+}
+
+// What tells a metric from the plain one: "_k5_val" of accuracy(logits, label, k=5, source=val).
+std::string ModuleBuilder::differences(const MetricSpec& metric) {
+  const Graph& graph = ev_.graph();
+  const Node& node = graph.node(graph.value(metric.value).producer);
+  if (node.op->name != metric.name) {
+    return {};
+  }
+  constexpr size_t kLongest = 64;
+  const Signature& signature = ev_.signatures().of(*node.op);
+  std::string text;
+  for (const Param& param : signature.params) {
+    const AttrValue* value = node.attrs.find(param.name.text);
+    if (value != nullptr && param.name.text != "source" && !is_default(*signature.ast, param, *value)) {
+      const auto* word = std::get_if<std::string>(value);
+      text += fmt::format("_{}{}", param.name.text, word != nullptr ? *word : xrun::to_text(*value));
+    }
+  }
+  text += metric.source.empty() ? "" : "_" + metric.source;
+  text.resize(std::min(text.size(), kLongest));
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return text;
+}
+
+void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
+  if (node.has_value()) {
+    refuse_value(node,
+                 {.title = "write",
+                  .lines = {"eval {", "  every = 1 epoch", "  test  = accuracy(logits, label, source=test)", "}"}});
+    return;
+  }
+  for (const SettingNode& child : node.children) {
+    if (child.key == "every") {
+      module_.train.eval_every = train_span(child, scope);
+    } else if (!child.has_value() || nearest(child.key, {"every"}) == "every") {
+      unknown_setting(child, DeclKind::kError, "eval", {"every"});
+    } else if (auto spec = metric(*child.ast, child.value, child.key, scope)) {
+      spec->span = child.span;
+      module_.train.eval.push_back(std::move(*spec));
+    }
+  }
+  if (!module_.train.eval_every) {
+    module_.train.eval_every = TrainSpan{1, TrainSpan::kEpochs};
+  }
+}
+
+// accuracy(logits, label, source=val): a node of the graph, and the source that it is measured on.
+std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope) {
+  const Expr& expr = ast[id];
+  if (expr.kind == ExprKind::kError) {
+    return std::nullopt;
+  }
+  if (expr.kind != ExprKind::kCall || ast[expr.lhs].kind != ExprKind::kName) {
+    ev_.refuse("XG0505", expr.span, "a metric is a call", "not a call", {"write accuracy(logits, label)"});
+    return std::nullopt;
+  }
+  constexpr size_t kMostMetrics = 256;
+  if (ev_.graph().metrics.size() >= kMostMetrics) {
+    ev_.refuse("XG0216", expr.span, fmt::format("a run has at most {} metrics", kMostMetrics), "one too many",
+               {"leave it out, or measure it by `xrun eval`"});
+    return std::nullopt;
+  }
+  const Name& op_name = ast[expr.lhs].name;
+  const Callee callee = ev_.find_callee(std::span(&op_name, 1), scope);
+  if (callee.kind == Callee::kUnknown) {
+    return std::nullopt;
+  }
+  if (callee.kind != Callee::kOp) {
+    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "not an operator",
+               {"write accuracy(logits, label)"});
+    return std::nullopt;
+  }
+  // `source` belongs to the harness: it is not an argument of the node, unless the operator cannot do without it.
+  const Signature& signature = ev_.signatures().of(*callee.op);
+  const auto own = std::find_if(signature.params.begin(), signature.params.end(),
+                                [](const Param& param) { return param.name.text == "source"; });
+  const bool needed = own != signature.params.end() && !own->value.valid();
+  MetricSpec spec{.name = name.empty() ? callee.name : name, .span = expr.span};
+  std::vector<Arg> args;
+  bool good = true;
+  auto place = signature.params.begin();
+  for (const Arg& arg : ast[expr.args]) {
+    const bool names_source = arg.name ? arg.name.text == "source" : place == own && place != signature.params.end();
+    place += !arg.name && place != signature.params.end() ? 1 : 0;
+    if (!names_source || needed) {
+      args.push_back(arg);
+    }
+    if (!names_source) {
+      continue;
+    }
+    if (ast[arg.value].kind == ExprKind::kNone) {
+      continue;
+    }
+    spec.source = path_text(ast, arg.value);
+    std::vector<std::string> known;
+    for (const Source& source : sources_) {
+      known.push_back(source.spec.name);
+    }
+    if (std::find(known.begin(), known.end(), spec.source) == known.end() && !data_is_partial_ &&
+        !broken_sources_.contains(spec.source)) {
+      const Span at = ast[arg.value].span;
+      ev_.refuse("XG0201", at, fmt::format("the data has no source `{}`", spec.source), "unknown source",
+                 did_you_mean(
+                     spec.source, known, at,
+                     {known.empty() ? "declare it in `data`: source test = ..."
+                                    : fmt::format("name one of {}, or declare it in `data`", fmt::join(known, ", "))}));
+      good = false;
+    }
+  }
+  if (callee.op->availability == Availability::kNotYet && callee.op->infer == nullptr) {
+    ev_.not_yet(op_name.span, fmt::format("the metric `{}`", callee.name),
+                {"measure accuracy(logits, label) instead, or leave it out"});
+    return std::nullopt;
+  }
+  // Equal calls share a node: evaluation on three sources is one metric of the graph.
+  const size_t nodes = ev_.graph().nodes.size();
+  ev_.names().enter(*ev_.names().leaf("metrics", ""));
+  const Datum value = ev_.eval_call(
+      callee, {.ast = &ast, .args = args, .label = {}, .span = expr.span, .name_span = op_name.span}, scope);
+  ev_.names().leave();
+  if (value.is_error() || !good) {
+    return std::nullopt;
+  }
+  Graph& graph = ev_.graph();
+  const ValueId made = value.kind == DatumKind::kTensor ? value.tensor : ValueId();
+  if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
+    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "not one value a sample",
+               {"write accuracy(logits, label)"});
+    return std::nullopt;
+  }
+  spec.value = made;
+  if (graph.nodes.size() == nodes + 1 && graph.nodes.back().outputs.size() == 1) {
+    for (const ValueId known : graph.metrics) {
+      const Node& node = graph.node(graph.value(known).producer);
+      const Node& last = graph.nodes.back();
+      if (node.op == last.op && node.inputs == last.inputs && node.attrs == last.attrs) {
+        spec.value = known;
+        graph.nodes.pop_back();
+        graph.values.pop_back();
+        break;
+      }
+    }
+  }
+  graph.metrics.push_back(spec.value);
+  return spec;
+}
+
+}  // namespace xrun::lang

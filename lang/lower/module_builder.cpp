@@ -1,0 +1,202 @@
+// The order of work: model, data, train, cluster, schedule; then the digest of what is learned.
+#include "lang/lower/module_builder.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <openssl/sha.h>
+
+#include "graph/print.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+
+bool is_prefix(std::string_view prefix, std::string_view path) {
+  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '.');
+}
+
+Diagnostic extends_not_yet(Span at) {
+  return fault("XG0199", at, "`extends` is not available yet", "of a later edition of xrun",
+               {"leave it out, and write the settings of the other declaration here"});
+}
+
+// Set by the command line where the file has no such declaration.
+bool ModuleBuilder::has_flags(DeclKind kind) const {
+  const std::string prefix = std::string(keyword_of(kind)) + ".";
+  return std::any_of(flags_.begin(), flags_.end(), [&](const SetFlag& flag) { return flag.path.starts_with(prefix); });
+}
+
+Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
+  Settings settings;
+  if (decl) {
+    settings = read_settings(*decl.file, *decl.decl, ev_.diagnostics());
+    if (decl.decl->base) {
+      ev_.report(extends_not_yet(decl.decl->base.span));
+      settings.has_error = true;  // what is not written here may stand in the other one
+    }
+  } else {
+    settings.root.key = std::string(keyword_of(kind));
+  }
+  const std::string prefix = std::string(keyword_of(kind)) + ".";
+  for (const SetFlag& flag : flags_) {
+    if (flag.path.starts_with(prefix) && flag.ast.value.valid()) {
+      override_setting(settings, std::string_view(flag.path).substr(prefix.size()), flag.ast, flag.ast.value,
+                       ev_.diagnostics());
+    }
+  }
+  return settings;
+}
+
+Scope ModuleBuilder::constants(const DeclRef& decl) {
+  Scope scope;
+  scope.file = decl ? decl.file : &main_;
+  return scope;
+}
+
+void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group,
+                                    const std::vector<std::string>& known) {
+  const bool placement = kind == DeclKind::kCluster || kind == DeclKind::kSchedule;
+  if (placement && is_setting(DeclKind::kTrain, node.key)) {
+    Fix fix{"move the line to a `train`"};
+    if (choice_.train) {
+      const Position at = ev_.sources().position(choice_.train.decl->span.file, choice_.train.decl->keyword.begin);
+      fix.title = fmt::format("move the line to `train{}{}` (line {})", choice_.train.decl->name ? " " : "",
+                              choice_.train.decl->name.text, at.line);
+    }
+    Diagnostic d =
+        fault("XG0503", node.key_span, fmt::format("a {} cannot change what is learned", keyword_of(kind)),
+              node.key == "active_classes" ? "changes the loss" : "changes the loss or the update", std::move(fix));
+    d.notes.push_back("`cluster` and `schedule` may change speed and memory only");
+    ev_.report(std::move(d));
+    return;
+  }
+  std::vector<std::string> names = known;
+  for (const SettingInfo& info : all_settings()) {
+    if (info.kind == kind && info.key != "*") {
+      names.emplace_back(info.key);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  Fix fix =
+      did_you_mean(node.key, names, node.key_span,
+                   {fmt::format("leave it out, or write one that `{}` knows: {}", group, fmt::join(names, ", "))});
+  if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
+    fix.edits.clear();  // a flag: its text is the value alone
+  }
+  // Keeps the column of the `=`.
+  if (!fix.edits.empty() && node.key.size() > fix.edits[0].text.size() && node.key_span != node.span) {
+    fix.edits[0].text.resize(node.key.size(), ' ');
+  }
+  Diagnostic d = fault("XG0210", node.key_span, fmt::format("unknown setting `{}` in `{}`", node.key, group),
+                       fmt::format("not a setting of {}", group), std::move(fix));
+  d.notes.emplace_back("a setting is known or it is an error; none is ever ignored");
+  ev_.report(std::move(d));
+}
+
+bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
+  if (!choice_.model) {
+    return true;  // hints of a file of machines are for a model that is elsewhere
+  }
+  const auto& params = ev_.graph().params;
+  return std::any_of(params.begin(), params.end(), [&](const Parameter& p) { return is_prefix(prefix, p.name); });
+}
+
+bool ModuleBuilder::names_a_part(std::string_view prefix) const {
+  const auto& nodes = ev_.graph().nodes;
+  return names_a_tensor(prefix) ||
+         std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return is_prefix(prefix, node.path); });
+}
+
+Module ModuleBuilder::build(const Choice& choice) {
+  choice_ = choice;
+  const bool has_data = choice.data || has_flags(DeclKind::kData);
+  const bool has_train = choice.train || has_flags(DeclKind::kTrain);
+  if (has_train) {
+    const Settings settings = settings_of(choice.train, DeclKind::kTrain);
+    Scope scope = constants(choice.train);
+    lower_batch(settings, scope);
+  }
+  if (choice.model) {
+    module_.model = choice.model.decl->name ? std::string(choice.model.decl->name.text) : "model";
+    model_scope_.file = choice.model.file;
+    ev_.build_model(choice.model, model_scope_);
+  }
+  data_is_partial_ = choice.has_unknown_data;
+  if (has_data) {
+    lower_data(choice.data);
+  }
+  if (has_train && choice.model) {
+    lower_train(choice.train);
+  }
+  if (has_data && choice.model) {
+    bind_inputs();
+    check_metric_sources();
+    for (const auto& [target, span] : targets_) {
+      const auto& inputs = ev_.graph().inputs;
+      const bool used = std::any_of(inputs.begin(), inputs.end(),
+                                    [&name = target](const NamedValue& input) { return input.name == name; });
+      // An input that could not be made was reported where it is declared.
+      if (!used && module_.train.loss.valid() && !asked_.contains(target) && declared_input(target) == nullptr) {
+        ev_.diagnostics().add(warning("XG0423", span,
+                                      fmt::format("`{}` is bound in `data`, but nothing uses it", target),
+                                      "neither an input of the model nor a part of the loss", {"leave the line out"}));
+      }
+    }
+  }
+  for (const auto& [name, label] : data_inputs_) {
+    if (const Span counted = ev_.class_count_of(label.tensor); counted.valid()) {
+      module_.data.class_counts.push_back({name, counted});
+    }
+  }
+  if (choice.model && has_train) {
+    ev_.warn_unused(model_scope_);
+  }
+  if (choice.cluster || has_flags(DeclKind::kCluster)) {
+    lower_cluster(choice.cluster);
+  }
+  if (choice.schedule || has_flags(DeclKind::kSchedule)) {
+    lower_schedule(choice.schedule);
+  }
+  module_.graph = std::move(ev_.graph());
+  ev_.graph() = {};
+  module_.not_yet = ev_.take_not_yet();
+  if (!ev_.diagnostics().has_errors()) {
+    module_.math_digest = sha256_hex(math_text(module_));
+  }
+  return std::move(module_);
+}
+
+void ModuleBuilder::check_unchosen(const DeclRef& ref) {
+  const DeclKind kind = ref.decl->kind;
+  const bool is_read = ref.decl == choice_.data.decl || ref.decl == choice_.cluster.decl ||
+                       ref.decl == choice_.schedule.decl || (ref.decl == choice_.train.decl && choice_.model);
+  if (is_read || kind < DeclKind::kData || kind > DeclKind::kRun) {
+    return;
+  }
+  const Settings settings = read_settings(*ref.file, *ref.decl, ev_.diagnostics());
+  for (const SettingNode& node : settings.root.children) {
+    const bool is_binding = kind == DeclKind::kData && node.has_value();
+    if (!is_binding && !is_setting(kind, node.key)) {
+      unknown_setting(node, kind, keyword_of(kind), {});
+    }
+  }
+  for (const SettingNode& source : settings.sources) {
+    const std::string name = word(source);
+    if (!name.empty() && registry_.find_reader(name) == nullptr) {
+      refuse_reader(source);
+    }
+  }
+}
+
+std::string sha256_hex(std::string_view text) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  std::string hex;
+  for (const unsigned char byte : digest) {
+    hex += fmt::format("{:02x}", byte);
+  }
+  return hex;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,171 @@
+// From checked declarations to a Module: which declarations make the run, and what each of them says.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/module.h"
+#include "graph/reader_def.h"
+#include "lang/elaborate/evaluator.h"
+#include "lang/lower/settings.h"
+
+namespace xrun::lang {
+
+// The declarations of one run; those that a file does not have are empty.
+struct Choice {
+  DeclRef model, data, train, cluster, schedule;
+  bool has_unknown_data = false;  // the run names data that could not be had
+};
+
+// True where `path` is `prefix` or lies below it.
+bool is_prefix(std::string_view prefix, std::string_view path);
+
+Diagnostic extends_not_yet(Span at);
+
+// --set PATH=VALUE, parsed.
+struct SetFlag {
+  std::string path;
+  Ast ast;
+};
+
+// A unit that a bare number may have been meant in, as it is written behind it, and a remark at the end of the line.
+struct UnitChoice {
+  std::string text;
+  std::string comment;
+};
+
+class ModuleBuilder {
+ public:
+  ModuleBuilder(Evaluator& evaluator, const SourceFile& main, const DataRegistry& registry,
+                const std::deque<SetFlag>& flags)
+      : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
+
+  Module build(const Choice& choice);
+  // The keys of a declaration that the run did not choose, once the run is built; its values wait for a run that does.
+  void check_unchosen(const DeclRef& ref);
+
+ private:
+  // One source of the data with the fields that it gives.
+  struct Source {
+    SourceSpec spec;
+    std::vector<Field> fields;
+    // What each binding gives for this source, by target.
+    std::map<std::string, Field> bound;
+  };
+
+  // module_builder.cpp
+  bool has_flags(DeclKind kind) const;
+  Settings settings_of(const DeclRef& decl, DeclKind kind);
+  Scope constants(const DeclRef& decl);
+  void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group,
+                       const std::vector<std::string>& known);
+  bool names_a_tensor(std::string_view prefix) const;
+  bool names_a_part(std::string_view prefix) const;
+
+  // setting_values.cpp: values of one kind each; they report and give nothing where the value is of another kind
+  std::optional<Datum> value_of(const SettingNode& node, Scope& scope);
+  std::optional<int64_t> whole(const SettingNode& node, Scope& scope, int64_t low, int64_t high);
+  std::optional<double> real(const SettingNode& node, Scope& scope, double low, double high);
+  void refuse_unit(const SettingNode& node, const Datum& value);  // of a key that takes a plain number
+  void refuse_value(const SettingNode& node, Fix fix);            // of a key that is a group
+  void refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units, std::string otherwise);
+  void refuse_path(Span at, const std::string& path);  // of no part of the model
+  std::optional<bool> flag(const SettingNode& node, Scope& scope);
+  std::optional<std::string> text(const SettingNode& node, Scope& scope);
+  std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope);
+  std::optional<TrainSpan> train_span(const Datum& value, std::string_view what, Span at);
+  std::optional<double> quantity(const SettingNode& node, Scope& scope, Dimension dimension);
+  std::optional<Bytes> size(const SettingNode& node, Scope& scope, Bytes low);  // 0: none is fine, 1: not nothing
+  std::optional<double> quantity(const Datum& value, std::string_view what, Span at, Dimension dimension);
+  std::string symbol(const SettingNode& node) const;  // a bare name, none or auto; empty for another expression
+  std::string word(const SettingNode& node) const;    // the same, or the name of what is called
+  bool is_auto(const SettingNode& node) const;
+  // Arguments of `symbol(...)` by a signature.
+  std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, std::string_view name,
+                                                 std::string_view signature, Scope& scope);
+  std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
+                                                 std::string_view signature, Scope& scope);
+  bool one_of(const SettingNode& node, std::initializer_list<std::string_view> words,
+              std::initializer_list<std::string_view> calls = {});
+  std::vector<std::string> paths(const SettingNode& node);
+
+  // lower_data.cpp
+  void lower_data(const DeclRef& decl);
+  void refuse_reader(const SettingNode& node);
+  bool lower_source(const SettingNode& node, Scope& scope);
+  void lower_binding(const SettingNode& node, Scope& scope);
+  std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
+                                     Scope& scope, const AugmentDef** def);
+
+  // lower_inputs.cpp
+  void bind_inputs();
+  void bind_input(const NamedValue& input);
+  const Field* given(const Source& source, std::string_view name) const;
+  void check_metric_sources();
+  bool fits(const TensorType& input, const Field& field) const;
+  const Name* declared_input(std::string_view name) const;  // where the model says `input NAME`; null where it does not
+  std::optional<Datum> data_value(std::string_view name, Span at);
+  bool may_be_a_field(std::string_view name, const std::vector<std::string>& known) const;
+
+  // lower_train.cpp
+  void lower_train(const DeclRef& decl);
+  void lower_batch(const Settings& settings, Scope& scope);
+  void train_setting(const SettingNode& node, Scope& scope);
+  void lower_loss(const SettingNode& node, Scope& scope);
+  void lower_metrics(const SettingNode& node, Scope& scope);
+  void lower_eval(const SettingNode& node, Scope& scope);
+  void lower_checkpoint(const SettingNode& node, Scope& scope);
+  void lower_log(const SettingNode& node, Scope& scope);
+  void lower_clip(const SettingNode& node, Scope& scope);
+  void lower_norm_rows(const Settings& settings, Scope& scope);
+  PrecisionMode precision(const SettingNode& node, Scope& scope, bool quiet);
+  std::string differences(const MetricSpec& metric);
+  std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
+  void require(const Settings& settings, std::initializer_list<std::string_view> keys);
+
+  // lower_update.cpp
+  void lower_optimizer(const SettingNode& node, Scope& scope);
+  void lower_groups(const SettingNode& node, const std::string& path, Scope& scope);
+  void lower_freeze(const SettingNode& node);
+
+  // lower_curves.cpp
+  void lower_rate(const SettingNode& node, Scope& scope);
+  std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
+  void check_spans(const SettingNode& node);
+
+  // lower_schedule.cpp
+  void lower_cluster(const DeclRef& decl);
+  void lower_node(const SettingNode& node, Scope& scope);
+  void lower_network(const SettingNode& node, Scope& scope);
+  void lower_schedule(const DeclRef& decl);
+  void lower_shard(const SettingNode& node, Scope& scope);
+  void lower_pins(const SettingNode& node, const std::string& path, Scope& scope);
+  void lower_recompute(const SettingNode& node);
+  void lower_search(const SettingNode& node, Scope& scope);
+
+  Evaluator& ev_;
+  const SourceFile& main_;
+  const DataRegistry& registry_;
+  const std::deque<SetFlag>& flags_;
+  Choice choice_;
+  Module module_;
+  std::vector<Source> sources_;
+  std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
+  std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings
+  std::set<std::string, std::less<>> asked_;               // those that the loss or a metric speaks of
+  bool data_is_partial_ = false;  // some of it could not be read: what seems to be missing may be there
+  std::set<std::string, std::less<>> broken_sources_;  // whose fields are not known
+  Scope model_scope_;
+};
+
+// The text that the math digest is taken over: graph with its loss, training source, bindings and everything of train
+// that changes what is learned; no evaluation, logging, checkpoints or directories.
+std::string math_text(const Module& module);
+std::string sha256_hex(std::string_view text);
+
+}  // namespace xrun::lang

@@ -1,0 +1,12 @@
+// The standard library: source text that is part of the binary, so that importing "std/..." reads no file.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace xrun::lang {
+
+// Source text of a file of the standard library, "std/vision"; nothing when there is none of that name.
+std::optional<std::string_view> std_source(std::string_view name);
+
+}  // namespace xrun::lang

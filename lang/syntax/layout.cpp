@@ -1,0 +1,197 @@
+// Two sweeps over the raw tokens: pair the brackets, then decide which newlines count. Pairing first means that one
+// parenthesis left open spoils its own statement and nothing below it.
+#include <algorithm>
+
+#include "lang/syntax/lexer.h"
+#include "lang/syntax/parser.h"
+
+namespace xrun::lang {
+namespace {
+
+// A binary operator, `->`, `=` or `,`: the statement goes on behind it.
+bool continues_behind(TokenKind kind) {
+  switch (kind) {
+    case TokenKind::kArrow:
+    case TokenKind::kAssign:
+    case TokenKind::kComma:
+    case TokenKind::kAnd:
+    case TokenKind::kOr:
+    case TokenKind::kRange:
+      return true;
+    default:
+      return kind >= TokenKind::kPlus;
+  }
+}
+
+bool opens(TokenKind kind) {
+  return kind == TokenKind::kLeftParen || kind == TokenKind::kLeftBracket || kind == TokenKind::kLeftBrace;
+}
+
+TokenKind partner_of(TokenKind closing) {
+  return closing == TokenKind::kRightParen     ? TokenKind::kLeftParen
+         : closing == TokenKind::kRightBracket ? TokenKind::kLeftBracket
+                                               : TokenKind::kLeftBrace;
+}
+
+std::string closing_of(TokenKind opening) {
+  return opening == TokenKind::kLeftParen ? ")" : opening == TokenKind::kLeftBracket ? "]" : "}";
+}
+
+class Pairing {
+ public:
+  Pairing(Tokens& tokens, Faults& faults) : tokens_(tokens), faults_(faults) {}
+
+  void run() {
+    std::vector<Token>& all = tokens_.tokens;
+    for (size_t i = 0; i < all.size(); ++i) {
+      Token& token = all[i];
+      if (token.kind == TokenKind::kNewline) {
+        ++line_;
+      } else if (opens(token.kind)) {
+        open_.push_back({i, line_});
+      } else if (token.kind == TokenKind::kRightParen || token.kind == TokenKind::kRightBracket) {
+        close(token);
+      } else if (token.kind == TokenKind::kRightBrace) {
+        close_brace(token);
+      } else if (token.kind == TokenKind::kEnd || starts_declaration(tokens_, i)) {
+        drop_until_brace(token);
+      }
+    }
+  }
+
+ private:
+  struct Open {
+    size_t token;
+    int line;
+  };
+
+  bool is_brace(const Open& open) const { return tokens_.tokens[open.token].kind == TokenKind::kLeftBrace; }
+
+  void close_brace(Token& token) {
+    const bool was_open = !open_.empty();
+    drop_until_brace(token);
+    if (!open_.empty()) {
+      open_.pop_back();
+      return;
+    }
+    token.unpaired = true;
+    if (!was_open) {
+      closes_nothing(token);
+    }
+  }
+
+  void closes_nothing(const Token& token) {
+    if (!faults_.full()) {
+      faults_.error("XG0111", tokens_.span(token), "`" + std::string(text_of(token.kind)) + "` closes nothing",
+                    "no `" + std::string(text_of(partner_of(token.kind))) + "` is open here",
+                    replacement("leave it out, or open it before", tokens_.span(token), ""));
+    }
+  }
+
+  void close(Token& token) {
+    const TokenKind partner = partner_of(token.kind);
+    // Braces left open on this very line are the likelier fault than a closing bracket too many.
+    size_t at = open_.size();
+    while (at > 0 && tokens_.tokens[open_[at - 1].token].kind != partner) {
+      const Open& open = open_[at - 1];
+      // The bound keeps the sweep linear; what is nested deeper is a fault anyway.
+      if ((is_brace(open) && open.line != line_) || open_.size() - at > kMaxNesting) {
+        break;
+      }
+      --at;
+    }
+    if (at == 0 || tokens_.tokens[open_[at - 1].token].kind != partner) {
+      token.unpaired = true;
+      closes_nothing(token);
+      return;
+    }
+    drop_from(at, token);
+    open_.pop_back();
+  }
+
+  // Everything above the topmost brace was never closed; that is one fault, of the outermost.
+  void drop_until_brace(const Token& seen) {
+    size_t from = open_.size();
+    while (from > 0 && !is_brace(open_[from - 1])) {
+      --from;
+    }
+    drop_from(from, seen);
+  }
+
+  void drop_from(size_t from, const Token& seen) {
+    if (from == open_.size()) {
+      return;
+    }
+    for (size_t i = from; i < open_.size(); ++i) {
+      tokens_.tokens[open_[i].token].unpaired = true;
+    }
+    const size_t more = open_.size() - from - 1;
+    const Token& outermost = tokens_.tokens[open_[from].token];
+    open_.resize(from);
+    if (faults_.full()) {
+      return;
+    }
+    Diagnostic& fault = faults_.error("XG0111", tokens_.span(outermost),
+                                      "`" + std::string(text_of(outermost.kind)) + "` is never closed", "",
+                                      {"write `" + closing_of(outermost.kind) + "` where it ends"});
+    if (seen.kind != TokenKind::kEnd) {
+      fault.secondary.push_back({tokens_.span(seen), "it should have been closed before this"});
+    }
+    if (more > 0) {
+      fault.notes.push_back("the same holds for " + std::to_string(more) + " more inside it");
+    }
+  }
+
+  Tokens& tokens_;
+  Faults& faults_;
+  std::vector<Open> open_;
+  int line_ = 1;
+};
+
+void drop_newlines(Tokens& list) {
+  std::vector<Token>& tokens = list.tokens;
+  std::vector<bool> mute;  // for each open bracket: newlines mean nothing inside
+  size_t kept = 0;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Token token = tokens[i];
+    if (token.kind == TokenKind::kNewline) {
+      const TokenKind before = kept == 0 ? TokenKind::kNewline : tokens[kept - 1].kind;
+      size_t next = i;
+      while (tokens[next].kind == TokenKind::kNewline) {
+        ++next;  // ends at kEnd at the latest
+      }
+      i = next - 1;
+      const bool inside = !mute.empty() && mute.back();
+      const bool continues = continues_behind(before) && !starts_declaration(list, next);
+      if (inside || before == TokenKind::kNewline || continues || tokens[next].kind == TokenKind::kArrow) {
+        continue;
+      }
+    } else if (opens(token.kind) && !token.unpaired) {
+      mute.push_back(token.kind != TokenKind::kLeftBrace);
+    } else if (!token.unpaired && !mute.empty() &&
+               (token.kind == TokenKind::kRightParen || token.kind == TokenKind::kRightBracket ||
+                token.kind == TokenKind::kRightBrace)) {
+      mute.pop_back();
+    }
+    tokens[kept++] = token;
+  }
+  tokens.resize(kept);
+}
+
+}  // namespace
+
+bool starts_declaration(const Tokens& tokens, size_t at) {
+  const Token& token = tokens.tokens[at];
+  if (!token.starts_line || token.kind != TokenKind::kName || kind_of(tokens.spelling(token)) == DeclKind::kError) {
+    return false;
+  }
+  const TokenKind next = tokens.tokens[at + 1].kind;  // there is one: kEnd is the last
+  return next == TokenKind::kName || next == TokenKind::kString || next == TokenKind::kLeftBrace;
+}
+
+void lay_out(Tokens& tokens, Faults& faults) {
+  Pairing(tokens, faults).run();
+  drop_newlines(tokens);
+}
+
+}  // namespace xrun::lang

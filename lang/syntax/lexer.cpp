@@ -1,0 +1,357 @@
+#include "lang/syntax/lexer.h"
+
+#include <algorithm>
+
+#include "graph/base/utf8.h"
+#include "lang/syntax/parser.h"
+
+namespace xrun::lang {
+namespace {
+
+TokenKind word_kind(std::string_view word) {
+  if (word.size() < 2 || word.size() > 8) {
+    return TokenKind::kName;
+  }
+  for (int i = static_cast<int>(TokenKind::kTrue); i <= static_cast<int>(TokenKind::kAs); ++i) {
+    const auto kind = static_cast<TokenKind>(i);
+    if (text_of(kind) == word) {
+      return kind;
+    }
+  }
+  return TokenKind::kName;
+}
+
+// What people paste or carry over from other languages, and what is meant.
+struct Foreign {
+  std::string_view text;
+  std::string_view meant;
+};
+constexpr Foreign kForeign[] = {
+    {"\u2192", "->"}, {"\u2212", "-"},  {"\u2013", "-"},   {"\u00D7", "*"}, {"\u2264", "<="},
+    {"\u2265", ">="}, {"\u2260", "!="}, {"\u2026", "..."}, {"\u00A0", " "}, {"&&", "and"},
+    {"||", "or"},     {"!", "not "},    {"**", "^"},
+};
+
+struct Sign {
+  TokenKind kind = TokenKind::kBad;
+  uint32_t length = 0;  // 0: no sign of the language
+};
+
+// Quotes of other languages and of word processors.
+struct Quotes {
+  std::string_view open;
+  std::string_view close;
+};
+constexpr Quotes kForeignQuotes[] = {
+    {"'", "'"}, {"`", "`"}, {"\u201C", "\u201D"}, {"\u201D", "\u201D"}, {"\u2018", "\u2019"}, {"\u201E", "\u201C"},
+};
+
+// The longest sign that starts with these characters.
+Sign sign_at(char a, char b, char c) {
+  switch (a) {
+    case '(':
+      return {TokenKind::kLeftParen, 1};
+    case ')':
+      return {TokenKind::kRightParen, 1};
+    case '[':
+      return {TokenKind::kLeftBracket, 1};
+    case ']':
+      return {TokenKind::kRightBracket, 1};
+    case '{':
+      return {TokenKind::kLeftBrace, 1};
+    case '}':
+      return {TokenKind::kRightBrace, 1};
+    case ',':
+      return {TokenKind::kComma, 1};
+    case ':':
+      return {TokenKind::kColon, 1};
+    case '+':
+      return {TokenKind::kPlus, 1};
+    case '*':
+      return {TokenKind::kStar, 1};
+    case '%':
+      return {TokenKind::kPercent, 1};
+    case '^':
+      return {TokenKind::kCaret, 1};
+    case '.':
+      return b != '.'   ? Sign{TokenKind::kDot, 1}
+             : c != '.' ? Sign{TokenKind::kRange, 2}
+                        : Sign{TokenKind::kEllipsis, 3};
+    case '-':
+      return b == '>' ? Sign{TokenKind::kArrow, 2} : Sign{TokenKind::kMinus, 1};
+    case '/':
+      return b == '/' ? Sign{TokenKind::kSlashSlash, 2} : Sign{TokenKind::kSlash, 1};
+    case '=':
+      return b == '=' ? Sign{TokenKind::kEqual, 2} : Sign{TokenKind::kAssign, 1};
+    case '<':
+      return b == '=' ? Sign{TokenKind::kLessEqual, 2} : Sign{TokenKind::kLess, 1};
+    case '>':
+      return b == '=' ? Sign{TokenKind::kGreaterEqual, 2} : Sign{TokenKind::kGreater, 1};
+    case '!':
+      return b == '=' ? Sign{TokenKind::kNotEqual, 2} : Sign{};
+    default:
+      return {};
+  }
+}
+
+class Lexer {
+ public:
+  Lexer(const SourceMap& sources, int32_t file, Faults& faults)
+      : text_(sources.text(file)), path_(sources.path(file)), file_(file), faults_(faults) {
+    out_.file = file;
+    out_.text = text_;
+    out_.tokens.reserve(std::min<size_t>(text_.size(), kMaxFileBytes) / 3 + 16);
+  }
+
+  Tokens run() {
+    if (text_.size() > kMaxFileBytes) {
+      faults_.error("XG0101", {file_, 0, 0}, "the file is larger than 4 MiB", "not read",
+                    {"divide it: `import` and `from ... use` bring in what stands in other files"});
+      push(TokenKind::kEnd, 0);
+      return std::move(out_);
+    }
+    if (text_.starts_with("\xEF\xBB\xBF")) {
+      at_ = 3;
+      faults_.error("XG0102", span(0, 3), "the file starts with a byte-order mark; it is not needed", "",
+                    replacement("remove it", span(0, 3), "", true));
+    }
+    check_encoding();
+    while (at_ < text_.size() && !faults_.full()) {
+      next();
+    }
+    push(TokenKind::kEnd, at_);
+    report_counted();
+    return std::move(out_);
+  }
+
+ private:
+  char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
+
+  void push(TokenKind kind, uint32_t begin, uint32_t literal = 0) {
+    out_.tokens.push_back({kind, begin == line_start_, false, begin, at_, literal});
+  }
+
+  void next() {
+    const char c = text_[at_];
+    const uint32_t begin = at_;
+    if (c == ' ') {
+      ++at_;
+    } else if (c == '\n') {
+      ++at_;
+      if (out_.tokens.empty() || out_.tokens.back().kind != TokenKind::kNewline) {
+        push(TokenKind::kNewline, begin);
+      }
+      line_start_ = at_;
+    } else if (is_name_start(c)) {
+      while (is_name_char(peek())) {
+        ++at_;
+      }
+      push(word_kind(text_.substr(begin, at_ - begin)), begin);
+    } else if (is_digit(c)) {
+      Number number = lex_number(text_, file_, begin, at_, faults_);
+      push(TokenKind::kNumber, begin, static_cast<uint32_t>(out_.numbers.size()));
+      out_.numbers.push_back(number);
+    } else if (c == '"') {
+      std::string value = lex_string(text_, file_, begin, at_, faults_);
+      push(TokenKind::kString, begin, static_cast<uint32_t>(out_.strings.size()));
+      out_.strings.push_back(std::move(value));
+    } else if (c == '#') {
+      comment();
+    } else if (c == '\t') {
+      tabs_.see(begin);
+      ++at_;
+    } else if (c == '\r' && (peek(1) == '\n' || at_ + 1 == text_.size())) {
+      returns_.see(begin);
+      ++at_;
+    } else {
+      sign();
+    }
+  }
+
+  void sign() {
+    const uint32_t begin = at_;
+    if (peek() == '*' && peek(1) == '*') {
+      bad_character();
+      return;
+    }
+    if (peek() == '.' && is_digit(peek(1))) {
+      leading_dot();
+      return;
+    }
+    const auto [kind, length] = sign_at(peek(), peek(1), peek(2));
+    if (length > 0) {
+      at_ += length;
+      push(kind, begin);
+      return;
+    }
+    bad_character();
+  }
+
+  // Whether a value ends right here, so that a dot asks for a field of it.
+  bool touches_value() const {
+    if (out_.tokens.empty() || out_.tokens.back().end != at_) {
+      return false;
+    }
+    const TokenKind before = out_.tokens.back().kind;
+    return before == TokenKind::kName || before == TokenKind::kNumber || before == TokenKind::kString ||
+           before == TokenKind::kRightParen || before == TokenKind::kRightBracket || is_reserved(before);
+  }
+
+  void leading_dot() {
+    const uint32_t begin = at_;
+    if (touches_value()) {  // x.5: the parser says that a name is missing
+      ++at_;
+      push(TokenKind::kDot, begin);
+      return;
+    }
+    faults_.error("XG0105", span(begin, begin + 1), "a number starts with a digit", "missing zero",
+                  replacement("write the zero", span(begin, begin), "0", true));
+    ++at_;
+    Number number = lex_number(text_, file_, at_, at_, faults_);
+    number.is_guess = true;
+    push(TokenKind::kNumber, begin, static_cast<uint32_t>(out_.numbers.size()));
+    out_.numbers.push_back(number);
+  }
+
+  void bad_character() {
+    const uint32_t begin = at_;
+    const std::string_view rest = text_.substr(at_);
+    const uint32_t length = sequence_length(rest);
+    if (!out_.tokens.empty() && out_.tokens.back().kind == TokenKind::kBad && out_.tokens.back().end == begin) {
+      at_ += std::max(length, 1U);
+      out_.tokens.back().end = at_;  // one report for a run
+      return;
+    }
+    for (const Quotes& quotes : kForeignQuotes) {
+      if (rest.starts_with(quotes.open)) {
+        foreign_string(quotes);
+        return;
+      }
+    }
+    for (const Foreign& foreign : kForeign) {
+      if (rest.starts_with(foreign.text)) {
+        at_ += static_cast<uint32_t>(foreign.text.size());
+        push(TokenKind::kBad, begin);
+        faults_.error(
+            "XG0102", span(begin, at_), "`" + std::string(foreign.text) + "` is not a sign of the language", "",
+            replacement("write `" + std::string(foreign.meant) + "`", span(begin, at_), std::string(foreign.meant)));
+        return;
+      }
+    }
+    at_ += std::max(length, 1U);
+    push(TokenKind::kBad, begin);
+    if (length == 0) {
+      return;  // reported for the file
+    }
+    const auto code = static_cast<unsigned char>(rest[0]);
+    if (code < 0x20 || code == 0x7F) {
+      faults_.error("XG0102", span(begin, at_), "control character with number " + std::to_string(code), "",
+                    replacement("leave it out", span(begin, at_), ""));
+      return;
+    }
+    Fix fix = replacement(code == ';' ? "a newline ends a statement" : "leave it out", span(begin, at_), "");
+    if (length > 1) {
+      fix = {"names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments"};
+    }
+    faults_.error("XG0102", span(begin, at_),
+                  "`" + std::string(rest.substr(0, length)) + "` is not a sign of the language", "", std::move(fix));
+  }
+
+  // 'abc': what people mean is plain, so the whole of it is one fault.
+  void foreign_string(const Quotes& quotes) {
+    const uint32_t begin = at_;
+    const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
+    const size_t close = line.find(quotes.close, quotes.open.size());
+    at_ += static_cast<uint32_t>(close == std::string_view::npos ? quotes.open.size() : close + quotes.close.size());
+    push(TokenKind::kBad, begin);
+    Fix fix{"write \" before and behind the string"};
+    if (close != std::string_view::npos && line.find_first_of("\"\\") > close) {
+      const std::string_view inner = line.substr(quotes.open.size(), close - quotes.open.size());
+      fix = replacement("write it so", span(begin, at_), "\"" + std::string(inner) + "\"", true);
+    }
+    faults_.error("XG0102", span(begin, at_), "strings stand in double quotes", "", std::move(fix));
+  }
+
+  void comment() {
+    const uint32_t begin = at_;
+    const size_t end = text_.find('\n', at_);
+    at_ = static_cast<uint32_t>(end == std::string_view::npos ? text_.size() : end);
+    if (at_ > begin && text_[at_ - 1] == '\r') {
+      --at_;
+    }
+    const std::string_view body = text_.substr(begin, at_ - begin);
+    out_.comments.push_back({begin, at_, body.starts_with("##")});
+  }
+
+  // Faults that come by the hundred or not at all are reported once, with their number.
+  struct Counted {
+    uint32_t first = 0;
+    uint32_t count = 0;
+    void see(uint32_t at) {
+      first = count == 0 ? at : first;
+      ++count;
+    }
+  };
+
+  // Of a file in another encoding, every umlaut would be a fault of its own.
+  void check_encoding() {
+    Counted bytes;
+    for (uint32_t i = at_; i < text_.size();) {
+      const uint32_t length = static_cast<unsigned char>(text_[i]) < 0x80 ? 1 : sequence_length(text_.substr(i));
+      if (length == 0) {
+        bytes.see(i);
+      }
+      i += std::max(length, 1U);
+    }
+    if (bytes.count == 0) {
+      return;
+    }
+    Diagnostic& fault = faults_.error("XG0102", span(bytes.first, bytes.first + 1), "the file is not UTF-8 text",
+                                      "this byte starts no character",
+                                      {.title = "save the file as UTF-8, or convert it from what it is",
+                                       .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
+    if (bytes.count > 1) {
+      fault.notes.push_back("the file has " + std::to_string(bytes.count) + " such bytes");
+    }
+  }
+
+  void report_counted() {
+    if (tabs_.count > 0) {
+      const Span first = span(tabs_.first, tabs_.first + 1);
+      Fix fix = replacement("write two spaces", first, "  ", true);
+      if (tabs_.count > 1) {
+        fix = {.title = "write two spaces for each of the " + std::to_string(tabs_.count) + " tabs of the file",
+               .lines = {"$ sed -i 's/\\t/  /g' " + path_}};
+      }
+      faults_.error("XG0103", first, "a tab; indent by two spaces", "", std::move(fix));
+    }
+    if (returns_.count > 0) {
+      faults_
+          .error("XG0102", span(returns_.first, returns_.first + 1),
+                 "lines end with a carriage return; a line feed alone is used", "",
+                 {.title = "save the file with the line ends of Unix", .lines = {"$ sed -i 's/\\r$//' " + path_}})
+          .notes.push_back("the file has " + std::to_string(returns_.count) + " such lines");
+    }
+  }
+
+  std::string_view text_;
+  std::string path_;
+  int32_t file_;
+  Faults& faults_;
+  uint32_t at_ = 0;
+  uint32_t line_start_ = 0;
+  Counted tabs_;
+  Counted returns_;
+  Tokens out_;
+};
+
+}  // namespace
+
+Tokens lex(const SourceMap& sources, int32_t file, Faults& faults) {
+  Tokens tokens = Lexer(sources, file, faults).run();
+  lay_out(tokens, faults);
+  return tokens;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,37 @@
+// Text to tokens (LANGUAGE 3): characters, numbers with units, strings, comments, and which newlines mean something.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "graph/base/source.h"
+#include "lang/faults.h"
+#include "lang/syntax/token.h"
+
+namespace xrun::lang {
+
+// Reads a whole file. Faults (XG0101..XG0109, and XG0111 for a bracket that is never closed) leave kBad tokens or the
+// nearest meaning. Linear in the size of the file.
+Tokens lex(const SourceMap& sources, int32_t file, Faults& faults);
+
+// The number that starts at `begin` (a digit) with its unit. Sets `end` behind it; faults are reported, and the value
+// is then the best guess.
+Number lex_number(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
+
+// The value of the string that starts at `begin` (a quote). Sets `end` behind it; faults are reported.
+std::string lex_string(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
+
+// Pairs the brackets and drops the newlines that mean nothing: inside () and [], beside `->`, and behind `=`, `,` and
+// binary operators. Runs of newlines become one.
+void lay_out(Tokens& tokens, Faults& faults);
+
+// Whether a declaration starts at the token `at`: such a word in column 1 with what follows it. Words of declarations
+// are names elsewhere, so this is how what was left open above is told from a name.
+bool starts_declaration(const Tokens& tokens, size_t at);
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+constexpr bool is_name_char(char c) { return is_name_start(c) || is_digit(c); }
+
+}  // namespace xrun::lang

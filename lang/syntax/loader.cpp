@@ -1,0 +1,296 @@
+#include "lang/syntax/loader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "lang/faults.h"
+#include "lang/std_library.h"
+#include "lang/syntax/parser.h"
+
+namespace xrun::lang {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxFiles = 1000;
+
+bool in_space(DeclKind kind) {
+  switch (kind) {
+    case DeclKind::kModel:
+    case DeclKind::kData:
+    case DeclKind::kTrain:
+    case DeclKind::kCluster:
+    case DeclKind::kSchedule:
+    case DeclKind::kRun:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool has_name(DeclKind kind) {
+  switch (kind) {
+    case DeclKind::kOption:
+    case DeclKind::kLet:
+    case DeclKind::kFn:
+    case DeclKind::kPointwise:
+    case DeclKind::kOptimizer:
+    case DeclKind::kBlock:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// By errno. A pipe gives its text only once, and a model is read again by whoever resumes or checks it.
+Diagnostic unreadable(Span at, const std::string& path, std::string label) {
+  const int why = errno;
+  const bool is_pipe = why == ESPIPE;
+  return fault("XG0207", at,
+               "cannot read `" + path + "`: " + (is_pipe ? "it is a pipe or a device, not a file" : std::strerror(why)),
+               std::move(label),
+               {is_pipe         ? "save it to a file first"
+                : why == EACCES ? "give this user the right to read it"
+                : why == EISDIR ? "name an .xgraph file in it"
+                : at.valid()    ? "check the path: it starts at the directory of the file that names it"
+                                : "check the path"});
+}
+
+// One name a file, however it is spelled on the way.
+std::string key_of(const std::string& path) { return fs::path(path).lexically_normal().string(); }
+
+}  // namespace
+
+std::optional<std::string> read_whole_file(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    const bool is_there = !error && fs::exists(path, error);
+    errno = error ? error.value() : fs::is_directory(path, error) ? EISDIR : is_there ? ESPIPE : ENOENT;
+    return std::nullopt;
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return std::nullopt;
+  }
+  // One byte more than a file may have is enough for the parser to refuse it.
+  std::string text(kMaxFileBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+DeclRef SourceFile::find(std::string_view name) const {
+  if (const auto at = names.find(name); at != names.end()) {
+    return {this, at->second};
+  }
+  if (const auto at = used.find(name); at != used.end() && has_name(at->second.decl->kind)) {
+    return at->second;
+  }
+  return {};
+}
+
+DeclRef SourceFile::find(DeclKind space, std::string_view name) const {
+  if (const auto at = spaces.find({space, name}); at != spaces.end()) {
+    return {this, at->second};
+  }
+  if (const auto at = used.find(name); at != used.end() && at->second.decl->kind == space) {
+    return at->second;
+  }
+  return {};
+}
+
+std::vector<DeclRef> SourceFile::all(DeclKind space) const {
+  std::vector<DeclRef> found;
+  for (const auto& [key, decl] : spaces) {
+    if (key.first == space) {
+      found.push_back({this, decl});
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const DeclRef& a, const DeclRef& b) { return a.decl->span.begin < b.decl->span.begin; });
+  for (const auto& [name, ref] : used) {
+    if (ref.decl->kind == space) {
+      found.push_back(ref);
+    }
+  }
+  return found;
+}
+
+const SourceFile* Loader::load_file(const std::string& path) {
+  if (const auto known = by_key_.find(key_of(path)); known != by_key_.end()) {
+    return known->second;
+  }
+  std::optional<std::string> text = read_whole_file(path);
+  if (!text) {
+    diagnostics_.add(unreadable({}, path, ""));
+    return nullptr;
+  }
+  return add(key_of(path), path, std::move(*text));
+}
+
+const SourceFile* Loader::load_text(const std::string& name, std::string text) {
+  return add(key_of(name), name, std::move(text));
+}
+
+const SourceFile* Loader::add(std::string key, const std::string& path, std::string text) {
+  by_key_[key] = nullptr;
+  SourceFile& file = files_.emplace_back();
+  file.file = sources_.add(path, std::move(text));
+  file.path = path;
+  file.directory = fs::path(path).parent_path().string();
+  file.ast = parse(sources_, file.file, diagnostics_);
+  index(file);
+  import_all(file);
+  by_key_[key] = &file;
+  return &file;
+}
+
+void Loader::index(SourceFile& file) {
+  for (const Decl& decl : file.ast.decls) {
+    declare(file, decl);
+  }
+}
+
+void Loader::declare(SourceFile& file, const Decl& decl) {
+  const Decl* before = nullptr;
+  if (in_space(decl.kind)) {
+    const auto [at, fresh] = file.spaces.try_emplace({decl.kind, decl.name.text}, &decl);
+    before = fresh ? nullptr : at->second;
+  } else if (has_name(decl.kind) && decl.name) {
+    const auto [at, fresh] = file.names.try_emplace(decl.name.text, &decl);
+    before = fresh ? nullptr : at->second;
+  }
+  if (before != nullptr) {
+    const Span at = decl.name ? decl.name.span : decl.keyword;
+    const std::string what =
+        decl.name ? "`" + std::string(decl.name.text) + "`" : "`" + std::string(keyword_of(decl.kind)) + "`";
+    Diagnostic d =
+        fault("XG0202", at, what + " is declared twice", "declared again",
+              {decl.name ? "give one of them another name, or leave it out" : "give them names, or leave one out"});
+    d.secondary.push_back({before->name ? before->name.span : before->keyword, "declared here first"});
+    diagnostics_.add(std::move(d));
+  }
+}
+
+void Loader::import_all(SourceFile& file) {
+  for (const Decl& decl : file.ast.decls) {
+    if (decl.kind != DeclKind::kImport && decl.kind != DeclKind::kFrom) {
+      continue;
+    }
+    const SourceFile* from = import(file, decl);
+    if (decl.kind == DeclKind::kFrom) {
+      use(file, decl, from);
+      continue;
+    }
+    std::string_view alias = decl.name.text;
+    if (!decl.name && decl.text.valid() && file.ast[decl.text].kind == ExprKind::kString) {
+      // `import "nets/resnet.xgraph"` gives `resnet`.
+      const std::string& text = file.ast.text(decl.text);
+      const size_t slash = text.rfind('/');
+      alias = std::string_view(text).substr(slash == std::string::npos ? 0 : slash + 1);
+      alias = alias.substr(0, alias.find('.'));
+    }
+    if (from == nullptr) {
+      file.missing.insert(alias);
+      continue;
+    }
+    if (!file.modules.emplace(alias, from).second) {
+      diagnostics_.add(fault("XG0202", decl.span, "two imports are called `" + std::string(alias) + "`", "again",
+                             {"give one of them another name: import \"FILE\" as NAME"}));
+    }
+  }
+}
+
+const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
+  if (!decl.text.valid() || from.ast[decl.text].kind != ExprKind::kString) {
+    return nullptr;
+  }
+  const std::string& text = from.ast.text(decl.text);
+  const Span at = from.ast[decl.text].span;
+  const bool is_std = text.starts_with("std/");
+  const fs::path relative(text);
+  const std::string path =
+      is_std || relative.is_absolute() ? text : (fs::path(from.directory) / relative).lexically_normal().string();
+  const std::string key = key_of(path);
+  if (const auto known = by_key_.find(key); known != by_key_.end()) {
+    if (known->second == nullptr) {
+      diagnostics_.add(fault("XG0206", at, "`" + text + "` imports itself in a circle",
+                             "this file is still being read because it leads here",
+                             {key == key_of(from.path) ? "leave it out: a file knows its own names"
+                                                       : "move what both files need to a third one that both import"}));
+    }
+    return known->second;
+  }
+  if (is_std) {
+    const auto source = std_source(text);
+    if (!source) {
+      diagnostics_.add(fault("XG0207", at, "there is no `" + text + "` in the standard library", "not found",
+                             {"its files are \"std/nets\" and \"std/vision\""}));
+      return nullptr;
+    }
+    return add(key, text, std::string(*source));
+  }
+  if (!reads_files_ || files_.size() >= kMaxFiles) {
+    diagnostics_.add(fault("XG0207", at,
+                           reads_files_ ? "more than " + std::to_string(kMaxFiles) + " files are imported"
+                                        : "`" + text + "` cannot be imported: this text is not a file",
+                           "not read", {reads_files_ ? "put some of them together" : "save it to a file first"}));
+    return nullptr;
+  }
+  std::optional<std::string> content = read_whole_file(path);
+  if (!content) {
+    diagnostics_.add(unreadable(at, path, "imported here"));
+    by_key_.erase(key);
+    return nullptr;
+  }
+  return add(key, path, std::move(*content));
+}
+
+// `source`: null where the file could not be read.
+void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
+  for (const Name& name : file.ast[decl.names]) {
+    if (source == nullptr) {
+      file.missing.insert(name.text);
+      continue;
+    }
+    const SourceFile& from = *source;
+    DeclRef found = from.find(name.text);
+    for (const DeclKind space : {DeclKind::kModel, DeclKind::kData, DeclKind::kTrain, DeclKind::kCluster,
+                                 DeclKind::kSchedule, DeclKind::kRun}) {
+      found = found ? found : from.find(space, name.text);
+    }
+    if (!found) {
+      file.missing.insert(name.text);
+    }
+    if (!found && diagnostics_.error_count() >= 100) {
+      return;  // suggestions for every one of many would take long
+    }
+    if (!found) {
+      std::vector<std::string> candidates;
+      for (const auto& [known, unused] : from.names) {
+        candidates.emplace_back(known);
+      }
+      for (const auto& [known, unused] : from.spaces) {
+        candidates.emplace_back(known.second);
+      }
+      diagnostics_.add(fault("XG0201", name.span, "`" + from.path + "` declares no `" + std::string(name.text) + "`",
+                             "not found there",
+                             did_you_mean(name.text, candidates, name.span, {"leave it out, or declare it there"})));
+      continue;
+    }
+    if (!file.used.emplace(name.text, found).second) {
+      diagnostics_.add(fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in twice", "again",
+                             {"leave one of both out"}));
+    } else if (file.names.contains(name.text) || file.spaces.contains({found.decl->kind, name.text})) {
+      diagnostics_.add(fault("XG0202", name.span,
+                             "`" + std::string(name.text) + "` is brought in and declared here, too", "",
+                             {"leave one of both out: import \"FILE\" as NAME keeps the names of that file apart"}));
+    }
+  }
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,79 @@
+// The files of one run: reads a file and everything that it imports, and says what each of them declares.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "lang/syntax/syntax.h"
+
+namespace xrun::lang {
+
+struct SourceFile;
+
+// A declaration and the file that it stands in; both null where there is none.
+struct DeclRef {
+  const SourceFile* file = nullptr;
+  const Decl* decl = nullptr;
+  explicit operator bool() const { return decl != nullptr; }
+};
+
+struct SourceFile {
+  int32_t file = -1;
+  std::string path;       // as printed
+  std::string directory;  // of the path, "" for the current one: relative paths start here
+  Ast ast;
+  std::map<std::string_view, const Decl*> names;  // options, lets, functions, blocks
+  // Models, data, train, cluster, schedule and run declarations live in a space of their own each. A declaration
+  // without a name has the empty name.
+  std::map<std::pair<DeclKind, std::string_view>, const Decl*> spaces;
+  std::map<std::string_view, const SourceFile*> modules;  // import "x.xgraph" as x
+  std::map<std::string_view, DeclRef> used;               // from "x.xgraph" use a
+  std::set<std::string_view> missing;                     // names and imports that could not be had; reported
+
+  // Whether a name, or what stands before its dot, was to be imported and could not be had.
+  bool is_missing(std::string_view name) const { return missing.contains(name.substr(0, name.find('.'))); }
+
+  // Declared here, or brought in by `use`.
+  DeclRef find(std::string_view name) const;
+  DeclRef find(DeclKind space, std::string_view name) const;
+  std::vector<DeclRef> all(DeclKind space) const;  // in source order; those brought in follow
+};
+
+class Loader {
+ public:
+  // `reads_files`: false for texts in memory, which import nothing but the standard library.
+  Loader(SourceMap& sources, Diagnostics& diagnostics, bool reads_files)
+      : sources_(sources), diagnostics_(diagnostics), reads_files_(reads_files) {}
+
+  // Null when the file cannot be read; faults are reported. Files are read once.
+  const SourceFile* load_file(const std::string& path);
+  const SourceFile* load_text(const std::string& name, std::string text);
+
+  // All files that were read, in the order in which they were met.
+  const std::deque<SourceFile>& files() const { return files_; }
+
+ private:
+  const SourceFile* add(std::string key, const std::string& path, std::string text);
+  const SourceFile* import(const SourceFile& from, const Decl& decl);
+  void index(SourceFile& file);
+  void declare(SourceFile& file, const Decl& decl);
+  void import_all(SourceFile& file);
+  void use(SourceFile& file, const Decl& decl, const SourceFile* source);
+
+  SourceMap& sources_;
+  Diagnostics& diagnostics_;
+  bool reads_files_;
+  std::deque<SourceFile> files_;
+  std::map<std::string, const SourceFile*> by_key_;  // null while it is being read
+};
+
+// The whole content of a file; nothing where it cannot be read, and errno says why: ESPIPE is a pipe or a device.
+std::optional<std::string> read_whole_file(const std::string& path);
+
+}  // namespace xrun::lang

@@ -1,0 +1,201 @@
+// Bodies: statements of models, blocks, optimizers and tests, and settings of the other declarations.
+#include <array>
+#include <utility>
+
+#include "lang/syntax/parser_rules.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, StmtKind>, 8> kStatementWords = {{
+    {"input", StmtKind::kInput},
+    {"output", StmtKind::kOutput},
+    {"head", StmtKind::kHead},
+    {"param", StmtKind::kParam},
+    {"state", StmtKind::kState},
+    {"return", StmtKind::kReturn},
+    {"assert", StmtKind::kAssert},
+    {"expect", StmtKind::kExpect},
+}};
+
+}  // namespace
+
+Run<Stmt> Parser::body() {
+  const Nest nest(*this);
+  const Token open = current();
+  if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
+    return {};
+  }
+  Gather<Stmt> list(stmt_stack_);
+  while (!body_ends(open)) {
+    const int depth = depth_;
+    list.push(statement());
+    end_of_statement();
+    if (lost_) {
+      recover(depth);
+    }
+  }
+  return list.into(ast_.stmts);
+}
+
+Stmt Parser::statement() {
+  Stmt stmt;
+  const Span start = here();
+  // A word is a name where `=` follows it; everything else that starts with a name is a statement of that word.
+  for (const auto& [word, kind] : kStatementWords) {
+    if (at_word(word) && ahead().kind != TokenKind::kAssign) {
+      stmt.kind = kind;
+      advance();
+      break;
+    }
+  }
+  Gather<Name> names(name_stack_);
+  switch (stmt.kind) {
+    case StmtKind::kError:
+      binding(stmt);
+      break;
+    case StmtKind::kInput:
+    case StmtKind::kParam:
+      names.push(expect_new_name(stmt.kind == StmtKind::kInput ? "a name for the input" : "a name for the parameter"));
+      stmt.names = names.into(ast_.names);
+      expect(TokenKind::kColon, "`:` and a type");
+      stmt.type = type();
+      if (stmt.kind == StmtKind::kParam) {
+        expect(TokenKind::kAssign, "`=` and its first value");
+        stmt.value = value_or_error();
+      }
+      break;
+    case StmtKind::kOutput:
+      do {
+        if (const Name name = expect_name("a name of a value")) {
+          names.push(name);
+        }
+      } while (take(TokenKind::kComma));
+      stmt.names = names.into(ast_.names);
+      break;
+    case StmtKind::kHead:
+    case StmtKind::kState:
+      names.push(expect_new_name(stmt.kind == StmtKind::kHead ? "a name for the head" : "a name for the state"));
+      stmt.names = names.into(ast_.names);
+      expect(TokenKind::kAssign);
+      stmt.value = value_or_error();
+      break;
+    case StmtKind::kReturn:
+    case StmtKind::kExpect:
+      stmt.value = value_or_error();
+      break;
+    case StmtKind::kAssert:
+      stmt.value = value_or_error();
+      if (take(TokenKind::kComma)) {
+        stmt.message = expect_string("a message in double quotes");
+      }
+      break;
+    case StmtKind::kBind:
+      break;
+  }
+  for (const Name& name : ast_[stmt.names]) {
+    if (!name) {
+      stmt.kind = StmtKind::kError;  // what it would have declared is not known
+    }
+  }
+  stmt.span = from(start);
+  return stmt;
+}
+
+// ( NAME | "(" NAME { "," NAME } ")" ) "=" expr
+void Parser::binding(Stmt& stmt) {
+  Gather<Name> names(name_stack_);
+  if (at(TokenKind::kLeftParen)) {
+    const Token open = current();
+    advance();
+    stmt.is_tuple = true;
+    do {
+      names.push(expect_new_name("a name"));
+    } while (take(TokenKind::kComma));
+    expect_close(open, TokenKind::kRightParen, "`,`");
+  } else if (at(TokenKind::kName) || is_reserved(kind())) {
+    names.push(expect_new_name("a name"));
+    if (!lost_ && !at(TokenKind::kAssign)) {
+      const Name& name = names.front();
+      std::vector<std::string> words;
+      for (const auto& [word, kind] : kStatementWords) {
+        words.emplace_back(word);
+      }
+      fault("XG0114", name.span, "no statement starts with `" + std::string(name.text) + "`", "",
+            did_you_mean(name.text, words, name.span, {"a binding is written `name = value`"}));
+      return;
+    }
+  } else {
+    expected("a statement", {"a statement is a binding, `name = value`, or starts with a word such as `return`"});
+    return;
+  }
+  stmt.kind = StmtKind::kBind;
+  stmt.names = names.into(ast_.names);
+  expect(TokenKind::kAssign);
+  stmt.value = value_or_error();
+}
+
+// An expression; an error node where it has a fault, so that the names bound to it stay known.
+ExprId Parser::value_or_error() {
+  const Span start = here();
+  const ExprId value = expression();
+  return lost_ ? error_node(from(start)) : value;
+}
+
+Run<Setting> Parser::settings() {
+  const Nest nest(*this);
+  const Token open = current();
+  if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
+    return {};
+  }
+  Gather<Setting> list(setting_stack_);
+  while (!body_ends(open)) {
+    const int depth = depth_;
+    list.push(setting());
+    end_of_statement();
+    if (lost_) {
+      recover(depth);
+    }
+  }
+  return list.into(ast_.settings);
+}
+
+Setting Parser::setting() {
+  Setting setting;
+  const Span start = here();
+  if (!at(TokenKind::kName) && !is_reserved(kind())) {
+    expected("a setting", {"a setting is written `key = value` or `key { ... }`"});
+    return setting;
+  }
+  if (at_word("source") && ahead().kind == TokenKind::kName) {
+    advance();
+    setting.kind = SettingKind::kSource;
+    setting.name = expect_new_name("a name for the source");
+    expect(TokenKind::kAssign);
+    setting.value = value_or_error();
+    setting.span = from(start);
+    return setting;
+  }
+  setting.path = path("a name behind the dot");
+  if (take(TokenKind::kAssign)) {
+    setting.kind = SettingKind::kValue;
+    setting.value = value_or_error();
+  } else if (!lost_ && (at(TokenKind::kName) || at(TokenKind::kLeftBrace))) {
+    if (at(TokenKind::kName)) {
+      setting.name = take_name();
+    }
+    if (!at(TokenKind::kLeftBrace)) {
+      expected("`=` or `{`", insertion("{"));
+    } else {
+      setting.kind = SettingKind::kGroup;
+      setting.settings = settings();
+    }
+  } else if (!lost_) {
+    expected("`=` or `{`", at(TokenKind::kColon) ? replacement("a setting is written `key = value`", here(), " =", true)
+                                                 : insertion("="));
+  }
+  setting.span = from(start);
+  return setting;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,301 @@
+// Files and declarations: the edition line, headers and documentation comments.
+#include <algorithm>
+
+#include "lang/syntax/parser_rules.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr int kEdition = 1;
+
+std::vector<std::string> keywords() {
+  std::vector<std::string> words;
+  for (const DeclKind kind : declaration_kinds()) {
+    words.emplace_back(keyword_of(kind));
+  }
+  return words;
+}
+
+Fix declarations_fix() {
+  std::string text = "declarations start with";
+  for (const std::string& word : keywords()) {
+    text += " " + word;
+  }
+  return {text};
+}
+
+// Without these a declaration cannot be known to others.
+bool lacks_identity(const Decl& decl) {
+  switch (decl.kind) {
+    case DeclKind::kImport:
+    case DeclKind::kFrom:
+    case DeclKind::kTest:
+      return !decl.text.valid();
+    case DeclKind::kMoved:
+      return !decl.text.valid() || !decl.to.valid();
+    case DeclKind::kOption:
+    case DeclKind::kLet:
+    case DeclKind::kFn:
+    case DeclKind::kPointwise:
+    case DeclKind::kOptimizer:
+    case DeclKind::kBlock:
+    case DeclKind::kModel:
+      return !decl.name;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Ast Parser::parse_file() {
+  if (tokens_.text.size() > kMaxFileBytes) {
+    return std::move(ast_);  // reported by the lexer
+  }
+  skip_newlines();
+  if (at_word("xgraph") && ahead().kind == TokenKind::kNumber) {
+    const Span line{tokens_.file, here().begin, ahead().end};
+    const Number& number = ast_.numbers[ahead().literal];
+    advance();
+    advance();
+    last_end_ = line.end;
+    if (number.is_whole && number.whole == kEdition && number.unit == kNoUnit && !number.is_hex) {
+      ast_.edition = kEdition;
+    } else {
+      faults_.error("XG0112", line,
+                    "edition `" + std::string(tokens_.text.substr(line.begin, line.end - line.begin)) +
+                        "` is not known; this xrun reads `xgraph 1`",
+                    "", replacement("write the edition that it reads, or take a newer xrun", line, "xgraph 1"));
+    }
+    end_of_statement();
+    if (lost_) {
+      recover(0);
+    }
+  } else {
+    const Span start{tokens_.file, current().begin, current().begin};
+    faults_.error("XG0112", start, "the file does not start with `xgraph 1`", "the edition is missing",
+                  replacement("write the edition first", {tokens_.file, 0, 0}, "xgraph 1\n\n", true));
+    if (at_word("xgraph")) {
+      recover(0);
+    }
+  }
+  declarations();
+  return std::move(ast_);
+}
+
+void Parser::declarations() {
+  while (!at(TokenKind::kEnd)) {
+    if (at(TokenKind::kNewline) || (at(TokenKind::kRightBrace) && current().unpaired)) {
+      advance();
+      continue;
+    }
+    if (at(TokenKind::kRightBrace)) {
+      advance();  // of something that was skipped
+      depth_ = 0;
+      continue;
+    }
+    depth_ = 0;
+    suspect_ = {};
+    const size_t before = at_;
+    Decl decl = declaration();
+    end_of_statement();
+    if (lost_) {
+      decl.has_fault = true;
+      recover(0);
+    }
+    if (at_ == before) {
+      advance();  // a word that starts a declaration where none can stand
+    }
+    decl.span = from(decl.keyword);
+    if (decl.has_fault && lacks_identity(decl)) {
+      decl.kind = DeclKind::kError;
+    }
+    ast_.decls.push_back(std::move(decl));
+  }
+}
+
+DeclKind Parser::declaration_kind() const {
+  return at(TokenKind::kName) ? kind_of(tokens_.spelling(current())) : DeclKind::kError;
+}
+
+Decl Parser::declaration() {
+  Decl decl;
+  decl.kind = declaration_kind();
+  decl.keyword = here();
+  decl.doc = doc_before(here().begin, ast_.decls.empty() ? &ast_.doc : nullptr);
+  if (decl.kind == DeclKind::kError) {
+    unknown_declaration();
+    return decl;
+  }
+  advance();
+  declaration_header(decl);
+  const bool has_body = decl.kind == DeclKind::kOptimizer || decl.kind == DeclKind::kBlock ||
+                        decl.kind == DeclKind::kModel || decl.kind == DeclKind::kTest;
+  const bool has_settings = decl.kind >= DeclKind::kData && decl.kind <= DeclKind::kRun;
+  if (!has_body && !has_settings) {
+    return decl;
+  }
+  if (lost_) {
+    // The body is worth reading all the same: its faults are others.
+    decl.has_fault = true;
+    lost_ = false;
+    while (!at(TokenKind::kLeftBrace) && !at(TokenKind::kNewline) && !at(TokenKind::kEnd)) {
+      advance();
+    }
+    if (!at(TokenKind::kLeftBrace)) {
+      return decl;
+    }
+  }
+  if (has_body) {
+    decl.body = body();
+  } else {
+    decl.settings = settings();
+  }
+  return decl;
+}
+
+void Parser::declaration_header(Decl& decl) {
+  switch (decl.kind) {
+    case DeclKind::kImport:
+      decl.text = expect_string("the path of a file in double quotes");
+      if (take(TokenKind::kAs)) {
+        decl.name = expect_new_name("a name for the import");
+      }
+      break;
+    case DeclKind::kFrom: {
+      decl.text = expect_string("the path of a file in double quotes");
+      if (!lost_ && !at_word("use")) {
+        expected("`use` and names", insertion("use"));
+        break;
+      }
+      if (!lost_) {
+        advance();
+      }
+      Gather<Name> names(name_stack_);
+      do {
+        if (const Name name = expect_name("a name of that file")) {
+          names.push(name);
+        }
+      } while (take(TokenKind::kComma));
+      decl.names = names.into(ast_.names);
+      break;
+    }
+    case DeclKind::kOption:
+      option_header(decl);
+      break;
+    case DeclKind::kLet:
+      decl.name = expect_new_name("a name");
+      expect(TokenKind::kAssign);
+      decl.value = value_or_error();
+      break;
+    case DeclKind::kFn:
+    case DeclKind::kPointwise:
+      decl.name = expect_new_name("a name for the function");
+      decl.params = params();
+      decl.has_params = true;
+      expect(TokenKind::kAssign);
+      decl.value = value_or_error();
+      break;
+    case DeclKind::kOptimizer:
+    case DeclKind::kBlock:
+    case DeclKind::kModel:
+      decl.name = expect_new_name("a name for the " + std::string(keyword_of(decl.kind)));
+      if (decl.kind != DeclKind::kModel || at(TokenKind::kLeftParen)) {
+        decl.params = params();
+        decl.has_params = true;
+      }
+      if (decl.kind == DeclKind::kBlock && take(TokenKind::kArrow)) {
+        Gather<Type> types(type_stack_);
+        do {
+          types.push(type());
+        } while (take(TokenKind::kComma));
+        decl.results = types.into(ast_.types);
+      }
+      break;
+    case DeclKind::kTest:
+      decl.text = expect_string("a title in double quotes");
+      break;
+    case DeclKind::kMoved:
+      decl.text = expect_string("the old name in double quotes");
+      expect(TokenKind::kArrow);
+      decl.to = expect_string("the new name in double quotes");
+      break;
+    default:
+      settings_header(decl);
+      break;
+  }
+}
+
+// "option" NAME ":" NAME [ "=" expr ] [ "in" expr ]
+void Parser::option_header(Decl& decl) {
+  decl.name = expect_new_name("a name for the option");
+  expect(TokenKind::kColon, "`:` and a type: int, float, bool or str");
+  decl.type_name = expect_name("a type: int, float, bool or str");
+  if (take(TokenKind::kAssign)) {
+    decl.value = value_or_error();
+  }
+  if (!lost_ && at_word("in")) {
+    advance();
+    decl.range = value_or_error();
+  }
+}
+
+// [ NAME ] [ "extends" NAME ]
+void Parser::settings_header(Decl& decl) {
+  const auto at_extends = [&] { return at_word("extends") && ahead().kind == TokenKind::kName; };
+  if (!at(TokenKind::kLeftBrace) && !at_extends()) {
+    decl.name = expect_new_name("a name or `{`");
+  }
+  if (!lost_ && at_extends()) {
+    advance();
+    decl.base = take_name();
+  }
+}
+
+void Parser::unknown_declaration() {
+  if (!at(TokenKind::kName)) {
+    expected("a declaration", declarations_fix());
+    return;
+  }
+  const std::string_view word = tokens_.spelling(current());
+  fault("XG0114", here(), "no declaration starts with `" + std::string(word.substr(0, 40)) + "`", "",
+        did_you_mean(word, keywords(), here(), declarations_fix()));
+}
+
+// The ## lines that touch the declaration at `begin`. The first such lines of a file that a blank line sets off from
+// what follows are about the file.
+std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
+  std::string doc;
+  bool file_doc_taken = false;
+  uint32_t end = 0;
+  const std::vector<Comment>& comments = tokens_.comments;
+  const auto is_blank_between = [&](uint32_t a, uint32_t b) {
+    const std::string_view gap = tokens_.text.substr(a, b - a);
+    return std::count(gap.begin(), gap.end(), '\n') > 1;
+  };
+  const auto close_group = [&](uint32_t next) {
+    if (!doc.empty() && is_blank_between(end, next)) {
+      if (file_doc != nullptr && !file_doc_taken) {
+        *file_doc = doc;
+        file_doc_taken = true;
+      }
+      doc.clear();
+    }
+  };
+  for (; next_comment_ < comments.size() && comments[next_comment_].end <= begin; ++next_comment_) {
+    const Comment& comment = comments[next_comment_];
+    if (!comment.is_doc || comment.begin < last_end_) {
+      continue;
+    }
+    close_group(comment.begin);
+    std::string_view line = tokens_.text.substr(comment.begin + 2, comment.end - comment.begin - 2);
+    line.remove_prefix(line.starts_with(' ') ? 1 : 0);
+    doc += doc.empty() ? "" : "\n";
+    doc += line;
+    end = comment.end;
+  }
+  close_group(begin);
+  return doc;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,179 @@
+// What operators join: calls, indices and fields; literals, names, tuples and lists.
+#include "lang/syntax/parser_rules.h"
+
+namespace xrun::lang {
+
+ExprId Parser::postfix() {
+  const Span start = here();
+  ExprId lhs = primary();
+  while (!lost_) {
+    Expr expr;
+    expr.lhs = lhs;
+    if (at(TokenKind::kLeftParen)) {
+      expr.kind = ExprKind::kCall;
+      expr.args = args();
+    } else if (at(TokenKind::kLeftBracket)) {
+      const Nest nest(*this);
+      if (!nest.ok) {
+        return error_node(here());
+      }
+      const Token open = current();
+      advance();
+      bool trailing_comma = false;
+      expr.kind = ExprKind::kIndex;
+      expr.items = expressions(open, TokenKind::kRightBracket, false, trailing_comma);
+    } else if (at(TokenKind::kDot)) {
+      advance();
+      expr.kind = ExprKind::kField;
+      expr.name = expect_name("a name behind the dot");
+    } else {
+      return lhs;
+    }
+    expr.span = from(start);
+    lhs = add(expr);
+  }
+  return lhs;
+}
+
+ExprId Parser::primary() {
+  if (lost_) {
+    return error_node(here());
+  }
+  switch (kind()) {
+    case TokenKind::kNumber:
+      return leaf(ExprKind::kNumber);
+    case TokenKind::kString:
+      return leaf(ExprKind::kString);
+    case TokenKind::kTrue:
+    case TokenKind::kFalse:
+      return leaf(ExprKind::kBool);
+    case TokenKind::kAuto:
+      return leaf(ExprKind::kAuto);
+    case TokenKind::kNone:
+      return leaf(ExprKind::kNone);
+    case TokenKind::kName:
+      return leaf(ExprKind::kName);
+    case TokenKind::kLeftParen:
+      return parenthesized();
+    case TokenKind::kLeftBracket:
+      return list();
+    case TokenKind::kIf:
+      // A condition inside an operator's operand; it would swallow the rest of the line without parentheses.
+      fault("XG0110", here(), "an `if` inside an expression stands in parentheses", "needs `(` before it",
+            {"write (if c { a } else { b })"});
+      return error_node(here());
+    case TokenKind::kRepeat:
+    case TokenKind::kResidual:
+    case TokenKind::kFork:
+      fault("XG0110", here(), "`" + std::string(text_of(kind())) + "` is a stage, and no value stands before it",
+            "not a value", {"write what flows in: x -> " + std::string(text_of(kind())) + " ..."});
+      return error_node(here());
+    default:
+      expected("a value", {"write one: a number, a string, a name, a call, a list"});
+      return error_node(here());
+  }
+}
+
+ExprId Parser::parenthesized() {
+  const Nest nest(*this);
+  if (!nest.ok) {
+    return error_node(here());
+  }
+  const Token open = current();
+  const Span start = here();
+  advance();
+  bool trailing_comma = false;
+  const Run<ExprId> items = expressions(open, TokenKind::kRightParen, false, trailing_comma);
+  if (items.count == 1 && !trailing_comma) {
+    const ExprId inner = ast_.items[items.first];
+    ast_.exprs[inner.index].span = from(start);
+    return inner;
+  }
+  Expr expr;
+  expr.kind = ExprKind::kTuple;
+  expr.items = items;
+  expr.span = from(start);
+  return add(expr);
+}
+
+ExprId Parser::list() {
+  const Nest nest(*this);
+  if (!nest.ok) {
+    return error_node(here());
+  }
+  const Token open = current();
+  advance();
+  bool trailing_comma = false;
+  Expr expr;
+  expr.kind = ExprKind::kList;
+  expr.items = expressions(open, TokenKind::kRightBracket, true, trailing_comma);
+  expr.span = from(tokens_.span(open));
+  return add(expr);
+}
+
+// `x = f(` at the end of a line: that it is never closed was said, and what is missing behind it is the same slip.
+void Parser::leave_open(const Token& open) {
+  lost_ = lost_ || (open.unpaired && (at(TokenKind::kNewline) || at(TokenKind::kEnd)));
+}
+
+Run<ExprId> Parser::expressions(const Token& open, TokenKind closing, bool may_be_empty, bool& trailing_comma) {
+  Gather<ExprId> items(item_stack_);
+  leave_open(open);
+  if (!(may_be_empty && at(closing))) {
+    items.push(expression());
+  }
+  while (take(TokenKind::kComma)) {
+    leave_open(open);
+    if (at(closing)) {
+      trailing_comma = true;
+      break;
+    }
+    items.push(expression());
+  }
+  expect_close(open, closing, "`,`");
+  return items.into(ast_.items);
+}
+
+Run<Arg> Parser::args() {
+  const Nest nest(*this);
+  if (!nest.ok) {
+    return {};
+  }
+  const Token open = current();
+  advance();
+  leave_open(open);
+  Gather<Arg> list(arg_stack_);
+  while (!lost_ && !at(TokenKind::kRightParen)) {
+    Arg arg;
+    const Span start = here();
+    const bool named = (at(TokenKind::kName) || is_reserved(kind())) && ahead().kind == TokenKind::kAssign;
+    if (named) {
+      arg.name = expect_name("a name of an argument");
+      take(TokenKind::kAssign);
+    }
+    arg.value = expression();
+    arg.span = from(start);
+    list.push(arg);
+    if (!take(TokenKind::kComma)) {
+      break;
+    }
+    leave_open(open);
+  }
+  expect_close(open, TokenKind::kRightParen, "`,`");
+  return list.into(ast_.args);
+}
+
+ExprId Parser::leaf(ExprKind kind) {
+  Expr expr;
+  expr.kind = kind;
+  expr.span = here();
+  expr.literal = current().literal;
+  expr.flag = at(TokenKind::kTrue);
+  if (kind == ExprKind::kName) {
+    expr.name = {tokens_.spelling(current()), expr.span};
+  }
+  advance();
+  return add(expr);
+}
+
+}  // namespace xrun::lang

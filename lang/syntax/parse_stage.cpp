@@ -1,0 +1,160 @@
+// What follows `->`: stages, and the pipes in braces inside them.
+#include <algorithm>
+
+#include "lang/syntax/parser_rules.h"
+
+namespace xrun::lang {
+
+// stage { "->" stage }, leaving in stage_height_ the height of the highest expression inside.
+Run<Stage> Parser::stages() {
+  Gather<Stage> list(stage_stack_);
+  int highest = 0;
+  do {
+    stage_height_ = 0;
+    list.push(stage());
+    highest = std::max(highest, stage_height_);
+  } while (take(TokenKind::kArrow));
+  stage_height_ = highest;
+  return list.into(ast_.stages);
+}
+
+Stage Parser::stage() {
+  Stage stage;
+  const Span start = here();
+  int height = 0;
+  const auto see = [&](int other) { height = std::max(height, other); };
+  switch (lost_ ? TokenKind::kEnd : kind()) {
+    case TokenKind::kName:
+      stage.kind = StageKind::kCall;
+      stage.path = path("a name behind the dot");
+      if (!lost_ && at(TokenKind::kLeftParen)) {
+        stage.has_args = true;
+        stage.args = args();
+        for (const Arg& arg : ast_[stage.args]) {
+          see(height_of(arg.value));
+        }
+      }
+      break;
+    case TokenKind::kRepeat: {
+      advance();
+      stage.kind = StageKind::kRepeat;
+      stage.value = sum();
+      see(height_of(stage.value));
+      if (take(TokenKind::kAs)) {
+        stage.index = expect_new_name("a name for the index");
+      }
+      Gather<Pipe> pipes(pipe_stack_);
+      pipes.push(fragment());
+      see(stage_height_);
+      stage.pipes = pipes.into(ast_.pipes);
+      break;
+    }
+    case TokenKind::kResidual: {
+      advance();
+      stage.kind = StageKind::kResidual;
+      Gather<Pipe> pipes(pipe_stack_);
+      pipes.push(fragment());
+      see(stage_height_);
+      stage.pipes = pipes.into(ast_.pipes);
+      break;
+    }
+    case TokenKind::kFork:
+      advance();
+      stage.kind = StageKind::kFork;
+      fork_pipes(stage);
+      see(stage_height_);
+      break;
+    case TokenKind::kIf: {
+      advance();
+      stage.kind = StageKind::kIf;
+      stage.value = disjunction();
+      see(height_of(stage.value));
+      Gather<Pipe> pipes(pipe_stack_);
+      pipes.push(fragment());
+      see(stage_height_);
+      else_on_its_own_line();
+      if (take(TokenKind::kElse)) {
+        if (at(TokenKind::kIf)) {
+          fault("XG0110", here(), "the `else` of a stage has braces", "no braces here",
+                {"write else { if ... { ... } }"});
+        }
+        pipes.push(fragment());
+        see(stage_height_);
+      }
+      stage.pipes = pipes.into(ast_.pipes);
+      break;
+    }
+    default:
+      if (!lost_) {
+        expected("a stage", {"write what comes next: an operator, a block, or `repeat`, `residual`, `fork`, `if`"});
+      }
+      break;
+  }
+  if (take(TokenKind::kAs)) {
+    stage.label = expect_new_name("a name for the stage");
+  }
+  stage.span = from(start);
+  // The stages of nested pipes were measured before; this one stands a level above them.
+  stage_height_ = height + (stage.pipes.empty() ? 0 : 1);
+  return stage;
+}
+
+Pipe Parser::pipe() {
+  Pipe pipe;
+  const Span start = here();
+  pipe.stages = stages();
+  pipe.span = from(start);
+  return pipe;
+}
+
+Pipe Parser::fragment() {
+  stage_height_ = 0;
+  const Nest nest(*this);
+  const Token open = current();
+  if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
+    return {};
+  }
+  skip_newlines();
+  if (at(TokenKind::kRightBrace)) {
+    expected("a stage between the braces", {"write what is done there: { relu }"});
+    return {};
+  }
+  const Pipe inner = pipe();
+  skip_newlines();
+  expect_close(open, TokenKind::kRightBrace, "`->`");
+  return inner;
+}
+
+void Parser::fork_pipes(Stage& stage) {
+  stage_height_ = 0;
+  const Nest nest(*this);
+  const Token open = current();
+  if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
+    return;
+  }
+  Gather<Pipe> pipes(pipe_stack_);
+  int highest = 0;
+  do {
+    skip_newlines();
+    if (at(TokenKind::kRightBrace) && pipes.size() > 0) {
+      break;
+    }
+    pipes.push(pipe());
+    highest = std::max(highest, stage_height_);
+    skip_newlines();
+  } while (take(TokenKind::kComma));
+  expect_close(open, TokenKind::kRightBrace, "`,`");
+  stage_height_ = highest;
+  stage.pipes = pipes.into(ast_.pipes);
+}
+
+Run<Name> Parser::path(std::string_view what) {
+  Gather<Name> names(name_stack_);
+  names.push(expect_name("a name"));
+  while (take(TokenKind::kDot)) {
+    names.push(expect_name(what));
+  }
+  return names.into(ast_.names);
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,78 @@
+// Parameters and types.
+#include "lang/syntax/parser_rules.h"
+
+namespace xrun::lang {
+
+// "(" [ param { "," param } [ "," ] ] ")"
+Run<Param> Parser::params() {
+  const Nest nest(*this);
+  const Token open = current();
+  if (!nest.ok || !expect(TokenKind::kLeftParen, "`(` and parameters")) {
+    return {};
+  }
+  Gather<Param> list(param_stack_);
+  while (!lost_ && !at(TokenKind::kRightParen)) {
+    const Param next = param();
+    if (next.name) {
+      list.push(next);
+    }
+    if (!take(TokenKind::kComma)) {
+      break;
+    }
+  }
+  expect_close(open, TokenKind::kRightParen, "`,`");
+  return list.into(ast_.params_pool);
+}
+
+Param Parser::param() {
+  Param param;
+  const Span start = here();
+  param.name = expect_new_name("a name of a parameter");
+  if (take(TokenKind::kColon)) {
+    param.type = type();
+  } else if (at(TokenKind::kLeftBracket) || at(TokenKind::kName)) {
+    expected("`:` before the type", insertion(":"));
+  }
+  if (take(TokenKind::kAssign)) {
+    param.value = value_or_error();
+  }
+  param.span = from(start);
+  return param;
+}
+
+// [ NAME [ "(" expr ")" ] ] dims | NAME [ "(" expr ")" ]
+Type Parser::type() {
+  Type type;
+  if (lost_) {
+    return type;
+  }
+  const Nest nest(*this);
+  const Span start = here();
+  if (!at(TokenKind::kLeftBracket)) {
+    type.name = expect_name("a type");
+    const Token open = current();
+    if (take(TokenKind::kLeftParen)) {
+      type.argument = value_or_error();
+      expect_close(open, TokenKind::kRightParen);
+    }
+  }
+  const Token open = current();
+  if (take(TokenKind::kLeftBracket)) {
+    type.has_dims = true;
+    Gather<ExprId> dims(item_stack_);
+    if (!at(TokenKind::kRightBracket)) {
+      do {
+        dims.push(at(TokenKind::kEllipsis) ? leaf(ExprKind::kEllipsis) : sum());
+      } while (take(TokenKind::kComma));
+    }
+    expect_close(open, TokenKind::kRightBracket, "`,`");
+    if (lost_) {
+      dims.push(error_node(from(start)));
+    }
+    type.dims = dims.into(ast_.items);
+  }
+  type.span = from(start);
+  return type;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,303 @@
+#include "lang/syntax/parser.h"
+
+#include "lang/syntax/parser_rules.h"
+
+namespace xrun::lang {
+
+Parser::Parser(Tokens tokens, Faults& faults) : tokens_(std::move(tokens)), faults_(faults) {
+  ast_.file = tokens_.file;
+  // Literals keep their indices, so the vectors change their owner as a whole.
+  ast_.numbers = std::move(tokens_.numbers);
+  ast_.strings = std::move(tokens_.strings);
+  ast_.exprs.reserve(tokens_.tokens.size() / 2);
+  heights_.reserve(tokens_.tokens.size() / 2);
+}
+
+const Token& Parser::ahead() const { return tokens_.tokens[std::min(at_ + 1, tokens_.tokens.size() - 1)]; }
+
+Span Parser::from(const Span& start) const { return {tokens_.file, start.begin, std::max(start.begin, last_end_)}; }
+
+void Parser::advance() {
+  const Token& token = current();
+  if (token.kind == TokenKind::kEnd) {
+    return;
+  }
+  if (token.kind == TokenKind::kLeftBrace) {
+    ++depth_;
+  } else if (token.kind == TokenKind::kRightBrace && !token.unpaired) {
+    --depth_;
+  }
+  if (token.kind != TokenKind::kNewline) {
+    last_end_ = token.end;
+  }
+  ++at_;
+}
+
+bool Parser::take(TokenKind wanted) {
+  if (lost_ || !at(wanted)) {
+    return false;
+  }
+  advance();
+  return true;
+}
+
+bool Parser::enter() {
+  if (++nesting_ <= kMaxNesting) {
+    return true;
+  }
+  fault("XG0106", here(), "nested more than " + std::to_string(kMaxNesting) + " levels deep", "one level too many",
+        {"give an inner part a name of its own, and use the name here"});
+  return false;
+}
+
+void Parser::skip_newlines() {
+  while (!lost_ && at(TokenKind::kNewline)) {
+    advance();
+  }
+}
+
+bool Parser::expect(TokenKind wanted, std::string_view what) {
+  if (take(wanted)) {
+    return true;
+  }
+  const bool compares = wanted == TokenKind::kLeftBrace && at(TokenKind::kAssign);  // if x = 1 { ... }
+  expected(what.empty() ? "`" + std::string(text_of(wanted)) + "`" : std::string(what),
+           compares ? replacement("`==` compares", here(), "==") : insertion(text_of(wanted)));
+  return false;
+}
+
+Name Parser::take_name() {
+  const Name name{tokens_.spelling(current()), here()};
+  advance();
+  return name;
+}
+
+Name Parser::expect_name(std::string_view what) {
+  if (lost_) {
+    return {};
+  }
+  if (at(TokenKind::kName)) {
+    return take_name();
+  }
+  if (is_reserved(kind())) {
+    fault("XG0113", here(),
+          "expected " + std::string(what) + ", but `" + std::string(text_of(kind())) + "` is a reserved word",
+          "reserved", replacement("choose another name", here(), std::string(text_of(kind())) + "_"));
+    return {};
+  }
+  expected(what, {"write " + std::string(what) + " here"});
+  return {};
+}
+
+Name Parser::expect_new_name(std::string_view what) {
+  const Name name = expect_name(what);
+  if (name.text == "N") {
+    faults_.error("XG0202", name.span, "`N` is the batch dimension and cannot be bound", "",
+                  replacement("choose another name", name.span, "n"));
+    return name;
+  }
+  if (name && name.text[0] >= 'A' && name.text[0] <= 'Z' && !faults_.full_of_warnings()) {
+    std::string small(name.text);
+    small[0] = static_cast<char>(small[0] - 'A' + 'a');
+    faults_.warning("XG0120", name.span, "`" + std::string(name.text) + "` starts with an upper-case letter",
+                    "such names are for dimensions",
+                    replacement("write it small, here and where it is used", name.span, std::move(small)));
+  }
+  return name;
+}
+
+ExprId Parser::expect_string(std::string_view what) {
+  if (lost_) {
+    return {};
+  }
+  if (at(TokenKind::kString)) {
+    return leaf(ExprKind::kString);
+  }
+  expected(what, {"write " + std::string(what) + " here"});
+  return {};
+}
+
+bool Parser::expect_close(const Token& open, TokenKind closing, std::string_view otherwise) {
+  if (take(closing)) {
+    return true;
+  }
+  if (open.unpaired) {
+    lost_ = true;
+  }
+  if (!lost_) {
+    const std::string sign = "`" + std::string(text_of(closing)) + "`";
+    const std::string what = otherwise.empty() ? sign : std::string(otherwise) + " or " + sign;
+    const bool goes_on =
+        otherwise == "`,`" && (at(TokenKind::kName) || at(TokenKind::kNumber) || at(TokenKind::kString));
+    const Span opening = tokens_.span(open);
+    Fix fix = insertion(goes_on ? "," : text_of(closing));
+    if (at(TokenKind::kColon) && ahead().kind == TokenKind::kNumber) {
+      fix = replacement("a range has two dots", here(), "..");
+    }
+    if (Diagnostic* made = expected(what, std::move(fix))) {
+      made->secondary.push_back({opening, "opened here"});
+    }
+  }
+  return false;
+}
+
+Diagnostic* Parser::expected(std::string_view what, Fix fix) {
+  return fault("XG0110", here(), "expected " + std::string(what) + ", found " + describe(tokens_, current()), "",
+               std::move(fix));
+}
+
+// Behind the last word, with a space before it where signs are written so.
+Fix Parser::insertion(std::string_view sign) const {
+  const bool tight = sign == "," || sign == ":" || sign == ")" || sign == "]" || sign == "(";
+  return replacement("put `" + std::string(sign) + "` there", {tokens_.file, last_end_, last_end_},
+                     (tight ? "" : " ") + std::string(sign));
+}
+
+Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::string label, Fix fix) {
+  if (lost_) {
+    return nullptr;
+  }
+  lost_ = true;
+  if (faults_.full()) {
+    at_ = tokens_.tokens.size() - 1;  // a flood: nothing behind it is read
+    return nullptr;
+  }
+  if (kind() == TokenKind::kBad || current().unpaired) {
+    return nullptr;  // the cause was reported by the lexer
+  }
+  if (at.begin == at.end || tokens_.text[at.begin] == '\n') {
+    at = {at.file, last_end_, last_end_};  // what is missing is missing behind the last word, not on the next line
+  }
+  return &faults_.error(code, at, std::move(message), std::move(label), std::move(fix));
+}
+
+// Behind a statement, a setting or a declaration.
+void Parser::end_of_statement() {
+  if (lost_ || at(TokenKind::kNewline) || at(TokenKind::kEnd) || at(TokenKind::kRightBrace) ||
+      starts_declaration(tokens_, at_)) {
+    return;
+  }
+  if (at(TokenKind::kElse)) {
+    fault("XG0110", here(), "`else` without an `if` before it", "", {"put it behind the `}` of its `if`"});
+    return;
+  }
+  if (at(TokenKind::kSlashSlash)) {
+    expected("the end of the line", replacement("a comment starts with `#`", here(), "#"));
+    return;
+  }
+  // `x -> conv(8) relu`: of a pipe that lost an arrow.
+  const size_t line = tokens_.text.rfind('\n', current().begin) + 1;
+  const bool pipe =
+      at(TokenKind::kName) && tokens_.text.substr(line, current().begin - line).find("->") != std::string_view::npos;
+  const Span before{tokens_.file, current().begin, current().begin};
+  expected("the end of the line", pipe ? replacement("put the arrow between two stages", before, "-> ")
+                                       : Fix{"put what follows on a line of its own"});
+}
+
+// Goes to the newline that ends what started at this brace depth, or to what ends its surroundings.
+void Parser::recover(int depth) {
+  lost_ = false;
+  while (!at(TokenKind::kEnd) && !starts_declaration(tokens_, at_)) {
+    if (depth_ <= depth && (at(TokenKind::kNewline) || (at(TokenKind::kRightBrace) && !current().unpaired))) {
+      return;
+    }
+    advance();
+  }
+}
+
+// Whether the statements of a body end here: at its brace, which is read, or where another declaration or the end of
+// the file shows that a brace is missing.
+bool Parser::body_ends(const Token& open) {
+  skip_newlines();
+  if (at(TokenKind::kRightBrace)) {
+    if (current().starts_line && depth_ > 1 && !suspect_.valid()) {
+      suspect_ = tokens_.span(open);
+    }
+    advance();
+    return true;
+  }
+  if (!at(TokenKind::kEnd) && !starts_declaration(tokens_, at_)) {
+    return false;
+  }
+  if (depth_ > 0) {
+    const Span opening = suspect_.valid() ? suspect_ : tokens_.span(open);
+    Diagnostic& made = faults_.error("XG0111", opening, "`{` is never closed", "", {"write `}` where it ends"});
+    if (!at(TokenKind::kEnd)) {
+      made.secondary.push_back({here(), "another declaration starts before its `}`"});
+    }
+    depth_ = 0;
+    suspect_ = {};
+  }
+  return true;
+}
+
+// Lets `}` NL `else` pass with a report, since what is meant is plain.
+void Parser::else_on_its_own_line() {
+  if (lost_ || !at(TokenKind::kNewline) || ahead().kind != TokenKind::kElse) {
+    return;
+  }
+  const Span gap{tokens_.file, last_end_, ahead().begin};
+  advance();
+  faults_.error("XG0116", here(), "`else` stands on the line of the `}` before it",
+                "a newline ends the statement before", replacement("join the lines", gap, " ", true));
+}
+
+Ast Parser::parse_params_only() {
+  skip_newlines();
+  ast_.params = params();
+  skip_newlines();
+  if (!lost_ && !at(TokenKind::kEnd)) {
+    expected("the end of the signature", {"leave out what follows"});
+  }
+  return std::move(ast_);
+}
+
+Ast Parser::parse_value_only() {
+  skip_newlines();
+  ast_.value = expression();
+  skip_newlines();
+  if (!lost_ && !at(TokenKind::kEnd)) {
+    expected("the end of the value", {"leave out what follows"});
+  }
+  if (lost_) {
+    ast_.value = error_node({tokens_.file, 0, last_end_});
+  }
+  return std::move(ast_);
+}
+
+std::string describe(const Tokens& tokens, const Token& token) {
+  switch (token.kind) {
+    case TokenKind::kEnd:
+    case TokenKind::kNewline:
+    case TokenKind::kString:
+    case TokenKind::kBad:
+      return std::string(text_of(token.kind));
+    default: {
+      const std::string_view text = tokens.spelling(token);
+      return "`" + std::string(text.substr(0, 40)) + (text.size() > 40 ? "...`" : "`");
+    }
+  }
+}
+
+Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
+  Faults faults(diagnostics);
+  Ast ast = Parser(lex(sources, file, faults), faults).parse_file();
+  faults.flush();
+  return ast;
+}
+
+Ast parse_params(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
+  Faults faults(diagnostics);
+  Ast ast = Parser(lex(sources, file, faults), faults).parse_params_only();
+  faults.flush();
+  return ast;
+}
+
+Ast parse_value(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
+  Faults faults(diagnostics);
+  Ast ast = Parser(lex(sources, file, faults), faults).parse_value_only();
+  faults.flush();
+  return ast;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,30 @@
+// Tokens to syntax tree: recursive descent with one token of look-ahead beyond the current one (LANGUAGE 4).
+#pragma once
+
+#include <cstdint>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "lang/syntax/syntax.h"
+
+namespace xrun::lang {
+
+// Deepest nesting of brackets, prefix signs, `^` and else-ifs; more is XG0106, so that no reader of a tree has to
+// fear for its stack. Expressions are at most kMaxHeight nodes high for the same reason (`a + a + a + ...`).
+inline constexpr int kMaxNesting = 64;
+inline constexpr int kMaxHeight = 512;
+// A longer file is XG0101 and is not read.
+inline constexpr uint32_t kMaxFileBytes = 4u << 20;
+
+// Parses a whole file. Every independent fault is reported (XG01xx) and leaves an error node; time and memory are
+// linear in the size of the file.
+Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
+
+// Parses a text that is only a parameter list, "(x: [N, C, H, W], width: int, k: int = 1)", into Ast::params:
+// signatures of operators and readers.
+Ast parse_params(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
+
+// Parses a text that is only an expression, into Ast::value: what follows `--set key=`.
+Ast parse_value(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
+
+}  // namespace xrun::lang

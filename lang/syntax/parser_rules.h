@@ -1,0 +1,164 @@
+// The recursive-descent parser: one method per rule of the grammar, in the order of LANGUAGE 4. Only parser*.cpp and
+// the parse_*.cpp beside it include this.
+//
+// After a fault the parser is `lost_`: every rule returns at once, without a further report, until the statement,
+// setting or declaration around it finds the next newline at its own brace depth and puts an error node where it stood.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lang/faults.h"
+#include "lang/syntax/gather.h"
+#include "lang/syntax/lexer.h"
+#include "lang/syntax/parser.h"
+#include "lang/syntax/syntax.h"
+#include "lang/syntax/token.h"
+
+namespace xrun::lang {
+
+class Parser {
+ public:
+  Parser(Tokens tokens, Faults& faults);
+
+  Ast parse_file();
+  Ast parse_params_only();
+  Ast parse_value_only();
+
+ private:
+  // One level of nesting; `ok` is false beyond kMaxNesting, which is reported.
+  class Nest {
+   public:
+    explicit Nest(Parser& parser) : parser_(parser), ok(parser.enter()) {}
+    Nest(const Nest&) = delete;
+    Nest& operator=(const Nest&) = delete;
+    ~Nest() { --parser_.nesting_; }
+
+   private:
+    Parser& parser_;
+
+   public:
+    const bool ok;
+  };
+
+  // parser.cpp: tokens, faults, recovery.
+  const Token& current() const { return tokens_.tokens[at_]; }
+  TokenKind kind() const { return current().kind; }
+  const Token& ahead() const;
+  bool at(TokenKind wanted) const { return kind() == wanted; }
+  bool at_word(std::string_view word) const { return at(TokenKind::kName) && tokens_.spelling(current()) == word; }
+  Span here() const { return tokens_.span(current()); }
+  Span from(const Span& start) const;  // from `start` to the end of the last token read
+  void advance();
+  bool take(TokenKind wanted);
+  bool enter();
+  void skip_newlines();
+  // The token, or a fault that says what was expected: "`:` and a type"; the fix writes the token.
+  bool expect(TokenKind wanted, std::string_view what = {});
+  Name expect_name(std::string_view what);
+  Name expect_new_name(std::string_view what);  // one that is declared here: XG0120 when it starts upper-case
+  ExprId expect_string(std::string_view what);
+  // The closing bracket of `open`; silent where `open` was reported as never closed.
+  bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});
+  Name take_name();
+  // "expected a value, found `)`"
+  Diagnostic* expected(std::string_view what, Fix fix);
+  Diagnostic* fault(const char* code, Span at, std::string message, std::string label, Fix fix);
+  Fix insertion(std::string_view sign) const;  // of a sign that is missing here
+  void end_of_statement();
+  void recover(int depth);
+  bool body_ends(const Token& open);
+  void else_on_its_own_line();
+
+  // parse_decl.cpp
+  void declarations();
+  Decl declaration();
+  DeclKind declaration_kind() const;
+  void declaration_header(Decl& decl);
+  void option_header(Decl& decl);
+  void settings_header(Decl& decl);
+  void unknown_declaration();
+  std::string doc_before(uint32_t begin, std::string* file_doc);
+
+  // parse_type.cpp
+  Run<Param> params();
+  Param param();
+  Type type();
+
+  // parse_body.cpp
+  Run<Stmt> body();
+  Stmt statement();
+  void binding(Stmt& stmt);
+  Run<Setting> settings();
+  Setting setting();
+  ExprId value_or_error();
+
+  // parse_expr.cpp
+  using Rule = ExprId (Parser::*)();
+  ExprId from_the_left(Rule operand, std::optional<Op> (*op_of)(TokenKind));
+  ExprId prefixed(TokenKind sign, Op op, Rule operand);
+  ExprId expression();
+  ExprId conditional();
+  ExprId braced_expression();
+  ExprId disjunction();
+  ExprId conjunction();
+  ExprId negation();
+  ExprId comparison();
+  ExprId range();
+  ExprId sum();
+  ExprId product();
+  ExprId unary();
+  ExprId power();
+  ExprId error_node(Span span);
+  ExprId binary(ExprKind kind, Op op, ExprId lhs, Span op_span, ExprId rhs);
+  ExprId add(const Expr& expr);
+  int height_of(ExprId id) const { return id.valid() ? heights_[id.index] : 0; }
+
+  // parse_primary.cpp
+  ExprId postfix();
+  ExprId primary();
+  ExprId parenthesized();
+  ExprId list();
+  Run<ExprId> expressions(const Token& open, TokenKind closing, bool may_be_empty, bool& trailing_comma);
+  Run<Arg> args();
+  void leave_open(const Token& open);
+  ExprId leaf(ExprKind kind);
+
+  // parse_stage.cpp
+  Run<Stage> stages();
+  Stage stage();
+  Pipe pipe();
+  Pipe fragment();
+  void fork_pipes(Stage& stage);
+  Run<Name> path(std::string_view what);
+
+  Tokens tokens_;
+  Faults& faults_;
+  Ast ast_;
+  size_t at_ = 0;
+  uint32_t last_end_ = 0;  // of the last token read
+  int depth_ = 0;          // of braces
+  int nesting_ = 0;
+  bool lost_ = false;
+  Span suspect_;              // a `{` that was closed in column 1 although others were open
+  size_t next_comment_ = 0;   // the first that no declaration has looked at
+  std::vector<int> heights_;  // of ast_.exprs
+  int stage_height_ = 0;      // highest expression among the stages just read
+
+  std::vector<ExprId> item_stack_;
+  std::vector<Arg> arg_stack_;
+  std::vector<Name> name_stack_;
+  std::vector<Param> param_stack_;
+  std::vector<Type> type_stack_;
+  std::vector<Stage> stage_stack_;
+  std::vector<Pipe> pipe_stack_;
+  std::vector<Stmt> stmt_stack_;
+  std::vector<Setting> setting_stack_;
+};
+
+// How a message names a token: "`->`", "a string", "the end of the line".
+std::string describe(const Tokens& tokens, const Token& token);
+
+}  // namespace xrun::lang

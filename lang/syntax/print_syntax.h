@@ -1,0 +1,26 @@
+// Tokens and trees as stable text: `--emit tokens` and `--emit ast`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "lang/syntax/syntax.h"
+
+namespace xrun::lang {
+
+// One token a line: place, kind, spelling. Faults of the lexer go to `diagnostics`.
+std::string print_tokens(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
+
+// The tree as source text with every operator in parentheses, one statement a line and no comments but documentation.
+// A tree without error nodes reads back: parse(print(ast)) prints the same. An error node is "<error>".
+std::string print_ast(const Ast& ast);
+
+// One expression or type in the same form: "(4 * width)", "f32[N, 3, 112, 112]".
+std::string print_expr(const Ast& ast, ExprId id);
+std::string print_type(const Ast& ast, const Type& type);
+// A parameter list with its parentheses: "(x: [N, C], width: int, k: int = 1)".
+std::string print_params(const Ast& ast, Run<Param> params);
+
+}  // namespace xrun::lang

@@ -1,0 +1,97 @@
+// Tokens of one file: what the lexer leaves for the parser, and what `--emit tokens` prints.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/source.h"
+#include "lang/syntax/number.h"
+
+namespace xrun::lang {
+
+enum class TokenKind : uint8_t {
+  kEnd,
+  kNewline,  // ends a statement; newlines that mean nothing are not in the list
+  kBad,      // characters that were reported already
+  kName,
+  kNumber,  // with its unit
+  kString,
+  // Reserved words; every other word is a kName.
+  kTrue,
+  kFalse,
+  kAuto,
+  kNone,
+  kAnd,
+  kOr,
+  kNot,
+  kIf,
+  kElse,
+  kRepeat,
+  kResidual,
+  kFork,
+  kAs,
+  // Signs.
+  kLeftParen,
+  kRightParen,
+  kLeftBracket,
+  kRightBracket,
+  kLeftBrace,
+  kRightBrace,
+  kComma,
+  kColon,
+  kArrow,
+  kAssign,
+  kDot,
+  kRange,
+  kEllipsis,
+  kPlus,
+  kMinus,
+  kStar,
+  kSlash,
+  kSlashSlash,
+  kPercent,
+  kCaret,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+};
+
+// The spelling of a sign or a reserved word, "->"; of the others what a message calls them, "a name".
+std::string_view text_of(TokenKind kind);
+constexpr bool is_reserved(TokenKind kind) { return kind >= TokenKind::kTrue && kind <= TokenKind::kAs; }
+
+struct Token {
+  TokenKind kind = TokenKind::kEnd;
+  bool starts_line = false;  // in column 1: a declaration there ends whatever was left open above it
+  bool unpaired = false;     // a bracket without a partner; reported already
+  uint32_t begin = 0;        // bytes of the file
+  uint32_t end = 0;
+  uint32_t literal = 0;  // kNumber: index into numbers; kString: index into strings
+};
+
+// A comment up to the end of its line.
+struct Comment {
+  uint32_t begin = 0;
+  uint32_t end = 0;
+  bool is_doc = false;  // "##"
+};
+
+// The tokens end with kEnd. Views lie in the SourceMap's text.
+struct Tokens {
+  int32_t file = -1;
+  std::string_view text;
+  std::vector<Token> tokens;
+  std::vector<Number> numbers;
+  std::vector<std::string> strings;  // decoded
+  std::vector<Comment> comments;     // in order
+
+  Span span(const Token& token) const { return {file, token.begin, token.end}; }
+  std::string_view spelling(const Token& token) const { return text.substr(token.begin, token.end - token.begin); }
+};
+
+}  // namespace xrun::lang

@@ -1,0 +1,30 @@
+// Emission: from what the search has chosen to the Program: buffers, instructions, their order and their memory.
+#pragma once
+
+#include "graph/base/result.h"
+#include "graph/kernel_facts.h"
+#include "graph/module.h"
+#include "planner/machine.h"
+#include "planner/program.h"
+#include "planner/search/decision.h"
+
+namespace xrun::planner {
+
+struct EmitRequest {
+  const Module& module;      // prepared (graph/pipeline.h); `decision` refers to its graph
+  const KernelFacts& facts;  // by its NodeIds
+  const Machine& machine;
+  const Decision& decision;
+  int input_ring = 2;  // batches that the loader may fill ahead, one slot each
+};
+
+// The program of a training step, or of inference on one batch.
+// Errors: kInfeasible XG0605, rows that micro-batches, replicas or partials do not divide; kContent XG0198, a graph
+// that stages cannot carry; kContent XG0623, orders of the schedule that wait for each other.
+Result<Program> emit(const EmitRequest& request);
+
+// Values that are read after a step: loss and metrics of training; of inference, metrics and outputs. Without those
+// that a head makes.
+std::vector<ValueId> result_values(const Module& module, const Decision& decision);
+
+}  // namespace xrun::planner

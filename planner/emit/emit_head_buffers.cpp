@@ -1,0 +1,142 @@
+// Buffers of sharded heads: weights and states of the shards, rows of the passes, results.
+#include <set>
+
+#include "planner/buffer_sizes.h"
+#include "planner/emit/emitter.h"
+
+namespace xrun::planner {
+
+std::vector<int> Emitter::shard_devices(size_t head) const {
+  std::set<int> devices;
+  for (const HeadShard& shard : program_.heads[head].shards) {
+    if (shard.row_end > shard.row_begin) {
+      devices.insert(shard.device);
+    }
+  }
+  return {devices.begin(), devices.end()};
+}
+
+// Weights, states and prepared rows of all shards; results of all heads.
+void Emitter::add_head_buffers() {
+  for (size_t h = 0; h < program_.heads.size(); ++h) {
+    const HeadPlan& head = program_.heads[h];
+    const auto states = updates(h) ? optimizer_states(request_.module) : std::vector<std::string>{};
+    for (const HeadShard& shard : head.shards) {
+      if (shard.row_end <= shard.row_begin) {
+        continue;
+      }
+      ShardBuffers& buffers = shards_[{h, shard.shard}];
+      for (const ParamId param : {head.weight, head.bias}) {
+        if (!param.valid()) {
+          continue;
+        }
+        const Parameter& what = graph_.param(param);
+        Buffer buffer{.device = shard.device,
+                      .purpose = Purpose::kHeadWeight,
+                      .bytes = shard_bytes(head, shard, param),
+                      .persistent = true,
+                      .value = what.value,
+                      .param = param,
+                      .replica = -1,
+                      .head = static_cast<int32_t>(h),
+                      .shard = shard.shard,
+                      .name = what.name};
+        buffers.weights.push_back(add_buffer(buffer));
+        buffer.purpose = Purpose::kHeadOptimizer;
+        for (size_t slot = 0; slot < states.size(); ++slot) {
+          buffer.slot = static_cast<int32_t>(slot);
+          buffer.name = what.name + "." + states[slot];
+          buffers.states.push_back(add_buffer(buffer));
+        }
+      }
+      const Bytes prepared = head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows));
+      if (prepared > 0) {
+        buffers.prepared = add_buffer({.device = shard.device,
+                                       .purpose = Purpose::kHeadPrepared,
+                                       .bytes = prepared,
+                                       .persistent = true,
+                                       .param = head.weight,
+                                       .replica = -1,
+                                       .head = static_cast<int32_t>(h),
+                                       .shard = shard.shard,
+                                       .name = graph_.param(head.weight).name + ".prepared"});
+      }
+    }
+    const auto add_result = [&](ValueId value, Bytes bytes) {
+      results_[{h, value.index}] = add_buffer({.device = shard_devices(h).front(),
+                                               .purpose = Purpose::kResult,
+                                               .bytes = bytes,
+                                               .value = value,
+                                               .replica = -1,
+                                               .head = static_cast<int32_t>(h),
+                                               .name = name_of_value(value)});
+    };
+    if (head.loss.valid()) {
+      add_result(graph_.node(head.loss).outputs[0], program_.batch * 4);
+    }
+    for (const NodeId metric : head.metrics) {
+      for (const ValueId output : graph_.node(metric).outputs) {
+        add_result(output, type(output).bytes(program_.batch, program_.block_rows));
+      }
+    }
+    if (!program_.training) {
+      add_result(head.logits, best_bytes(head, program_.batch));
+    }
+  }
+}
+
+// Where a shard's device finds the rows of a pass; made when first asked for.
+BufferId Emitter::pass_buffer(size_t head, ValueId value, int device, int pass) {
+  const HeadPlan& plan = program_.heads[head];
+  if (const auto input = inputs_.find(value); input != inputs_.end() && (pass < 0 || !apart(head))) {
+    return input->second;
+  }
+  const bool whole = pass < 0 || plan.rows == program_.batch || (plan.update_sweep && !apart(head));
+  const int micro_batch = whole ? -1 : pass;
+  auto [found, fresh] = gathered_.try_emplace({head, value.index, device, micro_batch});
+  if (fresh) {
+    found->second = add_buffer({.device = device,
+                                .purpose = Purpose::kGathered,
+                                .bytes = type(value).bytes(whole ? program_.batch : plan.rows, program_.block_rows),
+                                .value = value,
+                                .micro_batch = micro_batch,
+                                .replica = -1,
+                                .head = static_cast<int32_t>(head),
+                                .name = name_of_value(value) + ".gathered"});
+  }
+  return found->second;
+}
+
+BufferId Emitter::softmax_buffer(size_t head, int device, int pass) {
+  const HeadPlan& plan = program_.heads[head];
+  const bool whole = pass < 0 || plan.rows == program_.batch || (plan.update_sweep && !apart(head));
+  const int micro_batch = whole ? -1 : pass;
+  auto [found, fresh] = softmax_.try_emplace({head, device, micro_batch});
+  if (fresh) {
+    found->second = add_buffer({.device = device,
+                                .purpose = Purpose::kHeadSoftmax,
+                                .bytes = softmax_bytes(program_, graph_, plan, whole ? program_.batch : plan.rows),
+                                .micro_batch = micro_batch,
+                                .replica = -1,
+                                .head = static_cast<int32_t>(head),
+                                .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".softmax"});
+  }
+  return found->second;
+}
+
+BufferId Emitter::head_scratch_buffer(size_t head, const HeadShard& shard, HeadPass pass, int64_t rows) {
+  const HeadPlan& plan = program_.heads[head];
+  const Bytes bytes = head_scratch_bytes(head_shape(program_, graph_, plan, shard, rows), pass);
+  if (bytes == 0) {
+    return {};
+  }
+  return add_buffer({.device = shard.device,
+                     .purpose = Purpose::kHeadScratch,
+                     .bytes = bytes,
+                     .replica = -1,
+                     .head = static_cast<int32_t>(head),
+                     .shard = shard.shard,
+                     .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".scratch"});
+}
+
+}  // namespace xrun::planner

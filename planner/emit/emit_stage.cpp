@@ -1,0 +1,322 @@
+// Stages: their lasting buffers, their passes, and what crosses between them.
+#include <algorithm>
+#include <set>
+
+#include "graph/base/check.h"
+#include "planner/buffer_sizes.h"
+#include "planner/emit/emitter.h"
+#include "planner/emit/memory.h"
+
+namespace xrun::planner {
+namespace {
+
+std::vector<bool> mark(size_t size, const std::vector<ValueId>& values) {
+  std::vector<bool> marks(size, false);
+  for (const ValueId value : values) {
+    marks[static_cast<size_t>(value.index)] = true;
+  }
+  return marks;
+}
+
+}  // namespace
+
+void Emitter::fill_stages() {
+  const int64_t g = decision_.block_rows;
+  const int64_t rows = program_.micro_batch_rows();
+  for (Stage& stage : program_.stages) {
+    const StageFlow& flow = flow_.stages[static_cast<size_t>(stage.index)];
+    stage.saved = flow.saved;
+    stage.received.clear();
+    stage.activation_bytes = 0;
+    for (const Crossing& crossing : flow_.crossings) {
+      if (crossing.to == stage.index && !crossing.backward) {
+        stage.received.push_back(crossing.value);
+        stage.activation_bytes += align_up(type(crossing.value).bytes(rows, g));
+      }
+    }
+    for (const ValueId value : flow.saved) {
+      stage.activation_bytes += align_up(type(value).bytes(rows, g));
+    }
+    stage.parameter_bytes = 0;
+    for (const ParamId param : flow.params) {
+      stage.parameter_bytes += align_up(type(graph_.param(param).value).bytes(0, g));
+    }
+    stage.forward_layout = layout_block(graph_, request_.facts, stage.forward, flow.forward_locals, g);
+    std::vector<NodeId> nodes = stage.recomputed;
+    nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
+    stage.backward_layout = {};
+    if (program_.training && !nodes.empty()) {
+      stage.backward_layout = layout_block(graph_, request_.facts, nodes, flow.backward_locals, g);
+    }
+    forward_local_.push_back(mark(graph_.values.size(), flow.forward_locals));
+    backward_local_.push_back(mark(graph_.values.size(), flow.backward_locals));
+  }
+}
+
+// Host slots for what the stages and the heads read.
+void Emitter::add_inputs() {
+  std::set<ValueId> read;
+  for (const StageFlow& flow : flow_.stages) {
+    read.insert(flow.inputs_forward.begin(), flow.inputs_forward.end());
+    read.insert(flow.inputs_backward.begin(), flow.inputs_backward.end());
+  }
+  for (const HeadPlan& head : program_.heads) {
+    read.insert(head.feature);
+    read.insert(head.label);
+  }
+  for (const NamedValue& input : graph_.inputs) {
+    if (!read.contains(input.value)) {
+      continue;
+    }
+    for (int slot = 0; slot < request_.input_ring; ++slot) {
+      const BufferId id = add_buffer({.device = kHost,
+                                      .purpose = Purpose::kInput,
+                                      .bytes = type(input.value).bytes(program_.batch, program_.block_rows),
+                                      .persistent = true,
+                                      .value = input.value,
+                                      .slot = slot,
+                                      .replica = -1,
+                                      .name = input.name + "." + std::to_string(slot)});
+      if (slot == 0) {
+        inputs_[input.value] = id;
+      }
+    }
+  }
+}
+
+void Emitter::add_parameters() {
+  for (const Stage& stage : program_.stages) {
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      for (const ParamId param : flow_.stages[static_cast<size_t>(stage.index)].params) {
+        add_parameter(param, stage.index, replica);
+      }
+      std::vector<NodeId> nodes = stage.forward;
+      if (program_.training) {
+        nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
+      }
+      for (const NodeId node : nodes) {
+        if (static_cast<size_t>(node.index) >= request_.facts.nodes.size()) {
+          continue;
+        }
+        const auto& bytes = request_.facts.nodes[static_cast<size_t>(node.index)].prepared;
+        for (size_t input = 0; input < bytes.size(); ++input) {
+          if (bytes[input] <= 0) {
+            continue;
+          }
+          const Value& value = graph_.value(graph_.node(node).inputs[input]);
+          const int device = device_of(stage.index, replica);
+          prepared_[{node.index, static_cast<int>(input), device}] = add_buffer({.device = device,
+                                                                                 .purpose = Purpose::kPrepared,
+                                                                                 .bytes = bytes[input],
+                                                                                 .persistent = true,
+                                                                                 .param = value.param,
+                                                                                 .slot = static_cast<int32_t>(input),
+                                                                                 .node = node,
+                                                                                 .replica = replica,
+                                                                                 .name = value.name + ".prepared"});
+        }
+      }
+    }
+  }
+}
+
+void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
+  const Parameter& what = graph_.param(param);
+  const int device = device_of(stage_index, replica);
+  Buffer buffer{.device = device,
+                .purpose = what.trained ? Purpose::kWeight : Purpose::kState,
+                .bytes = type(what.value).bytes(0, program_.block_rows),
+                .persistent = true,
+                .value = what.value,
+                .param = param,
+                .replica = replica,
+                .name = what.name};
+  weights_[{param, device}] = add_buffer(buffer);
+  const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
+  if (!program_.training || std::find(gradients.begin(), gradients.end(), param) == gradients.end()) {
+    return;
+  }
+  const auto states = optimizer_states(request_.module);
+  buffer.purpose = Purpose::kOptimizer;
+  for (size_t slot = 0; slot < states.size(); ++slot) {
+    buffer.slot = static_cast<int32_t>(slot);
+    buffer.name = what.name + "." + states[slot];
+    optimizer_[{param, device}].push_back(add_buffer(buffer));
+  }
+}
+
+// What has the rows of a whole replica: gradients, batch statistics, results.
+void Emitter::add_row_buffers() {
+  const int64_t rows = program_.batch / program_.replicas;
+  for (const Stage& stage : program_.stages) {
+    const StageFlow& flow = flow_.stages[static_cast<size_t>(stage.index)];
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      const int device = device_of(stage.index, replica);
+      for (const ParamId param : flow.gradients) {
+        const ValueId grad = graph_.param_grads[static_cast<size_t>(param.index)];
+        const BufferId id = add_buffer({.device = device,
+                                        .purpose = Purpose::kGradient,
+                                        .bytes = gradient_bytes(program_, type(grad)),
+                                        .value = grad,
+                                        .param = param,
+                                        .replica = replica,
+                                        .name = graph_.param(param).name + ".gradient"});
+        gradients_[{param, device}] = id;
+        set_place(grad, device, -1, id);
+      }
+      for (const auto* values : {&flow.statistics, &flow.results}) {
+        for (const ValueId value : *values) {
+          set_place(value, device, -1,
+                    add_buffer({.device = device,
+                                .purpose = values == &flow.results ? Purpose::kResult : Purpose::kActivation,
+                                .bytes = type(value).bytes(rows, program_.block_rows),
+                                .value = value,
+                                .replica = replica,
+                                .name = name_of_value(value)}));
+        }
+      }
+    }
+  }
+}
+
+BufferId Emitter::add_activation(ValueId value, int device, int replica, int micro_batch) {
+  const BufferId id = add_buffer({.device = device,
+                                  .purpose = Purpose::kActivation,
+                                  .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows),
+                                  .value = value,
+                                  .micro_batch = micro_batch,
+                                  .replica = replica,
+                                  .name = name_of_value(value)});
+  set_place(value, device, micro_batch, id);
+  return id;
+}
+
+BufferId Emitter::add_scratch(int device, Bytes slice, const std::string& name) {
+  return add_buffer({.device = device,
+                     .purpose = Purpose::kScratch,
+                     .bytes = align_up(slice) * program_.threads[static_cast<size_t>(device)],
+                     .name = name});
+}
+
+// Reads and writes of a pass from the operands of its nodes.
+void Emitter::collect_operands(Instruction& instruction, const std::vector<bool>& local) {
+  std::set<BufferId> reads;
+  std::set<BufferId> writes;
+  std::set<ValueId> made;
+  for (const NodeId id : instruction.nodes) {
+    const Node& node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId value = node.inputs[i];
+      const Value& what = graph_.value(value);
+      if (local[static_cast<size_t>(value.index)] || made.contains(value)) {
+        continue;
+      }
+      if (what.param.valid()) {
+        const auto prepared = prepared_.find({id.index, static_cast<int>(i), instruction.device});
+        reads.insert(prepared != prepared_.end() ? prepared->second : weights_.at({what.param, instruction.device}));
+        continue;
+      }
+      BufferId buffer = place(value, instruction.device, instruction.micro_batch);
+      if (!buffer.valid()) {
+        const auto input = inputs_.find(value);
+        XRUN_CHECK(input != inputs_.end(), "a value without a place: " + name_of_value(value));
+        buffer = input->second;
+      }
+      reads.insert(buffer);
+    }
+    for (const ValueId output : node.outputs) {
+      if (local[static_cast<size_t>(output.index)]) {
+        continue;
+      }
+      const BufferId buffer = place(output, instruction.device, instruction.micro_batch);
+      XRUN_CHECK(buffer.valid(), "a result without a place: " + name_of_value(output));
+      writes.insert(buffer);
+      made.insert(output);
+    }
+  }
+  instruction.reads.insert(instruction.reads.end(), reads.begin(), reads.end());
+  instruction.writes.insert(instruction.writes.end(), writes.begin(), writes.end());
+}
+
+void Emitter::emit_pass(int stage_index, int replica, int index, bool backward) {
+  const Stage& one = stage(stage_index);
+  const StageFlow& flow = flow_.stages[static_cast<size_t>(stage_index)];
+  const BlockLayout& layout = backward ? one.backward_layout : one.forward_layout;
+  const int micro_batch = global_micro_batch(replica, index);
+  Instruction pass{.kind = Kind::kRun,
+                   .pass = backward ? Pass::kBackward : Pass::kForward,
+                   .device = device_of(stage_index, replica),
+                   .stage = stage_index,
+                   .replica = replica,
+                   .micro_batch = micro_batch,
+                   .predicted = backward ? one.backward_time : one.forward_time};
+  if (backward) {
+    pass.nodes = one.recomputed;
+    pass.nodes.insert(pass.nodes.end(), one.backward.begin(), one.backward.end());
+  } else {
+    pass.nodes = one.forward;
+  }
+  if (pass.nodes.empty()) {
+    return;
+  }
+  for (const ValueId value : backward ? flow.sent_gradients : flow.kept) {
+    if (!place(value, pass.device, micro_batch).valid()) {
+      add_activation(value, pass.device, replica, micro_batch);
+    }
+  }
+  collect_operands(pass, (backward ? backward_local_ : forward_local_)[static_cast<size_t>(stage_index)]);
+  if (layout.bytes > 0) {
+    pass.writes.push_back(add_scratch(pass.device, layout.bytes, backward ? "backward.scratch" : "forward.scratch"));
+  }
+  std::vector<TensorType> inputs;
+  std::vector<TensorType> outputs;
+  for (const NodeId id : pass.nodes) {
+    const Node& node = graph_.node(id);
+    inputs.clear();
+    outputs.clear();
+    for (const ValueId value : node.inputs) {
+      inputs.push_back(type(value));
+    }
+    for (const ValueId value : node.outputs) {
+      outputs.push_back(type(value));
+    }
+    if (node.op->cost != nullptr) {
+      pass.flops += node.op->cost(inputs, outputs, node.attrs).flops * static_cast<double>(program_.micro_batch_rows());
+    }
+  }
+  pass.span = graph_.node(pass.nodes.front()).span;
+  add(std::move(pass));
+}
+
+// The sender places the receive: the pair stands right behind the producer, so both sides see one order.
+void Emitter::emit_crossings(int stage_index, int replica, int index, bool backward) {
+  const int micro_batch = global_micro_batch(replica, index);
+  for (const Crossing& crossing : flow_.crossings) {
+    if (crossing.from != stage_index || crossing.backward != backward) {
+      continue;
+    }
+    const BufferId from = place(crossing.value, device_of(stage_index, replica), micro_batch);
+    const int receiver = device_of(crossing.to, replica);
+    const BufferId to = add_activation(crossing.value, receiver, replica, micro_batch);
+    Instruction send{.kind = Kind::kSend,
+                     .device = device_of(stage_index, replica),
+                     .stream = comm_stream(),
+                     .stage = stage_index,
+                     .replica = replica,
+                     .micro_batch = micro_batch,
+                     .group = groups_,
+                     .reads = {from},
+                     .bytes = type(crossing.value).bytes(program_.micro_batch_rows(), program_.block_rows)};
+    Instruction recv = send;
+    recv.kind = Kind::kRecv;
+    recv.device = receiver;
+    recv.stage = crossing.to;
+    recv.reads.clear();
+    recv.writes = {to};
+    add(std::move(send));
+    add(std::move(recv));
+    ++groups_;
+  }
+}
+
+}  // namespace xrun::planner

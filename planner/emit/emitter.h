@@ -1,0 +1,123 @@
+// The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp
+// and emit_update.cpp.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "planner/emit/emit.h"
+#include "planner/emit/value_flow.h"
+
+namespace xrun::planner {
+
+class Emitter {
+ public:
+  explicit Emitter(const EmitRequest& request);
+
+  Result<Program> run();
+
+ private:
+  // emit.cpp
+  Status check_request() const;
+  Status walk_schedule();
+  bool is_ready(int stage, int replica, const Action& action) const;
+  bool is_head_ready(int pass) const;
+  void take(int stage, int replica, const Action& action);
+
+  // emit_stage.cpp
+  void fill_stages();
+  void add_inputs();
+  void add_parameters();
+  void add_parameter(ParamId param, int stage, int replica);
+  void add_row_buffers();
+  void emit_pass(int stage, int replica, int index, bool backward);
+  void emit_crossings(int stage, int replica, int index, bool backward);
+  void collect_operands(Instruction& instruction, const std::vector<bool>& local);
+
+  // emit_head.cpp, emit_head_buffers.cpp
+  void add_head_buffers();
+  void emit_gathers(int stage, int index);
+  void emit_gather(size_t head, ValueId value, int index);
+  void emit_head_pass(int pass);
+  void emit_head_pass(size_t head, int pass);
+  void emit_pass_copies(size_t head, int pass);
+  void emit_statistics(size_t head, int pass);
+  void emit_head_gradients(size_t head, int pass);
+  void emit_head_updates();
+  Instruction head_instruction(size_t head, Pass pass, const HeadShard& shard, int index) const;
+  void read_operands(size_t head, int pass, Instruction& instruction);
+  void touch_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update);
+  BufferId pass_buffer(size_t head, ValueId value, int device, int pass);
+  BufferId softmax_buffer(size_t head, int device, int pass);
+  BufferId head_scratch_buffer(size_t head, const HeadShard& shard, HeadPass pass, int64_t rows);
+  std::vector<int> shard_devices(size_t head) const;  // of shards with rows, ascending
+  bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
+  bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
+  // Passes have buffers of their own: their rows lie apart in the batch.
+  bool apart(size_t head) const { return program_.replicas > 1 && program_.heads[head].rows < program_.batch; }
+  int pass_of(int index) const { return decision_.schedule.head_passes <= 1 ? 0 : index; }
+  Seconds share(size_t head, const HeadShard& shard, Seconds slowest) const;
+
+  // emit_update.cpp
+  void emit_update();
+  void emit_fold_and_reduce();
+  void emit_statistics_gather();
+  void emit_norms();
+  void add_norm_buffers();
+
+  // Building blocks.
+  BufferId add_buffer(Buffer buffer);
+  Instruction& add(Instruction instruction);
+  BufferId place(ValueId value, int device, int micro_batch) const;  // none when it has no buffer there
+  void set_place(ValueId value, int device, int micro_batch, BufferId buffer);
+  BufferId add_activation(ValueId value, int device, int replica, int micro_batch);
+  BufferId add_scratch(int device, Bytes slice, const std::string& name);
+  Stream comm_stream() const { return decision_.overlap ? Stream::kComm : Stream::kCompute; }
+  int per_replica() const { return decision_.micro_batches / decision_.replicas; }
+  int global_micro_batch(int replica, int index) const { return replica * per_replica() + index; }
+  const Stage& stage(int index) const { return program_.stages[static_cast<size_t>(index)]; }
+  int device_of(int stage_index, int replica) const { return stage(stage_index).devices[static_cast<size_t>(replica)]; }
+  const TensorType& type(ValueId value) const { return graph_.value(value).type; }
+  std::string name_of_value(ValueId value) const;
+
+  const EmitRequest& request_;
+  const Graph& graph_;
+  const Decision& decision_;
+  Program program_;
+  ValueFlow flow_;
+
+  std::map<std::tuple<int32_t, int, int>, BufferId> places_;            // (value, device, micro-batch or -1)
+  std::map<ValueId, BufferId> inputs_;                                  // slot 0
+  std::map<std::pair<ParamId, int>, BufferId> weights_;                 // (parameter, device): weight or state
+  std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // by state
+  std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
+  std::map<std::pair<ParamId, int>, BufferId> gradients_;               // (parameter, device)
+  std::map<int, BufferId> norms_;                                       // by device
+
+  // Heads; keys begin with the index in Program::heads.
+  struct ShardBuffers {
+    std::vector<BufferId> weights;  // weight, bias
+    std::vector<BufferId> states;
+    BufferId prepared;
+  };
+  std::map<std::pair<size_t, int>, ShardBuffers> shards_;               // (head, shard)
+  std::map<std::tuple<size_t, int32_t, int, int>, BufferId> gathered_;  // (head, value, device, pass or -1)
+  std::map<std::tuple<size_t, int, int>, BufferId> softmax_;            // (head, device, pass or -1)
+  std::map<std::tuple<size_t, int, int>, BufferId> statistics_;         // (head, device, pass)
+  std::map<std::tuple<size_t, int, int>, BufferId> partials_;           // (head, device, pass)
+  std::map<std::pair<size_t, int32_t>, BufferId> results_;              // (head, value)
+
+  // Progress of the walk over the schedule.
+  std::vector<std::vector<size_t>> next_;                // [stage][replica]
+  std::vector<std::vector<std::vector<bool>>> forward_;  // [stage][replica][index]: done
+  std::vector<std::vector<std::vector<bool>>> backward_;
+  std::vector<bool> heads_done_;  // by pass
+  int next_head_ = 0;
+  int groups_ = 0;
+  std::vector<std::vector<bool>> forward_local_;  // [stage][value]
+  std::vector<std::vector<bool>> backward_local_;
+};
+
+}  // namespace xrun::planner

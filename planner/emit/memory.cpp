@@ -1,0 +1,306 @@
+// First fit and best fit over ranges in a chosen order: a range goes into a gap between ranges that were placed before
+// and are alive at the same time. What is placed early is placed well, so the order decides.
+#include "planner/emit/memory.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+#include "graph/base/check.h"
+
+namespace xrun::planner {
+namespace {
+
+constexpr double kGoodEnough = 1.01;  // of live_max; the promise is 1.02
+constexpr int kClimbs = 24;
+
+using Order = std::vector<int32_t>;
+
+bool alive_together(const LiveRange& a, const LiveRange& b) { return a.first <= b.last && b.first <= a.last; }
+
+class Packer {
+ public:
+  explicit Packer(std::span<LiveRange> ranges) : ranges_(ranges), best_(ranges.size()), now_(ranges.size()) {}
+
+  Packing run() {
+    Packing packing;
+    packing.live_max = live_max(ranges_);
+    bound_ = packing.live_max;
+    best_bytes_ = -1;
+    search();
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      ranges_[i].offset = best_[i];
+    }
+    packing.bytes = std::max<Bytes>(best_bytes_, 0);
+    return packing;
+  }
+
+ private:
+  void search() {
+    Order order(ranges_.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto length = [&](int32_t i) { return static_cast<Bytes>(at(i).last) - at(i).first + 1; };
+    const auto size = [&](int32_t i) { return align_up(at(i).bytes); };
+    const auto by = [&](auto&& key) {
+      Order sorted = order;
+      std::stable_sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) { return key(a) > key(b); });
+      return sorted;
+    };
+    const std::vector<Order> orders{
+        by([&](int32_t i) { return std::pair(size(i), length(i)); }),
+        by([&](int32_t i) { return std::pair(length(i), size(i)); }),
+        by([&](int32_t i) {
+          return std::pair(static_cast<double>(size(i)) * static_cast<double>(length(i)), size(i));
+        }),
+        by([&](int32_t i) { return std::pair(-static_cast<Bytes>(at(i).first), size(i)); }),
+    };
+    for (const Order& one : orders) {
+      for (const bool best_fit : {false, true}) {
+        if (attempt(one, best_fit)) {
+          return;
+        }
+      }
+    }
+    climb();
+  }
+
+  // Puts the ranges that end at the top first and tries again.
+  void climb() {
+    for (int round = 0; round < kClimbs; ++round) {
+      Order order = best_order_;
+      std::stable_partition(order.begin(), order.end(), [&](int32_t i) {
+        return now_[static_cast<size_t>(i)] + align_up(at(i).bytes) > bound_ + (now_bytes_ - bound_) / 2;
+      });
+      const bool best_fit = round % 2 == 1;
+      if (attempt(order, best_fit)) {
+        return;
+      }
+      best_order_ = std::move(order);
+    }
+  }
+
+  // Whether the result is good enough to stop.
+  bool attempt(const Order& order, bool best_fit) {
+    placed_.clear();
+    now_bytes_ = 0;
+    for (const int32_t i : order) {
+      place(i, best_fit);
+    }
+    if (best_bytes_ < 0 || now_bytes_ < best_bytes_) {
+      best_bytes_ = now_bytes_;
+      best_ = now_;
+      best_order_ = order;
+    }
+    return static_cast<double>(best_bytes_) <= kGoodEnough * static_cast<double>(bound_);
+  }
+
+  void place(int32_t i, bool best_fit) {
+    const LiveRange& range = at(i);
+    const Bytes size = align_up(range.bytes);
+    Bytes offset = -1;
+    Bytes end = 0;  // of what is occupied so far, in ascending offsets
+    Bytes smallest = 0;
+    for (const int32_t other : placed_) {
+      if (!alive_together(range, at(other))) {
+        continue;
+      }
+      const Bytes begin = now_[static_cast<size_t>(other)];
+      const Bytes gap = begin - end;
+      if (gap >= size && (offset < 0 || (best_fit && gap < smallest))) {
+        offset = end;
+        smallest = gap;
+        if (!best_fit) {
+          break;
+        }
+      }
+      end = std::max(end, begin + align_up(at(other).bytes));
+    }
+    offset = offset < 0 ? end : offset;
+    now_[static_cast<size_t>(i)] = offset;
+    now_bytes_ = std::max(now_bytes_, offset + size);
+    const auto where = std::upper_bound(placed_.begin(), placed_.end(), offset, [&](Bytes value, int32_t other) {
+      return value < now_[static_cast<size_t>(other)];
+    });
+    placed_.insert(where, i);
+  }
+
+  const LiveRange& at(int32_t i) const { return ranges_[static_cast<size_t>(i)]; }
+
+  std::span<LiveRange> ranges_;
+  std::vector<Bytes> best_;
+  std::vector<Bytes> now_;
+  Order best_order_;
+  Order placed_;  // in ascending offset
+  Bytes best_bytes_ = -1;
+  Bytes now_bytes_ = 0;
+  Bytes bound_ = 0;
+};
+
+}  // namespace
+
+Bytes live_max(std::span<const LiveRange> ranges) {
+  std::vector<std::pair<int64_t, Bytes>> events;  // (time, change): what ends at t is gone at t + 1
+  events.reserve(2 * ranges.size());
+  for (const LiveRange& range : ranges) {
+    events.push_back({range.first, align_up(range.bytes)});
+    events.push_back({static_cast<int64_t>(range.last) + 1, -align_up(range.bytes)});
+  }
+  std::sort(events.begin(), events.end());
+  Bytes live = 0;
+  Bytes most = 0;
+  for (const auto& [time, change] : events) {
+    live += change;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+Packing pack(std::span<LiveRange> ranges) { return Packer(ranges).run(); }
+
+BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
+                         std::span<const ValueId> locals, int64_t block_rows) {
+  std::unordered_map<ValueId, size_t> index;
+  std::vector<LiveRange> ranges;
+  for (const ValueId value : locals) {
+    index[value] = ranges.size();
+    ranges.push_back({.bytes = graph.value(value).type.bytes(block_rows, block_rows), .first = -1, .last = -1});
+  }
+  Bytes scratch = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = graph.node(nodes[i]);
+    const auto touch = [&](ValueId value) {
+      if (const auto found = index.find(value); found != index.end()) {
+        LiveRange& range = ranges[found->second];
+        range.first = range.first < 0 ? static_cast<int32_t>(i) : range.first;
+        range.last = static_cast<int32_t>(i);
+      }
+    };
+    std::for_each(node.inputs.begin(), node.inputs.end(), touch);
+    std::for_each(node.outputs.begin(), node.outputs.end(), touch);
+    const auto fact = static_cast<size_t>(nodes[i].index);
+    scratch = std::max(scratch, fact < facts.nodes.size() ? facts.nodes[fact].scratch : 0);
+  }
+  const Packing packing = pack(ranges);
+  BlockLayout layout;
+  for (size_t i = 0; i < locals.size(); ++i) {
+    layout.locals.push_back({locals[i], ranges[i].offset, ranges[i].bytes});
+  }
+  layout.kernel_offset = align_up(packing.bytes);
+  layout.bytes = layout.kernel_offset + align_up(scratch);
+  return layout;
+}
+
+namespace {
+
+std::vector<LiveRange> live_ranges(const std::vector<Buffer*>& buffers) {
+  std::vector<LiveRange> ranges;
+  for (const Buffer* buffer : buffers) {
+    ranges.push_back({.bytes = buffer->bytes, .first = buffer->first_use, .last = buffer->last_use});
+  }
+  return ranges;
+}
+
+// Keeps what the communication stream touches from the computation before it to the one behind it: then no computation
+// waits for memory that a message still has, and no message for memory that a computation still has. Only where bytes
+// are left over: the largest sum of live ranges stays what it is.
+void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std::vector<LiveRange>& ranges) {
+  const auto count = static_cast<int32_t>(program.instructions.size());
+  std::vector<Bytes> live(static_cast<size_t>(count), 0);
+  for (const LiveRange& range : ranges) {
+    for (int32_t t = range.first; t <= range.last; ++t) {
+      live[static_cast<size_t>(t)] += align_up(range.bytes);
+    }
+  }
+  const Bytes most = live_max(ranges);
+  const auto stream_is = [&](int32_t i, Stream stream) {
+    return program.instructions[static_cast<size_t>(i)].stream == stream;
+  };
+  // From `from` on in steps of `step` up to the next computation of the device, if there is room all the way.
+  const auto reach = [&](int32_t from, int32_t step, const LiveRange& range) {
+    int32_t to = from;
+    do {
+      to += step;
+      if (to < 0 || to >= count || live[static_cast<size_t>(to)] + align_up(range.bytes) > most) {
+        return from;
+      }
+    } while (program.instructions[static_cast<size_t>(to)].device != buffers.front()->device ||
+             !stream_is(to, Stream::kCompute));
+    for (int32_t t = from + step; t != to + step; t += step) {
+      live[static_cast<size_t>(t)] += align_up(range.bytes);
+    }
+    return to;
+  };
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    LiveRange& range = ranges[i];
+    if (stream_is(buffers[i]->first_use, Stream::kComm)) {
+      range.first = reach(range.first, -1, range);
+    }
+    if (stream_is(buffers[i]->last_use, Stream::kComm)) {
+      range.last = reach(range.last, 1, range);
+    }
+  }
+}
+
+}  // namespace
+
+void place_buffers(Program& program) {
+  for (const Instruction& instruction : program.instructions) {
+    for (const auto* list : {&instruction.reads, &instruction.writes}) {
+      for (const BufferId id : *list) {
+        Buffer& buffer = program.buffers[static_cast<size_t>(id.index)];
+        buffer.first_use = buffer.first_use < 0 ? instruction.id.index : buffer.first_use;
+        buffer.last_use = std::max(buffer.last_use, instruction.id.index);
+      }
+    }
+  }
+  // Results are read after the step.
+  const auto end = static_cast<int32_t>(program.instructions.size()) - 1;
+  for (Buffer& buffer : program.buffers) {
+    if (buffer.persistent) {
+      buffer.first_use = 0;
+      buffer.last_use = end;
+    } else if (buffer.purpose == Purpose::kResult && buffer.micro_batch < 0) {
+      buffer.last_use = end;
+    }
+    XRUN_CHECK(buffer.first_use >= 0, "a buffer that no instruction touches: " + buffer.name);
+  }
+  program.arenas.clear();
+  for (int device = kHost; device < program.devices; ++device) {
+    Bytes persistent = 0;
+    std::vector<Buffer*> owners;
+    for (Buffer& buffer : program.buffers) {
+      if (buffer.device != device) {
+        continue;
+      }
+      if (buffer.persistent) {
+        buffer.offset = persistent;
+        persistent += align_up(buffer.bytes);
+      } else {
+        owners.push_back(&buffer);
+      }
+    }
+    std::vector<LiveRange> ranges = live_ranges(owners);
+    const Bytes live = live_max(ranges);
+    Packing packing;
+    bool placed = false;
+    if (program.overlap && device != kHost) {
+      add_slack(program, owners, ranges);
+      packing = pack(ranges);
+      placed = static_cast<double>(persistent + packing.bytes) <=
+               kGoodEnough * static_cast<double>(persistent + packing.live_max);
+    }
+    if (!placed) {
+      ranges = live_ranges(owners);
+      packing = pack(ranges);
+    }
+    packing.live_max = live;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      owners[i]->offset = persistent + ranges[i].offset;
+    }
+    program.arenas.push_back(
+        {.device = device, .bytes = persistent + packing.bytes, .live_max = persistent + packing.live_max});
+  }
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,49 @@
+// Where values live when the graph is cut into stages: what a stage keeps, receives and sends, and what only passes
+// through a worker's scratch.
+#pragma once
+
+#include <vector>
+
+#include "graph/base/result.h"
+#include "planner/program.h"
+#include "planner/search/decision.h"
+
+namespace xrun::planner {
+
+// A value that another stage reads: sent as soon as it is made, for each micro-batch.
+struct Crossing {
+  ValueId value;
+  int from = 0;
+  int to = 0;
+  bool backward = false;       // made by a backward pass
+  bool read_forward = false;   // the receiver's forward pass reads it
+  bool read_backward = false;  // its backward pass does (of gradients: always)
+};
+
+// Of one stage. Lists are in node order, without repetition.
+struct StageFlow {
+  std::vector<ValueId> inputs_forward;  // fed by data
+  std::vector<ValueId> inputs_backward;
+  std::vector<ValueId> kept;            // made in F, in a buffer: saved, sent, gathered, a result, statistics
+  std::vector<ValueId> saved;           // made in F, read in B
+  std::vector<ValueId> statistics;      // G outputs that the update folds
+  std::vector<ValueId> results;         // per-row loss, metrics, outputs made in F
+  std::vector<ValueId> sent_gradients;  // made in B for other stages
+  std::vector<ValueId> head_gradients;  // inputs "<head>.dx" read in B
+  std::vector<ParamId> gradients;       // parameters whose gradient B accumulates
+  std::vector<ValueId> forward_locals;
+  std::vector<ValueId> backward_locals;
+  std::vector<ParamId> params;  // of all its nodes
+};
+
+struct ValueFlow {
+  std::vector<StageFlow> stages;
+  std::vector<Crossing> crossings;  // by producer, then receiver
+  std::vector<int> maker;           // stage of each value's producer; -1: none, or a head pass
+};
+
+// `results` are the values that somebody reads after the step. Errors: kContent XG0198, a graph that stages cannot
+// carry: a stage that reads logits of a sharded head, a weight whose gradient is not a sum over samples.
+Result<ValueFlow> trace_values(const Graph& graph, const Decision& decision, const std::vector<ValueId>& results);
+
+}  // namespace xrun::planner

@@ -1,0 +1,92 @@
+#include "planner/head_plan.h"
+
+#include <algorithm>
+
+#include "graph/head_shape.h"
+
+namespace xrun::planner {
+namespace {
+
+// Best classes kept for `predict`, at least.
+constexpr int64_t kShownClasses = 5;
+
+// The loss, the metrics and the labels of a head: the head nodes that read its logits.
+Status find_readers(const Graph& graph, std::span<const NodeId> head_nodes, bool training, HeadPlan& plan) {
+  const auto take_label = [&](const Node& node) -> Status {
+    if (node.inputs.size() < 2) {
+      return {};
+    }
+    if (plan.label.valid() && plan.label != node.inputs[1]) {
+      return Error{ErrorKind::kContent, "XG0198", "loss and metrics of one head compare with different labels",
+                   "give the second label a head of its own", node.span};
+    }
+    plan.label = node.inputs[1];
+    return {};
+  };
+  for (const NodeId id : head_nodes) {
+    const Node& node = graph.node(id);
+    if (node.inputs.empty() || node.inputs[0] != plan.logits) {
+      continue;
+    }
+    if (node.op->metric_k != nullptr) {
+      // Lists of the best classes are outputs, which nobody reads in training.
+      if (training && node.inputs.size() == 1) {
+        continue;
+      }
+      plan.metrics.push_back(id);
+      plan.top_k = std::max(plan.top_k, node.op->metric_k(node.attrs));
+      XRUN_TRY(take_label(node));
+    } else if (node.op->margin != nullptr) {
+      if (plan.loss.valid()) {
+        return Error{ErrorKind::kContent, "XG0198", "two losses read one head",
+                     "give the second loss a head of its own", node.span};
+      }
+      plan.loss = id;
+      XRUN_TRY(take_label(node));
+    } else {
+      return Error{ErrorKind::kContent, "XG0198",
+                   "`" + std::string(node.op->name) + "` of a sharded head cannot be planned yet",
+                   "heads take losses, `accuracy` and `topk`", node.span};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_nodes, size_t head, int64_t rows) {
+  const Graph& graph = module.graph;
+  const TrainSpec& train = module.train;
+  const bool training = !graph.param_grads.empty();
+  const Head& what = graph.heads[head];
+  const Node& node = graph.node(what.node);
+  const TensorType& weight = graph.value(node.inputs[1]).type;
+  HeadPlan plan{.head = static_cast<int>(head),
+                .node = what.node,
+                .feature = node.inputs[0],
+                .logits = node.outputs[0],
+                .weight = graph.value(node.inputs[1]).param,
+                .classes = weight.dims[0],
+                .dim = weight.dims[1],
+                .class_block = class_block(weight.dims[0]),
+                .rows = rows,
+                .top_k = training ? 1 : kShownClasses,
+                .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16,
+                .row_weight = train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(train.batch)};
+  if (node.op->head(node.attrs).bias) {
+    plan.bias = graph.value(node.inputs[2]).param;
+  }
+  for (const NamedValue& input : graph.inputs) {
+    if (training && input.name == what.name + ".dx") {
+      plan.feature_grad = input.value;
+    }
+  }
+  XRUN_TRY(find_readers(graph, head_nodes, training, plan));
+  plan.top_k = std::min(plan.top_k, plan.classes);
+  plan.frozen = training && graph.param(plan.weight).frozen;
+  plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&
+                      (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
+  return plan;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,138 @@
+// What the memory of a device is for at its peak, and the page of a plan that does not fit. Declared in
+// planner/report/explain.h.
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "planner/report/explain.h"
+
+namespace xrun::planner {
+namespace {
+
+const char* name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kWeight:
+    case Purpose::kState:
+      return "weights";
+    case Purpose::kOptimizer:
+      return "optimizer states";
+    case Purpose::kPrepared:
+      return "prepared weights";
+    case Purpose::kGradient:
+      return "gradients";
+    case Purpose::kHeadWeight:
+    case Purpose::kHeadOptimizer:
+    case Purpose::kHeadPrepared:
+      return "class weights with optimizer states";
+    case Purpose::kInput:
+      return "batches of the loader";
+    case Purpose::kActivation:
+      return "activations";
+    case Purpose::kScratch:
+      return "scratch of workers";
+    case Purpose::kResult:
+      return "results";
+    default:
+      return "head passes";
+  }
+}
+
+void sort_largest_first(std::vector<MemoryPart>& parts) {
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
+}
+
+}  // namespace
+
+std::vector<BufferId> live_at_peak(const Program& program, int device) {
+  std::map<int32_t, Bytes> change;  // by place in the time line
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.device == device && !buffer.persistent && buffer.first_use >= 0) {
+      change[buffer.first_use] += align_up(buffer.bytes);
+      change[buffer.last_use + 1] -= align_up(buffer.bytes);
+    }
+  }
+  Bytes now = 0;
+  Bytes most = 0;
+  int32_t peak = -1;
+  for (const auto& [place, delta] : change) {
+    now += delta;
+    if (now > most) {
+      most = now;
+      peak = place;
+    }
+  }
+  std::vector<BufferId> live;
+  for (const Buffer& buffer : program.buffers) {
+    const bool now_alive = buffer.first_use >= 0 && buffer.first_use <= peak && peak <= buffer.last_use;
+    if (buffer.device == device && (buffer.persistent || now_alive)) {
+      live.push_back(buffer.id);
+    }
+  }
+  return live;
+}
+
+std::vector<MemoryPart> memory_parts(const Program& program, int device) {
+  std::map<std::string, Bytes> sums;
+  for (const BufferId id : live_at_peak(program, device)) {
+    sums[name_of(program.buffer(id).purpose)] += align_up(program.buffer(id).bytes);
+  }
+  std::vector<MemoryPart> parts;
+  for (const auto& [name, bytes] : sums) {
+    parts.push_back({name, bytes});
+  }
+  sort_largest_first(parts);
+  return parts;
+}
+
+Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
+                         const std::vector<std::string>& fixes) {
+  const RunMemory& memory = smallest.memory;
+  const bool whole = memory.sum() > limits.total;
+  const ClusterSpec& cluster = input.module.cluster;
+  const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
+  Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
+  error.message = whole ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
+                              format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
+                        : "does not fit: a device needs " + format_bytes(smallest.largest_device) +
+                              ", memory_limit is " + format_bytes(limits.device);
+  error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
+  if (!whole && input.module.schedule.memory_limit) {
+    error.span = input.module.schedule.memory_limit->span;
+    error.label = "of each device";
+  }
+  if (whole && clustered && cluster.span.valid()) {
+    error.span = cluster.span;
+    error.label = format_bytes(limits.total) + " are usable here";
+  }
+  int device = 0;
+  for (const Arena& arena : smallest.training.arenas) {
+    device = arena.device != kHost && arena.bytes == smallest.largest_device ? arena.device : device;
+  }
+  std::string note = input.machine.devices == 1
+                         ? "on the device"
+                         : "on the largest of " + std::to_string(input.machine.devices) + " devices";
+  std::vector<MemoryPart> parts = memory_parts(smallest.training, device);
+  if (whole && memory.evaluation > 0) {
+    parts.push_back({"evaluation, on all devices", memory.evaluation});
+  }
+  if (whole && memory.readers > 0) {
+    parts.push_back({"held by readers, at most", memory.readers});
+  }
+  sort_largest_first(parts);
+  bool first = true;
+  for (const MemoryPart& part : parts) {
+    char line[128];
+    std::snprintf(line, sizeof line, "\n%-40s %10s%s", part.name.c_str(), format_bytes(part.bytes).c_str(),
+                  first ? "  <- largest" : "");
+    note += line;
+    first = false;
+  }
+  error.notes.push_back(std::move(note));
+  error.help = fixes.empty() ? "no smaller batch fits either: give it more memory, or make the model smaller"
+                             : "plans that fit, fastest first (predicted)";
+  error.choices = fixes;
+  return error;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,178 @@
+#include "planner/search/chain.h"
+
+#include <algorithm>
+
+#include "planner/buffer_sizes.h"
+
+namespace xrun::planner {
+namespace {
+
+// The classifier heads and what reads their logits, as in autodiff.
+void split_head_nodes(const Graph& graph, Chain& chain) {
+  std::vector<bool> sharded(graph.values.size(), false);
+  chain.position.assign(graph.nodes.size(), -1);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.phase != Phase::kForward) {
+      continue;
+    }
+    const bool of_head =
+        node.op->head != nullptr || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                [&](ValueId id) { return sharded[static_cast<size_t>(id.index)]; });
+    for (const ValueId output : node.outputs) {
+      sharded[static_cast<size_t>(output.index)] = of_head;
+    }
+    if (of_head) {
+      chain.head_nodes.push_back(NodeId(i));
+    } else {
+      chain.position[i] = chain.size();
+      chain.nodes.push_back(NodeId(i));
+    }
+  }
+  chain.backward.resize(chain.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.phase == Phase::kBackward) {
+      const int at = chain.position[static_cast<size_t>(node.forward.index)];
+      XRUN_CHECK(at >= 0, "a backward node of a head's head pass: " + node.path);
+      chain.position[i] = at;
+      chain.backward[static_cast<size_t>(at)].push_back(NodeId(i));
+    }
+  }
+}
+
+int producer_position(const Graph& graph, const Chain& chain, ValueId id) {
+  const NodeId producer = graph.value(id).producer;
+  return producer.valid() && graph.node(producer).phase == Phase::kForward
+             ? chain.position[static_cast<size_t>(producer.index)]
+             : -1;
+}
+
+void measure_values(const Graph& graph, int64_t g, Chain& chain) {
+  const int n = chain.size();
+  std::vector<int> last_use(graph.values.size(), -1);
+  std::vector<bool> kept(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    const int at = chain.position[static_cast<size_t>(&node - graph.nodes.data())];
+    for (const ValueId id : node.inputs) {
+      const auto v = static_cast<size_t>(id.index);
+      last_use[v] = std::max(last_use[v], at);
+      kept[v] = kept[v] || node.phase == Phase::kBackward;
+    }
+  }
+  chain.boundary.assign(static_cast<size_t>(n) + 1, 0);
+  chain.saved.assign(static_cast<size_t>(n), 0);
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const int made = producer_position(graph, chain, ValueId(v));
+    if (made < 0) {
+      continue;
+    }
+    const Bytes bytes = graph.values[v].type.bytes(g, g);
+    for (int i = made + 1; i <= last_use[v]; ++i) {
+      chain.boundary[static_cast<size_t>(i)] += bytes;
+    }
+    chain.saved[static_cast<size_t>(made)] += kept[v] ? bytes : 0;
+  }
+}
+
+void measure_parameters(const Module& module, const KernelFacts& facts, Chain& chain) {
+  const Graph& graph = module.graph;
+  const bool training = !graph.param_grads.empty();
+  const int states = training ? static_cast<int>(optimizer_states(module).size()) : 0;
+  for (auto* list : {&chain.parameters, &chain.resident, &chain.gradients}) {
+    list->assign(chain.nodes.size(), 0);
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const int at = chain.position[i];
+    if (at < 0) {
+      continue;
+    }
+    const auto p = static_cast<size_t>(at);
+    const Node& node = graph.nodes[i];
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ParamId id = graph.value(node.inputs[k]).param;
+      if (!id.valid()) {
+        continue;
+      }
+      if (i < facts.nodes.size() && k < facts.nodes[i].prepared.size()) {
+        chain.resident[p] += facts.nodes[i].prepared[k];
+      }
+      if (node.phase == Phase::kForward) {
+        const Bytes bytes = align_up(graph.value(node.inputs[k]).type.bytes(1, 1));
+        chain.parameters[p] += bytes;
+        chain.resident[p] += bytes;
+        if (training && graph.param_grads[static_cast<size_t>(id.index)].valid()) {
+          chain.resident[p] += states * bytes;
+          chain.gradients[p] += bytes;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Chain make_chain(const Module& module, const CostModel& cost) {
+  const Graph& graph = module.graph;
+  const int64_t g = module.train.norm_rows;
+  Chain chain;
+  split_head_nodes(graph, chain);
+  for (int i = 0; i < chain.size(); ++i) {
+    chain.forward_time.push_back(cost.node(graph, chain.nodes[static_cast<size_t>(i)], g));
+    Seconds back = 0;
+    for (const NodeId node : chain.backward[static_cast<size_t>(i)]) {
+      back += cost.node(graph, node, g);
+    }
+    chain.backward_time.push_back(back);
+  }
+  measure_values(graph, g, chain);
+  measure_parameters(module, cost.facts(), chain);
+  chain.last_cut = std::max(0, chain.size() - 1);
+  for (const Head& head : graph.heads) {
+    const int made = producer_position(graph, chain, graph.node(head.node).inputs[0]);
+    chain.last_cut = std::min(chain.last_cut, std::max(0, made));
+  }
+  return chain;
+}
+
+std::vector<ValueId> received_values(const Graph& graph, const Chain& chain, int begin, int end) {
+  std::vector<ValueId> values;
+  for (int i = begin; i < end; ++i) {
+    for (const ValueId id : graph.node(chain.nodes[static_cast<size_t>(i)]).inputs) {
+      const int made = producer_position(graph, chain, id);
+      if (made >= 0 && made < begin && std::find(values.begin(), values.end(), id) == values.end()) {
+        values.push_back(id);
+      }
+    }
+  }
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+std::vector<ValueId> kept_values(const Graph& graph, const Chain& chain, int begin, int end,
+                                 const std::vector<bool>& recomputed) {
+  std::vector<bool> kept(graph.values.size(), false);
+  const auto read = [&](NodeId node) {
+    for (const ValueId id : graph.node(node).inputs) {
+      const int made = producer_position(graph, chain, id);
+      const bool again = made >= begin && made < end && recomputed[static_cast<size_t>(made)];
+      kept[static_cast<size_t>(id.index)] = kept[static_cast<size_t>(id.index)] || (made >= 0 && !again);
+    }
+  };
+  for (int i = begin; i < end; ++i) {
+    const auto p = static_cast<size_t>(i);
+    std::for_each(chain.backward[p].begin(), chain.backward[p].end(), read);
+    if (recomputed[p]) {
+      read(chain.nodes[p]);
+    }
+  }
+  std::vector<ValueId> values;
+  for (size_t v = 0; v < kept.size(); ++v) {
+    if (kept[v]) {
+      values.push_back(ValueId(v));
+    }
+  }
+  return values;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,45 @@
+// Chain: the forward nodes of a graph in printed order with what each costs and carries, so that stages are contiguous
+// ranges of it (ALGORITHMS II.1). The head pass of heads is set apart.
+#pragma once
+
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/cost_model.h"
+
+namespace xrun::planner {
+
+struct Chain {
+  std::vector<NodeId> nodes;                  // forward nodes of the stages
+  std::vector<NodeId> head_nodes;             // heads and everything that reads their logits
+  std::vector<std::vector<NodeId>> backward;  // by position: backward nodes that belong to it, in order
+  std::vector<int> position;                  // by NodeId; of a backward node that of its forward; -1 of heads
+
+  // Per row block, one worker.
+  std::vector<Seconds> forward_time;
+  std::vector<Seconds> backward_time;
+  // Per row block: outputs of the node that backward nodes read.
+  std::vector<Bytes> saved;
+  // n + 1 entries, per row block: values made before position i and read from it on, each once. Batch inputs are read
+  // directly by every device and do not count.
+  std::vector<Bytes> boundary;
+  std::vector<Bytes> parameters;  // f32 weights
+  std::vector<Bytes> resident;    // weights, states, optimizer states, prepared forms, one gradient partial
+  std::vector<Bytes> gradients;   // one partial
+
+  // The last stage makes the features of all heads, so no cut is behind this position.
+  int last_cut = 0;
+  int size() const { return static_cast<int>(nodes.size()); }
+};
+
+// Backward nodes must be there when `module` trains.
+Chain make_chain(const Module& module, const CostModel& cost);
+
+// Values that nodes begin..end-1 (a stage) take from earlier nodes, each once.
+std::vector<ValueId> received_values(const Graph& graph, const Chain& chain, int begin, int end);
+// Values that a stage keeps for its backward pass when it runs `recomputed` (by position) again: read by its backward
+// or recomputed nodes, and neither made by a recomputed node nor a batch input.
+std::vector<ValueId> kept_values(const Graph& graph, const Chain& chain, int begin, int end,
+                                 const std::vector<bool>& recomputed);
+
+}  // namespace xrun::planner

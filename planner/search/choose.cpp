@@ -1,0 +1,284 @@
+// Candidates are tried fastest first. Most do not fit where memory is short, and a program takes long to make, so a
+// refusal asks at once for the leanest candidates of its kind, everything run again:
+//   - of one pipeline that with the most micro-batches. Under 1F1B a stage holds as many micro-batches as stages are
+//     behind it, and a pass of the head has the rows of one, so both fall with the size of a micro-batch. Under GPipe a
+//     stage holds all of them, whatever their number, and only what is on its way is smaller.
+//   - of both pipelines, since a head that goes in passes keeps features for the sweep at the end, which one pass does
+//     not.
+// Where these are over a limit by more than what the argument leaves out (rounding, gaps between buffers, scratch of
+// workers), nothing of the kind fits; else its fastest candidates are tried, a few of them. The same is asked once of
+// the kinds that are leanest by the estimate of the partition: where none of them comes near, no kind does.
+#include "planner/search/choose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "planner/buffer_sizes.h"
+
+namespace xrun::planner {
+namespace {
+
+// A leanest candidate that needs no more of the limits than this may be beaten by another one.
+constexpr double kNear = 1.0 + 1.0 / 16;
+// Kinds that are asked before all are given up; the estimate that orders them counts neither heads nor scratch.
+constexpr size_t kAskedKinds = 3;
+
+struct KindState {
+  std::map<PipelineKind, const Candidate*> leanest;
+  int fitted = 0;
+  int refused = 0;
+  bool asked = false;  // for its leanest
+  bool near = false;   // some program fits, or almost
+  bool left = false;
+};
+
+class Chooser {
+ public:
+  Chooser(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
+          const Effort& effort)
+      : input_(input), candidates_(candidates), limits_(limits), effort_(effort) {
+    for (const Candidate& candidate : candidates) {
+      const Candidate*& leanest = kind_of(candidate).leanest[candidate.setting.pipeline];
+      if (leanest == nullptr || candidate.setting.micro_batches > leanest->setting.micro_batches) {
+        leanest = &candidate;
+      }
+    }
+  }
+
+  Result<Choice> run() {
+    leave_heavy_kinds();
+    for (const Candidate& candidate : candidates_) {
+      KindState& kind = kind_of(candidate);
+      if (static_cast<int>(choice_.fitted.size()) >= effort_.wanted) {
+        break;
+      }
+      if (!kind.left && kind.fitted < effort_.of_kind && !tried_.contains(&candidate)) {
+        XRUN_TRY(attempt(candidate));
+        XRUN_TRY(look_again(kind));
+      }
+    }
+    if (choice_.fitted.empty() && choice_.smallest.memory.sum() == 0) {
+      XRUN_TRY(ask_leanest_kinds(1));  // all are too heavy: one shows by how much
+    }
+    sort_fitted();
+    return std::move(choice_);
+  }
+
+ private:
+  KindState& kind_of(const Candidate& candidate) {
+    return kinds_[{candidate.setting.stages, candidate.setting.replicas}];
+  }
+
+  bool allow(const MemoryFloor& floor) const {
+    return floor.total <= limits_.total && (limits_.device == 0 || floor.device <= limits_.device);
+  }
+
+  // Weights of these kinds are too much by themselves.
+  void leave_heavy_kinds() {
+    choice_.weights_alone = true;
+    for (auto& [key, kind] : kinds_) {
+      const Candidate& any = *kind.leanest.begin()->second;
+      kind.left = !allow(memory_floor(input_.search, any, any.decision.partials));
+      choice_.weights_alone = choice_.weights_alone && !allow(memory_floor(input_.search, any, any.setting.replicas));
+    }
+    for (const Candidate& candidate : candidates_) {
+      if (kind_of(candidate).left) {
+        choice_.refused.push_back(candidate.setting);
+      }
+    }
+  }
+
+  Status attempt(const Candidate& candidate) {
+    KindState& kind = kind_of(candidate);
+    tried_.insert(&candidate);
+    Fitted least;
+    XRUN_ASSIGN(std::optional<Fitted> made, fit(input_, candidate, limits_, least));
+    if (made) {
+      ++kind.fitted;
+      kind.near = true;
+      choice_.fitted.push_back(std::move(*made));
+    } else {
+      refuse(candidate, std::move(least));
+    }
+    return {};
+  }
+
+  void refuse(const Candidate& candidate, Fitted least) {
+    KindState& kind = kind_of(candidate);
+    ++kind.refused;
+    kind.near = kind.near || limits_.share(least) <= kNear;
+    choice_.refused.push_back(candidate.setting);
+    if (choice_.smallest.memory.sum() == 0 || limits_.share(least) < limits_.share(choice_.smallest)) {
+      choice_.smallest = std::move(least);
+    }
+  }
+
+  // What a refusal says of the rest of its kind, and the first one of all kinds.
+  Status look_again(KindState& kind) {
+    if (kind.refused == 0) {
+      return {};
+    }
+    if (!asked_all_ && choice_.fitted.empty()) {
+      asked_all_ = true;
+      XRUN_TRY(ask_leanest_kinds(kAskedKinds));
+      const bool hopeless = std::ranges::none_of(kinds_, [](const auto& each) { return each.second.near; });
+      for (auto& [key, each] : kinds_) {
+        each.left = each.left || hopeless;
+      }
+    }
+    if (!kind.left && kind.fitted == 0) {
+      XRUN_TRY(ask_leanest(kind));
+    }
+    kind.left = kind.left || !kind.near || kind.refused >= effort_.refused;
+    return {};
+  }
+
+  // Everything run again, unless a hint says what is; none where no cuts hold the pins.
+  Result<std::optional<Candidate>> with_least_memory(const Candidate& candidate) const {
+    if (input_.search.hints.hinted) {
+      return std::optional(candidate);
+    }
+    XRUN_ASSIGN(std::vector<Candidate> made, decide(input_.search, candidate.setting, Recompute::kAll, 0));
+    return made.empty() ? std::optional<Candidate>() : std::optional(std::move(made[0]));
+  }
+
+  Status ask_leanest(KindState& kind) {
+    if (kind.asked) {
+      return {};
+    }
+    kind.asked = true;
+    for (const auto& [pipeline, candidate] : kind.leanest) {
+      if (!tried_.contains(candidate)) {
+        XRUN_TRY(ask(*candidate));
+      }
+    }
+    return {};
+  }
+
+  // One program says no, where that is the answer.
+  Status ask(const Candidate& candidate) {
+    if (share_of(candidate) <= 1) {
+      return attempt(candidate);
+    }
+    XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(candidate));
+    if (!lean) {
+      return {};
+    }
+    XRUN_ASSIGN(Fitted made, realise(input_, *lean));
+    if (limits_.share(made) <= kNear) {
+      return attempt(candidate);
+    }
+    tried_.insert(&candidate);
+    refuse(candidate, std::move(made));
+    return {};
+  }
+
+  // By the estimate of the partition.
+  double share_of(const Candidate& candidate) const {
+    return limits_.share(candidate.all_stages, candidate.largest_stage);
+  }
+
+  Status ask_leanest_kinds(size_t most) {
+    const bool all_left = std::ranges::all_of(kinds_, [](const auto& each) { return each.second.left; });
+    std::vector<std::pair<double, KindState*>> order;
+    for (auto& [key, kind] : kinds_) {
+      double least = HUGE_VAL;
+      for (const auto& [pipeline, candidate] : kind.leanest) {
+        XRUN_ASSIGN(const std::optional<Candidate> lean, with_least_memory(*candidate));
+        least = lean ? std::min(least, share_of(*lean)) : least;
+      }
+      if (!kind.left || all_left) {
+        order.emplace_back(least, &kind);
+      }
+    }
+    std::ranges::stable_sort(order, {}, [](const auto& each) { return each.first; });
+    for (size_t i = 0; i < std::min(most, order.size()); ++i) {
+      XRUN_TRY(ask_leanest(*order[i].second));
+    }
+    return {};
+  }
+
+  // Of plans that a prediction cannot tell apart the simplest is best.
+  void sort_fitted() {
+    std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
+      const Setting& setting = f.candidate.setting;
+      return std::tuple(std::llround(std::log(f.predicted.step) * 1e3), setting.stages, setting.micro_batches,
+                        setting.replicas);
+    });
+  }
+
+  const FitInput& input_;
+  const std::vector<Candidate>& candidates_;
+  const MemoryLimits& limits_;
+  const Effort& effort_;
+  Choice choice_;
+  std::map<std::pair<int, int>, KindState> kinds_;  // by stages and replicas
+  std::set<const Candidate*> tried_;
+  bool asked_all_ = false;
+};
+
+// By layer of the chain. A weight that several layers read is left out: who has it depends on the cuts.
+std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replica) {
+  const Graph& graph = input.module.graph;
+  const Chain& chain = input.chain;
+  std::vector<int> readers(graph.params.size(), 0);
+  const auto each_param = [&](NodeId node, const auto& action) {
+    for (const ValueId value : graph.node(node).inputs) {
+      if (const ParamId param = graph.value(value).param; param.valid()) {
+        action(readers[static_cast<size_t>(param.index)]);
+      }
+    }
+  };
+  for (const NodeId node : chain.nodes) {
+    each_param(node, [](int& count) { ++count; });
+  }
+  std::vector<Bytes> floors;
+  for (size_t i = 0; i < chain.nodes.size(); ++i) {
+    bool own = true;
+    each_param(chain.nodes[i], [&](int count) { own = own && count == 1; });
+    floors.push_back(own ? chain.resident[i] + chain.gradients[i] * partials_of_replica : 0);
+  }
+  return floors;
+}
+
+// By device: class weights with their optimizer states.
+std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decision) {
+  const auto states = static_cast<Bytes>(optimizer_states(input.module).size());
+  std::map<int, Bytes> floors;
+  for (const HeadPlan& head : decision.heads) {
+    const bool updated = head.loss.valid() && !head.frozen;
+    for (const HeadShard& shard : head.shards) {
+      floors[shard.device] += shard_bytes(head, shard, head.weight) * (updated ? 1 + states : 1);
+    }
+  }
+  return floors;
+}
+
+}  // namespace
+
+Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
+                      const Effort& effort) {
+  return Chooser(input, candidates, limits, effort).run();
+}
+
+MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, int partials) {
+  const Setting& setting = candidate.setting;
+  MemoryFloor floor;
+  Bytes layers = 0;
+  for (const Bytes bytes : layer_floors(input, partials / setting.replicas)) {
+    layers += bytes;
+    floor.device = std::max(floor.device, bytes);
+  }
+  floor.device = std::max(floor.device, (layers + setting.stages - 1) / setting.stages);
+  floor.total = layers * setting.replicas;
+  for (const auto& [device, bytes] : head_floors(input, candidate.decision)) {
+    floor.device = std::max(floor.device, bytes);
+    floor.total += bytes;
+  }
+  return floor;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,144 @@
+// What a stage holds and takes, and which of its layers to run again so that it fits. Declared in
+// planner/search/partition.h.
+#include <algorithm>
+#include <limits>
+
+#include "planner/search/partition.h"
+
+namespace xrun::planner {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Branch and bound for the cheapest subset that frees `need` bytes: layers by seconds a byte, the bound takes the last
+// one in part.
+class Cheapest {
+ public:
+  Cheapest(const PartitionRequest& request, const PartitionStage& stage, Bytes need) {
+    for (int l = stage.begin; l < stage.end; ++l) {
+      const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+      if (layer.saved > 0) {
+        items_.push_back({l, layer.saved, layer.forward});
+      }
+    }
+    std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
+      const double left = a.seconds * static_cast<double>(b.bytes);
+      const double right = b.seconds * static_cast<double>(a.bytes);
+      return left != right ? left < right : a.layer < b.layer;
+    });
+    for (const Item& item : items_) {
+      bytes_before_.push_back(bytes_before_.back() + item.bytes);
+      seconds_before_.push_back(seconds_before_.back() + item.seconds);
+    }
+    // One descent always, and the rest of what the table of all stages may take.
+    const double stages = static_cast<double>(request.layers.size()) * static_cast<double>(request.layers.size());
+    visits_ = static_cast<int64_t>(items_.size()) + std::min<int64_t>(200'000, static_cast<int64_t>(5e7 / stages));
+    search(0, need, 0);
+  }
+
+  bool found() const { return best_ < kInfinity; }
+  std::vector<int> layers() const {
+    std::vector<int> sorted = chosen_best_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted;
+  }
+
+ private:
+  struct Item {
+    int layer;
+    Bytes bytes;
+    Seconds seconds;
+  };
+
+  double bound(size_t at, Bytes need) const {
+    const Bytes wanted = bytes_before_[at] + need;
+    const auto last =
+        std::lower_bound(bytes_before_.begin() + static_cast<std::ptrdiff_t>(at), bytes_before_.end(), wanted);
+    if (last == bytes_before_.end()) {
+      return kInfinity;
+    }
+    const auto end = static_cast<size_t>(last - bytes_before_.begin());  // items at .. end - 1, the last one in part
+    const Item& part = items_[end - 1];
+    return seconds_before_[end - 1] - seconds_before_[at] +
+           part.seconds * static_cast<double>(wanted - bytes_before_[end - 1]) / static_cast<double>(part.bytes);
+  }
+
+  void search(size_t at, Bytes need, double spent) {
+    if (need <= 0) {
+      if (spent < best_) {
+        best_ = spent;
+        chosen_best_ = chosen_;
+      }
+      return;
+    }
+    if (at == items_.size() || visits_-- <= 0 || spent + bound(at, need) >= best_) {
+      return;
+    }
+    chosen_.push_back(items_[at].layer);
+    search(at + 1, need - items_[at].bytes, spent + items_[at].seconds);
+    chosen_.pop_back();
+    size_t next = at + 1;  // leaving one of several equal layers leaves them all: the order among them is free
+    while (next < items_.size() && items_[next].bytes == items_[at].bytes &&
+           items_[next].seconds == items_[at].seconds) {
+      ++next;
+    }
+    search(next, need, spent);
+  }
+
+  std::vector<Item> items_;
+  std::vector<int> chosen_;
+  std::vector<int> chosen_best_;
+  double best_ = kInfinity;
+  std::vector<Bytes> bytes_before_{0};  // sums over the items before each, and over all
+  std::vector<Seconds> seconds_before_{0};
+  int64_t visits_ = 0;  // the first descent is greedy and good: what is found by then is kept
+};
+
+}  // namespace
+
+int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches) {
+  return pipeline == PipelineKind::kGpipe ? micro_batches : std::min(micro_batches, stages - stage);
+}
+
+bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage) {
+  stage.recomputed.clear();
+  stage.forward = 0;
+  stage.backward = 0;
+  Bytes resident = 0;
+  Bytes saved = 0;
+  for (int l = stage.begin; l < stage.end; ++l) {
+    const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+    stage.forward += layer.forward;
+    stage.backward += layer.backward;
+    resident += layer.resident;
+    saved += layer.saved;
+  }
+  resident += held * request.layers[static_cast<size_t>(stage.begin)].incoming;
+  stage.memory = resident + held * saved;
+  const bool fits = request.cap == 0 || stage.memory <= request.cap;
+  if (request.recompute == Recompute::kNone || (request.recompute == Recompute::kAuto && fits)) {
+    return fits;
+  }
+  if (request.recompute != Recompute::kAuto) {
+    for (int l = stage.begin; l < stage.end; ++l) {
+      if (request.recompute == Recompute::kAll || request.layers[static_cast<size_t>(l)].again) {
+        stage.recomputed.push_back(l);
+      }
+    }
+  } else {
+    // held · (bytes freed) must cover what is too much.
+    const Bytes need = (stage.memory - request.cap + held - 1) / held;
+    const Cheapest cheapest(request, stage, need);
+    if (!cheapest.found()) {
+      return false;
+    }
+    stage.recomputed = cheapest.layers();
+  }
+  for (const int l : stage.recomputed) {
+    stage.backward += request.layers[static_cast<size_t>(l)].forward;
+    stage.memory -= held * request.layers[static_cast<size_t>(l)].saved;
+  }
+  return request.cap == 0 || stage.memory <= request.cap;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,22 @@
+// Very long chains, shortened for `partition`, whose tables grow with the square of the layers.
+#pragma once
+
+#include <vector>
+
+#include "planner/search/partition.h"
+
+namespace xrun::planner {
+
+struct CoarseLayers {
+  PartitionRequest request;  // of the groups
+  std::vector<int> begin;    // first layer of each group; the number of layers at the end
+};
+
+// Neighbours in groups of equal numbers of layers, about `most` groups. Groups end before the last legal cut and where
+// layers are pinned to different stages. Layers that are marked to run again are counted as such.
+CoarseLayers merge_layers(const PartitionRequest& request, int most);
+
+// Stages of groups as stages of the layers of `request`; a group that runs again is all of its layers.
+void refine(const PartitionRequest& request, const CoarseLayers& coarse, Partition& partition);
+
+}  // namespace xrun::planner

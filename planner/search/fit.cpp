@@ -1,0 +1,117 @@
+#include "planner/search/fit.h"
+
+#include <algorithm>
+
+#include "planner/durations.h"
+#include "planner/emit/emit.h"
+#include "planner/simulate.h"
+
+namespace xrun::planner {
+namespace {
+
+// How often the cap of a stage is corrected by what its program needs beyond the partition's estimate.
+constexpr int kCorrections = 3;
+
+Bytes largest_of(const Program& program) {
+  Bytes largest = 0;
+  for (const Arena& arena : program.arenas) {
+    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+  }
+  return largest;
+}
+
+// Seconds of all workers that compute.
+Seconds work_of(const Program& program) {
+  Seconds sum = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.stream == Stream::kCompute && instruction.group < 0) {
+      sum += instruction.predicted * program.threads[static_cast<size_t>(instruction.device)];
+    }
+  }
+  return sum;
+}
+
+// Bytes by which a plan is over its limits, counted for one stage.
+Bytes excess_of_stage(const Fitted& fitted, const MemoryLimits& limits) {
+  const Bytes stages = static_cast<Bytes>(fitted.training.stages.size()) * fitted.training.replicas;
+  const Bytes total = std::max<Bytes>(0, fitted.memory.sum() - limits.total + stages - 1) / stages;
+  const Bytes device = limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0;
+  return std::max(total, device);
+}
+
+}  // namespace
+
+double MemoryLimits::share(Bytes all, Bytes largest_device) const {
+  const double of_all = static_cast<double>(all) / static_cast<double>(total);
+  return device == 0 ? of_all : std::max(of_all, static_cast<double>(largest_device) / static_cast<double>(device));
+}
+
+bool MemoryLimits::hold(const Fitted& fitted) const {
+  return fitted.memory.sum() <= total && (device == 0 || fitted.largest_device <= device);
+}
+
+MemoryLimits memory_limits(const Module& module, const Machine& machine) {
+  return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0};
+}
+
+Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
+  const SearchInput& search = input.search;
+  if (input.realised != nullptr) {
+    ++*input.realised;
+  }
+  Fitted fitted{.candidate = candidate, .predicted = candidate.predicted};
+  XRUN_ASSIGN(fitted.training, emit({search.module, search.cost.facts(), search.machine, candidate.decision}));
+  XRUN_ASSIGN(const Decision inference, decide_inference(input.inference, input.inference_chain, input.inference_cost,
+                                                         search.module.graph, candidate.decision));
+  XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
+  fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
+  fitted.largest_device = largest_of(fitted.training);
+  predict_durations(fitted.training, search.cost);
+  predict_durations(fitted.inference, input.inference_cost);
+  XRUN_ASSIGN(const ProgramTimes times, simulate(fitted.training, search.machine.cores));
+  Prediction& predicted = fitted.predicted;
+  // The loader works on the same cores: behind what idles, else beside what computes.
+  const Seconds work = work_of(fitted.training) + search.cost.loader(search.module);
+  predicted.step = std::max(times.makespan, work / search.machine.cores);
+  predicted.images_per_second = predicted.step > 0 ? static_cast<double>(fitted.training.batch) / predicted.step : 0;
+  predicted.exposed_comm = times.exposed_comm;
+  return fitted;
+}
+
+Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
+                                  Fitted& smallest) {
+  XRUN_ASSIGN(Fitted plain, realise(input, candidate));
+  if (limits.hold(plain)) {
+    return std::optional(std::move(plain));
+  }
+  if (!input.search.hints.hinted) {
+    Bytes cap = candidate.largest_stage;
+    Bytes excess = excess_of_stage(plain, limits);
+    for (int i = 0; i < kCorrections && cap > excess; ++i) {
+      cap -= excess;
+      XRUN_ASSIGN(std::vector<Candidate> made, decide(input.search, candidate.setting, Recompute::kAuto, cap));
+      if (made.empty()) {
+        break;
+      }
+      XRUN_ASSIGN(Fitted fitted, realise(input, made[0]));
+      if (limits.hold(fitted)) {
+        return std::optional(std::move(fitted));
+      }
+      excess = excess_of_stage(fitted, limits);
+    }
+    XRUN_ASSIGN(std::vector<Candidate> all, decide(input.search, candidate.setting, Recompute::kAll, 0));
+    if (!all.empty()) {
+      XRUN_ASSIGN(Fitted again, realise(input, all[0]));
+      if (limits.hold(again)) {
+        return std::optional(std::move(again));
+      }
+      if (limits.share(again) < limits.share(plain)) {
+        plain = std::move(again);
+      }
+    }
+  }
+  smallest = std::move(plain);
+  return std::optional<Fitted>();
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,17 @@
+// Fixes: changes of the model text under which a plan that does not fit would.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/search/choose.h"
+
+namespace xrun::planner {
+
+// Lines for explain_infeasible: hints left out, where there are any; then the largest half, quarter, ... of the batch
+// that fits, which changes training. A change that leaves nothing to plan is no fix, and no error either.
+//   refused  what was found of `training` itself
+std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,
+                                    const Choice& refused);
+
+}  // namespace xrun::planner

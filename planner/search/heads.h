@@ -1,0 +1,28 @@
+// The plans of all heads of a model: rows of a pass, the device of each shard, and the times of head passes.
+#pragma once
+
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/head_plan.h"
+#include "planner/search/chain.h"
+
+namespace xrun::planner {
+
+// Every head of `module` with its shards. `rows`: gathered rows of one pass, h (less than the batch: dW and update are
+// a sweep of their own).
+// Errors: kContent XG0604 for a shard hint of an unknown head; those of plan_head.
+Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows);
+
+// Seconds of the passes of all heads on the slowest device. `pass` is statistics and gradients with the collectives
+// between them; `update` is the sweep of the step.
+struct HeadTimes {
+  Seconds forward = 0;
+  Seconds backward = 0;
+  Seconds update = 0;
+  Seconds collectives = 0;
+  Seconds pass() const { return forward + backward + collectives; }
+};
+HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, int64_t batch, bool training);
+
+}  // namespace xrun::planner

@@ -1,0 +1,27 @@
+// Mesh: which device runs which stage of which replica, and which rows of which head (DETERMINISM 17, 18).
+#pragma once
+
+#include <vector>
+
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+struct Mesh {
+  int devices = 1;
+  int stages = 1;
+  int replicas = 1;
+
+  // Devices beyond stages x replicas hold head shards only.
+  int device_of(int stage, int replica) const { return replica * stages + stage; }
+};
+
+// Replicas unless a hint says otherwise: the largest R <= devices / stages, kMostReplicas at most, that divides
+// `micro_batches`, and `partials` where that is not 0.
+int default_replicas(int devices, int stages, int micro_batches, int partials);
+
+// Row ranges of a head of `classes` classes in `shards` shards, shard r on device r mod devices; 0: one a device.
+// Shards own whole class blocks, possibly none.
+std::vector<HeadShard> place_shards(int head, int64_t classes, int shards, int devices);
+
+}  // namespace xrun::planner

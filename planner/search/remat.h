@@ -1,0 +1,17 @@
+// Rematerialization: which forward nodes of a stage run again in its backward pass. The partition chooses layers (none,
+// all, those of given paths, or the cheapest that fit: planner/search/partition.h); here they become nodes.
+#pragma once
+
+#include <vector>
+
+#include "planner/search/chain.h"
+
+namespace xrun::planner {
+
+// By position: of the `chosen` layers of the stage begin..end-1 those whose results its backward pass needs, directly
+// or through others that run again; with them layers whose results nobody keeps and that such a layer reads, since
+// keeping them would cost what running again saves.
+std::vector<bool> rematerialized(const Graph& graph, const Chain& chain, int begin, int end,
+                                 const std::vector<int>& chosen);
+
+}  // namespace xrun::planner

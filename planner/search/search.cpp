@@ -1,0 +1,309 @@
+#include "planner/search/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "graph/base/check.h"
+#include "graph/optimizer_def.h"
+#include "planner/search/heads.h"
+#include "planner/search/mesh.h"
+#include "planner/search/remat.h"
+#include "planner/simulate.h"
+
+namespace xrun::planner {
+namespace {
+
+// Cuts of one setting that are simulated; ALGORITHMS II.3 has the reason.
+constexpr int kSimulatedCuts = 6;
+
+int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
+  return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
+}
+
+// Partials that meet in one micro-batch.
+int64_t meeting_partials(const Setting& setting, int partials) { return std::max(1, partials / setting.micro_batches); }
+
+PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute, Bytes cap) {
+  const Chain& chain = input.chain;
+  const CostModel& cost = input.cost;
+  const int64_t blocks = blocks_of_micro_batch(input, setting);
+  const int64_t all = input.module.train.batch / input.module.train.norm_rows;
+  const int partials = partials_of(setting, input.deterministic, all, input.machine);
+  const int workers = input.machine.threads_of(0);
+  PartitionRequest request{.stages = setting.stages,
+                           .micro_batches = setting.micro_batches / setting.replicas,
+                           .pipeline = setting.pipeline,
+                           .recompute = recompute,
+                           .cap = cap,
+                           .seconds_per_boundary_byte = 2 / cost.facts().bytes_per_second,
+                           .last_cut = chain.last_cut,
+                           .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
+  for (size_t i = 0; i < chain.nodes.size(); ++i) {
+    request.layers.push_back(
+        {.forward = cost.forward_pass(chain.forward_time[i], blocks, workers),
+         .backward = cost.backward_pass(chain.backward_time[i], blocks, meeting_partials(setting, partials), workers),
+         .resident = chain.resident[i] + chain.gradients[i] * (partials / setting.replicas),
+         .saved = chain.saved[i] * blocks,
+         .incoming = chain.boundary[i] * blocks,
+         .again = input.hints.again[i],
+         .pinned = input.hints.pinned[i]});
+  }
+  return request;
+}
+
+// Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
+Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
+  const OptimizerDef* optimizer = find_optimizer(input.module.train.optimizer.name);
+  const auto states = optimizer != nullptr && optimizer->states != nullptr
+                          ? static_cast<Bytes>(optimizer->states(input.module.train.optimizer.args).size())
+                          : 0;
+  Seconds slowest = 0;
+  for (const PartitionStage& stage : cuts.stages) {
+    Bytes bytes = 0;
+    for (int l = stage.begin; l < stage.end; ++l) {
+      bytes += input.chain.gradients[static_cast<size_t>(l)];
+    }
+    const Seconds time = input.cost.sweep(bytes * (4 + 2 * states), input.machine.threads_of(0)) +
+                         input.cost.all_reduce(bytes, setting.replicas);
+    slowest = std::max(slowest, time);
+  }
+  return slowest;
+}
+
+bool one_pass(const Module& module, const Setting& setting) {
+  if (setting.pipeline == PipelineKind::kOneFOneB) {
+    return false;
+  }
+  return std::none_of(module.schedule.shards.begin(), module.schedule.shards.end(),
+                      [](const ShardHint& hint) { return hint.granularity == "micro_batch"; });
+}
+
+Decision outline(const SearchInput& input, const Setting& setting) {
+  const TrainSpec& train = input.module.train;
+  return {.deterministic = input.deterministic,
+          .overlap = !input.module.schedule.overlap || input.module.schedule.overlap->value,
+          .pipeline = setting.pipeline,
+          .batch = train.batch,
+          .block_rows = train.norm_rows,
+          .micro_batches = setting.micro_batches,
+          .replicas = setting.replicas,
+          .partials = partials_of(setting, input.deterministic, train.batch / train.norm_rows, input.machine)};
+}
+
+void add_stages(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+                const Partition& cuts, Decision& decision) {
+  const Chain& chain = input.chain;
+  const Mesh mesh{input.machine.devices, setting.stages, setting.replicas};
+  for (size_t s = 0; s < cuts.stages.size(); ++s) {
+    const PartitionStage& part = cuts.stages[s];
+    const std::vector<bool> again = rematerialized(input.module.graph, chain, part.begin, part.end, part.recomputed);
+    Stage stage{.index = static_cast<int>(s)};
+    for (int r = 0; r < setting.replicas; ++r) {
+      stage.devices.push_back(mesh.device_of(stage.index, r));
+    }
+    Seconds repeated = 0;
+    for (int l = part.begin; l < part.end; ++l) {
+      const auto p = static_cast<size_t>(l);
+      stage.forward.push_back(chain.nodes[p]);
+      if (again[p]) {
+        stage.recomputed.push_back(chain.nodes[p]);
+        // Blocks run again partial by partial, as the backward pass does.
+        repeated += request.layers[p].forward;
+      }
+      stage.forward_time += request.layers[p].forward;
+      stage.backward_time += request.layers[p].backward;
+      stage.backward.insert(stage.backward.end(), chain.backward[p].begin(), chain.backward[p].end());
+    }
+    std::sort(stage.backward.begin(), stage.backward.end());
+    stage.backward_time += repeated;
+    decision.stages.push_back(std::move(stage));
+  }
+}
+
+void fill_request(const Decision& decision, const CostModel& cost, Seconds hop, ScheduleRequest& request) {
+  for (const Stage& stage : decision.stages) {
+    request.forward.push_back(stage.forward_time + cost.hand_over());
+    request.backward.push_back(stage.backward_time + cost.hand_over());
+  }
+  request.hop = decision.stages.size() > 1 ? hop : 0.0;
+  request.micro_batches = decision.micro_batches / decision.replicas;
+}
+
+// `work`: seconds of all workers in stage passes; `heads` those of the head passes, on all devices at once.
+struct StepTimes {
+  ScheduleTimes schedule;
+  Seconds work = 0;
+  Seconds heads = 0;
+  Seconds after = 0;  // updates
+  Seconds collectives = 0;
+};
+
+Prediction predict(const Decision& decision, const StepTimes& times, const Machine& machine) {
+  Prediction predicted;
+  // Where there are more devices than cores, those that idle lend theirs to the others: there is all the work to do,
+  // and the longest chain of passes to go through.
+  const Seconds shared = times.work / machine.cores + times.heads;
+  const bool crowded = machine.threads > machine.cores && shared > times.schedule.makespan;
+  const Seconds makespan = crowded ? shared : times.schedule.makespan;
+  predicted.step = makespan + times.after;
+  predicted.images_per_second = static_cast<double>(decision.batch) / predicted.step;
+  const double share = crowded ? 0.0 : makespan / predicted.step;
+  predicted.bubble = times.schedule.bubble * share;
+  predicted.imbalance = times.schedule.imbalance * share;
+  predicted.exposed_comm = times.collectives;
+  return predicted;
+}
+
+// Cuts of settings that differ in nothing but the schedule are the same where memory has no limit; only what their
+// stages hold is not.
+class CutMemo {
+ public:
+  const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
+    Setting plain = setting;
+    plain.pipeline = PipelineKind::kGpipe;
+    if (request.cap == 0 && known_ && *known_ == plain) {
+      for (Partition& made : cuts_) {
+        for (size_t s = 0; s < made.stages.size(); ++s) {
+          const bool fits = choose_recompute(
+              request, micro_batches_held(request.pipeline, static_cast<int>(s), request.stages, request.micro_batches),
+              made.stages[s]);
+          XRUN_CHECK(fits, "there is no limit");
+        }
+      }
+      return cuts_;
+    }
+    cuts_ = partition(request);
+    known_ = request.cap == 0 ? std::optional(plain) : std::nullopt;
+    return cuts_;
+  }
+
+ private:
+  std::optional<Setting> known_;
+  std::vector<Partition> cuts_;
+};
+
+Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting& setting, Recompute recompute,
+                                         Bytes cap, CutMemo& memo) {
+  const TrainSpec& train = input.module.train;
+  const int local = setting.micro_batches / setting.replicas;
+  const int64_t rows = one_pass(input.module, setting) ? train.batch : train.batch / local;
+  XRUN_ASSIGN(std::vector<HeadPlan> heads, plan_heads(input.module, input.chain, input.machine.devices, rows));
+  const HeadTimes head = head_times(heads, input.cost, train.batch, true);
+  const PartitionRequest request = make_request(input, setting, recompute, cap);
+  std::vector<Partition> all;
+  if (request.layers.empty()) {
+    // A head right on the input: one stage without layers.
+    all.push_back({.stages = {PartitionStage{}}});
+  } else {
+    all = memo.cut(setting, request);
+  }
+  std::vector<Candidate> best;
+  for (const Partition& cuts : all) {
+    Candidate candidate{.setting = setting, .recompute = recompute, .decision = outline(input, setting)};
+    Decision& decision = candidate.decision;
+    add_stages(input, setting, request, cuts, decision);
+    Bytes hop_bytes = 0;
+    for (const PartitionStage& stage : cuts.stages) {
+      candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
+      candidate.all_stages += stage.memory * setting.replicas;
+      hop_bytes =
+          std::max(hop_bytes, request.layers.empty() ? 0 : request.layers[static_cast<size_t>(stage.begin)].incoming);
+    }
+    ScheduleRequest order;
+    fill_request(decision, input.cost, input.cost.copy(hop_bytes), order);
+    order.head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows);
+    const double all_devices = input.cost.crowding(input.machine.devices);
+    order.head = head.pass() * all_devices;
+    decision.schedule = make_schedule(setting.pipeline, order);
+    XRUN_TRY(check_schedule(decision.schedule));
+    decision.heads = heads;
+    decision.head_forward_time = head.forward;
+    decision.head_backward_time = head.backward;
+    decision.head_update_time = head.update;
+    StepTimes times{.schedule = simulate(decision.schedule, order),
+                    .heads = order.head * order.head_passes,
+                    .after = head.update * all_devices +
+                             update_time(input, setting, cuts) * input.cost.crowding(setting.stages * setting.replicas),
+                    .collectives = head.collectives * order.head_passes};
+    for (const Stage& stage : decision.stages) {
+      times.work += (stage.forward_time + stage.backward_time) * setting.micro_batches * input.machine.threads_of(0);
+    }
+    candidate.predicted = predict(decision, times, input.machine);
+    if (best.empty() || candidate.predicted.step < best[0].predicted.step) {
+      best.clear();
+      best.push_back(std::move(candidate));
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
+                                      Bytes cap) {
+  CutMemo memo;
+  return decide_by(input, setting, recompute, cap, memo);
+}
+
+Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings) {
+  std::vector<Candidate> found;
+  CutMemo memo;
+  for (const Setting& setting : settings) {
+    XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, 0, memo));
+    std::move(best.begin(), best.end(), std::back_inserter(found));
+  }
+  // A step of a thousandth is not a difference that a prediction can see.
+  const auto key = [](const Candidate& c) {
+    return std::tuple(std::llround(std::log(c.predicted.step) * 1e3), c.setting.stages, c.setting.micro_batches,
+                      c.setting.replicas);
+  };
+  std::stable_sort(found.begin(), found.end(), [&](const Candidate& a, const Candidate& b) { return key(a) < key(b); });
+  return found;
+}
+
+Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
+                                  const Graph& training, const Decision& decision) {
+  Decision made = decision;
+  made.training = false;
+  made.partials = decision.replicas;
+  made.stages.clear();
+  // Nodes that both graphs have are known by path and operator; others go where what they read is made.
+  std::map<std::pair<std::string, std::string_view>, int> stage_of;
+  for (const Stage& stage : decision.stages) {
+    for (const NodeId id : stage.forward) {
+      const Node& node = training.node(id);
+      stage_of[{node.path, node.op->name}] = stage.index;
+    }
+    made.stages.push_back({.index = stage.index, .devices = stage.devices});
+  }
+  const Graph& graph = inference.graph;
+  const Machine& machine = cost.machine();
+  const int64_t blocks = decision.batch / decision.micro_batches / decision.block_rows;
+  int at = 0;  // stages are contiguous: a node is never before one that is printed earlier
+  for (size_t i = 0; i < chain.nodes.size(); ++i) {
+    const Node& node = graph.node(chain.nodes[i]);
+    const auto known = stage_of.find({node.path, node.op->name});
+    at = std::max(at, known != stage_of.end() ? known->second : at);
+    Stage& stage = made.stages[static_cast<size_t>(at)];
+    stage.forward.push_back(chain.nodes[i]);
+    stage.forward_time += cost.forward_pass(chain.forward_time[i], blocks, machine.threads_of(0));
+  }
+  const int local = decision.micro_batches / decision.replicas;
+  const int64_t rows = decision.heads.empty() ? decision.batch : decision.heads[0].rows;
+  XRUN_ASSIGN(made.heads, plan_heads(inference, chain, machine.devices, rows));
+  const HeadTimes head = head_times(made.heads, cost, decision.batch, false);
+  made.head_forward_time = head.forward;
+  made.head_backward_time = 0;
+  made.head_update_time = 0;
+  ScheduleRequest order{.micro_batches = local};
+  order.forward.assign(made.stages.size(), 0);
+  order.head_passes = made.heads.empty() ? 0 : static_cast<int>(decision.batch / rows);
+  made.schedule = schedule_inference(order);
+  XRUN_TRY(check_schedule(made.schedule));
+  return made;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,43 @@
+// Search: for every legal setting the best cuts by exact partition and simulated schedule, as decisions to emit.
+#pragma once
+
+#include <vector>
+
+#include "planner/plan.h"
+#include "planner/search/decision.h"
+#include "planner/search/space.h"
+
+namespace xrun::planner {
+
+// What a search works on. All of it must outlive the calls.
+struct SearchInput {
+  const Module& module;  // prepared with its backward part
+  const Chain& chain;
+  const CostModel& cost;
+  const Machine& machine;
+  LayerHints hints;
+  bool deterministic = false;
+};
+
+struct Candidate {
+  Setting setting;
+  Recompute recompute = Recompute::kNone;
+  Decision decision;
+  Prediction predicted;
+  Bytes largest_stage = 0;  // by the estimate of the partition
+  Bytes all_stages = 0;     // the same, of all replicas together
+};
+
+// The best decision for a setting; none when no cuts fit `cap` bytes a stage (0: no limit) or hold the pins.
+// Errors: those of plan_heads.
+Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute, Bytes cap);
+
+// One candidate per legal setting, fastest first; of equals the one with fewer stages, micro-batches, replicas.
+Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings);
+
+// The forward-only decision of the same cuts, devices and shards for the graph without loss and backward part.
+// `training` is the graph that `decision` is for. Errors: those of plan_heads.
+Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
+                                  const Graph& training, const Decision& decision);
+
+}  // namespace xrun::planner

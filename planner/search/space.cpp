@@ -1,0 +1,365 @@
+#include "planner/search/space.h"
+
+#include <algorithm>
+
+#include "graph/head_shape.h"
+#include "planner/search/mesh.h"
+
+namespace xrun::planner {
+namespace {
+
+// Beyond this the passes of a micro-batch are shorter than starting them.
+constexpr int64_t kMostMicroBatches = 64;
+
+Error refuse(const char* code, std::string message, std::string help, Span span) {
+  return {ErrorKind::kContent, code, std::move(message), std::move(help), span};
+}
+
+std::string list(const std::vector<int64_t>& values) {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  }
+  return text;
+}
+
+// Micro-batches are runs of whole row blocks and lie inside one of the batches that an update accumulates.
+std::vector<int64_t> micro_batch_counts(const TrainSpec& train) {
+  std::vector<int64_t> counts = divisors(train.batch / train.norm_rows);
+  std::erase_if(counts, [&](int64_t count) { return count % train.grad_accumulation != 0; });
+  return counts;
+}
+
+Status check_stages(const Module& module, const Chain& chain, const Machine& machine) {
+  if (!module.schedule.stages) {
+    return {};
+  }
+  const Hint<int64_t>& hint = *module.schedule.stages;
+  const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
+  if (hint.value < 1) {
+    return refuse("XG0602", "stages = " + std::to_string(hint.value) + ": a model has at least one stage", "stages = 1",
+                  hint.span);
+  }
+  if (hint.value > machine.devices) {
+    return refuse("XG0602",
+                  std::to_string(hint.value) + " stages need as many devices, there " +
+                      (machine.devices == 1 ? "is 1" : "are " + std::to_string(machine.devices)),
+                  "stages = 1 .. " + std::to_string(machine.devices) + ", or --devices " + std::to_string(hint.value),
+                  hint.span);
+  }
+  if (hint.value > layers) {
+    return refuse("XG0602",
+                  std::to_string(hint.value) + " stages of a model that can be cut into " + std::to_string(layers),
+                  "stages = 1 .. " + std::to_string(layers), hint.span);
+  }
+  return {};
+}
+
+// Micro-batches that would cut a row block: what needs its rows together is the other place.
+Error cut_row_blocks(const Module& module, const Hint<int64_t>& hint, const std::vector<int64_t>& legal) {
+  const TrainSpec& train = module.train;
+  const int64_t rows = train.batch / hint.value;
+  const auto coupled = std::ranges::find_if(module.graph.nodes, [](const Node& node) {
+    return node.op->rows == RowProperty::kRowCoupled && node.phase == Phase::kForward;
+  });
+  const bool has_norm = coupled != module.graph.nodes.end();
+  Error error = refuse(
+      "XG0605",
+      "micro-batches of " + std::to_string(rows) + " rows cannot hold row blocks of " + std::to_string(train.norm_rows),
+      "one of", hint.span);
+  error.label =
+      std::to_string(train.batch) + " samples / " + std::to_string(hint.value) + " = " + std::to_string(rows) + " rows";
+  if (has_norm) {
+    error.others.push_back(
+        {coupled->span, "needs " + std::to_string(train.norm_rows) + " rows together (train.norm_rows)"});
+    error.notes.push_back("a schedule may not regroup the samples of a batch norm: that would change what is learned");
+  } else {
+    error.notes.push_back("a row block, `train.norm_rows`, is the unit of every kernel call: nothing cuts it");
+  }
+  const auto fits = std::find_if(legal.rbegin(), legal.rend(), [&](int64_t count) { return count <= hint.value; });
+  const auto choice = [](std::string text, const char* where) {
+    text.resize(std::max<size_t>(text.size(), 22), ' ');
+    return text + " " + where;
+  };
+  error.choices = {
+      choice("micro_batches = " + std::to_string(fits != legal.rend() ? *fits : legal.front()), "in the schedule"),
+      choice("norm_rows = " + std::to_string(rows), has_norm ? "in train: noisier statistics" : "in train")};
+  return error;
+}
+
+Status check_micro_batches(const Module& module) {
+  if (!module.schedule.micro_batches) {
+    return {};
+  }
+  const Hint<int64_t>& hint = *module.schedule.micro_batches;
+  const TrainSpec& train = module.train;
+  const int64_t blocks = train.batch / train.norm_rows;
+  const std::vector<int64_t> legal = micro_batch_counts(train);
+  if (std::find(legal.begin(), legal.end(), hint.value) != legal.end()) {
+    return {};
+  }
+  const std::string choices = "micro_batches = one of " + list(legal);
+  if (hint.value >= 1 && blocks % hint.value == 0) {
+    return refuse("XG0605",
+                  std::to_string(hint.value) + " micro-batches of " + std::to_string(train.grad_accumulation) +
+                      " batches of " + std::to_string(train.batch / train.grad_accumulation) +
+                      " rows: none may hold rows of two batches (train.grad_accumulation)",
+                  choices, hint.span);
+  }
+  if (hint.value < 1 || train.batch % hint.value != 0) {
+    return refuse(
+        "XG0605",
+        std::to_string(train.batch) + " samples do not make " + std::to_string(hint.value) + " equal micro-batches",
+        choices, hint.span);
+  }
+  return cut_row_blocks(module, hint, legal);
+}
+
+Status check_replicas(const Module& module, const Machine& machine, int64_t blocks, bool deterministic) {
+  if (!module.schedule.replicas) {
+    return {};
+  }
+  const Hint<int64_t>& hint = *module.schedule.replicas;
+  if (hint.value < 1 || hint.value > machine.devices) {
+    return refuse("XG0603",
+                  std::to_string(hint.value) + " replicas need as many devices, there " +
+                      (machine.devices == 1 ? "is 1" : "are " + std::to_string(machine.devices)),
+                  "replicas = 1 .. " + std::to_string(machine.devices) + ", or --devices " +
+                      std::to_string(std::max<int64_t>(1, hint.value)),
+                  hint.span);
+  }
+  if (hint.value > kMostReplicas) {
+    return refuse("XG0603",
+                  std::to_string(hint.value) + " replicas: their gradients are summed over " +
+                      std::to_string(kMostReplicas) + " at most",
+                  "replicas = 1 .. " + std::to_string(kMostReplicas) + "; further devices can take stages and shards",
+                  hint.span);
+  }
+  if (blocks % hint.value != 0) {
+    return refuse(
+        "XG0603",
+        std::to_string(blocks) + " row blocks cannot be shared out among " + std::to_string(hint.value) + " replicas",
+        "replicas = one of " + list(divisors(blocks)), hint.span);
+  }
+  const int64_t partials = std::min<int64_t>(4, blocks);
+  if (deterministic && partials % hint.value != 0) {
+    return refuse("XG0603",
+                  std::to_string(partials) + " partials of gradients cannot be shared out among " +
+                      std::to_string(hint.value) + " replicas (deterministic)",
+                  "replicas = one of " + list(divisors(partials)), hint.span);
+  }
+  return {};
+}
+
+// The first head that says how many rows its passes take; passes of all heads go together.
+const ShardHint* find_granularity(const ScheduleSpec& schedule) {
+  for (const ShardHint& hint : schedule.shards) {
+    if (hint.granularity == "micro_batch" || hint.granularity == "step") {
+      return &hint;
+    }
+  }
+  return nullptr;
+}
+
+Status check_granularity(const ScheduleSpec& schedule) {
+  const ShardHint* first = find_granularity(schedule);
+  for (const ShardHint& hint : schedule.shards) {
+    if (first != nullptr && hint.granularity == (first->granularity == "step" ? "micro_batch" : "step")) {
+      return refuse("XG0607",
+                    "`" + first->head + "` has passes of a " + first->granularity + ", `" + hint.head + "` of a " +
+                        hint.granularity + ": passes of all heads go together",
+                    "granularity = " + first->granularity + " for every head", hint.span);
+    }
+  }
+  return {};
+}
+
+// The hints that are there, to say which ones exclude one another, and the place of one of them.
+Error conflict(const ScheduleSpec& schedule, const Machine& machine) {
+  std::string hints;
+  Span span = schedule.span;
+  const auto add = [&](const char* name, const std::optional<Hint<int64_t>>& hint) {
+    if (hint) {
+      hints += (hints.empty() ? "" : ", ") + (name + (" = " + std::to_string(hint->value)));
+      span = hint->span;
+    }
+  };
+  add("stages", schedule.stages);
+  add("micro_batches", schedule.micro_batches);
+  add("replicas", schedule.replicas);
+  return refuse("XG0606", "no plan on " + std::to_string(machine.devices) + " devices has " + hints,
+                "stages x replicas is at most the number of devices, and replicas divides micro_batches", span);
+}
+
+bool in_range(int64_t value, const std::optional<Hint<int64_t>>& hint) { return !hint || hint->value == value; }
+
+bool below(const std::string& path, const std::string& prefix) {
+  return path.compare(0, prefix.size(), prefix) == 0 && (path.size() == prefix.size() || path[prefix.size()] == '.');
+}
+
+}  // namespace
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> values;
+  std::vector<int64_t> partners;  // descending
+  for (int64_t d = 1; d <= n / d; ++d) {
+    if (n % d == 0) {
+      values.push_back(d);
+      if (d != n / d) {
+        partners.push_back(n / d);
+      }
+    }
+  }
+  values.insert(values.end(), partners.rbegin(), partners.rend());
+  return values;
+}
+
+std::string to_text(const Setting& setting) {
+  std::string text = "stages = " + std::to_string(setting.stages);
+  if (setting.replicas > 1) {
+    text += ", replicas = " + std::to_string(setting.replicas);
+  }
+  text += ", micro_batches = " + std::to_string(setting.micro_batches);
+  if (setting.pipeline == PipelineKind::kOneFOneB) {
+    text += ", pipeline = one_f_one_b";
+  }
+  return text;
+}
+
+int partials_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine) {
+  if (deterministic) {
+    return static_cast<int>(std::min<int64_t>(4, blocks));
+  }
+  const int64_t most = std::min<int64_t>(blocks / setting.replicas, kMostPartials);
+  const int64_t each = std::clamp<int64_t>(machine.threads_of(0), 1, most);
+  return static_cast<int>(each) * setting.replicas;
+}
+
+Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& chain, const Machine& machine,
+                                            bool deterministic) {
+  const TrainSpec& train = module.train;
+  const ScheduleSpec& schedule = module.schedule;
+  if (train.norm_rows < 1 || train.batch % train.norm_rows != 0) {
+    return refuse("XG0507",
+                  "row blocks of " + std::to_string(train.norm_rows) + " samples do not divide a batch of " +
+                      std::to_string(train.batch),
+                  "norm_rows = one of " + list(divisors(train.batch)), train.batch_span);
+  }
+  const int64_t blocks = train.batch / train.norm_rows;
+  XRUN_TRY(check_stages(module, chain, machine));
+  XRUN_TRY(check_micro_batches(module));
+  XRUN_TRY(check_replicas(module, machine, blocks, deterministic));
+  XRUN_TRY(check_granularity(schedule));
+  const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
+  const ShardHint* granularity = find_granularity(schedule);
+  const bool whole_step = granularity != nullptr && granularity->granularity == "step";
+  const std::vector<int64_t> counts = micro_batch_counts(train);
+  bool early_backward = false;
+  std::vector<Setting> settings;
+  for (int stages = 1; stages <= std::min<int64_t>(machine.devices, layers); ++stages) {
+    for (int replicas = 1; replicas <= std::min(machine.devices / stages, kMostReplicas); ++replicas) {
+      if (!in_range(stages, schedule.stages) || !in_range(replicas, schedule.replicas) || blocks % replicas != 0 ||
+          (deterministic && std::min<int64_t>(4, blocks) % replicas != 0)) {
+        continue;
+      }
+      for (const int64_t count : counts) {
+        const bool wanted = schedule.micro_batches
+                                ? count == schedule.micro_batches->value
+                                : count <= std::max<int64_t>({kMostMicroBatches, replicas, train.grad_accumulation});
+        // Unless asked for, the largest number of replicas (DETERMINISM 18), or one, where sums over replicas cost more
+        // than they save.
+        const int partials = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
+        const int most = default_replicas(machine.devices, stages, static_cast<int>(count), partials);
+        if (!wanted || count % replicas != 0 || (!schedule.replicas && replicas != 1 && replicas != most)) {
+          continue;
+        }
+        for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
+          const bool hinted = schedule.pipeline.has_value();
+          // A single stage gains nothing by going back early but memory, for which batches are accumulated.
+          const bool alone = stages == 1 && train.grad_accumulation == 1;
+          if (hinted ? schedule.pipeline->value != kind
+                     : kind == PipelineKind::kOneFOneB && (alone || count == replicas)) {
+            continue;
+          }
+          // One pass of the head for the whole step needs all forward passes before the first backward pass.
+          if (whole_step && kind == PipelineKind::kOneFOneB && count != replicas) {
+            early_backward = true;
+            continue;
+          }
+          settings.push_back({stages, replicas, static_cast<int>(count), kind});
+        }
+      }
+    }
+  }
+  if (settings.empty() && early_backward) {
+    return refuse("XG0607", "granularity = step under one_f_one_b: backward passes begin before all features are made",
+                  "granularity = micro_batch, or pipeline = gpipe", granularity->span);
+  }
+  if (settings.empty()) {
+    return conflict(schedule, machine);
+  }
+  return settings;
+}
+
+// A shard has whole blocks of classes (DETERMINISM 6), and none is empty because it was asked for.
+Status check_shards(const Module& module) {
+  const Graph& graph = module.graph;
+  for (const Head& head : graph.heads) {
+    const int64_t classes = graph.value(graph.node(head.node).inputs[1]).type.dims[0];
+    const int64_t blocks = class_block_count(classes);
+    for (const ShardHint& hint : module.schedule.shards) {
+      if (hint.head == head.name && hint.shards > blocks) {
+        return refuse("XG0604",
+                      "`shard " + head.name + "` asks for " + format_count(hint.shards) + " shards of " +
+                          format_count(classes) + " classes, which are " + format_count(blocks) + " blocks of " +
+                          format_count(class_block(classes)),
+                      "ask for at most " + format_count(blocks), hint.span);
+      }
+    }
+  }
+  return {};
+}
+
+Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
+  XRUN_TRY(check_shards(module));
+  const Graph& graph = module.graph;
+  const auto n = static_cast<size_t>(chain.size());
+  LayerHints hints{.pinned = std::vector<int>(n, -1), .again = std::vector<bool>(n, false)};
+  const auto mark = [&](const std::string& path, const auto& action) {
+    bool any = false;
+    for (size_t i = 0; i < n; ++i) {
+      if (below(graph.node(chain.nodes[i]).path, path)) {
+        action(i);
+        any = true;
+      }
+    }
+    return any;
+  };
+  if (module.schedule.recompute) {
+    const RecomputeHint& wish = module.schedule.recompute->value;
+    hints.hinted = true;
+    hints.recompute = wish.mode == RecomputeHint::kNone  ? Recompute::kNone
+                      : wish.mode == RecomputeHint::kAll ? Recompute::kAll
+                                                         : Recompute::kChosen;
+    for (const std::string& path : wish.paths) {
+      if (!mark(path, [&](size_t i) { hints.again[i] = true; })) {
+        return refuse("XG0604", "recompute names `" + path + "`, which is no layer of the model",
+                      "give a path as `xrun show --table layers` prints it", module.schedule.recompute->span);
+      }
+    }
+  }
+  for (const PinHint& pin : module.schedule.pins) {
+    if (!mark(pin.path, [&](size_t i) { hints.pinned[i] = static_cast<int>(pin.stage); })) {
+      return refuse("XG0604", "pin names `" + pin.path + "`, which is no layer of the model",
+                    "give a path as `xrun show --table layers` prints it", pin.span);
+    }
+    if (pin.stage < 0 || (module.schedule.stages && pin.stage >= module.schedule.stages->value)) {
+      return refuse("XG0608",
+                    "`" + pin.path + "` is pinned to stage " + std::to_string(pin.stage) + ", which is not there",
+                    "stages are counted from 0", pin.span);
+    }
+  }
+  return hints;
+}
+
+}  // namespace xrun::planner

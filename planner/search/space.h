@@ -1,0 +1,52 @@
+// The space of a search: every legal combination of stages, replicas and micro-batches under the hints of a schedule,
+// or which hint cannot be held, and what could be.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/machine.h"
+#include "planner/search/chain.h"
+#include "planner/search/partition.h"
+
+namespace xrun::planner {
+
+struct Setting {
+  int stages = 1;
+  int replicas = 1;
+  int micro_batches = 1;  // of the global batch
+  PipelineKind pipeline = PipelineKind::kGpipe;
+  bool operator==(const Setting&) const = default;
+};
+
+std::string to_text(const Setting& setting);  // "stages = 2, micro_batches = 4, pipeline = one_f_one_b"
+
+// Ascending, n included; in steps of the square root of n.
+std::vector<int64_t> divisors(int64_t n);
+
+// Partials of gradients over all replicas (DETERMINISM 2): min(4, row blocks) under the flag, else one for each worker
+// of a replica's device.
+int partials_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine);
+
+// Settings in a fixed order, none twice.
+// Errors, all kContent with the place of the hint: XG0602 stages, XG0603 replicas, XG0605 micro-batches that do not
+// hold whole row blocks, XG0606 hints that exclude one another, XG0607 granularity = step under one_f_one_b, or not the
+// same for all heads.
+Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& chain, const Machine& machine,
+                                            bool deterministic);
+
+// What the hints say about single layers, by position: the stage that a layer is pinned to (-1: any), and whether it is
+// to run again.
+struct LayerHints {
+  Recompute recompute = Recompute::kNone;
+  bool hinted = false;  // recompute was given
+  std::vector<int> pinned;
+  std::vector<bool> again;
+};
+
+// Errors: kContent XG0604, a path that names no layer, or more shards than class blocks; XG0608, a pin to a stage that
+// is not there.
+Result<LayerHints> layer_hints(const Module& module, const Chain& chain);
+
+}  // namespace xrun::planner

@@ -1,0 +1,362 @@
+// Buffers against the module: each is of something that is there, lies where the executor looks for it, and has the
+// bytes that are written into it.
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "graph/gradients.h"
+#include "planner/buffer_sizes.h"
+#include "planner/head_plan.h"
+#include "planner/verify/verify_parts.h"
+
+namespace xrun::planner {
+namespace {
+
+bool is_persistent(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kWeight:
+    case Purpose::kState:
+    case Purpose::kOptimizer:
+    case Purpose::kPrepared:
+    case Purpose::kHeadWeight:
+    case Purpose::kHeadOptimizer:
+    case Purpose::kHeadPrepared:
+    case Purpose::kInput:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Those that an operand of a node may be looked up by.
+bool has_value(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kWeight:
+    case Purpose::kState:
+    case Purpose::kOptimizer:
+    case Purpose::kGradient:
+    case Purpose::kHeadWeight:
+    case Purpose::kHeadOptimizer:
+    case Purpose::kInput:
+    case Purpose::kActivation:
+    case Purpose::kGathered:
+    case Purpose::kResult:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class Buffers {
+ public:
+  Buffers(const Program& program, const Module& module)
+      : program_(program), module_(module), graph_(module.graph), params_(program), states_(optimizer_states(module)) {
+    for (const Stage& stage : program.stages) {
+      for (size_t replica = 0; replica < stage.devices.size(); ++replica) {
+        of_replica_.insert({stage.devices[replica], static_cast<int>(replica)});
+      }
+      for (const auto* nodes : {&stage.forward, &stage.backward}) {
+        for (const NodeId node : *nodes) {
+          stage_of_[node] = stage.index;
+        }
+      }
+    }
+  }
+
+  Status run() {
+    XRUN_TRY(check_heads());
+    for (const Buffer& buffer : program_.buffers) {
+      XRUN_TRY(check(buffer));
+    }
+    XRUN_TRY(check_ring());
+    return check_shards();
+  }
+
+ private:
+  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+
+  // What heads compute, and how many rows a step has, is said by the module alone; only who owns which classes is the
+  // plan's.
+  Status check_heads() {
+    if (program_.batch != module_.train.batch || program_.block_rows != module_.train.norm_rows) {
+      return wrong("a batch of {} rows in row blocks of {}, where the model asks for {} in blocks of {}",
+                   program_.batch, program_.block_rows, module_.train.batch, module_.train.norm_rows);
+    }
+    if (program_.training == graph_.param_grads.empty() && !graph_.params.empty()) {
+      return wrong("a program for {} of a graph for {}", program_.training ? "training" : "inference",
+                   program_.training ? "inference" : "training");
+    }
+    if (program_.heads.size() != graph_.heads.size()) {
+      return wrong("{} heads of a model that has {}", program_.heads.size(), graph_.heads.size());
+    }
+    std::vector<NodeId> nodes(graph_.nodes.size());
+    std::generate(nodes.begin(), nodes.end(), [next = size_t{0}]() mutable { return NodeId(next++); });
+    for (size_t h = 0; h < program_.heads.size(); ++h) {
+      const HeadPlan& head = program_.heads[h];
+      XRUN_ASSIGN(HeadPlan wanted, plan_head(module_, nodes, h, head.rows));
+      wanted.shards = head.shards;
+      if (head != wanted) {
+        return wrong("head {} is not `{}` of the model: a value, its precision or the weight of its rows differs", h,
+                     graph_.heads[h].name);
+      }
+      stats_.push_back(all_stats_bytes(program_, graph_, head));
+      gradients_.push_back(device_gradient_bytes(program_, graph_, head));
+    }
+    return {};
+  }
+
+  Status check(const Buffer& buffer) {
+    if (buffer.persistent != is_persistent(buffer.purpose) || (buffer.value.valid() && !has_value(buffer.purpose)) ||
+        (buffer.purpose == Purpose::kInput) != (buffer.device == kHost)) {
+      return wrong("buffer {} ({}) does not fit what it is for", buffer.id.index, buffer.name);
+    }
+    switch (buffer.purpose) {
+      case Purpose::kWeight:
+      case Purpose::kState:
+      case Purpose::kOptimizer:
+      case Purpose::kGradient:
+        return check_parameter(buffer);
+      case Purpose::kPrepared:
+        return check_prepared(buffer);
+      case Purpose::kInput:
+      case Purpose::kActivation:
+      case Purpose::kGathered:
+      case Purpose::kResult:
+        return check_rows(buffer);
+      case Purpose::kHeadWeight:
+      case Purpose::kHeadOptimizer:
+      case Purpose::kHeadPrepared:
+        return check_shard(buffer);
+      case Purpose::kHeadStats:
+      case Purpose::kHeadSoftmax:
+      case Purpose::kHeadGradient:
+        return check_pass(buffer);
+      case Purpose::kNorms:
+        return check_bytes(buffer, norm_bytes(module_));
+      case Purpose::kHeadScratch:  // of what passes over it
+      case Purpose::kScratch:
+        break;
+    }
+    return {};
+  }
+
+  static Status check_bytes(const Buffer& buffer, Bytes least) {
+    if (buffer.bytes < least) {
+      return wrong("buffer {} ({}) has {} bytes for {}", buffer.id.index, buffer.name, buffer.bytes, least);
+    }
+    return {};
+  }
+
+  static Error nothing(const Buffer& buffer, const char* what) {
+    return wrong("buffer {} ({}) is of no {}", buffer.id.index, buffer.name, what);
+  }
+
+  // Of a stage: `replica` says whose.
+  Status check_parameter(const Buffer& buffer) const {
+    const bool gradient = buffer.purpose == Purpose::kGradient;
+    if (!buffer.param.valid() || !buffer.value.valid() || graph_.param(buffer.param).head ||
+        !of_replica_.contains({buffer.device, buffer.replica})) {
+      return nothing(buffer, "parameter of its device");
+    }
+    if (gradient) {
+      return check_gradient(buffer);
+    }
+    if (buffer.value != graph_.param(buffer.param).value ||
+        (buffer.purpose == Purpose::kOptimizer ? !inside(buffer.slot, 0, count(states_)) : buffer.slot != 0)) {
+      return nothing(buffer, "parameter or state");
+    }
+    return check_bytes(buffer, type(buffer.value).bytes(0, program_.block_rows));
+  }
+
+  // The update finds the weight and its states by the gradient's replica.
+  Status check_gradient(const Buffer& buffer) const {
+    if (!has_gradient(graph_, buffer.param) ||
+        graph_.param_grads[static_cast<size_t>(buffer.param.index)] != buffer.value) {
+      return nothing(buffer, "weight that is trained");
+    }
+    bool found = params_.find(buffer.param, Purpose::kWeight, buffer.replica) != nullptr;
+    for (int slot = 0; slot < static_cast<int>(states_.size()); ++slot) {
+      found = found && params_.find(buffer.param, Purpose::kOptimizer, buffer.replica, slot) != nullptr;
+    }
+    if (!found) {
+      return wrong("buffer {} ({}) has no weight and states to go with it", buffer.id.index, buffer.name);
+    }
+    const Bytes bytes = gradient_bytes(program_, type(buffer.value));
+    if (buffer.bytes != bytes) {  // also their distance
+      return wrong("buffer {} ({}) has {} bytes for partials of {}", buffer.id.index, buffer.name, buffer.bytes, bytes);
+    }
+    return {};
+  }
+
+  // Bytes are the kernel's: whoever makes it compares them.
+  Status check_prepared(const Buffer& buffer) {
+    const auto stage = buffer.node.valid() ? stage_of_.find(buffer.node) : stage_of_.end();
+    if (stage == stage_of_.end() || buffer.replica < 0 ||
+        program_.stages[static_cast<size_t>(stage->second)].devices[static_cast<size_t>(buffer.replica)] !=
+            buffer.device) {
+      return nothing(buffer, "node of its device");
+    }
+    const Node& node = graph_.node(buffer.node);
+    const ParamId param = inside(buffer.slot, 0, count(node.inputs))
+                              ? graph_.value(node.inputs[static_cast<size_t>(buffer.slot)]).param
+                              : ParamId();
+    if (!param.valid() || param != buffer.param || params_.find(param, Purpose::kWeight, buffer.replica) == nullptr ||
+        !prepared_.insert({buffer.node.index, buffer.slot, buffer.replica}).second) {
+      return nothing(buffer, "weight that its node reads");
+    }
+    return {};
+  }
+
+  // Rows of values; those of a head pass, or all rows of the batch, where a head's buffer has them.
+  Status check_rows(const Buffer& buffer) {
+    if (!buffer.value.valid() || graph_.value(buffer.value).param.valid()) {
+      return nothing(buffer, "value");
+    }
+    if (buffer.purpose == Purpose::kInput) {
+      const bool known = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
+                                     [&](const NamedValue& input) { return input.value == buffer.value; });
+      if (!known || !ring_[buffer.value].insert(buffer.slot).second) {
+        return wrong("buffer {} ({}) is of no input, or of one that another has", buffer.id.index, buffer.name);
+      }
+      return check_bytes(buffer, type(buffer.value).bytes(program_.batch, program_.block_rows));
+    }
+    if (buffer.head >= 0) {
+      return check_head_rows(buffer);
+    }
+    const int64_t rows = buffer.micro_batch >= 0 ? program_.micro_batch_rows()
+                         : buffer.replica < 0    ? program_.batch
+                                                 : program_.batch / program_.replicas;
+    if (type(buffer.value).sharded) {
+      return nothing(buffer, "head");
+    }
+    return check_bytes(buffer, type(buffer.value).bytes(rows, program_.block_rows));
+  }
+
+  Status check_head_rows(const Buffer& buffer) const {
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    const int64_t rows = buffer.micro_batch >= 0 ? head.rows : program_.batch;
+    const auto made_by = [&](NodeId node) {
+      return node.valid() && std::ranges::count(graph_.node(node).outputs, buffer.value) > 0;
+    };
+    const bool result = buffer.value == head.logits || made_by(head.loss) ||
+                        std::any_of(head.metrics.begin(), head.metrics.end(), made_by);
+    const bool operand = buffer.value == head.feature || buffer.value == head.label;
+    if (buffer.replica >= 0 || !(buffer.purpose == Purpose::kResult     ? result
+                                 : buffer.purpose == Purpose::kGathered ? operand
+                                                                        : false)) {
+      return nothing(buffer, "operand or result of its head");
+    }
+    return check_bytes(buffer, buffer.value == head.logits ? best_bytes(head, rows)
+                                                           : type(buffer.value).bytes(rows, program_.block_rows));
+  }
+
+  const HeadShard* shard_of(const Buffer& buffer) const {
+    if (buffer.head < 0) {
+      return nullptr;
+    }
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    return inside(buffer.shard, 0, count(head.shards)) ? &head.shards[static_cast<size_t>(buffer.shard)] : nullptr;
+  }
+
+  Status check_shard(const Buffer& buffer) const {
+    const HeadShard* shard = shard_of(buffer);
+    if (shard == nullptr || shard->device != buffer.device || buffer.replica >= 0 ||
+        shard->row_end <= shard->row_begin) {
+      return nothing(buffer, "shard of its device");
+    }
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    const bool prepared = buffer.purpose == Purpose::kHeadPrepared;
+    if (!buffer.param.valid() || (buffer.param != head.weight && (prepared || buffer.param != head.bias)) ||
+        (!prepared && buffer.value != graph_.param(buffer.param).value) ||
+        (buffer.purpose == Purpose::kHeadOptimizer ? !inside(buffer.slot, 0, count(states_)) : buffer.slot != 0)) {
+      return nothing(buffer, "weight of its head, or of no state");
+    }
+    return check_bytes(buffer, prepared ? head_prepared_bytes(head_shape(program_, graph_, head, *shard, head.rows))
+                                        : shard_bytes(head, *shard, buffer.param));
+  }
+
+  // Of all shards of a device.
+  Status check_pass(const Buffer& buffer) const {
+    if (buffer.head < 0 || buffer.replica >= 0) {
+      return nothing(buffer, "head");
+    }
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    if (buffer.purpose == Purpose::kHeadStats) {
+      return check_bytes(buffer, stats_[static_cast<size_t>(buffer.head)]);
+    }
+    if (buffer.purpose == Purpose::kHeadSoftmax) {
+      const int64_t rows = buffer.micro_batch >= 0 ? head.rows : program_.batch;
+      return check_bytes(buffer, softmax_bytes(program_, graph_, head, rows));
+    }
+    const auto& of_device = gradients_[static_cast<size_t>(buffer.head)];
+    const auto found = of_device.find(buffer.device);
+    if (found == of_device.end()) {
+      return nothing(buffer, "shard of its device");
+    }
+    return check_bytes(buffer, found->second);
+  }
+
+  // Every slot of the ring has every input once.
+  Status check_ring() const {
+    const size_t slots = ring_.empty() ? 0 : ring_.begin()->second.size();
+    for (const auto& [value, of_value] : ring_) {
+      if (of_value.size() != slots || *of_value.begin() != 0 || *of_value.rbegin() != static_cast<int32_t>(slots) - 1) {
+        return wrong("input `{}` has {} slots up to number {}, of {}", graph_.value(value).name, of_value.size(),
+                     *of_value.rbegin(), slots);
+      }
+    }
+    if (slots == 0) {
+      return wrong("no input has a slot");
+    }
+    return {};
+  }
+
+  // Whatever the passes of a shard take for granted.
+  Status check_shards() const {
+    for (size_t h = 0; h < program_.heads.size(); ++h) {
+      const HeadPlan& head = program_.heads[h];
+      const bool updated = program_.training && head.loss.valid() && !head.frozen;
+      for (const HeadShard& shard : head.shards) {
+        if (shard.row_end <= shard.row_begin) {
+          continue;
+        }
+        const auto has = [&](ParamId param, Purpose purpose, int slot = 0) {
+          return params_.find_shard(param, purpose, shard.shard, slot) != nullptr;
+        };
+        bool all = head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows)) == 0 ||
+                   has(head.weight, Purpose::kHeadPrepared);
+        for (const ParamId param : {head.weight, head.bias}) {
+          if (!param.valid()) {
+            continue;
+          }
+          all = all && has(param, Purpose::kHeadWeight);
+          for (int slot = 0; updated && slot < static_cast<int>(states_.size()); ++slot) {
+            all = all && has(param, Purpose::kHeadOptimizer, slot);
+          }
+        }
+        if (!all) {
+          return wrong("shard {} of head {} lacks a weight, its prepared form or a state", shard.shard, h);
+        }
+      }
+    }
+    return {};
+  }
+
+  const Program& program_;
+  const Module& module_;
+  const Graph& graph_;
+  ParamBuffers params_;
+  std::vector<std::string> states_;
+  std::vector<Bytes> stats_;                          // by head
+  std::vector<std::map<int, Bytes>> gradients_;       // by head, by device
+  std::set<std::pair<int, int>> of_replica_;          // (device, replica) of the stages
+  std::map<NodeId, int> stage_of_;                    // forward and backward nodes
+  std::map<ValueId, std::set<int32_t>> ring_;         // slots of each input
+  std::set<std::tuple<int32_t, int, int>> prepared_;  // (node, input, replica)
+};
+
+}  // namespace
+
+Status verify_buffers(const Program& program, const Module& module) { return Buffers(program, module).run(); }
+
+}  // namespace xrun::planner

@@ -1,0 +1,24 @@
+#include "planner/verify/verify_parts.h"
+
+namespace xrun::planner {
+
+ParamBuffers::ParamBuffers(const Program& program) {
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.param.valid() && buffer.purpose != Purpose::kPrepared) {
+      of_replica_.try_emplace({buffer.param.index, buffer.purpose, buffer.replica, buffer.slot}, &buffer);
+      of_shard_.try_emplace({buffer.param.index, buffer.purpose, buffer.shard, buffer.slot}, &buffer);
+    }
+  }
+}
+
+const Buffer* ParamBuffers::find(ParamId param, Purpose purpose, int replica, int slot) const {
+  const auto found = of_replica_.find({param.index, purpose, replica, slot});
+  return found == of_replica_.end() ? nullptr : found->second;
+}
+
+const Buffer* ParamBuffers::find_shard(ParamId param, Purpose purpose, int shard, int slot) const {
+  const auto found = of_shard_.find({param.index, purpose, shard, slot});
+  return found == of_shard_.end() ? nullptr : found->second;
+}
+
+}  // namespace xrun::planner

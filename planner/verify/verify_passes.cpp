@@ -1,0 +1,276 @@
+// Passes, groups and class rows: what is run, how often, in which order, and who owns which weights.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "planner/buffer_sizes.h"
+#include "planner/verify/verify_parts.h"
+#include "planner/verify/verify_program.h"
+
+namespace xrun::planner {
+namespace {
+
+// Which head passes there are, which shards have rows, and who updates.
+class Passes {
+ public:
+  explicit Passes(const Program& program) : program_(program) {}
+
+  Status run() {
+    XRUN_TRY(check_shards());
+    XRUN_TRY(check_streams());
+    XRUN_TRY(check_groups());
+    XRUN_TRY(check_stage_passes());
+    return check_head_passes();
+  }
+
+ private:
+  Status check_shards() const {
+    for (size_t h = 0; h < program_.heads.size(); ++h) {
+      const HeadPlan& head = program_.heads[h];
+      int64_t next = 0;
+      for (size_t s = 0; s < head.shards.size(); ++s) {
+        const HeadShard& shard = head.shards[s];
+        if (shard.shard != static_cast<int>(s) || shard.row_begin != next) {
+          return wrong("class row {} of head {} is owned twice or by nobody", std::min(next, shard.row_begin), h);
+        }
+        next = shard.row_end;
+        if (next % head.class_block != 0 && next != head.classes) {
+          return wrong("shard {} of head {} ends at row {}, inside a class block", s, h, next);
+        }
+        int weights = 0;
+        for (const Buffer& buffer : program_.buffers) {
+          if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight && buffer.shard == shard.shard) {
+            ++weights;
+            if (buffer.device != shard.device || buffer.bytes != shard_bytes(head, shard, head.weight)) {
+              return wrong("the rows of shard {} of head {} lie in a buffer of {} bytes on device {}", s, h,
+                           buffer.bytes, buffer.device);
+            }
+          }
+        }
+        if (weights != (shard.row_end > shard.row_begin ? 1 : 0)) {
+          return wrong("the rows of shard {} of head {} lie in {} buffers", s, h, weights);
+        }
+      }
+      if (next != head.classes) {
+        return wrong("class row {} of head {} is owned by nobody", next, h);
+      }
+    }
+    return {};
+  }
+
+  static bool communicates(Kind kind) {
+    return kind == Kind::kSend || kind == Kind::kRecv || kind == Kind::kAllGather || kind == Kind::kReduceScatter ||
+           kind == Kind::kAllReduce;
+  }
+
+  // The executor takes it that no more than one exchange of a device, and one computation of it, is ready at a time.
+  Status check_streams() const {
+    for (const Instruction& one : program_.instructions) {
+      const bool beside = program_.overlap && communicates(one.kind);
+      if ((one.stream == Stream::kComm) != beside) {
+        return wrong("instruction {} ({}) is in the stream of what {}", one.id.index, name_of(one.kind),
+                     beside ? "computes" : "communicates");
+      }
+    }
+    return {};
+  }
+
+  // Members stand together in the list. Since all streams and dependencies follow the list, the groups then have one
+  // order on all devices: no two devices can wait for one another. Nor does a member wait for another one, which ends
+  // with itself: a chain of waits between two of them would only go through members that stand between them, so that
+  // looking at dependencies themselves is enough.
+  Status check_groups() const {
+    std::set<int> closed;
+    const auto& all = program_.instructions;
+    for (size_t begin = 0; begin < all.size();) {
+      const Instruction& first = all[begin];
+      if (communicates(first.kind) != (first.group >= 0)) {
+        return wrong("instruction {} has group {}", begin, first.group);
+      }
+      if (first.group < 0) {
+        ++begin;
+        continue;
+      }
+      if (!closed.insert(first.group).second) {
+        return wrong("group {} is not in one place", first.group);
+      }
+      size_t end = begin;
+      std::set<int> devices;
+      for (; end < all.size() && all[end].group == first.group; ++end) {
+        if (!devices.insert(all[end].device).second) {
+          return wrong("device {} is in group {} twice", all[end].device, first.group);
+        }
+        if (std::ranges::any_of(all[end].deps,
+                                [&](InstructionId dep) { return static_cast<size_t>(dep.index) >= begin; })) {
+          return wrong("instruction {} waits for a member of its own group {}", end, first.group);
+        }
+        if (end > begin && first.kind != Kind::kSend &&
+            (all[end].kind != first.kind || all[end].micro_batch != first.micro_batch || all[end].head != first.head)) {
+          return wrong("group {} has members of two kinds", first.group);
+        }
+      }
+      if (first.kind == Kind::kSend || first.kind == Kind::kRecv) {
+        if (end - begin != 2 || first.kind != Kind::kSend || all[begin + 1].kind != Kind::kRecv) {
+          return wrong("group {} is not one send with its receive", first.group);
+        }
+        XRUN_TRY(check_pair(first, all[begin + 1]));
+      }
+      if (first.kind == Kind::kAllReduce && end - begin != static_cast<size_t>(program_.replicas)) {
+        return wrong("group {} sums over {} of {} replicas", first.group, end - begin, program_.replicas);
+      }
+      begin = end;
+    }
+    return {};
+  }
+
+  Status check_pair(const Instruction& send, const Instruction& recv) const {
+    if (send.reads.size() != 1 || !send.writes.empty() || recv.writes.size() != 1 || !recv.reads.empty()) {
+      return wrong("group {} does not carry one value", send.group);
+    }
+    const Buffer& from = program_.buffer(send.reads[0]);
+    const Buffer& to = program_.buffer(recv.writes[0]);
+    if (from.value != to.value || send.micro_batch != recv.micro_batch || send.replica != recv.replica ||
+        to.micro_batch != recv.micro_batch || (from.micro_batch >= 0 && from.micro_batch != to.micro_batch) ||
+        (from.micro_batch == to.micro_batch && from.bytes != to.bytes)) {
+      return wrong("group {} sends one thing and receives another", send.group);
+    }
+    return {};
+  }
+
+  // Each micro-batch once forward and, in training, once backward on every stage, backward in ascending order.
+  Status check_stage_passes() const {
+    std::map<std::tuple<int, int, int, int>, int> seen;  // (pass, stage, replica, micro-batch)
+    std::map<std::pair<int, int>, int> last;             // (stage, replica): micro-batch of the last backward
+    std::map<std::pair<int, int>, int> updates;
+    const int per_replica = program_.micro_batches / program_.replicas;
+    bool changes = false;
+    for (const Instruction& one : program_.instructions) {
+      if (one.kind == Kind::kUpdate) {
+        if (++updates[{one.stage, one.replica}] > 1) {
+          return wrong("stage {} is updated twice", one.stage);
+        }
+        changes = true;
+      }
+      if (one.kind != Kind::kRun || (one.pass != Pass::kForward && one.pass != Pass::kBackward)) {
+        continue;
+      }
+      const Stage& stage = program_.stages[static_cast<size_t>(one.stage)];
+      const bool backward = one.pass == Pass::kBackward;
+      if (++seen[{backward, one.stage, one.replica, one.micro_batch}] > 1 ||
+          one.device != stage.devices[static_cast<size_t>(one.replica)] ||
+          one.micro_batch / per_replica != one.replica) {
+        return wrong("instruction {} runs micro-batch {} of stage {} once more or elsewhere", one.id.index,
+                     one.micro_batch, one.stage);
+      }
+      std::vector<NodeId> nodes = backward ? stage.recomputed : stage.forward;
+      if (backward) {
+        nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
+      }
+      if (nodes != one.nodes) {
+        return wrong("instruction {} does not run the nodes of its stage", one.id.index);
+      }
+      if (backward) {
+        const auto [at, fresh] = last.try_emplace({one.stage, one.replica}, one.micro_batch);
+        if (!fresh && at->second >= one.micro_batch) {
+          return wrong("micro-batch {} of stage {} is folded after a later one", one.micro_batch, one.stage);
+        }
+        at->second = one.micro_batch;
+      }
+      if (changes) {
+        return wrong("instruction {} runs a pass after an update", one.id.index);
+      }
+    }
+    for (const Stage& stage : program_.stages) {
+      for (int m = 0; m < program_.micro_batches; ++m) {
+        const int replica = m / per_replica;
+        for (const bool backward : {false, true}) {
+          const bool wanted = backward ? program_.training && !stage.backward.empty() : !stage.forward.empty();
+          if (seen.contains({backward, stage.index, replica, m}) != wanted) {
+            return wrong("micro-batch {} of stage {} has {} {} pass", m, stage.index, wanted ? "no" : "a",
+                         backward ? "backward" : "forward");
+          }
+        }
+      }
+    }
+    return {};
+  }
+
+  // Passes of heads: each shard once in each pass, passes ascending and alike on all devices, weights changed once.
+  Status check_head_passes() const {
+    std::map<std::tuple<Pass, int, int, int>, int> seen;  // (pass, head, shard, j)
+    std::map<std::pair<int, int>, int> last;              // (device, head): j
+    std::map<std::pair<int, int>, int> changed;           // (head, shard)
+    for (const Instruction& one : program_.instructions) {
+      const bool of_pass =
+          one.kind == Kind::kRun &&
+          (one.pass == Pass::kHeadForward || one.pass == Pass::kHeadBackward || one.pass == Pass::kReduceStats);
+      const bool of_step = one.kind == Kind::kRun && (one.pass == Pass::kHeadUpdate || one.pass == Pass::kHeadNorms);
+      if (!of_pass && !of_step) {
+        continue;
+      }
+      if (one.head < 0) {
+        return wrong("instruction {} is a pass of no head", one.id.index);
+      }
+      const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
+      if (of_pass && !inside(one.micro_batch, 0, passes_of(head))) {
+        return wrong("instruction {} is pass {} of a head that has {}", one.id.index, one.micro_batch, passes_of(head));
+      }
+      if (one.pass != Pass::kReduceStats) {
+        if (!inside(one.shard, 0, count(head.shards)) ||
+            head.shards[static_cast<size_t>(one.shard)].device != one.device) {
+          return wrong("instruction {} runs shard {} of head {} on device {}", one.id.index, one.shard, one.head,
+                       one.device);
+        }
+        if (++seen[{one.pass, one.head, one.shard, one.micro_batch}] > 1) {
+          return wrong("shard {} of head {} runs pass {} twice", one.shard, one.head, one.micro_batch);
+        }
+      }
+      if (of_pass) {
+        int& at = last.try_emplace({one.device, one.head}, one.micro_batch).first->second;
+        if (one.micro_batch < at) {
+          return wrong("head pass {} comes after a later one on device {}", one.micro_batch, one.device);
+        }
+        at = one.micro_batch;
+      }
+      for (const BufferId id : one.writes) {
+        const Buffer& buffer = program_.buffer(id);
+        if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight &&
+            (buffer.shard != one.shard || ++changed[{one.head, one.shard}] > 1)) {
+          return wrong("the rows of shard {} of head {} are updated twice", buffer.shard, one.head);
+        }
+      }
+    }
+    for (size_t h = 0; h < program_.heads.size(); ++h) {
+      const HeadPlan& head = program_.heads[h];
+      const bool trained = program_.training && head.loss.valid();
+      const bool wanted = !program_.training || trained || !head.metrics.empty();
+      for (const HeadShard& shard : head.shards) {
+        const bool rows = shard.row_end > shard.row_begin;
+        const std::pair<int, int> key{static_cast<int>(h), shard.shard};
+        const bool updated = trained && !head.frozen;
+        if (changed.contains(key) != (updated && rows)) {
+          return wrong("the rows of shard {} of head {} are {} updated", shard.shard, h, updated ? "never" : "wrongly");
+        }
+        for (int j = 0; j < passes_of(head); ++j) {
+          if (seen.contains({Pass::kHeadForward, key.first, key.second, j}) != (wanted && rows) ||
+              seen.contains({Pass::kHeadBackward, key.first, key.second, j}) != (trained && rows)) {
+            return wrong("pass {} of head {} leaves out shard {}", j, h, shard.shard);
+          }
+        }
+      }
+    }
+    return {};
+  }
+
+  int passes_of(const HeadPlan& head) const {
+    return head.rows == program_.batch ? 1 : program_.micro_batches / program_.replicas;
+  }
+
+  const Program& program_;
+};
+
+}  // namespace
+
+Status verify_passes(const Program& program) { return Passes(program).run(); }
+
+}  // namespace xrun::planner

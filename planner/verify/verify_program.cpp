@@ -1,0 +1,263 @@
+#include "planner/verify/verify_program.h"
+
+#include <algorithm>
+
+#include "planner/verify/verify_parts.h"
+
+namespace xrun::planner {
+namespace {
+
+constexpr int kMostDevices = 4096;
+// Products of these with sizes stay inside 64 bits.
+constexpr int64_t kMost = int64_t{1} << 40;
+constexpr int64_t kMostRows = int64_t{1} << 31;
+constexpr int64_t kMostClasses = int64_t{1} << 36;
+// Instructions and buffers times streams: what verify_order and verify_memory keep a number for, 2 GiB of them at most.
+constexpr int64_t kMostPlaces = int64_t{1} << 28;
+
+class Structure {
+ public:
+  Structure(const Program& program, const Graph* graph) : program_(program), graph_(graph) {}
+
+  Status run() const {
+    XRUN_TRY(check_numbers());
+    for (const Stage& stage : program_.stages) {
+      XRUN_TRY(check_stage(stage));
+    }
+    for (const HeadPlan& head : program_.heads) {
+      XRUN_TRY(check_head(head));
+    }
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      if (program_.buffers[i].id.index != static_cast<int32_t>(i)) {
+        return wrong("buffer {} has another number", i);
+      }
+      XRUN_TRY(check_buffer(program_.buffers[i]));
+    }
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      if (program_.instructions[i].id.index != static_cast<int32_t>(i)) {
+        return wrong("instruction {} has another number", i);
+      }
+      XRUN_TRY(check_instruction(program_.instructions[i]));
+    }
+    return {};
+  }
+
+ private:
+  Status check_numbers() const {
+    const Program& p = program_;
+    if (!inside(p.devices, 1, kMostDevices) || p.threads.size() != static_cast<size_t>(p.devices)) {
+      return wrong("{} devices with {} thread counts", p.devices, p.threads.size());
+    }
+    for (const int threads : p.threads) {
+      if (!inside(threads, 1, 65536)) {
+        return wrong("a device with {} threads", threads);
+      }
+    }
+    if (!inside(p.batch, 1, kMostRows) || !inside(p.block_rows, 1, p.batch + 1) || p.batch % p.block_rows != 0) {
+      return wrong("batch {} in row blocks of {}", p.batch, p.block_rows);
+    }
+    const int64_t blocks = p.batch / p.block_rows;
+    if (!inside(p.micro_batches, 1, blocks + 1) || blocks % p.micro_batches != 0 ||
+        !inside(p.replicas, 1, std::min<int64_t>(blocks, kMostReplicas) + 1) || p.micro_batches % p.replicas != 0 ||
+        !inside(p.partials, 1, blocks + 1) || p.partials % p.replicas != 0 || p.partials / p.replicas > kMostPartials) {
+      return wrong("{} micro-batches, {} replicas and {} partials of {} row blocks", p.micro_batches, p.replicas,
+                   p.partials, blocks);
+    }
+    const int64_t size = count(p.instructions) + count(p.buffers);
+    if (size * 2 * p.devices > kMostPlaces) {
+      return wrong(
+          "{} instructions and {} buffers on {} devices are more than can be verified: plan for fewer devices or "
+          "micro-batches",
+          p.instructions.size(), p.buffers.size(), p.devices);
+    }
+    if (p.arenas.size() != static_cast<size_t>(p.devices) + 1) {
+      return wrong("{} arenas for {} devices and the host", p.arenas.size(), p.devices);
+    }
+    for (size_t i = 0; i < p.arenas.size(); ++i) {
+      if (p.arenas[i].device != static_cast<int>(i) - 1 || !inside(p.arenas[i].bytes, 0, int64_t{1} << 50)) {
+        return wrong("arena {} is of device {} and has {} bytes", i, p.arenas[i].device, p.arenas[i].bytes);
+      }
+    }
+    return {};
+  }
+
+  bool is_node(NodeId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->nodes))); }
+  bool is_value(ValueId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->values))); }
+  bool is_param(ParamId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->params))); }
+
+  Status check_layout(const Stage& stage, const BlockLayout& layout) const {
+    if (!inside(layout.bytes, 0, kMost) || !inside(layout.kernel_offset, 0, layout.bytes + 1)) {
+      return wrong("stage {} has a slice of {} bytes, kernels from {}", stage.index, layout.bytes,
+                   layout.kernel_offset);
+    }
+    for (const LocalValue& local : layout.locals) {
+      if (!is_value(local.value) || !inside(local.bytes, 0, kMost) ||
+          !inside(local.offset, 0, layout.kernel_offset - local.bytes + 1) || local.offset % kAlignment != 0) {
+        return wrong("stage {} has a local value outside of its slice", stage.index);
+      }
+    }
+    return {};
+  }
+
+  Status check_stage(const Stage& stage) const {
+    if (&stage != &program_.stages[0] + stage.index || stage.devices.size() != static_cast<size_t>(program_.replicas)) {
+      return wrong("stage {} has {} devices for {} replicas", stage.index, stage.devices.size(), program_.replicas);
+    }
+    for (const int device : stage.devices) {
+      if (!inside(device, 0, program_.devices)) {
+        return wrong("stage {} lies on device {}", stage.index, device);
+      }
+    }
+    for (const auto* nodes : {&stage.forward, &stage.backward, &stage.recomputed}) {
+      for (const NodeId id : *nodes) {
+        if (!is_node(id)) {
+          return wrong("stage {} has node {}", stage.index, id.index);
+        }
+      }
+    }
+    for (const auto* values : {&stage.saved, &stage.received}) {
+      for (const ValueId id : *values) {
+        if (!is_value(id)) {
+          return wrong("stage {} has value {}", stage.index, id.index);
+        }
+      }
+    }
+    XRUN_TRY(check_layout(stage, stage.forward_layout));
+    return check_layout(stage, stage.backward_layout);
+  }
+
+  Status check_head(const HeadPlan& head) const {
+    const auto optional_value = [&](ValueId id) { return !id.valid() || is_value(id); };
+    const auto optional_node = [&](NodeId id) { return !id.valid() || is_node(id); };
+    if (!is_node(head.node) || !optional_node(head.loss) || !is_value(head.feature) ||
+        !optional_value(head.feature_grad) || !is_value(head.logits) || !optional_value(head.label) ||
+        !is_param(head.weight) || (head.bias.valid() && !is_param(head.bias))) {
+      return wrong("a head refers to what is not in the graph");
+    }
+    for (const NodeId metric : head.metrics) {
+      if (!is_node(metric)) {
+        return wrong("a metric of a head is not in the graph");
+      }
+    }
+    if (head.head < 0 || (graph_ && !inside(head.head, 0, count(graph_->heads)))) {
+      return wrong("head {} is not in the graph", head.head);
+    }
+    if (graph_) {
+      const Node& node = graph_->node(head.node);
+      const TensorType& weight = graph_->value(graph_->param(head.weight).value).type;
+      if (node.op->head == nullptr || node.outputs.empty() || node.outputs[0] != head.logits || node.inputs.empty() ||
+          node.inputs[0] != head.feature || weight.dims != std::vector<int64_t>{head.classes, head.dim}) {
+        return wrong("node {} is not the classifier of a head of {} classes", head.node.index, head.classes);
+      }
+      if (program_.training && head.frozen != graph_->param(head.weight).frozen) {
+        return wrong("the head of node {} is {}frozen in the graph", head.node.index, head.frozen ? "not " : "");
+      }
+      if (head.loss.valid()) {
+        const Node& loss = graph_->node(head.loss);
+        if (loss.op->margin == nullptr || !loss.op->margin(loss.attrs).ok() || loss.inputs[0] != head.logits) {
+          return wrong("node {} is not a loss on a head", head.loss.index);
+        }
+      }
+      for (const NodeId metric : head.metrics) {
+        if (graph_->node(metric).op->metric_k == nullptr || graph_->node(metric).inputs[0] != head.logits) {
+          return wrong("node {} is not a metric on a head", metric.index);
+        }
+      }
+    }
+    if (!inside(head.classes, 1, kMostClasses) || !inside(head.dim, 1, int64_t{1} << 20) ||
+        head.class_block != class_block(head.classes) ||
+        !inside(head.top_k, 0, std::min<int64_t>(head.classes, 65536) + 1)) {
+      return wrong("a head of {} classes in blocks of {}, {} wide", head.classes, head.class_block, head.dim);
+    }
+    if (head.rows != program_.batch && head.rows != program_.batch / program_.micro_batches * program_.replicas) {
+      return wrong("a head pass of {} rows", head.rows);
+    }
+    for (const HeadShard& shard : head.shards) {
+      if (!inside(shard.device, 0, program_.devices) || !inside(shard.row_begin, 0, head.classes + 1) ||
+          !inside(shard.row_end, shard.row_begin, head.classes + 1)) {
+        return wrong("shard {} has rows {} to {} on device {}", shard.shard, shard.row_begin, shard.row_end,
+                     shard.device);
+      }
+    }
+    return {};
+  }
+
+  Status check_buffer(const Buffer& buffer) const {
+    const bool ids = (!buffer.value.valid() || is_value(buffer.value)) &&
+                     (!buffer.param.valid() || is_param(buffer.param)) &&
+                     (!buffer.node.valid() || is_node(buffer.node));
+    const auto end = static_cast<int64_t>(program_.instructions.size());
+    if (!ids || !inside(buffer.device, kHost, program_.devices) || !inside(buffer.bytes, 0, int64_t{1} << 50) ||
+        !inside(buffer.offset, 0, int64_t{1} << 50) || buffer.offset % kAlignment != 0 ||
+        static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kResult) ||
+        !inside(buffer.first_use, 0, end) || !inside(buffer.last_use, buffer.first_use, end) ||
+        !inside(buffer.micro_batch, -1, program_.micro_batches) || !inside(buffer.replica, -1, program_.replicas) ||
+        !inside(buffer.head, -1, count(program_.heads)) || buffer.slot < 0 || buffer.shard < -1) {
+      return wrong("buffer {} ({}) has a number out of range", buffer.id.index, buffer.name);
+    }
+    return {};
+  }
+
+  Status check_instruction(const Instruction& instruction) const {
+    const auto out_of_range = [&] { return wrong("instruction {} has a number out of range", instruction.id.index); };
+    if (!inside(instruction.device, 0, program_.devices) ||
+        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kUpdate) ||
+        static_cast<uint8_t>(instruction.pass) > static_cast<uint8_t>(Pass::kNorm) ||
+        static_cast<uint8_t>(instruction.stream) > static_cast<uint8_t>(Stream::kComm) ||
+        !inside(instruction.stage, -1, count(program_.stages)) || !inside(instruction.replica, -1, program_.replicas) ||
+        !inside(instruction.micro_batch, -1, program_.micro_batches) ||
+        !inside(instruction.head, -1, count(program_.heads)) || instruction.shard < -1 ||
+        !inside(instruction.group, -1, count(program_.instructions))) {
+      return out_of_range();
+    }
+    for (const NodeId id : instruction.nodes) {
+      if (!is_node(id)) {
+        return out_of_range();
+      }
+    }
+    for (const auto* list : {&instruction.reads, &instruction.writes}) {
+      for (const BufferId id : *list) {
+        if (!inside(id.index, 0, count(program_.buffers))) {
+          return out_of_range();
+        }
+        const Buffer& buffer = program_.buffer(id);
+        if (buffer.device != instruction.device && (buffer.device != kHost || list == &instruction.writes)) {
+          return wrong("instruction {} on device {} touches buffer {} of device {}", instruction.id.index,
+                       instruction.device, id.index, buffer.device);
+        }
+      }
+    }
+    for (const InstructionId dep : instruction.deps) {
+      if (!inside(dep.index, 0, instruction.id.index)) {
+        return wrong("instruction {} waits for instruction {}, which is not before it", instruction.id.index,
+                     dep.index);
+      }
+    }
+    const bool stage_pass =
+        instruction.kind == Kind::kRun && (instruction.pass == Pass::kForward || instruction.pass == Pass::kBackward);
+    if (stage_pass && (instruction.stage < 0 || instruction.replica < 0 || instruction.micro_batch < 0)) {
+      return wrong("instruction {} is a pass of no stage", instruction.id.index);
+    }
+    if ((instruction.kind == Kind::kRun) != (instruction.pass != Pass::kNone)) {
+      return wrong("instruction {} runs nothing, or is no pass", instruction.id.index);
+    }
+    return {};
+  }
+
+  const Program& program_;
+  const Graph* graph_;
+};
+
+}  // namespace
+
+Status verify_structure(const Program& program, const Graph* graph) { return Structure(program, graph).run(); }
+
+Status verify_program(const Program& program, const Module& module, Bytes memory) {
+  XRUN_TRY(verify_structure(program, &module.graph));
+  XRUN_TRY(verify_passes(program));
+  XRUN_TRY(verify_order(program));
+  XRUN_TRY(verify_memory(program, memory));
+  return verify_operands(program, module);
+}
+
+}  // namespace xrun::planner

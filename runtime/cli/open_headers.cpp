@@ -1,0 +1,55 @@
+#include "runtime/cli/open_headers.h"
+
+#include "runtime/data/sample_rows.h"
+#include "runtime/train/rate.h"
+
+namespace xrun::cli {
+namespace {
+
+// Of what is not there; what cannot be read, or is broken, is another matter.
+bool is_missing(const Error& error) {
+  return (error.code == "XG0401" && error.kind == ErrorKind::kContent) || error.code == "XG0411";
+}
+
+Diagnostic warn_of(const Error& error, const std::string& source) {
+  Diagnostic warning{.severity = Severity::kWarning, .code = error.code, .message = error.message};
+  warning.primary.span = error.span;
+  warning.notes.push_back(source == "train"
+                              ? "the plan is made without the number of samples: times of an epoch are not known"
+                              : "a run of this plan will want it to evaluate");
+  if (!error.help.empty()) {
+    warning.fixes.push_back({.title = error.help});
+  }
+  return warning;
+}
+
+}  // namespace
+
+Result<DataHeaders> open_headers(const PlannedModel& planned) {
+  const Module& module = planned.prepared.training;
+  std::vector<std::string> names = measured_sources(module);
+  std::erase(names, "train");
+  names.insert(names.begin(), "train");
+  DataHeaders headers;
+  std::vector<std::string> classes;
+  for (const std::string& name : names) {
+    const auto rows = runtime::SampleRows::open_header(module.data, name, module.graph);
+    if (!rows.ok()) {
+      if (!is_missing(rows.error())) {
+        return rows.error();
+      }
+      headers.missing.add(warn_of(rows.error(), name));
+      continue;
+    }
+    if (name == "train") {
+      headers.samples = (*rows)->samples();
+      classes = class_names((*rows)->reader());
+      XRUN_TRY(runtime::check_curve(module.train, headers.samples));
+    } else {
+      XRUN_TRY(check_class_names(**rows, module.data, classes));
+    }
+  }
+  return headers;
+}
+
+}  // namespace xrun::cli

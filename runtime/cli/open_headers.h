@@ -1,0 +1,20 @@
+// What `xrun plan` finds out of the data: sources are opened as far as their headers, no sample is read.
+#pragma once
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/result.h"
+#include "runtime/cli/planned.h"
+
+namespace xrun::cli {
+
+struct DataHeaders {
+  int64_t samples = 0;  // of an epoch; 0: not known
+  Diagnostics missing;  // warnings: sources that are not on this machine
+};
+
+// Opens the sources that a run of the plan opens. Data that is not there is a warning, since plans are also made where
+// no data is (docs/decisions/0011); errors are those that `check --data` and `train` give before they read a sample,
+// and XG0506, a curve that does not fit the run.
+Result<DataHeaders> open_headers(const PlannedModel& planned);
+
+}  // namespace xrun::cli

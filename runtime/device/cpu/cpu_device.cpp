@@ -1,0 +1,123 @@
+#include "runtime/device/cpu/cpu_device.h"
+
+#include <omp.h>
+#include <xmmintrin.h>
+
+#define TBB_PREVIEW_GLOBAL_CONTROL 1
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_scheduler_observer.h>
+
+#include "graph/base/check.h"
+
+namespace xrun::runtime {
+namespace {
+
+constexpr uint32_t kFlushToZero = 0x8000;
+constexpr uint32_t kDenormalsAreZero = 0x0040;
+constexpr uint32_t kModes = kFlushToZero | kDenormalsAreZero;
+
+// Every thread that enters an arena gets the modes before its first task.
+class ModeObserver final : public tbb::task_scheduler_observer {
+ public:
+  explicit ModeObserver(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
+  ~ModeObserver() override { observe(false); }
+
+  void on_scheduler_entry(bool /*is_worker*/) override {
+    _mm_setcsr(_mm_getcsr() | kModes);
+    omp_set_num_threads(1);
+    XRUN_CHECK(has_compute_modes(), "a worker without the floating-point modes");
+  }
+};
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(int index, int threads) : index_(index), threads_(threads), arena_(threads, 0) {
+    // The arena hands the floating-point modes of the thread that initialises it to its tasks.
+    const ComputeModes modes;
+    arena_.initialize();
+    observer_ = std::make_unique<ModeObserver>(arena_);
+  }
+
+  int index() const override { return index_; }
+  int count() const override { return threads_; }
+
+  void submit(Task task) override {
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    arena_.enqueue([this, task] {
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      task.run(task.context, task.argument);
+    });
+  }
+  bool has_waiting() const override { return waiting_.load(std::memory_order_relaxed) > 0; }
+
+  // One runner a worker; runners take items from one counter. The number of a runner is the number of the worker, since
+  // slots of the arena may be more than its workers.
+  void for_each(int64_t items, ops::ItemBody body) override {
+    if (threads_ == 1 || items <= 1) {
+      for (int64_t i = 0; i < items; ++i) {
+        body(i, 0);
+      }
+      return;
+    }
+    std::atomic<int64_t> next{0};
+    const int runners = static_cast<int>(std::min<int64_t>(threads_, items));
+    tbb::parallel_for(
+        tbb::blocked_range<int>(0, runners, 1),
+        [&](const tbb::blocked_range<int>& range) {
+          for (int worker = range.begin(); worker != range.end(); ++worker) {
+            for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < items;
+                 item = next.fetch_add(1, std::memory_order_relaxed)) {
+              body(item, worker);
+            }
+          }
+        },
+        tbb::simple_partitioner());
+  }
+
+ private:
+  int index_;
+  int threads_;
+  std::atomic<int> waiting_{0};  // tasks that were submitted and have not begun
+  tbb::task_arena arena_;
+  std::unique_ptr<ModeObserver> observer_;  // after the arena: an observer initialises it
+};
+
+class CpuDeviceSet final : public DeviceSet {
+ public:
+  explicit CpuDeviceSet(std::span<const int> threads)
+      : limit_(tbb::global_control::max_allowed_parallelism,
+               static_cast<size_t>(std::accumulate(threads.begin(), threads.end(), 0)) + 1) {
+    for (const int count : threads) {
+      XRUN_CHECK(count >= 1, "a device without workers");
+      devices_.push_back(std::make_unique<CpuDevice>(static_cast<int>(devices_.size()), count));
+    }
+  }
+  std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+
+ private:
+  tbb::global_control limit_;
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads) {
+  return std::make_unique<CpuDeviceSet>(threads);
+}
+
+ComputeModes::ComputeModes() : saved_mxcsr_(_mm_getcsr()) {
+  _mm_setcsr(saved_mxcsr_ | kModes);
+  omp_set_num_threads(1);
+}
+
+ComputeModes::~ComputeModes() { _mm_setcsr(saved_mxcsr_); }
+
+bool has_compute_modes() { return (_mm_getcsr() & kModes) == kModes; }
+
+}  // namespace xrun::runtime

@@ -1,0 +1,64 @@
+// safetensors files (FORMATS 6), written front to back and read anywhere. Readers trust nothing; the writer's files are
+// read by the reference implementation, and their data begin at multiples of 64.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "runtime/formats/safetensors_header.h"
+#include "runtime/xxh128.h"
+
+namespace xrun::runtime {
+
+// Writes a new file front to back. Errors: kWorld XG0711 with the system's reason.
+class SafetensorsWriter {
+ public:
+  static Result<SafetensorsWriter> create(const std::string& path, const std::vector<SafeTensor>& tensors,
+                                          const std::map<std::string, std::string>& metadata);
+  SafetensorsWriter(SafetensorsWriter&& other) noexcept;
+  SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
+  ~SafetensorsWriter();
+
+  // The next bytes of the data part.
+  Status write(std::span<const std::byte> bytes);
+  // Makes the file durable and closes it. All data have been written.
+  Status finish();
+
+  Bytes bytes() const { return bytes_; }  // of the file so far
+  std::string digest() const { return hash_.hex(); }
+
+ private:
+  SafetensorsWriter() = default;
+
+  std::string path_;
+  int file_ = -1;
+  Bytes bytes_ = 0;
+  Bytes expected_ = 0;
+  Xxh128 hash_;
+};
+
+// A file opened for reading. Errors: XG0713 (missing: kContent, otherwise kWorld), XG0715.
+class SafetensorsFile {
+ public:
+  static Result<SafetensorsFile> open(const std::string& path);
+  SafetensorsFile(SafetensorsFile&& other) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
+  ~SafetensorsFile();
+
+  const SafeHeader& header() const { return header_; }
+  // Bytes [offset, offset + out.size()) of a tensor.
+  Status read(const SafeTensor& tensor, Bytes offset, std::span<std::byte> out) const;
+
+ private:
+  SafetensorsFile() = default;
+
+  std::string path_;
+  int file_ = -1;
+  SafeHeader header_;
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,64 @@
+// Evaluation and prediction: the plan's inference program over rows in their own order.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+#include "runtime/train/batch_source.h"
+#include "runtime/train/events.h"
+#include "runtime/train/session.h"
+
+namespace xrun::runtime {
+
+struct Evaluation {
+  std::vector<Measured> metrics;
+  std::vector<MeasuredSource> sources;
+};
+
+// What is measured where: `eval` of the train spec, or its `metrics` on every source when there is no `eval`. The key
+// of a metric without a source of its own is the source's name, or "source.metric" where there are several metrics.
+struct Measure {
+  std::string key;
+  std::string source;
+  ValueId value;
+};
+std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
+
+// Where these functions take `events`, they tell it before each batch and at the end how far they are.
+
+// Runs all rows of `source` and gives the means of its measures. The last step is filled with zero rows, not counted.
+Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
+                                       EventSink* events = nullptr, const std::atomic<bool>* stop = nullptr);
+// All sources. `stop`: looked at before each batch. Errors: kInterrupted when it is set.
+Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
+                            const std::atomic<bool>* stop = nullptr);
+
+// Runs one batch: samples first .. first + rows - 1 in ring slot 0, zero rows up to the batch. For callers that read
+// results themselves (Session::read_rows, read_best).
+Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows);
+
+// Rows of one value for samples [first, first + rows), copied into `out` (row_elements · size of the value's dtype a
+// row): outputs such as features or dense logits.
+Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
+               std::span<std::byte> out, EventSink* events = nullptr);
+// The same as f32, [rows, row elements].
+Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
+                                          int64_t rows, EventSink* events = nullptr);
+
+// The k best classes of each row, best first, and their logits, [rows, k].
+struct BestClasses {
+  int64_t k = 0;
+  std::vector<int32_t> classes;
+  std::vector<float> scores;
+};
+// Of the model's first sharded head.
+Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
+                                    EventSink* events = nullptr);
+// Of dense logits: an output f32 or bf16 [N, C]. Ties go to the lower class.
+Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t first, int64_t rows,
+                                    EventSink* events = nullptr);
+
+}  // namespace xrun::runtime

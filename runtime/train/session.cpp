@@ -1,0 +1,170 @@
+#include "runtime/train/session.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/base/check.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/arena_check.h"
+#include "runtime/executor/program_runner.h"
+#include "runtime/executor/row_offsets.h"
+#include "runtime/executor/step_times.h"
+
+namespace xrun::runtime {
+namespace {
+
+using planner::Buffer;
+using planner::Purpose;
+
+std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& program, const BoundMemory& memory) {
+  std::vector<BatchView> ring;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.purpose != Purpose::kInput) {
+      continue;
+    }
+    const auto slot = static_cast<size_t>(buffer.slot);
+    if (ring.size() <= slot) {
+      ring.resize(slot + 1);
+    }
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      ring[slot].inputs.resize(graph.inputs.size());
+      if (graph.inputs[i].value == buffer.value) {
+        ring[slot].inputs[i] = memory.at(buffer);
+      }
+    }
+  }
+  return ring;
+}
+
+class BoundSession final : public Session {
+ public:
+  BoundSession(const Module& module, const planner::Program& program, BoundMemory memory, KernelSet kernels,
+               const SessionOptions& options, const ops::OptimizerForm& form)
+      : module_(module),
+        program_(program),
+        memory_(std::move(memory)),
+        kernels_(std::move(kernels)),
+        state_(module, program, memory_),
+        runner_(module, program, memory_, kernels_, options.isa, form),
+        ring_(make_ring(module.graph, program, memory_)),
+        times_(program) {
+    if (options.check_memory) {
+      check_ = std::make_unique<ArenaCheck>(program, memory_);
+    }
+  }
+
+  Status make_executor(const DeviceSet& devices, bool sequential) {
+    if (sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
+      XRUN_ASSIGN(executor_, make_sequential_executor(program_, runner_, check_.get()));
+    } else {
+      executor_ = make_parallel_executor(program_, runner_, devices, check_.get());
+    }
+    return {};
+  }
+
+  TrainState& state() override { return state_; }
+
+  Status weights_changed() override {
+    const ComputeModes modes;
+    return runner_.prepare_weights();
+  }
+
+  std::span<const BatchView> ring() const override { return ring_; }
+
+  Status step(int64_t step, double rate, int slot) override {
+    runner_.begin_step(
+        {.seed = module_.train.seed, .step = step, .rate = rate, .inputs = ring_[static_cast<size_t>(slot)].inputs});
+    return executor_->step();
+  }
+
+  bool has_rows(ValueId value) const override {
+    return std::any_of(program_.buffers.begin(), program_.buffers.end(), [&](const Buffer& buffer) {
+      return buffer.purpose == Purpose::kResult && buffer.value == value;
+    });
+  }
+
+  Status read_rows(ValueId value, std::span<std::byte> out) const override {
+    const TensorType& type = module_.graph.value(value).type;
+    XRUN_CHECK(static_cast<Bytes>(out.size()) >= type.bytes(program_.batch, program_.block_rows),
+               "the memory for results is too small");
+    int64_t rows = 0;
+    for (const Buffer& buffer : program_.buffers) {
+      // A result of one head pass only has been copied to its place among all rows.
+      if (buffer.purpose != Purpose::kResult || buffer.value != value ||
+          (buffer.replica < 0 && buffer.micro_batch >= 0)) {
+        continue;
+      }
+      const int64_t count = buffer.micro_batch >= 0 ? program_.micro_batch_rows()
+                            : buffer.replica >= 0   ? program_.batch / program_.replicas
+                                                    : program_.batch;
+      std::memcpy(out.data() + type.bytes(first_row(program_, buffer), program_.block_rows), memory_.at(buffer),
+                  static_cast<size_t>(type.bytes(count, program_.block_rows)));
+      rows += count;
+    }
+    if (rows < program_.batch) {
+      return Error{ErrorKind::kUsage, "XG0808",
+                   "the plan keeps no result for `" + module_.graph.value(value).name + "`",
+                   "make it an output of the model"};
+    }
+    return {};
+  }
+
+  Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const override {
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.purpose == Purpose::kResult && buffer.value == logits && buffer.micro_batch < 0) {
+        const std::byte* const data = memory_.at(buffer);
+        XRUN_CHECK(classes.size() == scores.size() && static_cast<Bytes>(classes.size_bytes()) * 2 <= buffer.bytes,
+                   "classes and scores are [batch, k]");
+        std::memcpy(classes.data(), data, classes.size_bytes());
+        std::memcpy(scores.data(), data + classes.size_bytes(), scores.size_bytes());
+        return {};
+      }
+    }
+    return Error{ErrorKind::kUsage, "XG0808",
+                 "the plan keeps no best classes of `" + module_.graph.value(logits).name + "`", ""};
+  }
+
+  double grad_norm() const override { return runner_.grad_norm(); }
+  const StepTimes& times() override { return times_.measure(executor_->timings()); }
+  std::span<const Timing> timings() const override { return executor_->timings(); }
+  Bytes memory() const override { return memory_.bytes(); }
+  Bytes peak_before() const override { return memory_.peak_before(); }
+  const planner::Program& program() const override { return program_; }
+  const Module& module() const override { return module_; }
+
+ private:
+  const Module& module_;
+  const planner::Program& program_;
+  BoundMemory memory_;
+  KernelSet kernels_;
+  TrainState state_;
+  ProgramRunner runner_;
+  std::vector<BatchView> ring_;
+  TimeTable times_;
+  std::unique_ptr<ArenaCheck> check_;  // where asked for
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::create(const Module& module, const planner::Program& program,
+                                                 const DeviceSet& devices, const SessionOptions& options) {
+  XRUN_CHECK(static_cast<int>(program.threads.size()) == program.devices, "a program names the workers of each device");
+  for (int d = 0; d < program.devices && !options.sequential; ++d) {
+    if (d >= devices.count() || devices.device(d).count() != program.threads[static_cast<size_t>(d)]) {
+      return Error{ErrorKind::kUsage, "XG0625", "the plan is for other devices than this run has",
+                   "make the plan again with the same `--devices` and `--threads`"};
+    }
+  }
+  ops::OptimizerForm form;
+  if (program.training) {
+    XRUN_ASSIGN(form, ops::optimizer_form(module.train.optimizer));
+  }
+  XRUN_ASSIGN(KernelSet kernels, KernelSet::make(module.graph, program, options.isa));
+  XRUN_ASSIGN(BoundMemory memory, BoundMemory::map(program));
+  auto session = std::make_unique<BoundSession>(module, program, std::move(memory), std::move(kernels), options, form);
+  XRUN_TRY(session->make_executor(devices, options.sequential));
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,67 @@
+// A program made ready to run: kernels, memory, bindings, an executor. One session trains, another one, of the plan's
+// inference program, evaluates and predicts.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+#include "ops/isa.h"
+#include "planner/program.h"
+#include "runtime/device/device.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/step_times.h"
+#include "runtime/train/batch_source.h"
+#include "runtime/train/train_state.h"
+
+namespace xrun::runtime {
+
+struct SessionOptions {
+  ops::Isa isa = ops::Isa::kAvx2;
+  bool sequential = false;  // the oracle: one instruction after the other on the calling thread
+  // Watches the first and last touch of every planned buffer (runtime/executor/arena_check.h): for tests.
+  bool check_memory = false;
+};
+
+// Threads: one, between which steps run on the devices' own.
+class Session {
+ public:
+  // `module` is prepared (graph/pipeline.h) and outlives the session, as do `program` and `devices`, which has as many
+  // devices with as many workers as the program asks for. Weights are zero until initialised or copied.
+  // Errors: kWorld (memory), kContent (a plan of another machine, an operator without a kernel).
+  static Result<std::unique_ptr<Session>> create(const Module& module, const planner::Program& program,
+                                                 const DeviceSet& devices, const SessionOptions& options);
+  virtual ~Session() = default;
+
+  virtual TrainState& state() = 0;
+  // After weights were written from outside: prepares them for the kernels.
+  virtual Status weights_changed() = 0;
+
+  // The host slots of inputs and labels, one view a ring position.
+  virtual std::span<const BatchView> ring() const = 0;
+
+  // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. Errors: kNonFinite with the
+  // operator and the rows; those of kernels.
+  virtual Status step(int64_t step, double rate, int slot) = 0;
+
+  // Rows of a per-row value of the last step (loss, metric, output), in batch order: bytes of all rows of the batch.
+  // Errors: the program keeps no such result.
+  virtual Status read_rows(ValueId value, std::span<std::byte> out) const = 0;
+  virtual bool has_rows(ValueId value) const = 0;
+  // The best classes of each row and their logits, [batch, HeadPlan::top_k]: inference programs with a sharded head.
+  virtual Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const = 0;
+  // The norm of all gradients before clipping in the last step; 0 where the run does not clip by norm.
+  virtual double grad_norm() const = 0;
+
+  virtual const StepTimes& times() = 0;  // of the last step; until the next call
+  virtual std::span<const Timing> timings() const = 0;
+  virtual Bytes memory() const = 0;  // of all arenas
+  // The most that the process had held before these were mapped.
+  virtual Bytes peak_before() const = 0;
+  virtual const planner::Program& program() const = 0;
+  virtual const Module& module() const = 0;
+};
+
+}  // namespace xrun::runtime

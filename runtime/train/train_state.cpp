@@ -1,0 +1,191 @@
+#include "runtime/train/train_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <tbb/parallel_for.h>
+
+#include "graph/base/check.h"
+#include "graph/base/random.h"
+#include "graph/optimizer_def.h"
+#include "runtime/xxh128.h"
+
+namespace xrun::runtime {
+namespace {
+
+using planner::Buffer;
+using planner::Purpose;
+
+// The parameters of each head's classifier.
+std::string head_of(const Module& module, const planner::Program& program, ParamId param) {
+  for (const planner::HeadPlan& head : program.heads) {
+    if (head.weight == param || head.bias == param) {
+      return module.graph.heads[static_cast<size_t>(head.head)].name;
+    }
+  }
+  return "";
+}
+
+std::pair<int64_t, int64_t> rows_of(const planner::Program& program, ParamId param, int shard, int64_t all) {
+  for (const planner::HeadPlan& head : program.heads) {
+    if (head.weight != param && head.bias != param) {
+      continue;
+    }
+    for (const planner::HeadShard& one : head.shards) {
+      if (one.shard == shard) {
+        return {one.row_begin, one.row_end};
+      }
+    }
+  }
+  return {0, all};
+}
+
+std::vector<std::string> optimizer_states(const Module& module) {
+  const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
+  return def == nullptr ? std::vector<std::string>{} : def->states(module.train.optimizer.args);
+}
+
+}  // namespace
+
+TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory)
+    : module_(module) {
+  const std::vector<std::string> states = optimizer_states(module);
+  std::map<std::string, StateTensor> by_name;
+  for (const Buffer& buffer : program.buffers) {
+    const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
+    const bool state = buffer.purpose == Purpose::kState;
+    const bool optimizer = buffer.purpose == Purpose::kOptimizer || buffer.purpose == Purpose::kHeadOptimizer;
+    if (!weight && !state && !optimizer) {
+      continue;
+    }
+    const Parameter& parameter = module.graph.param(buffer.param);
+    std::string name = parameter.name;
+    if (optimizer) {
+      XRUN_CHECK(static_cast<size_t>(buffer.slot) < states.size(), "an optimizer state that the optimizer has not");
+      name += "." + states[static_cast<size_t>(buffer.slot)];
+    }
+    StateTensor& tensor = by_name[name];
+    if (tensor.name.empty()) {
+      tensor.name = name;
+      tensor.role = weight  ? StateTensor::Role::kWeight
+                    : state ? StateTensor::Role::kState
+                            : StateTensor::Role::kOptimizer;
+      tensor.type = module.graph.value(parameter.value).type;
+      tensor.type.sharded = false;
+      tensor.trained = parameter.trained;
+      tensor.head = head_of(module, program, buffer.param);
+      tensor.param = buffer.param;
+    }
+    const auto [begin, end] = rows_of(program, buffer.param, buffer.shard, tensor.rows());
+    const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
+                                    [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
+    if (piece != tensor.pieces.end()) {
+      piece->copies.push_back(memory.at(buffer));
+    } else if (begin < end) {
+      tensor.pieces.push_back({begin, end, {memory.at(buffer)}});
+    }
+  }
+  for (auto& [name, tensor] : by_name) {
+    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
+              [](const TensorPiece& a, const TensorPiece& b) { return a.row_begin < b.row_begin; });
+    int64_t at = 0;
+    for (const TensorPiece& piece : tensor.pieces) {
+      XRUN_CHECK(piece.row_begin == at, "rows of " + name + " are missing or lie in two places");
+      at = piece.row_end;
+    }
+    XRUN_CHECK(at == tensor.rows(), "rows of " + name + " are missing");
+    tensors_.push_back(std::move(tensor));
+  }
+}
+
+void TrainState::initialise(uint64_t seed) {
+  for (const StateTensor& tensor : tensors_) {
+    const bool optimizer = tensor.role == StateTensor::Role::kOptimizer;
+    initialise(tensor, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed);
+  }
+}
+
+void TrainState::initialise(const StateTensor& tensor, const Init& init, uint64_t seed) {
+  const RandomStream random(seed, stable_hash(tensor.name));
+  const double deviation = init.kind == Init::kHeNormal
+                               ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
+                               : init.value;
+  const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
+  for (const TensorPiece& piece : tensor.pieces) {
+    auto* first = reinterpret_cast<float*>(piece.copies[0]);
+    const auto fill_row = [&](int64_t row) {
+      float* out = first + (row - piece.row_begin) * width;
+      for (int64_t i = 0; i < width; ++i) {
+        out[i] = init.kind == Init::kConstant
+                     ? static_cast<float>(init.value)
+                     : static_cast<float>(deviation * random.normal(static_cast<uint64_t>(row * width + i)));
+      }
+    };
+    tbb::parallel_for(piece.row_begin, piece.row_end, fill_row);
+    for (size_t copy = 1; copy < piece.copies.size(); ++copy) {
+      std::memcpy(piece.copies[copy], piece.copies[0],
+                  static_cast<size_t>((piece.row_end - piece.row_begin) * tensor.row_bytes()));
+    }
+  }
+}
+
+const StateTensor* TrainState::find(std::string_view name) const {
+  const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                                   [](const StateTensor& tensor, std::string_view key) { return tensor.name < key; });
+  return at != tensors_.end() && at->name == name ? &*at : nullptr;
+}
+
+void TrainState::read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const {
+  const Bytes width = tensor.row_bytes();
+  for (const TensorPiece& piece : tensor.pieces) {
+    const int64_t from = std::max(row_begin, piece.row_begin);
+    const int64_t to = std::min(row_end, piece.row_end);
+    if (from < to) {
+      std::memcpy(out + (from - row_begin) * width, piece.copies[0] + (from - piece.row_begin) * width,
+                  static_cast<size_t>((to - from) * width));
+    }
+  }
+}
+
+void TrainState::write_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const std::byte* in) {
+  const Bytes width = tensor.row_bytes();
+  for (const TensorPiece& piece : tensor.pieces) {
+    const int64_t from = std::max(row_begin, piece.row_begin);
+    const int64_t to = std::min(row_end, piece.row_end);
+    for (std::byte* copy : piece.copies) {
+      if (from < to) {
+        std::memcpy(copy + (from - piece.row_begin) * width, in + (from - row_begin) * width,
+                    static_cast<size_t>((to - from) * width));
+      }
+    }
+  }
+}
+
+void TrainState::copy_from(const TrainState& other) {
+  for (const StateTensor& tensor : tensors_) {
+    const StateTensor* source = other.find(tensor.name);
+    XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
+    if (source == nullptr) {
+      continue;
+    }
+    for (const TensorPiece& piece : source->pieces) {
+      write_rows(tensor, piece.row_begin, piece.row_end, piece.copies[0]);
+    }
+  }
+}
+
+std::string TrainState::weights_digest() const {
+  Xxh128 digest;
+  for (const StateTensor& tensor : tensors_) {
+    if (tensor.role != StateTensor::Role::kWeight || !tensor.trained) {
+      continue;
+    }
+    for (const TensorPiece& piece : tensor.pieces) {
+      digest.add({piece.copies[0], static_cast<size_t>((piece.row_end - piece.row_begin) * tensor.row_bytes())});
+    }
+  }
+  return digest.hex();
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,358 @@
+#include "runtime/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <optional>
+
+#include "graph/reader_def.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/reader.h"
+#include "runtime/device/host.h"
+#include "runtime/train/inference.h"
+#include "runtime/train/rate.h"
+#include "runtime/train/step_watch.h"
+
+namespace xrun::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One run: what lives from its first step to its last.
+class Run {
+ public:
+  Run(const TrainRequest& request, std::unique_ptr<Session> session)
+      : request_(request),
+        train_(request.module.train),
+        session_(std::move(session)),
+        samples_(request.batches.samples()),
+        total_(total_steps(train_, samples_)),
+        curve_(make_curve(train_, samples_)),
+        rows_(static_cast<size_t>(train_.batch)),
+        profile_(request.training, request.module.graph, request.predicted),
+        watch_(profile_, request.predicted_step) {}
+
+  Result<TrainOutcome> run() {
+    begin_ = Clock::now();
+    Status status = steps_within_memory();
+    request_.batches.stop();
+    if (!status.ok() && whole_ && done_ > saved_) {
+      (void)save();  // what was learned is not lost with data that cannot be read; the first error is the one to tell
+    }
+    if (status.ok() && request_.checkpoints != nullptr) {
+      status = request_.checkpoints->finish();
+    }
+    const double loss = steps_here_ > 0 ? report_.loss : std::numeric_limits<double>::quiet_NaN();
+    TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
+    // The weights of a run that failed are nobody's result.
+    outcome.weights = status.ok() ? session_->state().weights_digest() : "";
+    request_.events.on_end({.step = done_,
+                            .loss = loss,
+                            .weights = outcome.weights,
+                            .exit = !status.ok()   ? exit_code(status.error().kind)
+                                    : interrupted_ ? exit_code(ErrorKind::kInterrupted)
+                                                   : 0,
+                            .seconds = since(begin_),
+                            .bad_samples = request_.batches.bad_samples(),
+                            .devices = device_sums_,
+                            .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
+                            .peak_before_arenas = session_->peak_before(),
+                            .peak_resident = peak_resident()});
+    if (!status.ok()) {
+      return std::move(status).error();
+    }
+    return outcome;
+  }
+
+ private:
+  // What was learned outlives an evaluation that finds no room.
+  Status steps_within_memory() {
+    try {
+      return run_steps();
+    } catch (const std::bad_alloc&) {
+      return Error{ErrorKind::kWorld, "", "out of memory", "close other programs, or train a smaller model"};
+    }
+  }
+
+  Status run_steps() {
+    XRUN_TRY(prepare());
+    const int64_t end = request_.steps < 0 ? total_ : std::min(total_, request_.steps);
+    request_.events.on_start({.model = request_.module.model,
+                              .plan = request_.plan_id,
+                              .devices = request_.training.devices,
+                              .first_step = done_,
+                              .steps = total_,
+                              .steps_per_epoch = (samples_ + train_.batch - 1) / train_.batch,
+                              .samples = samples_,
+                              .synthetic = synthetic_sources(request_.module.data),
+                              .batch = train_.batch,
+                              .predicted_step = request_.predicted_step,
+                              .memory = session_->memory(),
+                              .memory_planned = request_.memory_planned,
+                              .memory_usable = request_.memory_usable});
+    if (done_ < end) {
+      XRUN_TRY(request_.batches.start(done_, session_->ring()));
+    }
+    saved_ = done_;
+    whole_ = true;
+    // A checkpoint does not tell whether the evaluation after it came to its end.
+    if (resumed_ && (done_ == total_ || due(eval_span()))) {
+      XRUN_TRY(evaluate_now());
+    }
+    while (done_ < end && !interrupted_) {
+      XRUN_TRY(run_step());
+      ++done_;
+      whole_ = true;
+      const bool last = done_ == end;
+      interrupted_ = !last && request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed);
+      report_.step = done_;
+      report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
+      const bool told = last || interrupted_ || due(train_.log_every);
+      read_memory(told);
+      request_.events.on_step(report_, told);
+      ++steps_here_;
+      for (const WarnEvent& warning : watch_.add(report_, session_->timings(), *times_)) {
+        request_.events.on_warn(warning);
+      }
+      if (request_.profile >= 0) {
+        profile_step(last || interrupted_);
+      }
+      if (last || interrupted_ || due(train_.checkpoint_every)) {
+        XRUN_TRY(save());
+      }
+      if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
+        XRUN_TRY(evaluate_now());
+      }
+      if (interrupted_ && done_ > saved_) {
+        XRUN_TRY(save());
+      }
+    }
+    return {};
+  }
+
+  Status prepare() {
+    TrainState& state = session_->state();
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
+    state.initialise(train_.seed);
+    if (request_.checkpoints != nullptr && request_.resume) {
+      request_.events.on_work({.work = Work::kLoad, .subject = "the latest checkpoint"});
+      XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
+      if (resumed) {
+        resumed_ = true;
+        done_ = resumed->step;
+        request_.events.on_resume(done_, resumed->path);
+        for (const WarnEvent& warning : resumed->warnings) {
+          request_.events.on_warn(warning);
+        }
+      }
+    }
+    if (!resumed_ && !train_.init_checkpoint.empty()) {
+      XRUN_TRY(start_from(resolve_path(train_.directory, train_.init_checkpoint)));
+    }
+    return session_->weights_changed();
+  }
+
+  Status start_from(const std::string& path) {
+    request_.events.on_work({.work = Work::kLoad, .subject = path});
+    XRUN_ASSIGN(const auto new_heads, start_from_checkpoint(path, session_->state()));
+    for (const std::string& head : new_heads) {
+      request_.events.on_warn(
+          {"XG0813", "the head `" + head + "` is not in " + path + " with these classes: it starts from the seed"});
+    }
+    return {};
+  }
+
+  Status run_step() {
+    const auto start = Clock::now();
+    request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
+    XRUN_TRY(request_.batches.wait(done_));
+    request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
+    report_.data_wait = since(start);
+    report_.lr = curve_.at(done_);
+    whole_ = false;
+    const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
+    XRUN_TRY(session_->step(done_, report_.lr, slot));
+    request_.batches.release(done_);
+    XRUN_TRY(read_results());
+    times_ = &session_->times();
+    note_times(*times_);
+    report_.grad_norm = session_->grad_norm();
+    report_.memory = session_->memory();
+    report_.seconds = since(start);
+    report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
+    return {};
+  }
+
+  // Ten times a second is enough for whoever looks: the system takes some microseconds to tell.
+  void read_memory(bool told) {
+    const Seconds now = since(begin_);
+    if (told || now - memory_read_ > 0.1) {
+      memory_read_ = now;
+      report_.resident = resident();
+    }
+  }
+
+  // Ten steps after the warm-up, or as many as the run has.
+  void profile_step(bool last) {
+    constexpr int64_t kProfiled = 10;
+    const int64_t steps = steps_here_ - request_.profile;
+    if (steps < 1) {
+      if (last) {
+        request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_here_) + " steps: `--profile " +
+                                               std::to_string(request_.profile) +
+                                               "` leaves out as many, and none is left to look at"});
+      }
+      return;
+    }
+    if (steps > kProfiled) {
+      return;
+    }
+    profile_.add(session_->timings(), *times_);
+    profiled_.first_step = steps == 1 ? done_ : profiled_.first_step;
+    profiled_.step += report_.seconds;
+    profiled_.data_wait += report_.data_wait;
+    profiled_.outside += report_.seconds - report_.data_wait - times_->seconds;
+    if (steps == kProfiled || last) {
+      const auto count = static_cast<double>(steps);
+      request_.events.on_profile({.first_step = profiled_.first_step,
+                                  .steps = steps,
+                                  .step = profiled_.step / count,
+                                  .data_wait = profiled_.data_wait / count,
+                                  .outside = profiled_.outside / count,
+                                  .predicted_step = request_.predicted_step,
+                                  .rows = profile_.rows()});
+    }
+  }
+
+  void note_times(const StepTimes& times) {
+    report_.devices = times.devices;
+    report_.compute = report_.exposed_comm = report_.bubble = 0;
+    device_sums_.resize(times.devices.size());
+    for (size_t d = 0; d < times.devices.size(); ++d) {
+      const DeviceTimes& one = times.devices[d];
+      report_.compute = std::max(report_.compute, one.busy);
+      report_.exposed_comm = std::max(report_.exposed_comm, one.exposed_comm);
+      report_.bubble = std::max(report_.bubble, one.idle);
+      device_sums_[d].busy += one.busy;
+      device_sums_[d].exposed_comm += one.exposed_comm;
+      device_sums_[d].idle += one.idle;
+    }
+  }
+
+  Status read_results() {
+    XRUN_ASSIGN(report_.loss, mean_of(train_.loss));
+    if (train_.reduce_sum) {
+      report_.loss *= static_cast<double>(train_.batch);
+    }
+    if (report_.metrics.empty()) {
+      for (const MetricSpec& metric : train_.metrics) {
+        if (session_->has_rows(metric.value)) {
+          report_.metrics.emplace_back(metric.name, 0);
+          metric_values_.push_back(metric.value);
+        }
+      }
+    }
+    for (size_t m = 0; m < metric_values_.size(); ++m) {
+      XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
+    }
+    if (!std::isfinite(report_.loss)) {
+      return Error{
+          ErrorKind::kNonFinite, "XG0810",
+          "the loss of step " + std::to_string(done_ + 1) + " is not finite though each row's is: their sum is",
+          "lower `train.lr`, or set `train.clip = norm(1)`", train_.span};
+    }
+    return {};
+  }
+
+  // In f64 and row order (DETERMINISM 15).
+  Result<double> mean_of(ValueId value) {
+    XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
+    double sum = 0;
+    for (const float row : rows_) {
+      sum += static_cast<double>(row);
+    }
+    return sum / static_cast<double>(rows_.size());
+  }
+
+  bool due(const TrainSpan& every) const { return is_due(every, done_, samples_, train_.batch); }
+
+  // `metrics` without `eval` run at the end of each epoch.
+  TrainSpan eval_span() const { return train_.eval_every.value_or(TrainSpan{1, TrainSpan::kEpochs}); }
+
+  Status evaluate_now() {
+    if (request_.inference == nullptr || request_.eval_sources.empty() || train_.measured().empty()) {
+      return {};
+    }
+    const auto start = Clock::now();
+    if (evaluator_ == nullptr) {
+      request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
+      XRUN_ASSIGN(evaluator_,
+                  Session::create(*request_.inference_module, *request_.inference, request_.devices, request_.session));
+    }
+    evaluator_->state().copy_from(session_->state());
+    XRUN_TRY(evaluator_->weights_changed());
+    auto evaluated = evaluate(*evaluator_, request_.eval_sources, &request_.events, request_.stop);
+    if (!evaluated.ok() && evaluated.error().kind == ErrorKind::kInterrupted) {
+      interrupted_ = true;
+      return {};
+    }
+    XRUN_ASSIGN(Evaluation evaluation, std::move(evaluated));
+    request_.events.on_eval({.step = done_,
+                             .metrics = std::move(evaluation.metrics),
+                             .sources = std::move(evaluation.sources),
+                             .seconds = since(start)});
+    return {};
+  }
+
+  Status save() {
+    saved_ = done_;
+    if (request_.checkpoints == nullptr) {
+      return {};
+    }
+    const auto start = Clock::now();
+    request_.events.on_work({.work = Work::kSave, .subject = "the checkpoint"});
+    XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
+    request_.events.on_checkpoint(
+        {.step = done_, .path = std::move(saved.path), .seconds = since(start), .bytes = saved.bytes});
+    return {};
+  }
+
+  const TrainRequest& request_;
+  const TrainSpec& train_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<Session> evaluator_;  // made at the first evaluation
+  int64_t samples_;
+  int64_t total_;
+  Curve curve_;
+  std::vector<float> rows_;
+  std::vector<ValueId> metric_values_;  // of report_.metrics
+  StepReport report_;
+  std::vector<DeviceTimes> device_sums_;
+  int64_t done_ = 0;
+  int64_t saved_ = 0;   // as many steps were done when a save was last begun
+  bool whole_ = false;  // between steps: the state is the one after `done_` of them
+  bool resumed_ = false;
+  bool interrupted_ = false;
+  Clock::time_point begin_;
+  Seconds memory_read_ = 0;  // when, since `begin_`
+  int64_t steps_here_ = 0;
+  const StepTimes* times_ = nullptr;  // of the last step
+  StepProfile profile_;               // of the steps that `--profile` asks for
+  ProfileEvent profiled_;             // their sums
+  StepWatch watch_;
+};
+
+}  // namespace
+
+Result<TrainOutcome> train(const TrainRequest& request) {
+  request.events.on_work({.work = Work::kPrepare, .subject = "kernels and memory"});
+  XRUN_ASSIGN(auto session, Session::create(request.module, request.training, request.devices, request.session));
+  return Run(request, std::move(session)).run();
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,56 @@
+// The loop of training: batches, rate, steps, evaluation, checkpoints, events, and how a run ends.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/program.h"
+#include "runtime/checkpoint/store.h"
+#include "runtime/device/device.h"
+#include "runtime/executor/executor.h"
+#include "runtime/train/batch_source.h"
+#include "runtime/train/events.h"
+#include "runtime/train/session.h"
+
+namespace xrun::runtime {
+
+struct TrainRequest {
+  const Module& module;  // prepared for training
+  const planner::Program& training;
+  // Evaluation on the way; null: none. The inference program belongs to a module of its own, prepared for inference:
+  // values have other ids there, parameters the same names.
+  const Module* inference_module = nullptr;
+  const planner::Program* inference = nullptr;
+  const DeviceSet& devices;
+  BatchSource& batches;
+  std::vector<RowSource*> eval_sources;
+  CheckpointStore* checkpoints = nullptr;
+  EventSink& events;
+
+  SessionOptions session;
+  std::string plan_id;
+  Seconds predicted_step = 0;
+  std::vector<Timing> predicted;  // by instruction of `training`; empty: not known
+  Bytes memory_planned = 0;       // StartEvent has both
+  Bytes memory_usable = 0;
+  bool resume = true;                       // from `checkpoints`, if there is something
+  int64_t profile = -1;                     // a ProfileEvent after as many steps of warm-up; -1: none
+  int64_t steps = -1;                       // stop once the run has done that many; -1: the whole run
+  const std::atomic<bool>* stop = nullptr;  // finish the step, save, end with 75
+};
+
+struct TrainOutcome {
+  int64_t step = 0;     // steps done
+  double loss = 0;      // of the last step; NaN where none was done
+  std::string weights;  // digest
+  bool interrupted = false;
+};
+
+// Runs until the end of the run, `steps`, or `stop`. Saves at the end. The `end` event comes with failures, too.
+// Errors: kNonFinite (XG0810), those of the batch source, of the session, and of checkpoints.
+Result<TrainOutcome> train(const TrainRequest& request);
+
+}  // namespace xrun::runtime
