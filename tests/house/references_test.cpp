@@ -78,14 +78,15 @@ std::string joined(const std::string& path) {
   return text;
 }
 
-// Headings of a document, by its path.
+// Headings of a document without backticks, by its path.
 const std::set<std::string>& headings_of(const std::string& path) {
   static std::map<std::string, std::set<std::string>> known;
   const auto [at, fresh] = known.try_emplace(path);
   if (fresh) {
     for (const std::string& line : lines_of(path)) {
       if (line.starts_with("#")) {
-        const std::string heading = line.substr(std::min(line.find_first_not_of("# "), line.size()));
+        std::string heading = line.substr(std::min(line.find_first_not_of("# "), line.size()));
+        std::erase(heading, '`');
         EXPECT_TRUE(at->second.insert(heading).second) << path << " has two headings \"" << heading << '"';
       }
     }
