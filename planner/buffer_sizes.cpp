@@ -8,7 +8,7 @@
 namespace xrun::planner {
 namespace {
 
-// Elements of a tensor whose squares one owner sums (DETERMINISM 15).
+// Elements of a tensor whose squares one owner sums (docs/determinism.md, "Scalars").
 constexpr int64_t kNormChunk = 4096;
 
 }  // namespace

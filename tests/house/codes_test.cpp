@@ -1,4 +1,4 @@
-// Holds the codes of faults to the families of docs/language.md, section 12: the table has every family that is in use
+// Holds the codes of faults to the families of docs/language.md, "Mistakes": the table has every family that is in use
 // and no other, and a code of a family is given where the family is at home.
 #include <filesystem>
 #include <fstream>
