@@ -53,10 +53,10 @@ void predict_durations(Program& program, const CostModel& cost) {
     if (instruction.kind == Kind::kUpdate) {
       const Bytes bytes = weight_bytes(program, instruction.reads) + weight_bytes(program, instruction.writes);
       instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers);
-    } else if (instruction.kind != Kind::kRun) {
+    } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
-    } else if (instruction.pass == Pass::kReduceStats || instruction.pass == Pass::kFoldPartials ||
-               instruction.pass == Pass::kNorm) {
+    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
+               instruction.kind == Kind::kNorm) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
     } else {
       instruction.predicted += cost.hand_over();

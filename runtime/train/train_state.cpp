@@ -62,8 +62,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     const Parameter& parameter = module.graph.param(buffer.param);
     std::string name = parameter.name;
     if (optimizer) {
-      XRUN_CHECK(static_cast<size_t>(buffer.slot) < states.size(), "an optimizer state that the optimizer has not");
-      name += "." + states[static_cast<size_t>(buffer.slot)];
+      XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
+      name += "." + states[static_cast<size_t>(buffer.state)];
     }
     StateTensor& tensor = by_name[name];
     if (tensor.name.empty()) {
