@@ -1,5 +1,6 @@
 // What a sharded classifier head computes, as data: the head operator says how logits come from features, the loss says
-// what is done to them (ALGORITHMS I.1, I.2). Planner and executor read these values, never operator names.
+// what is done to them (docs/algorithms.md, "Head pass" and "Margins"). Planner and executor read these values, never
+// operator names.
 #pragma once
 
 #include <cstdint>

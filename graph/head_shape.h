@@ -1,5 +1,5 @@
-// Class blocks, shards and memory of a sharded classifier head as pure functions of its shape (DETERMINISM 6, 7): what
-// the planner counts and the head kernels (ops/head.h) lay out.
+// Class blocks, shards and memory of a sharded classifier head as pure functions of its shape: what the planner counts
+// and the head kernels (ops/head.h) lay out (docs/determinism.md, "Class blocks").
 //   class block  cb(C) consecutive classes: the unit of sharding and of every sum over classes
 //   subtree      aligned run of 2^l class blocks (cut off at the end): a node of the one fixed binary tree over blocks
 #pragma once
@@ -65,7 +65,8 @@ Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass
 Bytes head_softmax_bytes(const HeadShape& shape);
 
 // Layout of the above, shared with the kernels.
-inline constexpr int64_t kHeadStep = 32;  // rows and dims are padded to it: step of the sums (DETERMINISM 8)
+// Rows and dims are padded to it: step of the sums (docs/determinism.md, "Head products").
+inline constexpr int64_t kHeadStep = 32;
 inline constexpr int64_t kHeadTileClasses =
     128;  // classes of a tile: logits of 512 rows stay in half a second-level cache
 inline constexpr int64_t kHeadTileRows = 512;

@@ -26,7 +26,9 @@ struct Module {
   ScheduleSpec schedule;
   std::vector<SourceDigest> sources;
   std::vector<Diagnostic> not_yet;  // checked, but not to be planned or trained by this edition
-  std::string math_digest;  // SHA-256 of the elaborated model, data and train (R1), hex; eval, log, paths are not in it
+  // SHA-256 of the elaborated model, data and train, hex; eval, log and paths are not in it (docs/language.md, "What
+  // holds everywhere").
+  std::string math_digest;
 };
 
 }  // namespace xrun

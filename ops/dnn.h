@@ -1,4 +1,5 @@
-// The one wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread (DETERMINISM 14).
+// The one wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread (docs/determinism.md,
+// "oneDNN").
 #pragma once
 
 #include <array>

@@ -1,11 +1,12 @@
-// The sharded classifier head: exact softmax and margins over class blocks without logits (ALGORITHMS I.1, I.2, I.10).
-// A pass over h gathered rows, in the order of docs/architecture.md, contract 7:
+// The sharded classifier head: exact softmax and margins over class blocks without logits. A pass over h gathered rows,
+// in the order of docs/algorithms.md, "Head pass":
 //   forward    on each shard: statistics of its subtrees of class blocks
 //   combine    anywhere: all shards' statistics -> log-sum-exp, loss, hits of each row
 //   backward   on each shard: dX partials of its subtrees; with h = batch the update of its rows as well
 //   reduce_dx  anywhere: all shards' partials -> gradient of the features
 //   update     with h < batch, on each shard at the end of the step: dW and update over all rows of the batch
-// All results have the same bits for every number of shards, workers, and rows per pass (DETERMINISM 6-9).
+// All results have the same bits for every number of shards, workers, and rows per pass (docs/determinism.md, "Class
+// blocks" to "Head sweeps").
 // Nothing here allocates but constructors; buffers have the sizes that graph/head_shape.h gives, aligned to 64.
 #pragma once
 

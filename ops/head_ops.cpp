@@ -44,8 +44,8 @@ Result<OpShape> infer_cosine(Types inputs, const Attrs& attrs) {
   return infer_head("cosine_classifier", inputs, attrs, false, {.kind = Init::kNormal, .value = 0.05});
 }
 
-// One product with the class weights: what evaluation costs. Training multiplies by its passes (docs/architecture.md
-// 7).
+// One product with the class weights: what evaluation costs. Training multiplies by its passes (docs/algorithms.md,
+// "Head sweeps").
 OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
   const double classes = static_cast<double>(outputs[0].dims[1]);
   const double dim = static_cast<double>(inputs[0].dims[1]);

@@ -21,8 +21,8 @@ struct TensorView {
   T* as() const { return reinterpret_cast<T*>(data); }
 };
 
-// What a kernel is made for. Every call has exactly these types and `rows` rows (DETERMINISM 1), so a kernel object is
-// made once per (spec) and may hold compiled primitives.
+// What a kernel is made for. Every call has exactly these types and `rows` rows (docs/determinism.md, "Row blocks"), so
+// a kernel object is made once per (spec) and may hold compiled primitives.
 struct KernelSpec {
   std::vector<TensorType> inputs;   // the node's inputs, parameters included
   std::vector<TensorType> outputs;
@@ -63,8 +63,8 @@ class Kernel {
   }
 
   // For operators with `folds_states`: one update a step of the states (inputs of the node that are not trained) from
-  // the G outputs of all `blocks` row blocks of the global batch, in block order (DETERMINISM 3). Views are whole
-  // tensors: outputs [blocks, ...].
+  // the G outputs of all `blocks` row blocks of the global batch, in block order (docs/determinism.md, "Batch norm").
+  // Views are whole tensors: outputs [blocks, ...].
   virtual Status fold_states(std::span<const TensorView> /*inputs*/, std::span<const TensorView> /*outputs*/,
                              int64_t /*blocks*/) const {
     return {};

@@ -1,5 +1,5 @@
 // Update rules over flat ranges of f32 weights: the formulas of the optimizers (graph/optimizer_def.h). Every element
-// is updated by itself, so a range may be cut anywhere (DETERMINISM 2, 8).
+// is updated by itself, so a range may be cut anywhere. Sources: docs/algorithms.md, "Optimizers".
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct OptimizerForm {
 // The form of `optimizer = name(arguments)`. Errors: an optimizer that has no update yet.
 Result<OptimizerForm> optimizer_form(const CallSpec& spec);
 
-// What one step and one tensor have in common, from f64 (DETERMINISM 15).
+// What one step and one tensor have in common, from f64 (docs/determinism.md, "Scalars").
 struct UpdateScalars {
   float rate = 0;
   float decay = 0;  // 0 where the tensor does not decay

@@ -12,7 +12,7 @@ namespace {
 constexpr Seconds kCall = 2e-7;
 
 // Reading a sample and one stage over one of its elements: the glyph model's three stages over 1 024 pixels take 4.3 us
-// (docs/benchmarks.md).
+// (docs/benchmarks.md, "Figures").
 constexpr Seconds kSample = 3e-7;
 constexpr Seconds kElement = 1e-9;
 

@@ -31,8 +31,8 @@ class CostModel {
 
   // Copies between devices go through memory that all share.
   Seconds copy(Bytes bytes) const;
-  // Collectives over `members`: `bytes` gathered or reduced in all, as seen by one member (ALGORITHMS II.6, where a
-  // step of the ring is a hand-over between threads).
+  // Collectives over `members`: `bytes` gathered or reduced in all, as seen by one member (docs/algorithms.md,
+  // "Collective costs").
   Seconds all_gather(Bytes bytes, int members) const;
   Seconds reduce_scatter(Bytes bytes, int members) const;
   Seconds all_reduce(Bytes bytes, int members) const;
@@ -54,8 +54,9 @@ class CostModel {
   const Machine& machine_;
 };
 
-// Multiply-adds per (row, class, dim) of each pass of a head (DETERMINISM 9): statistics 1; gradients recompute the
-// logits and sum dX, and dW where the update is fused; the update sweep recomputes the logits once more for dW.
+// Multiply-adds per (row, class, dim) of each pass of a head (docs/algorithms.md, "Head sweeps"): statistics 1;
+// gradients recompute the logits and sum dX, and dW where the update is fused; the update sweep recomputes the logits
+// once more for dW.
 inline constexpr double kHeadForwardMacs = 1;
 inline constexpr double kHeadBackwardMacs = 2;
 inline constexpr double kHeadFusedMacs = 3;

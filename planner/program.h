@@ -166,7 +166,7 @@ struct Stage {
   Bytes activation_bytes = 0;  // of one micro-batch
 };
 
-// A row range of a head on a device: whole class blocks (DETERMINISM 6).
+// A row range of a head on a device: whole class blocks (docs/determinism.md, "Class blocks").
 struct HeadShard {
   int head = 0;
   int shard = 0;
@@ -233,7 +233,8 @@ struct Program {
   int64_t micro_batch_rows() const { return batch / micro_batches; }
   int micro_batches_of_replica() const { return micro_batches / replicas; }
   int64_t partials_of_replica() const { return partials / replicas; }
-  // The gradient partial, counted over all replicas, that row block `block` of the batch adds to (DETERMINISM 2).
+  // The gradient partial, counted over all replicas, that row block `block` of the batch adds to (docs/determinism.md,
+  // "Gradient partials").
   int64_t partial_of(int64_t block) const { return block * partials / (batch / block_rows); }
 };
 

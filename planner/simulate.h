@@ -1,5 +1,6 @@
-// Simulation: when everything happens, from the order of actions or instructions and how long each takes (ALGORITHMS
-// II.5). One reader of the schedule before a Program exists, and one of the Program itself.
+// Simulation: when everything happens, from the order of actions or instructions and how long each takes
+// (docs/algorithms.md, "Simulation"). One reader of the schedule before a Program exists, and one of the Program
+// itself.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Sums in one fixed order: the tree over partials and replicas, and the norm over chunks (DETERMINISM 2, 15).
+// Sums in one fixed order: the tree over partials and replicas, and the norm over chunks (docs/determinism.md,
+// "Gradient partials" and "Scalars").
 #pragma once
 
 #include <cstdint>

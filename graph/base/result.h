@@ -13,7 +13,7 @@
 
 namespace xrun {
 
-// Decides the exit code (CLI 3): who has to do something about it.
+// Decides the exit code (docs/command.md, "Exit codes"): who has to do something about it.
 enum class ErrorKind {
   kContent,      // 1: a named input is missing or its content is wrong
   kUsage,        // 2: wrong use of the command

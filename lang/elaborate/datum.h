@@ -1,4 +1,4 @@
-// Datum: what an expression of the language stands for while a file is elaborated (LANGUAGE 5).
+// Datum: the value of an expression of the language while a file is elaborated (docs/language.md, "Expressions").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Names in reach while a body is elaborated, and the names that tensors get from the structure of the text (R8).
+// Names in reach while a body is elaborated, and the names that tensors get from the structure of the text
+// (docs/language.md, "Models and blocks").
 #pragma once
 
 #include <functional>

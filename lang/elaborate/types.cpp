@@ -1,4 +1,5 @@
-// Tensor types: matching a declared type against a value binds dimension variables and checks known ones (LANGUAGE 5).
+// Tensor types: matching a declared type against a value binds dimension variables and checks known ones
+// (docs/language.md, "Types and dimensions").
 #include <algorithm>
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// `cluster` and `schedule`: the machine and the hints. Neither may change what is learned (R1).
+// `cluster` and `schedule`: the machine and the hints. Neither may change what is learned.
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

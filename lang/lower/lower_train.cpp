@@ -279,7 +279,8 @@ PrecisionMode ModuleBuilder::precision(const SettingNode& node, Scope& scope, bo
   return PrecisionMode::kMixedBf16;
 }
 
-// The row block: what batch norm takes together, and the unit of every kernel call (DETERMINISM 1).
+// The row block: what batch norm takes together, and the unit of every kernel call (docs/determinism.md,
+// "Row blocks").
 void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
   TrainSpec& train = module_.train;
   const int64_t batch = train.batch;

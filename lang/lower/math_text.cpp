@@ -1,4 +1,4 @@
-// The text that the math digest is taken over (R1): what is learned, and nothing of where, how fast or how observed.
+// The text that the math digest is taken over: what is learned, without machine, schedule and reports.
 #include <fmt/format.h>
 
 #include "graph/print.h"

@@ -1,4 +1,5 @@
-// Text to tokens (LANGUAGE 3): characters, numbers with units, strings, comments, and which newlines mean something.
+// Text to tokens: characters, numbers with units, strings, comments, and which newlines mean something
+// (docs/language.md, "Words, numbers, lines").
 #pragma once
 
 #include <cstdint>

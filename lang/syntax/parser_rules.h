@@ -1,5 +1,5 @@
-// The recursive-descent parser: one method per rule of the grammar, in the order of LANGUAGE 4. Only parser*.cpp and
-// the parse_*.cpp beside it include this.
+// The recursive-descent parser: one method per rule of the grammar, in the order of docs/language.md, "Grammar". Only
+// parser*.cpp and the parse_*.cpp beside it include this.
 //
 // After a fault the parser is `lost_`: every rule returns at once, without a further report, until the statement,
 // setting or declaration around it finds the next newline at its own brace depth and puts an error node where it stood.

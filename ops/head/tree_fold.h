@@ -1,5 +1,5 @@
 // The fold of partial results over class blocks in one fixed binary tree: inside a task on a stack, and then over the
-// tasks of each subtree (DETERMINISM 7).
+// tasks of each subtree (docs/determinism.md, "Sums over classes").
 #pragma once
 
 #include "ops/head.h"

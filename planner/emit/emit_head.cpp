@@ -1,4 +1,4 @@
-// The head pass of a sharded head (docs/architecture.md, contract 7): gathers, statistics, gradients, updates.
+// The head pass of a sharded head (docs/algorithms.md, "Head pass"): gathers, statistics, gradients, updates.
 #include <algorithm>
 #include <set>
 

@@ -1,4 +1,4 @@
-// Plans as one JSON document for programs (CLI 5): minor versions only add keys.
+// Plans as one JSON document for programs (docs/command.md, "Planning"): minor versions only add keys.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Plans as text for people: the page of `xrun plan`, tables and a Gantt view (CLI 4, 5).
+// Plans as text for people: the page of `xrun plan`, tables and a Gantt view (docs/command.md, "Planning").
 #pragma once
 
 #include <string>

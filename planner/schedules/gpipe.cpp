@@ -1,5 +1,5 @@
 // GPipe: all forward passes, the head, all backward passes. Backward passes ascend, as sums over samples fold in that
-// order in every schedule (DETERMINISM 2). Source: Huang et al., "GPipe", NeurIPS 2019.
+// order in every schedule (docs/determinism.md, "Gradient partials"). Source: Huang et al., "GPipe", NeurIPS 2019.
 #include "planner/schedules/schedule.h"
 
 namespace xrun::planner {

@@ -1,5 +1,6 @@
-// Schedules: the order in which a stage runs forward and backward passes of micro-batches and the head passes of heads
-// (DETERMINISM 17, ALGORITHMS II.5). One file a schedule in schedules/, all judged by one checker.
+// Schedules: the order in which a stage runs forward and backward passes of micro-batches and the head passes
+// (docs/algorithms.md, "Schedules" and "Head passes in a schedule"). One file a schedule in schedules/, all judged by
+// one checker.
 #pragma once
 
 #include <string>
@@ -52,7 +53,7 @@ Schedule schedule_inference(const ScheduleRequest& request);
 Schedule make_schedule(PipelineKind kind, const ScheduleRequest& request);
 
 // The rules of every schedule: each pass once on each stage, backward after its forward, backward passes and head
-// passes in ascending order (sums fold that way: DETERMINISM 2), a head pass after the forward passes of its
+// passes in ascending order (docs/determinism.md, "Gradient partials"), a head pass after the forward passes of its
 // micro-batches on the last stage and before their backward passes, the same order of head passes everywhere, and no
 // deadlock when stages run their lists in order. Errors: kContent, what is wrong and where.
 Status check_schedule(const Schedule& schedule);

@@ -1,4 +1,5 @@
-// Balance: contiguous cuts of weights into stages with the smallest largest stage, without memory (ALGORITHMS II.2).
+// Balance: contiguous cuts of weights into stages with the smallest largest stage, without memory (docs/algorithms.md,
+// "Balanced cuts").
 #pragma once
 
 #include <vector>

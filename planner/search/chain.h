@@ -1,5 +1,5 @@
 // Chain: the forward nodes of a graph in printed order with what each costs and carries, so that stages are contiguous
-// ranges of it (ALGORITHMS II.1). The head pass of heads is set apart.
+// ranges of it (docs/algorithms.md, "Chain of layers"). The head pass is set apart.
 #pragma once
 
 #include <vector>

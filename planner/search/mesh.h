@@ -1,4 +1,4 @@
-// Mesh: which device runs which stage of which replica, and which rows of which head (DETERMINISM 17, 18).
+// Mesh: which device runs which stage of which replica, and which rows of which head (docs/algorithms.md, "Mesh").
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
 // partition: for each bound t of the largest stage, ascending, g[s][j] = cheapest first j layers on s stages with no
 // stage above t; the optimum is the best of g[K][n] + (M - 1) · (largest stage used). The bounds end as soon as the
 // cheapest sum of all + (M - 1) · t is no better than what is known.
-// Source: Zheng et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (ALGORITHMS II.3).
+// Source: Zheng et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/algorithms.md, "Partition").
 #include "planner/search/partition.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Partition: contiguous cuts of a chain of layers into stages, exactly (ALGORITHMS II.2, II.3).
+// Partition: contiguous cuts of a chain of layers into stages, exactly (docs/algorithms.md, "Partition").
 #pragma once
 
 #include <vector>

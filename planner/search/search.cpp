@@ -16,7 +16,7 @@
 namespace xrun::planner {
 namespace {
 
-// Cuts of one setting that are simulated; ALGORITHMS II.3 has the reason.
+// Cuts of one setting that are simulated, for the reason in docs/algorithms.md, "Partition".
 constexpr int kSimulatedCuts = 6;
 
 int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {

@@ -266,8 +266,8 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
         const bool wanted = schedule.micro_batches
                                 ? count == schedule.micro_batches->value
                                 : count <= std::max<int64_t>({kMostMicroBatches, replicas, train.grad_accumulation});
-        // Unless asked for, the largest number of replicas (DETERMINISM 18), or one, where sums over replicas cost more
-        // than they save.
+        // Unless asked for, the largest number of replicas (docs/algorithms.md, "Mesh"), or one, where sums over
+        // replicas cost more than they save.
         const int partials = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
         const int most = default_replicas(machine.devices, stages, static_cast<int>(count), partials);
         if (!wanted || count % replicas != 0 || (!schedule.replicas && replicas != 1 && replicas != most)) {
@@ -301,7 +301,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   return settings;
 }
 
-// A shard has whole blocks of classes (DETERMINISM 6), and none is empty because it was asked for.
+// A shard has whole class blocks (docs/determinism.md, "Class blocks"), and a hint asks for none that is empty.
 Status check_shards(const Module& module) {
   const Graph& graph = module.graph;
   for (const Head& head : graph.heads) {

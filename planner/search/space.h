@@ -25,8 +25,8 @@ std::string to_text(const Setting& setting);  // "stages = 2, micro_batches = 4,
 // Ascending, n included; in steps of the square root of n.
 std::vector<int64_t> divisors(int64_t n);
 
-// Partials of gradients over all replicas (DETERMINISM 2): min(4, row blocks) under the flag, else one for each worker
-// of a replica's device.
+// Partials of gradients over all replicas (docs/determinism.md, "Gradient partials"): min(4, row blocks) under the
+// flag, else one for each worker of a replica's device.
 int partials_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine);
 
 // Settings in a fixed order, none twice.

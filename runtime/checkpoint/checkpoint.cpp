@@ -198,8 +198,8 @@ class Store final : public CheckpointStore {
     return warnings;
   }
 
-  // Other kernels go on within the tolerance of the first ones, not with their bits (DETERMINISM). Versions matter to
-  // bits only; where a manifest names no version, nothing is known of it.
+  // Other kernels go on within the tolerance of the first ones, not with their bits (docs/determinism.md, "What it
+  // excludes"). Versions matter to bits only; where a manifest names no version, nothing is known of it.
   std::string others_of(const Manifest& manifest) const {
     std::string others;
     const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {

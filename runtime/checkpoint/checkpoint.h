@@ -1,4 +1,4 @@
-// Checkpoints on disk (FORMATS 10): a directory a step, complete or not there at all.
+// Checkpoints on disk (docs/formats.md, "Checkpoints"): a directory a step, complete or not there at all.
 //
 //   DIR/step-000400/manifest.json                      digests of the files below, and of itself
 //   DIR/step-000400/trunk.safetensors                  weights and running statistics

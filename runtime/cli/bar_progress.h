@@ -1,5 +1,5 @@
-// Progress on a terminal (CLI 6): a bar redrawn at most ten times a second, never in the first half second; the log
-// above it scrolls, and finished phases stay in it.
+// Progress on a terminal (docs/command.md, "Progress"): a bar redrawn at most ten times a second, never in the first
+// half second; the log above it scrolls, and finished phases stay in it.
 #pragma once
 
 #include <mutex>

@@ -5,7 +5,7 @@
 
 namespace xrun::cli {
 
-// Parses the words and runs the subcommand; gives the exit code of CLI 3. Throws nothing.
+// Parses the words and runs the subcommand; gives the exit code (docs/command.md, "Exit codes"). Throws nothing.
 int run_command_line(int argc, const char* const* argv);
 
 // The subcommands, one file each.

@@ -9,7 +9,7 @@
 
 namespace xrun::cli {
 
-// CLI 2: flags that every subcommand takes. Each long flag may come from XRUN_<NAME>.
+// Flags that every subcommand takes (docs/command.md, "Flags everywhere"). Each long flag may come from XRUN_<NAME>.
 struct GlobalOptions {
   std::vector<std::pair<std::string, std::string>> sets;  // --set PATH=VALUE
   std::string run;

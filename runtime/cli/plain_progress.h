@@ -1,4 +1,5 @@
-// Progress as greppable lines (CLI 6): one each `log.every`, one a phase, and heartbeats where nothing else is told.
+// Progress as greppable lines (docs/command.md, "Progress"): one each `log.every`, one a phase, and heartbeats where
+// nothing else is told.
 #pragma once
 
 #include <mutex>

@@ -1,4 +1,4 @@
-// What a run shows while it goes on (CLI 6): a redrawn bar, greppable lines, or JSON events.
+// What a run shows while it goes on (docs/command.md, "Progress"): a redrawn bar, greppable lines, or JSON events.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// What is wrong with the words of a command line, or with the variables that stand for flags (CLI 2).
+// What is wrong with the words of a command line, or with the variables that stand for flags (docs/command.md, "Flags
+// everywhere").
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// NumPy's .npy files, as far as results are written in them (FORMATS 5).
+// NumPy's .npy files, as far as results are written in them (docs/formats.md, "Embeddings").
 #pragma once
 
 #include <cstdint>

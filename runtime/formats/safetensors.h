@@ -1,5 +1,5 @@
-// safetensors files (FORMATS 6), written front to back and read anywhere. Readers trust nothing; the writer's files are
-// read by the reference implementation, and their data begin at multiples of 64.
+// safetensors files (docs/formats.md, "Tensor files"), written front to back and read anywhere. Readers trust nothing;
+// the writer's files are read by the reference implementation, and their data begin at multiples of 64.
 #pragma once
 
 #include <map>

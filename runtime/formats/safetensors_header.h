@@ -1,5 +1,5 @@
-// The header of safetensors files (FORMATS 6): u64 n, n bytes of JSON; which tensors there are and where their data
-// lie.
+// The header of safetensors files (docs/formats.md, "Tensor files"): u64 n, n bytes of JSON; which tensors there are
+// and where their data lie.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a run tells while it goes on: the events of CLI 6, and what is under way in between. Whoever prints them (a bar,
-// lines, JSON) implements EventSink.
+// What a run tells while it goes on: the events of docs/command.md, "Progress", and what is under way in between. The
+// printers (bar, lines, JSON) implement EventSink.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,8 @@ class TrainState {
  public:
   TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory);
 
-  // First values of all weights and states from the seed (DETERMINISM 4); optimizer states are zero.
+  // First values of all weights and states from the seed (docs/determinism.md, "Random numbers"); optimizer states are
+  // zero.
   void initialise(uint64_t seed);
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order

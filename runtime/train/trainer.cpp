@@ -269,7 +269,7 @@ class Run {
     return {};
   }
 
-  // In f64 and row order (DETERMINISM 15).
+  // In f64 and row order (docs/determinism.md, "Scalars").
   Result<double> mean_of(ValueId value) {
     XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
     double sum = 0;

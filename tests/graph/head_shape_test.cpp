@@ -90,7 +90,7 @@ TEST(HeadShape, EveryTaskLiesInsideASubtreeAndThereAreEnoughForAllWorkers) {
   }
 }
 
-// GOALS S2.
+// docs/memory.md, "A million classes".
 TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
   for (const int workers : {1, 2, 4}) {
     const HeadShape shape{.classes = 1'000'000,

@@ -1,4 +1,4 @@
-// Holds the codes of faults to the families of docs/language.md, section 12: the table has every family that is in use
+// Holds the codes of faults to the families of docs/language.md, "Mistakes": the table has every family that is in use
 // and no other, and a code of a family is given where the family is at home.
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 // By the first digits of a code: how paths of files begin that may give it.
 const std::map<std::string, std::vector<std::string>> kHomes{
     {"XG06", {"planner/", "runtime/"}},
-    {"XG07", {"runtime/checkpoint/"}},
+    {"XG07", {"runtime/checkpoint/", "runtime/formats/safetensors"}},
     {"XG09", {"runtime/"}},
 };
 

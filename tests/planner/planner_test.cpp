@@ -379,7 +379,7 @@ TEST(Planner, WhatDoesNotFitIsRefusedWithPartsAndPlansThatFit) {
   EXPECT_NE(made.error().choices.back().find("batch = "), std::string::npos) << made.error().choices.back();
 }
 
-// LANGUAGE 13, XG0601: the whole text, from costs by formula.
+// The whole text of XG0601, from costs by formula.
 TEST(Planner, WhatDoesNotFitIsShownAtTheBatchOrAtTheLimit) {
   SourceMap sources;
   const std::string text =

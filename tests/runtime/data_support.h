@@ -28,7 +28,7 @@ inline SourceSpec glyphs(std::string name, std::vector<std::string> fonts, int64
                  {"em", int64_t{26}}});
 }
 
-// The augmentation of the glyph model (LANGUAGE 12, example 0).
+// The augmentation of the glyph model (models/glyphs.xgraph).
 inline DataBinding glyph_binding() {
   return {.target = "image",
           .field = "pixels",

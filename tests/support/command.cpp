@@ -67,7 +67,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }  // namespace
 
 CommandResult run_xrun(const std::vector<std::string>& words, const CommandOptions& options) {
-  std::vector<std::string> all{std::string(XRUN_BINARY_DIR) + "/xrun"};
+  std::vector<std::string> all{options.binary.empty() ? std::string(XRUN_BINARY_DIR) + "/xrun" : options.binary};
   all.insert(all.end(), words.begin(), words.end());
   std::optional<TemporaryDirectory> fresh;
   std::string directory = options.directory;

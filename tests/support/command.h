@@ -9,6 +9,7 @@
 namespace xrun::testing {
 
 struct CommandOptions {
+  std::string binary;                                            // empty: the one of this build
   std::string directory;                                         // working directory; empty: a fresh temporary one
   std::vector<std::pair<std::string, std::string>> environment;  // on top of a plain one (no XRUN_*, LANG=C.UTF-8)
   int64_t file_size_limit = -1;                                  // RLIMIT_FSIZE in bytes
