@@ -95,7 +95,7 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
   return static_cast<Bytes>(layout.subtrees.size()) * layout.rows_padded * layout.dim_padded * 4;
 }
 
-Bytes head_softmax_bytes(const HeadShape& shape) { return align_up(shape.rows * 8); }
+Bytes head_softmax_bytes(const HeadShape& shape) { return align_up(shape.rows * kHeadSoftmaxRow); }
 
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass) {
   return head_scratch(shape, head_layout(shape), pass);

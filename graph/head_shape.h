@@ -62,6 +62,7 @@ Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree
 Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass, all workers together
 // Per pass: {max, 1 / sum} of each row, from combine_stats; kept until the row's last sweep.
+inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);
 
 // Layout of the above, shared with the kernels.

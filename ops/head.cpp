@@ -11,6 +11,8 @@
 
 namespace xrun::ops {
 
+static_assert(sizeof(RowSoftmax) == kHeadSoftmaxRow, "plans count what kernels write");
+
 namespace {
 
 void add_tile_stats(const HeadWork& pass, const HeadTile& tile, int64_t row, const HeadStats& stats) {

@@ -309,6 +309,7 @@ class Reader {
         one.operands.push_back(get(*operand));
       }
     }
+    derive_accesses(one);
     one.deps = ids<InstructionId>(in.deps());
     one.flops = in.flops();
     one.bytes = in.bytes();

@@ -138,12 +138,11 @@ void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) 
   const HeadPlan& plan = program_.heads[head];
   const int pass = instruction.head_pass;
   const BufferId id = softmax_buffer(head, instruction.device, pass);
-  instruction.operands.push_back(
-      {.role = Role::kSoftmax,
-       .access = access,
-       .buffer = id,
-       .offset = softmax_bytes(program_, graph_, plan, pass_row(head, program_.buffer(id), pass)),
-       .bytes = softmax_bytes(program_, graph_, plan, pass < 0 ? program_.batch : plan.rows)});
+  instruction.operands.push_back({.role = Role::kSoftmax,
+                                  .access = access,
+                                  .buffer = id,
+                                  .offset = pass_row(head, program_.buffer(id), pass) * kHeadSoftmaxRow,
+                                  .bytes = (pass < 0 ? program_.batch : plan.rows) * kHeadSoftmaxRow});
 }
 
 // The rows of a shard; with their optimizer states where they are updated.
@@ -349,7 +348,7 @@ void Emitter::add_copy(size_t head, BufferId from_id, BufferId to_id, Instructio
   const Buffer& to = program_.buffer(to_id);
   const bool best = from.value.valid() && from.value == plan.logits;
   const Bytes row = best                                    ? plan.top_k * 4
-                    : from.purpose == Purpose::kHeadSoftmax ? softmax_bytes(program_, graph_, plan, 1)
+                    : from.purpose == Purpose::kHeadSoftmax ? kHeadSoftmaxRow
                                                             : type(from.value).bytes(1, program_.block_rows);
   for (int part = 0; part < (best ? 2 : 1); ++part) {
     for (int replica = 0; replica < program_.replicas; ++replica) {

@@ -84,8 +84,8 @@ class HeadOperands : OperandView {
     }
     return take({.role = Role::kSoftmax,
                  .access = access,
-                 .offset = softmax_bytes(program_, graph_, head(), row_in(*buffer)),
-                 .bytes = softmax_bytes(program_, graph_, head(), rows())});
+                 .offset = row_in(*buffer) * kHeadSoftmaxRow,
+                 .bytes = rows() * kHeadSoftmaxRow});
   }
 
   // A shard's part of statistics or of dX partials.
@@ -274,7 +274,7 @@ class HeadOperands : OperandView {
   Status check_pair(const Buffer& first, bool best, int part, int replica) {
     XRUN_ASSIGN(const Buffer* from, next(Role::kFrom));
     const Bytes row = best                                     ? head().top_k * 4
-                      : from->purpose == Purpose::kHeadSoftmax ? softmax_bytes(program_, graph_, head(), 1)
+                      : from->purpose == Purpose::kHeadSoftmax ? kHeadSoftmaxRow
                       : from->value.valid()                    ? type(from->value).bytes(1, g())
                                                                : 0;
     const auto wanted = [&](Role role, Access access, const Buffer& buffer) -> Operand {

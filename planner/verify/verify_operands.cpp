@@ -167,7 +167,7 @@ class StageOperands : OperandView {
       return at_fault("reads value {} in a slice before it is made", value.index);
     }
     local.last = n;
-    if (local.bytes < type(value).bytes(g(), g()) || !inside(local.offset, 0, slice_of(buffer) - local.bytes + 1) ||
+    if (local.bytes != type(value).bytes(g(), g()) || !inside(local.offset, 0, slice_of(buffer) - local.bytes + 1) ||
         local.offset % kAlignment != 0) {
       return at_fault("has value {} outside of its slice, or in {} bytes", value.index, local.bytes);
     }

@@ -51,9 +51,9 @@ class Model {
         place(is_head         ? Purpose::kHeadWeight
               : param.trained ? Purpose::kWeight
                               : Purpose::kState,
-              bytes, p, 0, is_head ? r : -1);
-        for (int slot = 0; training && param.trained && slot < 2; ++slot) {
-          place(is_head ? Purpose::kHeadOptimizer : Purpose::kOptimizer, bytes, p, slot, is_head ? r : -1);
+              bytes, p, -1, is_head ? r : -1);
+        for (int state = 0; training && param.trained && state < 2; ++state) {
+          place(is_head ? Purpose::kHeadOptimizer : Purpose::kOptimizer, bytes, p, state, is_head ? r : -1);
         }
       }
     }
@@ -92,11 +92,11 @@ class Model {
   void add(const char* name, std::vector<int64_t> dims, bool trained, bool head) {
     module_.graph.add_param(name, {.dtype = DType::kF32, .dims = std::move(dims)}, {}, trained, head, {});
   }
-  void place(Purpose purpose, Bytes bytes, size_t param, int slot, int shard) {
+  void place(Purpose purpose, Bytes bytes, size_t param, int state, int shard) {
     planner::Buffer buffer{
         .id = planner::BufferId(program_.buffers.size()), .purpose = purpose, .bytes = bytes, .offset = end_};
     buffer.param = ParamId(param);
-    buffer.slot = slot;
+    buffer.state = state;
     buffer.shard = shard;
     program_.buffers.push_back(buffer);
     end_ = align_up(end_ + bytes);

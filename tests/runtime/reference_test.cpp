@@ -8,6 +8,7 @@
 #include "graph/optimizer_def.h"
 #include "graph/reader_def.h"
 #include "lang/frontend.h"
+#include "lang/std_library.h"
 #include "lang/lower/curves.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
