@@ -395,6 +395,25 @@ int in_child(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
+TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
+  Model model(2);
+  model.fill(5);
+  CheckpointOptions many = options();
+  many.range_bytes = 96;  // a row a file
+  ASSERT_TRUE(store(many)->save(model.state(), 1, 1).ok());
+  ASSERT_EQ(open_checkpoint(root_)->manifest.files.size(), 302u);
+  const auto want = model.contents();
+  EXPECT_EQ(in_child([&] {
+              const int next = ::open("/dev/null", O_RDONLY);
+              const rlimit few{static_cast<rlim_t>(next) + 4, static_cast<rlim_t>(next) + 4};
+              ::setrlimit(RLIMIT_NOFILE, &few);
+              Model loaded(3);
+              const bool same = store(many)->resume(loaded.state()).ok() && loaded.contents() == want;
+              return same && describe_checkpoint(root_, false).ok() ? 0 : 1;
+            }),
+            0);
+}
+
 TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
   Model model(2);
   model.fill(1);
