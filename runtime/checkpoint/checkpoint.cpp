@@ -86,11 +86,6 @@ Result<std::optional<std::string>> step_directory(const std::string& path) {
   return newest ? std::optional(given + "/" + *newest) : std::nullopt;
 }
 
-Status verify_and_read(const CheckpointInfo& info, TrainState& state, bool optimizer) {
-  XRUN_TRY(verify_checkpoint(info));
-  return read_state(info, state, optimizer);
-}
-
 class Store final : public CheckpointStore {
  public:
   Store(CheckpointOptions options, DirectoryLock lock) : options_(std::move(options)), lock_(std::move(lock)) {}
@@ -137,7 +132,7 @@ class Store final : public CheckpointStore {
     }
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(check_digest(info));
-    if (Status loaded = verify_and_read(info, state, true); !loaded.ok()) {
+    if (Status loaded = load_checkpoint(info, state, true); !loaded.ok()) {
       Error error = std::move(loaded).error();
       if (const auto older = older_than(info.manifest.step); error.code == "XG0710" && older) {
         error.help = fmt::format("go on from an older one: --resume {}", *older);
@@ -289,9 +284,9 @@ Status verify_checkpoint(const CheckpointInfo& info) {
   return {};
 }
 
-Status load_checkpoint(const std::string& path, TrainState& state, bool optimizer) {
-  XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
-  return verify_and_read(info, state, optimizer);
+Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer) {
+  XRUN_TRY(verify_checkpoint(info));
+  return read_state(info, state, optimizer);
 }
 
 Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state) {

@@ -61,8 +61,9 @@ Status verify_checkpoint(const CheckpointInfo& info);
 
 // Fills `state` with weights and running statistics, and with optimizer states where `optimizer` asks for them; any
 // number of shards, whatever it was saved with. Verifies first; nothing is changed when it fails. After it, the session
-// prepares weights again. Errors: those of open and verify; XG0702 a tensor is missing or has another shape.
-Status load_checkpoint(const std::string& path, TrainState& state, bool optimizer = false);
+// prepares weights again. It takes a checkpoint that was opened, not a path: what `latest` names changes while a run
+// saves. Errors: those of verify; XG0702 a tensor is missing or has another shape.
+Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false);
 
 // `init = checkpoint(path)`: fills weights and running statistics of a new run with those that another run has left,
 // by name. A head that is not there, or there with other classes, keeps its first values: gives the names of such

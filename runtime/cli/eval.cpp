@@ -73,8 +73,8 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
-  events.on_work({.work = runtime::Work::kLoad, .subject = args.checkpoint});
-  XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
+  events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
+  XRUN_TRY(runtime::load_checkpoint(info, session->state()));
   XRUN_TRY(session->weights_changed());
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {

@@ -138,6 +138,10 @@ class Checkpoint : public ::testing::Test {
     return made.ok() ? std::move(made).value() : nullptr;
   }
   std::unique_ptr<CheckpointStore> store() { return store(options()); }
+  static Status load(const std::string& path, TrainState& state, bool optimizer = false) {
+    XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+    return load_checkpoint(info, state, optimizer);
+  }
   static std::string read(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -211,7 +215,7 @@ TEST_F(Checkpoint, EvaluationNeedsNoOptimizer) {
   trained.fill(1);
   ASSERT_TRUE(store()->save(trained.state(), 1, 64).ok());
   Model inference(1, 300, false);
-  ASSERT_TRUE(load_checkpoint(root_, inference.state()).ok());
+  ASSERT_TRUE(load(root_, inference.state()).ok());
   const auto want = trained.contents();
   for (const auto& [name, bytes] : inference.contents()) {
     EXPECT_EQ(bytes, want.at(name)) << name;
@@ -223,7 +227,7 @@ TEST_F(Checkpoint, EvaluationNeedsNoOptimizer) {
   ASSERT_FALSE(resumed.ok());
   EXPECT_EQ(resumed.error().code, "XG0702");
   EXPECT_THAT(resumed.error().message, HasSubstr("id.weight.m"));
-  EXPECT_TRUE(load_checkpoint(root_, again.state()).ok());
+  EXPECT_TRUE(load(root_, again.state()).ok());
 }
 
 TEST_F(Checkpoint, OtherShapesAreRefusedAndChangeNothing) {
@@ -234,7 +238,7 @@ TEST_F(Checkpoint, OtherShapesAreRefusedAndChangeNothing) {
     Model other(2, classes);
     other.fill(5);
     const auto before = other.contents();
-    const Status loaded = load_checkpoint(root_, other.state());
+    const Status loaded = load(root_, other.state());
     ASSERT_FALSE(loaded.ok());
     EXPECT_EQ(loaded.error().code, "XG0702");
     EXPECT_THAT(loaded.error().message, HasSubstr("has " + std::to_string(classes) + " rows in the model, but 300"));
@@ -356,11 +360,11 @@ TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
       }
     }
     write(step + file.name, good.substr(0, good.size() - 1));
-    EXPECT_EQ(load_checkpoint(root_, target.state()).error().code, "XG0710");
+    EXPECT_EQ(load(root_, target.state()).error().code, "XG0710");
     fs::remove(step + file.name);
-    EXPECT_EQ(load_checkpoint(root_, target.state()).error().code, "XG0710");
+    EXPECT_EQ(load(root_, target.state()).error().code, "XG0710");
     write(step + file.name, good);
-    ASSERT_TRUE(load_checkpoint(root_, target.state()).ok());
+    ASSERT_TRUE(load(root_, target.state()).ok());
   }
 }
 
@@ -443,7 +447,7 @@ TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
       EXPECT_EQ(names(), before) << "limit " << limit;
     }
     Model again(1);
-    ASSERT_TRUE(load_checkpoint(root_ + "/step-000001", again.state(), true).ok());
+    ASSERT_TRUE(load(root_ + "/step-000001", again.state(), true).ok());
     ASSERT_EQ(again.contents(), want);
   }
 }
