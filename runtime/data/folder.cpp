@@ -82,7 +82,7 @@ Result<Root> find_root(const std::string& path) {
 
 class FolderReader final : public Reader {
  public:
-  explicit FolderReader(size_t most_pictures) : most_pictures_(most_pictures) {}
+  FolderReader(StopFlag stop, size_t most_pictures) : stop_(stop), most_pictures_(most_pictures) {}
 
   Status load(const std::vector<std::string>& paths, const Glob& match) {
     for (const std::string& path : paths) {
@@ -181,6 +181,7 @@ class FolderReader final : public Reader {
   Status load_archive(const Glob& match) {
     const Root& root = roots_.back();
     return visit_archive(root.path, [&](ArchiveEntry& entry) -> Status {
+      XRUN_TRY(check_stop(stop_));
       std::string_view name = entry.name();
       if (!name.starts_with(root.inner)) {
         return {};
@@ -234,6 +235,7 @@ class FolderReader final : public Reader {
     std::error_code error;
     fs::directory_iterator at(directory, error);
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+      XRUN_TRY(check_stop(stop_));
       std::error_code ignored;  // an entry that cannot be looked at is no picture
       if (at->is_directory(ignored)) {
         XRUN_TRY(walk(at->path().native(), match, above));
@@ -304,6 +306,7 @@ class FolderReader final : public Reader {
     return {};
   }
 
+  StopFlag stop_;  // while it is opened
   size_t most_pictures_;
   std::vector<Root> roots_;
   int64_t directories_ = 0;  // walked through below the last root
@@ -316,11 +319,11 @@ class FolderReader final : public Reader {
 
 }  // namespace
 
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec) {
-  return open_folder(spec, kMostPictures);
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop) {
+  return open_folder(spec, stop, kMostPictures);
 }
 
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, size_t most_pictures) {
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures) {
   const Attrs& args = spec.reader.args;
   XRUN_ASSIGN(const Glob match, Glob::parse(args.text("match")));
   std::vector<std::string> paths;
@@ -330,7 +333,7 @@ Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, size_t most_
       paths.back().pop_back();
     }
   }
-  auto reader = std::make_unique<FolderReader>(most_pictures);
+  auto reader = std::make_unique<FolderReader>(stop, most_pictures);
   XRUN_TRY(reader->load(paths, match));
   return std::unique_ptr<Reader>(std::move(reader));
 }

@@ -16,8 +16,8 @@ namespace xrun::runtime {
 //
 // Fields `file` (encoded), `label`, `name`. Errors: XG0401, XG0412 (also: more than `most_pictures`), XG0413 (the
 // pattern).
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec);
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, size_t most_pictures);
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop);
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures);
 
 // Their names alone take some tens of GiB.
 inline constexpr size_t kMostPictures = size_t{1} << 28;

@@ -23,10 +23,10 @@ Result<const SourceSpec*> find_source(const DataSpec& data, std::string_view nam
 
 bool is_broken_sample(const Error& error) { return error.code == "XG0412"; }
 
-Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source,
-                                                     const Graph& graph) {
+Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
+                                                     StopFlag stop) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(*spec));
+  XRUN_ASSIGN(auto reader, open_reader(*spec, stop));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span);
 }
 

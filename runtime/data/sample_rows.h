@@ -21,7 +21,8 @@ class SampleRows {
   // the field of its own name. Inputs with a dot in their names are made by the program, not by data. Errors: those of
   // open_reader and Transform::compile; XG0402 more classes than the head has; XG0414 an input that nothing fills;
   // XG0413 no such source.
-  static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph);
+  static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
+                                                  StopFlag stop = nullptr);
   // The same over open_header: all that is known before a sample is read. `fill` must not be called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
                                                          const Graph& graph);

@@ -79,9 +79,9 @@ TEST_F(Folder, RefusesMorePicturesThanItMayHave) {
   const std::string archive = (root_ / "a.zip").string();
   write_zip(archive, {{"a/1.png", png(4, 1)}, {"a/2.png", png(4, 2)}, {"b/1.png", png(4, 3)}});
   for (const std::string& path : {root_.string(), archive}) {
-    EXPECT_EQ(open_folder(folder({path}), 3).value()->samples(), 3);
-    EXPECT_EQ(open_folder(folder({path}, "1.png"), 2).value()->samples(), 2) << "`match` may leave fewer";
-    const auto refused = open_folder(folder({path}), 2);
+    EXPECT_EQ(open_folder(folder({path}), nullptr, 3).value()->samples(), 3);
+    EXPECT_EQ(open_folder(folder({path}, "1.png"), nullptr, 2).value()->samples(), 2) << "`match` may leave fewer";
+    const auto refused = open_folder(folder({path}), nullptr, 2);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, "XG0412");
     EXPECT_THAT(refused.error().message, ::testing::StartsWith(path + "/"));

@@ -227,6 +227,19 @@ TEST(Glyphs, CacheGivesTheSameBytesAndDamageIsSeen) {
   fs::remove_all(home);
 }
 
+TEST(Glyphs, DrawingThatIsStoppedLeavesNoCache) {
+  NEED_FONT("cwkai");
+  namespace fs = std::filesystem;
+  const fs::path home = fs::temp_directory_path() / ("xrun_glyph_stop_" + std::to_string(getpid()));
+  const CacheHome cache(home.string());
+  std::atomic<bool> stop{true};
+  const auto stopped = open_reader(glyphs("a", {"cwkai"}, 0x4E00, 0x5000), &stop);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
+  EXPECT_FALSE(fs::exists(home / "xrun") && !fs::is_empty(home / "xrun"));
+  fs::remove_all(home);
+}
+
 TEST(Glyphs, MissingFontNamesItsPackageAndIsTheWorldsFault) {
   EXPECT_EQ(package_of_font("cwyen"), "fonts-cwtex-yen");
   EXPECT_EQ(package_of_font("NotoSansCJK-Black"), "fonts-noto-cjk-extra");

@@ -82,6 +82,26 @@ TEST_F(Readers, HeadersTellAllButTheSamples) {
   EXPECT_EQ(open_header(idx_source((root_ / "gone").string(), labels)).error().code, "XG0401");
 }
 
+TEST_F(Readers, OpeningEndsSoonAfterItWasAskedTo) {
+  write("pictures/a/1.png", png(4, 1));
+  write_zip((root_ / "a.zip").string(), {{"a/1.png", png(4, 1)}});
+  const std::string table = write("t.csv", "1,2\n3,4\n");
+  const std::vector<SourceSpec> sources{
+      idx_source(write("i", idx(8, {2, 2, 3}, "abcdefghijkl")), write("l", idx(8, {2}, "\1\2"))),
+      folder({(root_ / "pictures").string()}), folder({(root_ / "a.zip").string()}),
+      source("train", "csv", {{"path", table}, {"delimiter", std::string(",")}})};
+  std::atomic<bool> stop{false};
+  for (const SourceSpec& spec : sources) {
+    stop = false;
+    ASSERT_TRUE(open_reader(spec, &stop).ok()) << spec.reader.name;
+    stop = true;
+    const auto stopped = open_reader(spec, &stop);
+    ASSERT_FALSE(stopped.ok()) << spec.reader.name;
+    EXPECT_EQ(exit_code(stopped.error().kind), 75);
+    EXPECT_FALSE(stopped.error().span.valid());
+  }
+}
+
 TEST_F(Readers, CsvFeedsColumnsExactly) {
   write("t.csv", "a;b;label\r\n1; 2.5 ;16777217\r\n\r\n-3;4e-1;7\n+5;6;8");
   const auto spec = [&](std::vector<int64_t> rows) {
