@@ -14,6 +14,7 @@
 
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/lock.h"
 #include "runtime/checkpoint/tensor_files.h"
 #include "runtime/xxh128.h"
 

@@ -4,17 +4,20 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "graph/base/random.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/lock.h"
 #include "runtime/executor/bound_memory.h"
 #include "runtime/xxh128.h"
 
@@ -260,20 +263,38 @@ TEST_F(Checkpoint, AnotherMathDigestIsNeitherResumedNorOverwritten) {
   EXPECT_EQ(resumed.error().code, "XG0701");
 }
 
+// Runs `body` in a child process; gives its exit status.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
 TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
   Model model(1);
   CheckpointOptions with = options();
   with.keep = 2;
-  fs::create_directories(root_ + "/step-000003.tmp-0123");
-  write(root_ + "/step-000003.tmp-0123/manifest.json", "{}");
+  fs::create_directories(root_);
+  ASSERT_EQ(in_child([&] {
+              const auto left = PendingDirectory::make(root_, "step-000003");
+              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // without removing it
+              return 2;
+            }),
+            0);
+  ASSERT_EQ(names().size(), 1u);
   auto kept = store(with);
   for (const int64_t step : {1, 2, 3, 4, 4}) {
     ASSERT_TRUE(kept->save(model.state(), step, step).ok());
   }
-  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-000003", "step-000004"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000003", "step-000004"}));
   // Going back: what lies ahead belongs to another course and stays.
   ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
-  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-000002", "step-000003", "step-000004"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000002", "step-000003", "step-000004"}));
   EXPECT_EQ(open_checkpoint(root_)->manifest.step, 2);
 }
 
@@ -320,6 +341,70 @@ TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
   const auto second = make_checkpoint_store(options());
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, "XG0712");
+}
+
+// As it looks from here when a run on another host has the lock: a network file system carries it by the file.
+TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
+  fs::create_directories(root_);
+  const std::string lock = root_ + "/lock";
+  write(lock, "node7 0123456789abcdef0123456789abcdef.4026531836.77.1234\n");
+  const int file = ::open(lock.c_str(), O_RDWR);
+  ASSERT_EQ(::flock(file, LOCK_EX | LOCK_NB), 0);
+  const auto refused = make_checkpoint_store(options());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0712");
+  EXPECT_THAT(refused.error().message, HasSubstr("process 77 on node7"));
+  ::close(file);
+  EXPECT_TRUE(make_checkpoint_store(options()).ok()) << "the system has seen its process end";
+  EXPECT_EQ(read(lock), "") << "it was given back";
+}
+
+TEST_F(Checkpoint, WithoutLocksTheFileTellsWhetherItsOwnerMayBeThere) {
+  const auto take = [&] { return DirectoryLock::take(root_, [](int) { return ENOLCK; }); };
+  {
+    const auto first = take();
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    const auto second = take();
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().code, "XG0712");
+    EXPECT_THAT(second.error().message, HasSubstr(fmt::format("process {} on {}", getpid(), host_name())));
+    EXPECT_THAT(second.error().help, HasSubstr("remove " + root_ + "/lock"));
+  }
+  ASSERT_TRUE(take().ok()) << "it was given back";
+  // A run that is killed leaves its name, on this host for no longer than it takes to look.
+  ASSERT_EQ(in_child([&] {
+              const auto killed = take();
+              _exit(killed.ok() ? 0 : 1);
+              return 2;
+            }),
+            0);
+  EXPECT_THAT(read(root_ + "/lock"), HasSubstr(host_name()));
+  EXPECT_TRUE(take().ok());
+  write(root_ + "/lock", "node7 0123456789abcdef0123456789abcdef.4026531836.77.1234\n");
+  EXPECT_FALSE(take().ok()) << "of another host nothing is known";
+}
+
+TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
+  Model model(1);
+  model.fill(1);
+  fs::create_directories(root_);
+  Owner other = this_process();
+  other.boot = std::string(32, 'a');
+  Owner before = this_process();
+  ++before.start;  // its number was used again
+  ASSERT_EQ(parse_owner(to_text(before)), before);
+  const std::string tail = "-0000000000000001";
+  for (const Owner& owner : {other, before}) {
+    fs::create_directories(root_ + "/step-000009.tmp-" + to_text(owner) + tail);
+  }
+  fs::create_directories(root_ + "/step-000008.tmp-0123456789abcdef");
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef",
+                                               "step-000009.tmp-" + to_text(other) + tail}));
+  // Who takes the lock after somebody knows that this one has ended.
+  write(root_ + "/lock", "node7 " + to_text(other) + "\n");
+  store();
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef"}));
 }
 
 TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
@@ -385,18 +470,6 @@ TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest("", "m").error().code, "XG0710");
-}
-
-// Runs `body` in a child process; gives its exit status.
-template <typename Body>
-int in_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    _exit(body());
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
 TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
