@@ -278,5 +278,21 @@ TEST(RandomFill, GivesTheSameDrawsAsOneByOne) {
   }
 }
 
+TEST(RandomFill, GivesTheSameNormalsAsOneByOne) {
+  const RandomStream stream(11, stable_hash("layer.weight"));
+  std::vector<float> one_by_one(200'000);
+  for (size_t i = 0; i < one_by_one.size(); ++i) {
+    one_by_one[i] = stream.normal(i);
+  }
+  for (const size_t first : {0u, 1u, 6u, 63u}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{63}, size_t{64}, size_t{65}, size_t{199'000}}) {
+      std::vector<float> normals(count);
+      stream.fill_normal(first, normals);
+      ASSERT_EQ(std::memcmp(normals.data(), one_by_one.data() + first, count * sizeof(float)), 0)
+          << first << " " << count;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace xrun::runtime
