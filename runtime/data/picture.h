@@ -76,6 +76,9 @@ class Resizer {
   // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row: files say how wide a picture
   // is, so memory does not grow with the product of its width and the height of `to`.
   void resize(const Picture& from, Picture& to);
+  // The same, bit by bit, for the interleaved bytes [height, width, channels of `to`] of a decoded picture, of which
+  // only the rows below the filter are held as numbers.
+  void resize(const uint8_t* from, int height, int width, Picture& to);
 
  private:
   struct Axis {
@@ -86,11 +89,15 @@ class Resizer {
     std::vector<float> weights;  // [to, taps]
     void prepare(int from_size, int to_size);
   };
-  void blend_rows(const Picture& from, int c, int y);  // fills middle_ for row y of `to`
+  template <typename Rows>
+  void resize_rows(int width, Rows rows, Picture& to);  // after vertical_.prepare
+  template <typename Rows>
+  void blend(int width, int y, const Rows& rows);  // fills middle_ for row y of `to`
 
   Axis vertical_;
   Axis horizontal_;
   std::vector<float> middle_;  // one row of `to`, still as wide as `from`
+  std::vector<float> held_;    // rows of a plane of bytes
 };
 
 }  // namespace xrun::runtime
