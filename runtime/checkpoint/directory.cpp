@@ -57,15 +57,6 @@ Result<std::string> first_line(const std::string& path) {
   return std::string(all.substr(0, all.find('\n')));
 }
 
-// What stands behind the name of something unfinished: its owner, and a number that it draws.
-std::string pending_tail() {
-  uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
-    bits = 0;
-  }
-  return fmt::format("{}{}-{:016x}", kPending, to_text(this_process()), bits);
-}
-
 std::optional<Owner> owner_of_name(std::string_view name) {
   const size_t at = name.find(kPending);
   if (at == std::string_view::npos) {
@@ -83,6 +74,14 @@ void remove_step(const std::string& path) {
 }
 
 }  // namespace
+
+std::string pending_tail() {
+  uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+    bits = 0;
+  }
+  return fmt::format("{}{}-{:016x}", kPending, to_text(this_process()), bits);
+}
 
 Error checkpoint_write_error(const std::string& path, int number) {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;

@@ -27,6 +27,9 @@ Result<std::optional<std::string>> newest_in(const std::string& directory);
 // Whether `path` is a step directory with its manifest. Errors: as above.
 Result<bool> is_step(const std::string& path);
 
+// What stands behind the name of something unfinished: ".tmp-", its owner, and a number that it draws.
+std::string pending_tail();
+
 // A directory under another name, which tells its owner, until it is published. Removes it when it is not.
 class PendingDirectory {
  public:

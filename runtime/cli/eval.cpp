@@ -68,7 +68,8 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   }
   XRUN_TRY(check_names(module, names, measured));
   XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
-  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, info.manifest.class_names, events));
+  XRUN_ASSIGN(const auto classes, runtime::read_class_names(info));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
   events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,

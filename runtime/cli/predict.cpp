@@ -242,6 +242,7 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
     XRUN_ASSIGN(ranking, find_ranking(planned, args.topk));
   }
   XRUN_ASSIGN(const runtime::CheckpointInfo info, runtime::open_checkpoint(args.checkpoint));
+  XRUN_ASSIGN(auto classes, runtime::read_class_names(info));
   XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
   events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
@@ -258,7 +259,7 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
   XRUN_ASSIGN(const runtime::BestClasses best,
               ranking.logits ? runtime::predict_classes(*session, *subject.rows, *ranking.logits, first, rows, &events)
                              : runtime::predict_classes(*session, *subject.rows, first, rows, &events));
-  return class_lines(subject, best, {info.manifest.class_names}, args.topk, json);
+  return class_lines(subject, best, {std::move(classes)}, args.topk, json);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "graph/base/random.h"
+#include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
 #include "runtime/executor/bound_memory.h"
@@ -153,10 +154,13 @@ class Checkpoint : public ::testing::Test {
     std::ofstream(path, std::ios::binary | std::ios::trunc)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
+  // In the directory of the run, but for the names of its classes.
   std::vector<std::string> names() {
     std::vector<std::string> out;
     for (const auto& entry : fs::directory_iterator(root_)) {
-      out.push_back(entry.path().filename().string());
+      if (!entry.path().filename().string().starts_with("classes-")) {
+        out.push_back(entry.path().filename().string());
+      }
     }
     std::ranges::sort(out);
     return out;
@@ -197,7 +201,8 @@ TEST_F(Checkpoint, ManifestTellsOfTheRun) {
     EXPECT_EQ(info->manifest.samples, 640);
     EXPECT_EQ(info->manifest.epoch, 0.64);
     EXPECT_EQ(info->manifest.seed, 7u);
-    EXPECT_EQ(info->manifest.class_names, (std::vector<std::string>{"一", "\"two\""}));
+    EXPECT_EQ(info->manifest.classes_named, 2);
+    EXPECT_EQ(read_class_names(*info).value(), (std::vector<std::string>{"一", "\"two\""}));
     EXPECT_EQ(info->bytes, saved->bytes);
     // 300 rows of 32 · 3 bytes in ranges of 64 rows.
     EXPECT_EQ(info->manifest.files.size(), 2u + 5u);
@@ -453,6 +458,62 @@ TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
   }
 }
 
+// Names of a hundred million classes are not written anew with every step.
+TEST_F(Checkpoint, ClassNamesAreWrittenOnce) {
+  Model model(1);
+  model.fill(1);
+  CheckpointOptions with = options();
+  with.keep = 2;
+  with.class_names.assign(1000, "an owl");
+  {
+    const auto kept = store(with);
+    for (const int64_t step : {1, 2}) {
+      ASSERT_TRUE(kept->save(model.state(), step, step).ok());
+      EXPECT_LT(read(root_ + "/" + step_name(step) + "/manifest.json").size(), 4000u);
+    }
+  }
+  const auto old_names = class_names_in(root_);
+  ASSERT_EQ(old_names.size(), 1u);
+  EXPECT_EQ(read_class_names(open_checkpoint(root_ + "/step-000001").value()).value(), with.class_names);
+
+  with.class_names.assign(1000, "a lark");
+  const auto kept = store(with);
+  ASSERT_TRUE(kept->save(model.state(), 3, 3).ok());
+  EXPECT_EQ(class_names_in(root_).size(), 2u) << "step 2 refers to the old ones";
+  EXPECT_EQ(read_class_names(open_checkpoint(root_ + "/step-000002").value())->front(), "an owl");
+  ASSERT_TRUE(kept->save(model.state(), 4, 4).ok());
+  EXPECT_EQ(class_names_in(root_).size(), 1u) << "no step refers to the old ones any more";
+  const auto newest = open_checkpoint(root_).value();
+  EXPECT_EQ(read_class_names(newest)->back(), "a lark");
+
+  const std::string file = root_ + "/classes-" + newest.manifest.class_names_xxh3 + ".json";
+  const std::string good = read(file);
+  write(file, good.substr(0, good.size() - 9));
+  EXPECT_EQ(read_class_names(newest).error().code, "XG0710");
+  fs::remove(file);
+  EXPECT_EQ(read_class_names(newest).error().code, "XG0710");
+  EXPECT_TRUE(load(root_, model.state()).ok()) << "weights do not need the names";
+  ASSERT_TRUE(kept->save(model.state(), 5, 5).ok());
+  EXPECT_EQ(read(file), good) << "the next save makes it again";
+}
+
+TEST_F(Checkpoint, ManifestsThatHoldTheNamesThemselvesAreRead) {
+  Model model(1);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  const std::string path = root_ + "/step-000001/manifest.json";
+  Manifest old = parse_manifest(read(path), "m").value();
+  old.format = 1;
+  old.class_names = {"a", "b", "c"};
+  write(path, print_manifest(old));
+  const auto info = open_checkpoint(root_);
+  ASSERT_TRUE(info.ok()) << info.error().message;
+  EXPECT_EQ(info->manifest.classes_named, 3);
+  EXPECT_EQ(read_class_names(*info).value(), old.class_names);
+  EXPECT_TRUE(store()->resume(model.state()).ok());
+  EXPECT_THAT(describe_checkpoint(root_, true).value(), HasSubstr("\"classes_named\":3"));
+}
+
 TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
   Model model(1);
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
@@ -467,8 +528,9 @@ TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
 }
 
 TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
-  EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
+  EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest("", "m").error().code, "XG0710");
 }
 
