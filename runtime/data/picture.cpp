@@ -41,9 +41,13 @@ void Picture::reshape(int channels, int height, int width) {
   channels_ = channels;
   height_ = height;
   width_ = width;
-  stride_ = (kLead + width + 8 + 7) / 8 * 8;
-  // One row's worth of slack behind the last plane.
-  data_.resize(static_cast<size_t>(channels) * static_cast<size_t>(height + 2) * static_cast<size_t>(stride_) + 16);
+  stride_ = static_cast<int>(stride_of(width));
+  data_.resize(static_cast<size_t>(bytes(channels, height, width)) / sizeof(float));
+}
+
+Bytes Picture::bytes(int channels, int64_t height, int64_t width) {
+  // With some slack behind the last plane.
+  return (channels * (height + 2) * stride_of(width) + 16) * static_cast<Bytes>(sizeof(float));
 }
 
 void Picture::zero_border() {
@@ -233,6 +237,16 @@ void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::v
   });
 }
 
+namespace {
+
+// Pixels below the filter of one pixel.
+int64_t taps_of(int64_t from, int64_t to) {
+  const double reach = std::max(1.0, static_cast<double>(from) / static_cast<double>(to));
+  return std::min(from, static_cast<int64_t>(std::ceil(reach)) * 2 + 1);
+}
+
+}  // namespace
+
 void Resizer::Axis::prepare(int from_size, int to_size) {
   if (from == from_size && to == to_size) {
     return;
@@ -241,7 +255,7 @@ void Resizer::Axis::prepare(int from_size, int to_size) {
   to = to_size;
   const double ratio = static_cast<double>(from) / to;
   const double reach = std::max(1.0, ratio);  // half the width of the triangle
-  taps = std::min(from, static_cast<int>(std::ceil(reach)) * 2 + 1);
+  taps = static_cast<int>(taps_of(from, to));
   first.assign(static_cast<size_t>(to), 0);
   weights.assign(static_cast<size_t>(to) * static_cast<size_t>(taps), 0);
   for (int i = 0; i < to; ++i) {
@@ -297,7 +311,7 @@ struct ByteRows {
   const float* operator()(int y) const { return held + ptrdiff_t{y % count} * stride; }
 };
 
-int whole_groups(int width) { return (width + 7) / 8 * 8; }
+int64_t whole_groups(int64_t width) { return (width + 7) / 8 * 8; }
 
 }  // namespace
 
@@ -308,9 +322,13 @@ void Resizer::resize(const Picture& from, Picture& to) {
 
 void Resizer::resize(const uint8_t* from, int height, int width, Picture& to) {
   vertical_.prepare(height, to.height());
-  const int stride = whole_groups(width);
+  const auto stride = static_cast<int>(whole_groups(width));
   held_.resize(static_cast<size_t>(vertical_.taps) * static_cast<size_t>(stride));
   resize_rows(width, ByteRows{from, to.channels(), width, vertical_.taps, held_.data(), stride}, to);
+}
+
+Bytes Resizer::bytes(int64_t height, int64_t width, int64_t to_height) {
+  return (taps_of(height, to_height) + 1) * whole_groups(width) * static_cast<Bytes>(sizeof(float));
 }
 
 template <typename Rows>

@@ -62,7 +62,7 @@ class Reader {
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
 // The same for counts, fields, classes and names alone: what takes long, or much memory, and is wanted only for samples
-// is left out. `read` must not be called.
+// is left out. `read` must not be called but for encoded fields.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
 // `path` as seen from `directory`.

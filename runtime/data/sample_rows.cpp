@@ -125,6 +125,24 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
   return {};
 }
 
+Bytes SampleRows::decode_bytes() const {
+  constexpr int64_t kLooked = 64;  // files opened: a moment also on a disk that answers slowly
+  Bytes most = 0;
+  FieldValue value;
+  const int64_t count = std::min(samples(), kLooked);
+  for (const Input& input : inputs_) {
+    for (int64_t i = 0; i < count && input.transform.decodes(); ++i) {
+      if (!reader_->read(i * samples() / count, input.field, value).ok()) {
+        continue;
+      }
+      if (const auto header = read_picture_header(value.bytes); header.ok()) {
+        most = std::max(most, input.transform.decode_bytes(*header));
+      }
+    }
+  }
+  return most;
+}
+
 void SampleRows::zero(const BatchView& batch, int64_t row) const {
   for (const Input& input : inputs_) {
     if (input.index < batch.inputs.size() && batch.inputs[input.index] != nullptr) {
