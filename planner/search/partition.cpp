@@ -130,10 +130,16 @@ class Partitioner {
       if (floor >= best && (enough || floor > worth)) {
         break;
       }
-      // An alternative near the last one is the same plan; and no prediction of many layers is exact to 1 / 1000.
-      const double apart = floor >= best ? 1.01 : n_ > kExactLayers ? 1.001 : 1.0;
-      if (bounds[at] < seen * apart) {
-        continue;
+      if (floor >= best) {
+        if (bounds[at] < 1.01 * seen) {
+          continue;  // an alternative near the last one is the same plan
+        }
+      } else if (n_ > kExactLayers) {
+        // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows what each of the
+        // others does; the first one would forbid the best cuts of the window.
+        const auto behind =
+            std::upper_bound(bounds.begin() + static_cast<std::ptrdiff_t>(at), bounds.end(), 1.001 * bounds[at]);
+        at = static_cast<size_t>(behind - bounds.begin()) - 1;
       }
       seen = bounds[at];
       const double sum = cheapest(bounds[at]);

@@ -153,6 +153,54 @@ TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   EXPECT_LT(infeasible, 200);
 }
 
+// Without a limit of memory nothing runs again.
+double exhaustive_optimum_without_limit(const PartitionRequest& request) {
+  double best = kInfinity;
+  for_each_cuts(static_cast<int>(request.layers.size()), request.stages, [&](const Cuts& cuts) {
+    double sum = 0;
+    double largest = 0;
+    for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+      double time = 0;
+      for (int l = cuts[s]; l < cuts[s + 1]; ++l) {
+        time += request.layers[static_cast<size_t>(l)].forward + request.layers[static_cast<size_t>(l)].backward;
+      }
+      largest = std::max(largest, time);
+      sum += time;
+      if (s > 0) {
+        sum += request.seconds_per_boundary_byte *
+               static_cast<double>(request.layers[static_cast<size_t>(cuts[s])].incoming);
+      }
+    }
+    best = std::min(best, sum + (request.micro_batches - 1) * largest);
+  });
+  return best;
+}
+
+// Two large layers with two tiny ones between them: the even cut has the smallest largest stage and a wide boundary,
+// and both its neighbours are better though their largest stage is a little larger.
+TEST(Partition, ManyLayersAreCutWithinAThousandthOfTheExhaustiveOptimum) {
+  PartitionRequest request;
+  request.layers.assign(60, {.incoming = 10});
+  request.layers[20].forward = request.layers[30].forward = 1;
+  request.layers[24].forward = request.layers[26].forward = 4e-4;
+  request.layers[25].incoming = request.layers[26].incoming = 100;
+  request.stages = 2;
+  request.micro_batches = 4;
+  request.seconds_per_boundary_byte = 0.01;
+  request.cap = 0;
+  EXPECT_LE(partition(request).at(0).objective, 1.001 * exhaustive_optimum_without_limit(request));
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const RandomStream stream(seed, 3);
+    request.stages = 2 + static_cast<int>(seed % 2);
+    for (uint64_t l = 0; l < 60; ++l) {
+      const bool large = stream.uniform(3 * l) < 0.1F;
+      request.layers[l].forward = large ? 1 + 1e-3 * static_cast<double>(stream.uniform(3 * l + 1)) : 1e-4;
+      request.layers[l].incoming = static_cast<Bytes>(stream.below(3 * l + 2, 100));
+    }
+    EXPECT_LE(partition(request).at(0).objective, 1.001 * exhaustive_optimum_without_limit(request)) << "seed " << seed;
+  }
+}
+
 TEST(Partition, CutsNowhereBehindTheLastLegalPosition) {
   PartitionRequest request;
   for (int l = 0; l < 10; ++l) {
