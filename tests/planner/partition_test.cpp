@@ -266,6 +266,84 @@ TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
   }
 }
 
+// The objective of the best cuts and the best set of layers to run again of all stages together.
+double exhaustive_objective_within_total(const PartitionRequest& request) {
+  double best = kInfinity;
+  const auto n = static_cast<int>(request.layers.size());
+  for_each_cuts(n, request.stages, [&](const Cuts& cuts) {
+    for (int subset = 0; subset < (1 << n); ++subset) {
+      double sum = 0;
+      double largest = 0;
+      Bytes memory = 0;
+      for (int s = 0; s < request.stages; ++s) {
+        const int begin = cuts[static_cast<size_t>(s)];
+        const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+        const Bytes incoming = request.layers[static_cast<size_t>(begin)].incoming;
+        double time = 0;
+        for (int l = begin; l < cuts[static_cast<size_t>(s) + 1]; ++l) {
+          const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+          const bool again = (subset >> l & 1) != 0;
+          time += layer.forward + layer.backward + (again ? layer.forward : 0);
+          memory += layer.resident + (again ? 0 : held * layer.saved);
+        }
+        memory += held * incoming;
+        sum += time + (begin > 0 ? request.seconds_per_boundary_byte * static_cast<double>(incoming) : 0);
+        largest = std::max(largest, time);
+      }
+      if (memory <= request.total) {
+        best = std::min(best, sum + (request.micro_batches - 1) * largest);
+      }
+    }
+  });
+  return best;
+}
+
+// The first stage has all the weights and nothing to free: a cap on each stage could only move the cut.
+TEST(Partition, ATotalIsHeldByTheStagesThatCanFreeMemory) {
+  PartitionRequest request;
+  request.layers = {{.forward = 4, .backward = 8, .resident = 100},
+                    {.forward = 1, .backward = 2, .saved = 10},
+                    {.forward = 2, .backward = 4, .saved = 10},
+                    {.forward = 1, .backward = 2, .saved = 10}};
+  request.stages = 2;
+  request.micro_batches = 2;
+  request.recompute = Recompute::kAuto;
+  request.total = 100 + 2 * 20;
+  const Partition found = partition(request).at(0);
+  EXPECT_EQ(found.stages[0].end, 1);
+  EXPECT_EQ(found.memory(), request.total);
+  EXPECT_EQ(found.stages[1].recomputed.size(), 1U);
+  EXPECT_NE(found.stages[1].recomputed[0], 2) << "not the dearest";
+  EXPECT_DOUBLE_EQ(found.objective, 12 + 13 + 13);
+  request.total = 99;
+  EXPECT_TRUE(partition(request).empty());
+}
+
+TEST(Partition, WithinATotalTheObjectiveIsNearTheExhaustiveOptimum) {
+  int within = 0;
+  int near = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    PartitionRequest request = random_request(seed);
+    request.cap = 0;
+    const Partition free = partition(request).at(0);
+    request.recompute = Recompute::kAll;
+    const Partition all = partition(request).at(0);
+    request.recompute = Recompute::kAuto;
+    request.total = (2 * all.memory() + free.memory()) / 3;
+    const double best = exhaustive_objective_within_total(request);
+    const std::vector<Partition> found = partition(request);
+    ASSERT_EQ(found.empty(), best == kInfinity) << "seed " << seed;
+    if (!found.empty()) {
+      ++within;
+      EXPECT_LE(found[0].memory(), request.total) << "seed " << seed;
+      EXPECT_GE(found[0].objective, best * (1 - 1e-9)) << "seed " << seed;
+      near += found[0].objective <= 1.1 * best ? 1 : 0;
+    }
+  }
+  EXPECT_GT(within, 150);
+  EXPECT_GT(near, within * 9 / 10);
+}
+
 TEST(Partition, GivesOtherGoodCutsForTheSimulation) {
   PartitionRequest request;
   for (const double f : {3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0}) {
