@@ -66,8 +66,8 @@ struct HeadTileStats {
 
 struct HeadTileGradient {
   const float* max = nullptr;
-  const float* factor = nullptr;  // inverse sum · scale · row weight; 0 for padding rows
-  const float* smooth = nullptr;  // what every gradient of the row loses, with a minus; 0 for padding rows
+  const float* factor = nullptr;  // inverse sum · scale · row weight; 0 for rows without a target, padding among them
+  const float* smooth = nullptr;  // what every gradient of the row loses, with a minus; 0 where `factor` is
 };
 
 struct HeadKernels {
