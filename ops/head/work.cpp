@@ -5,7 +5,7 @@
 namespace xrun::ops {
 
 void HeadWork::prepare_rows(Workers& workers) const {
-  share_out(workers, layout.rows_padded / kHeadStep, [&](int64_t panel, int) {
+  workers.for_each(layout.rows_padded / kHeadStep, [&](int64_t panel, int) {
     const int64_t begin = panel * kHeadStep;
     pack_rows(shape, layout, kernels.pairs, rows.features, begin, begin + kHeadStep, part<uint32_t>(at.logit_rows),
               at.gradient_rows < at.row_values ? part<uint32_t>(at.gradient_rows) : nullptr);
