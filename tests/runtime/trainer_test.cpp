@@ -495,7 +495,7 @@ TEST(Inference, ListsTheBestClassesOfAShardedHead) {
     EXPECT_EQ(program->heads[0].top_k, kListed);
     const Status half = planner::verify_program(without_scores(*program, prepared.inference.graph), prepared.inference);
     ASSERT_FALSE(half.ok());
-    EXPECT_THAT(half.error().message, ::testing::HasSubstr("makes 1 of 2 results"));
+    EXPECT_THAT(half.error().message, ::testing::HasSubstr("cannot work on"));
     const auto devices = make_cpu_devices(program->threads);
     auto session = Session::create(prepared.inference, *program, *devices, {.isa = prepared.isa}).value();
     session->state().initialise(3);
