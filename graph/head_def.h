@@ -27,6 +27,8 @@ struct MarginForm {
   MarginGrad grad = MarginGrad::kCapped;
 
   bool angular() const { return m1 != 1 || m2 != 0; }
+  // Whether logits must be cosines: of a head whose form says so.
+  bool of_cosines() const { return angular() || m3 != 0; }
   bool operator==(const MarginForm&) const = default;
 };
 

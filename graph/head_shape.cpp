@@ -11,8 +11,14 @@ namespace {
 
 constexpr int64_t kMinBlock = 64;
 constexpr int64_t kMaxBlock = 16384;
-// Tasks that each worker should find, so that the last one to finish is waited for only shortly.
-constexpr int64_t kTasksPerWorker = 8;
+// Partial results that a pass has at a time, but the first of each subtree. Each worker makes one; of blocks that are
+// handed out in order and finished in any, at most half as many more wait for a neighbour that is being made, and a
+// whole run of blocks leaves one for each of its powers of two. With fewer than that some workers would find no room;
+// with one for each power of two a pass still comes to its end.
+int64_t partials_of(int64_t blocks, int64_t subtrees, int64_t workers) {
+  const int64_t powers = std::bit_width(static_cast<uint64_t>(blocks));
+  return std::min(blocks - subtrees, workers + workers / 2 + powers - 1);
+}
 
 }  // namespace
 
@@ -69,17 +75,15 @@ HeadLayout head_layout(const HeadShape& shape) {
   XRUN_CHECK(shape.block_rows > 0 && shape.rows % shape.block_rows == 0, "a head pass takes whole row blocks");
   HeadLayout layout;
   layout.dim_padded = align_up(shape.dim, kHeadStep);
-  layout.row_block_padded = align_up(shape.block_rows, kHeadStep);
-  layout.rows_padded = shape.rows / shape.block_rows * layout.row_block_padded;
+  // Only steps of bf16 pairs have more than one row.
+  layout.row_block_padded = shape.bf16 ? align_up(shape.block_rows, kHeadStep) : shape.block_rows;
+  layout.rows_padded = align_up(shape.rows / shape.block_rows * layout.row_block_padded, kHeadStep);
   layout.tile_classes = std::min(class_block(shape.classes), kHeadTileClasses);
   layout.tile_rows = std::min(layout.rows_padded, kHeadTileRows);
   layout.stat_planes = 4 + 2 * shape.top_k;
-  const BlockRange blocks = blocks_of(shape.classes, shape.shard);
-  while ((blocks.size() >> (layout.task_level + 1)) >= kTasksPerWorker * shape.workers) {
-    ++layout.task_level;
-  }
-  layout.subtrees = aligned_subtrees(shape.classes, blocks);
-  layout.tasks = aligned_subtrees(shape.classes, blocks, layout.task_level);
+  layout.blocks = blocks_of(shape.classes, shape.shard);
+  layout.subtrees = aligned_subtrees(shape.classes, layout.blocks);
+  layout.partials = partials_of(layout.blocks.size(), static_cast<int64_t>(layout.subtrees.size()), shape.workers);
   return layout;
 }
 
@@ -95,7 +99,7 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
   return static_cast<Bytes>(layout.subtrees.size()) * layout.rows_padded * layout.dim_padded * 4;
 }
 
-Bytes head_softmax_bytes(const HeadShape& shape) { return align_up(shape.rows * 8); }
+Bytes head_softmax_bytes(const HeadShape& shape) { return align_up(shape.rows * kHeadSoftmaxRow); }
 
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass) {
   return head_scratch(shape, head_layout(shape), pass);
@@ -103,7 +107,7 @@ HeadScratch head_scratch(const HeadShape& shape, HeadPass pass) {
 
 HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadPass pass) {
   HeadScratch scratch;
-  if (layout.tasks.empty()) {
+  if (layout.subtrees.empty()) {
     return scratch;
   }
   const bool forward = pass == HeadPass::kForward;
@@ -111,7 +115,7 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   const Bytes rows = layout.rows_padded * layout.dim_padded * 4;
   const Bytes weights = layout.tile_classes * layout.dim_padded * 4;
   const Bytes tile = align_up(layout.tile_classes * (layout.tile_rows + kHeadSkew) * 4);
-  scratch.task_bytes = forward ? layout.stat_planes * layout.rows_padded * 4 : dx ? rows : 0;
+  scratch.partial_bytes = forward ? layout.stat_planes * layout.rows_padded * 4 : dx ? rows : 0;
 
   Bytes end = 0;
   const auto take = [&end](Bytes bytes) {
@@ -122,7 +126,8 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   scratch.logit_rows = take(rows);
   scratch.gradient_rows = take(forward ? 0 : rows);
   scratch.row_values = take(kHeadRowPlanes * layout.rows_padded * 4);
-  scratch.tasks = take(scratch.task_bytes * static_cast<Bytes>(layout.tasks.size() - layout.subtrees.size()));
+  scratch.partials = take(scratch.partial_bytes * layout.partials);
+  scratch.fold = take(forward || dx ? layout.blocks.size() * kHeadFoldNodeBytes + layout.partials * 8 : 0);
   scratch.workers = end;
   end = 0;
   scratch.logit_weights = take(layout.tile_classes * (layout.dim_padded + kHeadSkew) * 4);
@@ -131,7 +136,6 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   scratch.pairs = take(forward ? 0 : tile);
   scratch.weight_gradient = take(forward ? 0 : weights);
   scratch.class_values = take(forward ? 0 : layout.tile_classes * 16 * 4);
-  scratch.partials = take(scratch.task_bytes * (layout.task_level + 1));
   scratch.worker_bytes = end;
   scratch.total = scratch.workers + scratch.worker_bytes * shape.workers;
   return scratch;

@@ -62,10 +62,12 @@ Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree
 Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass, all workers together
 // Per pass: {max, 1 / sum} of each row, from combine_stats; kept until the row's last sweep.
+inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);
 
 // Layout of the above, shared with the kernels.
-// Rows and dims are padded to it: step of the sums (docs/determinism.md, "Head products").
+// Panel of a product; in bf16 also the step of sums, to which row blocks are padded (docs/determinism.md, "Head
+// products").
 inline constexpr int64_t kHeadStep = 32;
 inline constexpr int64_t kHeadTileClasses =
     128;  // classes of a tile: logits of 512 rows stay in half a second-level cache
@@ -75,13 +77,13 @@ inline constexpr int64_t kHeadSkew = 16;  // elements added to long strides, aga
 struct HeadLayout {
   int64_t dim_padded = 0;
   int64_t row_block_padded = 0;
-  int64_t rows_padded = 0;  // every row block padded by itself
+  int64_t rows_padded = 0;  // with every row block padded by itself, and a whole panel at the end
   int64_t tile_classes = 0;
   int64_t tile_rows = 0;
   int64_t stat_planes = 0;  // f32 planes of `rows` each: max, sum, sum of z, target, top-k values, top-k classes
-  int task_level = 0;       // tasks of a pass are aligned subtrees of at most 2^task_level blocks
-  std::vector<BlockRange> subtrees;  // of the shard
-  std::vector<BlockRange> tasks;     // each inside one subtree
+  BlockRange blocks;        // of the shard
+  std::vector<BlockRange> subtrees;
+  int64_t partials = 0;  // partial results that wait for their neighbour in the tree, or are being made, in a pass
 };
 HeadLayout head_layout(const HeadShape& shape);
 
@@ -91,8 +93,9 @@ struct HeadScratch {
   Bytes logit_rows = 0;     // rows packed as the right side of X·Wᵀ
   Bytes gradient_rows = 0;  // rows packed as the right side of Gᵀ·X
   Bytes row_values = 0;     // kRowPlanes planes of rows_padded f32
-  Bytes tasks = 0;          // partial results of tasks that are not the first of their subtree
-  Bytes task_bytes = 0;     // of one partial result
+  Bytes partials = 0;       // partial results of blocks that are not the first of their subtree
+  Bytes partial_bytes = 0;  // of one partial result
+  Bytes fold = 0;           // kHeadFoldNodeBytes for each block, and an address for each partial result
   Bytes workers = 0;
   Bytes worker_bytes = 0;
   // Inside a worker's slice:
@@ -102,10 +105,10 @@ struct HeadScratch {
   Bytes pairs = 0;             // G once more, in the order of the other product (bf16)
   Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
-  Bytes partials = 0;          // stack of task_level + 1 partial results
   Bytes total = 0;
 };
 inline constexpr int64_t kHeadRowPlanes = 7;
+inline constexpr Bytes kHeadFoldNodeBytes = 16;
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass);
 // The same for `layout` = head_layout(shape), which is at hand in passes: they allocate nothing.
 HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadPass pass);

@@ -94,11 +94,13 @@ class DenseCe final : public Kernel {
     for (int64_t row = 0; row < of_.rows; ++row) {
       const float* x = call.inputs[0].as<float>() + row * of_.classes;
       const RowSums sums = of_.sums(x);
-      const double z =
-          of_.has_target(label[row]) ? static_cast<double>(x[label[row]]) * static_cast<double>(of_.scale) : 0.0;
       const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
-      call.outputs[0].as<float>()[row] = static_cast<float>(
-          lse - (1 - of_.smoothing) * z - of_.smoothing * sums.total / static_cast<double>(of_.classes));
+      double loss = 0 * lse;  // without a target: 0, and NaN where a logit is
+      if (of_.has_target(label[row])) {
+        const double z = static_cast<double>(x[label[row]]) * static_cast<double>(of_.scale);
+        loss = lse - (1 - of_.smoothing) * z - of_.smoothing * sums.total / static_cast<double>(of_.classes);
+      }
+      call.outputs[0].as<float>()[row] = static_cast<float>(loss);
     }
     return {};
   }
@@ -115,11 +117,12 @@ class DenseCeDx final : public Kernel {
     for (int64_t row = 0; row < of_.rows; ++row) {
       const float* x = call.inputs[0].as<float>() + row * of_.classes;
       float* dx = call.outputs[0].as<float>() + row * of_.classes;
-      const float factor = call.inputs[2].as<float>()[row] * of_.scale;
+      const bool has_target = of_.has_target(label[row]);
+      const float factor = has_target ? call.inputs[2].as<float>()[row] * of_.scale : 0;
       const auto smooth = static_cast<float>(of_.smoothing / static_cast<double>(of_.classes)) * factor;
       const RowSums sums = of_.sums(x);
       run_for<GradBody>(of_.isa, x, of_.classes, of_.scale, static_cast<const RowSums*>(&sums), factor, smooth, dx);
-      if (of_.has_target(label[row])) {
+      if (has_target) {
         dx[label[row]] -= static_cast<float>(1 - of_.smoothing) * factor;
       }
     }

@@ -11,6 +11,8 @@
 
 namespace xrun::ops {
 
+static_assert(sizeof(RowSoftmax) == kHeadSoftmaxRow, "plans count what kernels write");
+
 namespace {
 
 void add_tile_stats(const HeadWork& pass, const HeadTile& tile, int64_t row, const HeadStats& stats) {
@@ -41,7 +43,7 @@ void HeadPasses::prepare(const HeadWeights& weights, Workers& workers) const {
     return;
   }
   constexpr int64_t kRun = 1024;
-  share_out(workers, (shape_.shard.size() + kRun - 1) / kRun, [&](int64_t run, int) {
+  workers.for_each((shape_.shard.size() + kRun - 1) / kRun, [&](int64_t run, int) {
     for (int64_t c = run * kRun; c < std::min((run + 1) * kRun, shape_.shard.size()); ++c) {
       weights.prepared[c] = kernels_->inverse_norm(weights.weight + c * shape_.dim, shape_.dim);
     }
@@ -50,7 +52,7 @@ void HeadPasses::prepare(const HeadWeights& weights, Workers& workers) const {
 
 void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::byte* stats, std::byte* scratch,
                          Workers& workers) const {
-  if (layout_.tasks.empty()) {
+  if (layout_.subtrees.empty()) {
     return;
   }
   const HeadRows data{rows.features, rows.labels, nullptr};
@@ -59,24 +61,20 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
   const auto view = [&](std::byte* p) {
     return HeadStats{reinterpret_cast<float*>(p), layout_.rows_padded, shape_.top_k};
   };
-  const auto join = [&](std::byte* left, std::byte* right) { merge(view(left), view(right)); };
-  const TaskPlaces place{layout_, stats, scratch + pass.at.tasks, pass.at.task_bytes};
-  share_out(workers, static_cast<int64_t>(layout_.tasks.size()), [&](int64_t task, int worker) {
-    const HeadSlice slice = pass.slice(worker);
-    std::byte* own = place(static_cast<size_t>(task));
-    const auto partial = [&](int i) { return i == 0 ? own : slice.partials + (i - 1) * pass.at.task_bytes; };
-    const auto block_stats = [&](int64_t block, std::byte* out) {
-      clear(view(out));
-      for_tiles(shape_, layout_, block, [&](TileClasses tile) {
-        pass.pack_tile(slice, tile, false);
-        for_row_runs(layout_, [&](int64_t row, int64_t count) {
-          add_tile_stats(pass, pass.logits(slice, tile, row, count), row, view(out));
-        });
-      });
-    };
-    fold_blocks(layout_.tasks[static_cast<size_t>(task)], partial, block_stats, join);
-  });
-  fold_tasks(layout_, place, join);
+  TreeFold(layout_, pass.at, stats, scratch)
+      .run(
+          workers,
+          [&](int64_t block, std::byte* out, int worker) {
+            const HeadSlice slice = pass.slice(worker);
+            clear(view(out));
+            for_tiles(shape_, layout_, block, [&](TileClasses tile) {
+              pass.pack_tile(slice, tile, false);
+              for_row_runs(layout_, [&](int64_t row, int64_t count) {
+                add_tile_stats(pass, pass.logits(slice, tile, row, count), row, view(out));
+              });
+            });
+          },
+          [&](std::byte* left, std::byte* right) { merge(view(left), view(right)); });
 }
 
 }  // namespace xrun::ops

@@ -34,7 +34,8 @@ struct RowSoftmax {
 // Rows of one pass (or, for `update`, of the whole batch), row-major [rows, dim], f32 or bf16 as the shape says.
 struct HeadRows {
   const std::byte* features = nullptr;
-  const int32_t* labels = nullptr;      // null: no labels (predict); a label outside 0..C-1 has no target
+  // Null: no labels (predict). A label outside 0..C-1 is no target: the row has loss and gradient 0, and no hit.
+  const int32_t* labels = nullptr;
   const RowSoftmax* softmax = nullptr;  // from combine_stats; not read by forward
 };
 
@@ -111,7 +112,7 @@ class HeadJoin {
   HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa);
 
   // stats[r]: HeadPasses::forward of shard r (null for an empty one). A row with a NaN among its logits has a NaN loss
-  // and no hit. `labels` as in forward.
+  // and no hit, with or without a target. `labels` as in forward.
   void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, RowSoftmax* softmax, float* loss,
                      std::span<const HeadHits> hits) const;
 

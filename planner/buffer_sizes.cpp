@@ -1,17 +1,10 @@
 #include "planner/buffer_sizes.h"
 
-#include <algorithm>
+#include <map>
 
-#include "graph/gradients.h"
 #include "graph/optimizer_def.h"
 
 namespace xrun::planner {
-namespace {
-
-// Elements of a tensor whose squares one owner sums (docs/determinism.md, "Scalars").
-constexpr int64_t kNormChunk = 4096;
-
-}  // namespace
 
 std::vector<std::string> optimizer_states(const Module& module) {
   const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
@@ -23,35 +16,36 @@ Bytes gradient_bytes(const Program& program, const TensorType& gradient) {
   return align_up(gradient.bytes(0, program.block_rows)) * (program.partials / program.replicas);
 }
 
-Bytes norm_bytes(const Module& module) {
-  const Graph& graph = module.graph;
-  int64_t sums = 0;
-  for (size_t p = 0; p < graph.params.size(); ++p) {
-    const Parameter& param = graph.params[p];
-    const TensorType& type = graph.value(param.value).type;
-    if (has_gradient(graph, ParamId(p)) && (!param.head || module.train.clip.heads)) {
-      sums += param.head ? class_block_count(type.dims[0]) : (type.row_elements() + kNormChunk - 1) / kNormChunk;
-    }
-  }
-  return std::max<Bytes>(sums, 1) * static_cast<Bytes>(sizeof(double));
-}
-
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param) {
   return (shard.row_end - shard.row_begin) * (param == head.weight ? head.dim : 1) * 4;
 }
 
-Bytes all_stats_bytes(const Program& program, const Graph& graph, const HeadPlan& head) {
-  Bytes bytes = 0;
+std::vector<ShardPart> shard_parts(const Program& program, const Graph& graph, const HeadPlan& head) {
+  std::vector<ShardPart> parts;
+  std::map<int, Bytes> on_device;
+  Bytes stats = 0;
   for (const HeadShard& shard : head.shards) {
-    bytes += head_stats_bytes(head_shape(program, graph, head, shard, head.rows));
+    ShardPart part{.stats_offset = stats, .gradient_offset = on_device[shard.device]};
+    if (shard.row_begin < shard.row_end) {
+      const HeadShape shape = head_shape(program, graph, head, shard, head.rows);
+      part.stats = head_stats_bytes(shape);
+      part.gradient = head_gradient_bytes(shape);
+    }
+    stats += part.stats;
+    on_device[shard.device] += part.gradient;
+    parts.push_back(part);
   }
-  return bytes;
+  return parts;
 }
 
-std::map<int, Bytes> device_gradient_bytes(const Program& program, const Graph& graph, const HeadPlan& head) {
-  std::map<int, Bytes> bytes;
-  for (const HeadShard& shard : head.shards) {
-    bytes[shard.device] += head_gradient_bytes(head_shape(program, graph, head, shard, head.rows));
+Bytes all_stats_bytes(const std::vector<ShardPart>& parts) {
+  return parts.empty() ? 0 : parts.back().stats_offset + parts.back().stats;
+}
+
+Bytes device_gradient_bytes(const HeadPlan& head, const std::vector<ShardPart>& parts, int device) {
+  Bytes bytes = 0;
+  for (size_t s = 0; s < parts.size(); ++s) {
+    bytes += head.shards[s].device == device ? parts[s].gradient : 0;
   }
   return bytes;
 }

@@ -1,7 +1,6 @@
 // Sizes of buffers that follow from more than one tensor's type: what emission gives and the verifier asks for.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,17 +15,24 @@ std::vector<std::string> optimizer_states(const Module& module);
 // kGradient: all partials of one replica.
 Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 
-// kNorms: a sum for each chunk, or class block, of all tensors that clip = norm counts.
-Bytes norm_bytes(const Module& module);
-
 // kHeadWeight and kHeadOptimizer: a shard's rows of the class weights or of the bias.
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param);
 
-// kHeadStats: of all shards of a head.
-Bytes all_stats_bytes(const Program& program, const Graph& graph, const HeadPlan& head);
+// Where the parts of the shards lie in the buffers that have several: kHeadStats those of all shards in order,
+// kHeadGradient those of the shards of its device. A shard without rows has no bytes.
+struct ShardPart {
+  Bytes stats_offset = 0;
+  Bytes stats = 0;
+  Bytes gradient_offset = 0;
+  Bytes gradient = 0;
+};
+std::vector<ShardPart> shard_parts(const Program& program, const Graph& graph, const HeadPlan& head);
 
-// kHeadGradient: by device, of the shards that lie on it.
-std::map<int, Bytes> device_gradient_bytes(const Program& program, const Graph& graph, const HeadPlan& head);
+// kHeadStats: of all shards of a head.
+Bytes all_stats_bytes(const std::vector<ShardPart>& parts);
+
+// kHeadGradient: of the shards that lie on `device`.
+Bytes device_gradient_bytes(const HeadPlan& head, const std::vector<ShardPart>& parts, int device);
 
 // kHeadSoftmax of `rows` rows.
 Bytes softmax_bytes(const Program& program, const Graph& graph, const HeadPlan& head, int64_t rows);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace xrun::planner {
 namespace {
@@ -14,10 +15,12 @@ Bytes bytes_of(const Program& program, const std::vector<BufferId>& buffers) {
   return sum;
 }
 
-// Of an update: what is there for weights, without the scratch in which kernels prepare them.
-Bytes weight_bytes(const Program& program, const std::vector<BufferId>& buffers) {
+// What an update passes over: each buffer once, without the scratch in which kernels prepare weights.
+Bytes update_bytes(const Program& program, const Instruction& update) {
+  std::set<BufferId> touched(update.reads.begin(), update.reads.end());
+  touched.insert(update.writes.begin(), update.writes.end());
   Bytes sum = 0;
-  for (const BufferId id : buffers) {
+  for (const BufferId id : touched) {
     const Buffer& buffer = program.buffer(id);
     sum += buffer.purpose == Purpose::kScratch ? 0 : buffer.bytes;
   }
@@ -51,12 +54,11 @@ void predict_durations(Program& program, const CostModel& cost) {
   for (Instruction& instruction : program.instructions) {
     const int workers = std::max(1, cost.machine().threads_of(instruction.device));
     if (instruction.kind == Kind::kUpdate) {
-      const Bytes bytes = weight_bytes(program, instruction.reads) + weight_bytes(program, instruction.writes);
-      instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers);
-    } else if (instruction.kind != Kind::kRun) {
+      instruction.predicted = cost.hand_over() + cost.sweep(update_bytes(program, instruction), workers);
+    } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
-    } else if (instruction.pass == Pass::kReduceStats || instruction.pass == Pass::kFoldPartials ||
-               instruction.pass == Pass::kNorm) {
+    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
+               instruction.kind == Kind::kNorm) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
     } else {
       instruction.predicted += cost.hand_over();

@@ -49,6 +49,7 @@ struct Plan {
   std::string isa;
   Prediction predicted;
   int64_t samples = 0;  // of an epoch, where the data was there to be counted; else 0
+  Bytes decoding = 0;   // held by a worker that decodes pictures, where the data was there; plan files do not keep it
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
 };

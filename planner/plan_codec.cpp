@@ -61,19 +61,10 @@ class Writer {
     return builder_.CreateVector(numbers);
   }
 
-  Offset<fb::BlockLayout> put(const BlockLayout& layout) {
-    std::vector<fb::Local> locals;
-    for (const LocalValue& local : layout.locals) {
-      locals.emplace_back(local.value.index, local.offset, local.bytes);
-    }
-    return fb::CreateBlockLayout(builder_, builder_.CreateVectorOfStructs(locals), layout.kernel_offset, layout.bytes);
-  }
-
   Offset<fb::Stage> put(const Stage& stage) {
     return fb::CreateStage(builder_, stage.index, builder_.CreateVector(stage.devices), ids(stage.forward),
                            ids(stage.backward), ids(stage.recomputed), ids(stage.saved), ids(stage.received),
-                           put(stage.forward_layout), put(stage.backward_layout), stage.forward_time,
-                           stage.backward_time, stage.parameter_bytes, stage.activation_bytes);
+                           stage.forward_time, stage.backward_time, stage.parameter_bytes, stage.activation_bytes);
   }
 
   Offset<fb::Head> put(const HeadPlan& head) {
@@ -91,16 +82,22 @@ class Writer {
   Offset<fb::Buffer> put(const Buffer& buffer) {
     return fb::CreateBuffer(builder_, buffer.device, static_cast<uint8_t>(buffer.purpose), buffer.bytes, buffer.offset,
                             buffer.first_use, buffer.last_use, buffer.persistent, buffer.value.index,
-                            buffer.param.index, buffer.slot, buffer.node.index, buffer.micro_batch, buffer.replica,
-                            buffer.head, buffer.shard, text(buffer.name));
+                            buffer.param.index, buffer.state, buffer.ring, buffer.node.index, buffer.node_input,
+                            buffer.micro_batch, buffer.replica, buffer.head, buffer.head_pass, buffer.shard,
+                            text(buffer.name));
   }
 
   Offset<fb::Instruction> put(const Instruction& one) {
     const fb::Span span(one.span.file, one.span.begin, one.span.end);
-    return fb::CreateInstruction(builder_, static_cast<uint8_t>(one.kind), static_cast<uint8_t>(one.pass), one.device,
-                                 static_cast<uint8_t>(one.stream), one.stage, one.replica, one.micro_batch, one.head,
-                                 one.shard, one.group, ids(one.nodes), ids(one.reads), ids(one.writes), ids(one.deps),
-                                 one.flops, one.bytes, one.predicted, &span);
+    std::vector<fb::Operand> operands;
+    for (const Operand& o : one.operands) {
+      operands.emplace_back(static_cast<uint8_t>(o.role), static_cast<uint8_t>(o.access), static_cast<uint8_t>(o.by),
+                            o.buffer.index, o.node.index, o.param.index, o.index, o.offset, o.bytes, o.step);
+    }
+    return fb::CreateInstruction(builder_, static_cast<uint8_t>(one.kind), one.device, static_cast<uint8_t>(one.stream),
+                                 one.stage, one.replica, one.micro_batch, one.head, one.head_pass, one.gather,
+                                 one.shard, one.group, ids(one.nodes), builder_.CreateVectorOfStructs(operands),
+                                 ids(one.deps), one.flops, one.bytes, one.predicted, &span);
   }
 
   template <typename To, typename From>
@@ -208,22 +205,6 @@ class Reader {
     return static_cast<Enum>(ok_ ? number : 0);
   }
 
-  BlockLayout get(const fb::BlockLayout* in) {
-    BlockLayout layout;
-    if (in == nullptr) {
-      ok_ = false;
-      return layout;
-    }
-    if (in->locals() != nullptr && take(size_t{in->locals()->size()} * sizeof(fb::Local))) {
-      for (const fb::Local* local : *in->locals()) {
-        layout.locals.push_back({ValueId(local->value()), local->offset(), local->bytes()});
-      }
-    }
-    layout.kernel_offset = in->kernel_offset();
-    layout.bytes = in->bytes();
-    return layout;
-  }
-
   Stage get(const fb::Stage& in) {
     Stage stage;
     stage.index = in.index();
@@ -233,8 +214,6 @@ class Reader {
     stage.recomputed = ids<NodeId>(in.recomputed());
     stage.saved = ids<ValueId>(in.saved());
     stage.received = ids<ValueId>(in.received());
-    stage.forward_layout = get(in.forward_layout());
-    stage.backward_layout = get(in.backward_layout());
     stage.forward_time = in.forward_time();
     stage.backward_time = in.backward_time();
     stage.parameter_bytes = in.parameter_bytes();
@@ -284,32 +263,53 @@ class Reader {
     buffer.persistent = in.persistent();
     buffer.value = ValueId(in.value());
     buffer.param = ParamId(in.param());
-    buffer.slot = in.slot();
+    buffer.state = in.state();
+    buffer.ring = in.ring();
     buffer.node = NodeId(in.node());
+    buffer.node_input = in.node_input();
     buffer.micro_batch = in.micro_batch();
     buffer.replica = in.replica();
     buffer.head = in.head();
+    buffer.head_pass = in.head_pass();
     buffer.shard = in.shard();
     buffer.name = text(in.name());
     return buffer;
   }
 
+  Operand get(const fb::Operand& in) {
+    return {.role = value_of(in.role(), Role::kFeatureGradient),
+            .access = value_of(in.access(), Access::kUpdate),
+            .by = value_of(in.by(), By::kWorker),
+            .buffer = BufferId(in.buffer()),
+            .node = NodeId(in.node()),
+            .param = ParamId(in.param()),
+            .index = in.index(),
+            .offset = in.offset(),
+            .bytes = in.bytes(),
+            .step = in.step()};
+  }
+
   Instruction get(const fb::Instruction& in, size_t index) {
     Instruction one;
     one.id = InstructionId(index);
-    one.kind = value_of(in.kind(), Kind::kUpdate);
-    one.pass = value_of(in.pass(), Pass::kNorm);
+    one.kind = value_of(in.kind(), Kind::kAllReduce);
     one.device = in.device();
     one.stream = value_of(in.stream(), Stream::kComm);
     one.stage = in.stage();
     one.replica = in.replica();
     one.micro_batch = in.micro_batch();
     one.head = in.head();
+    one.head_pass = in.head_pass();
+    one.gather = in.gather();
     one.shard = in.shard();
     one.group = in.group();
     one.nodes = ids<NodeId>(in.nodes());
-    one.reads = ids<BufferId>(in.reads());
-    one.writes = ids<BufferId>(in.writes());
+    if (in.operands() != nullptr && take(size_t{in.operands()->size()} * sizeof(fb::Operand))) {
+      for (const fb::Operand* operand : *in.operands()) {
+        one.operands.push_back(get(*operand));
+      }
+    }
+    derive_accesses(one);
     one.deps = ids<InstructionId>(in.deps());
     one.flops = in.flops();
     one.bytes = in.bytes();

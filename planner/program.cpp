@@ -4,9 +4,12 @@
 //   head id on 1: 1000 x 64, pass of 64 rows, shards [0, 1000) @1
 //   buffer b3 @0 0x1c0 + 4 096 activation layer0.relu m0  [3, 9]
 //   i7 @0 compute forward stage 0 m1: b0 b2 -> b7 b8 | after i3
+//     #0 b0+2048,512/block b2 -> b7,512/block
+//      scratch b8,4096/worker (1024)
 #include "planner/program.h"
 
 #include <fmt/format.h>
+#include <set>
 
 #include "graph/base/check.h"
 
@@ -55,32 +58,6 @@ const char* name_of(Purpose purpose) {
   return "";
 }
 
-const char* name_of(Pass pass) {
-  switch (pass) {
-    case Pass::kNone:
-      return "nothing";
-    case Pass::kForward:
-      return "forward";
-    case Pass::kBackward:
-      return "backward";
-    case Pass::kHeadForward:
-      return "head-forward";
-    case Pass::kReduceStats:
-      return "reduce-statistics";
-    case Pass::kHeadBackward:
-      return "head-backward";
-    case Pass::kHeadNorms:
-      return "head-norms";
-    case Pass::kHeadUpdate:
-      return "head-update";
-    case Pass::kFoldPartials:
-      return "fold-partials";
-    case Pass::kNorm:
-      return "norm";
-  }
-  return "";
-}
-
 template <typename T>
 std::string list(const std::vector<T>& ids, const char* prefix) {
   std::string text;
@@ -101,6 +78,9 @@ std::string to_line(const Buffer& buffer) {
   if (buffer.micro_batch >= 0) {
     line += fmt::format(" m{}", buffer.micro_batch);
   }
+  if (buffer.head_pass >= 0) {
+    line += fmt::format(" p{}", buffer.head_pass);
+  }
   if (buffer.replica > 0) {
     line += fmt::format(" r{}", buffer.replica);
   }
@@ -110,57 +90,107 @@ std::string to_line(const Buffer& buffer) {
   return line + (buffer.persistent ? "" : fmt::format(" [{}, {}]", buffer.first_use, buffer.last_use)) + "\n";
 }
 
-std::string to_line(const Instruction& instruction) {
+// "b3+64" for what lies there as a whole, "b3+64,512/block" for what moves on by row blocks.
+std::string to_text(const Operand& operand) {
+  constexpr const char* kSteps[] = {"", "block", "partial", "worker"};
+  std::string text = fmt::format("b{}", operand.buffer.index);
+  text += operand.offset > 0 ? fmt::format("+{}", operand.offset) : "";
+  return text +
+         (operand.by == By::kNothing ? "" : fmt::format(",{}/{}", operand.step, kSteps[static_cast<int>(operand.by)]));
+}
+
+// A line for each node of a stage pass; for all other operands one line.
+std::string operand_lines(const Instruction& instruction) {
+  std::string nodes;
+  std::string others;
+  NodeId node;
+  for (const Operand& operand : instruction.operands) {
+    if (operand.role == Role::kInput || operand.role == Role::kOutput) {
+      nodes += operand.node != node ? fmt::format("\n    #{}", operand.node.index) : "";
+      nodes += (operand.role == Role::kOutput && operand.index == 0 ? " -> " : " ") + to_text(operand);
+      node = operand.node;
+      continue;
+    }
+    others += fmt::format("{} {}", others.empty() ? "    " : "; ", name_of(operand.role));
+    others += operand.node.valid() ? fmt::format(" #{}", operand.node.index) : "";
+    others += operand.param.valid() ? fmt::format(" w{}", operand.param.index) : "";
+    others += operand.index >= 0 ? fmt::format(" {}", operand.index) : "";
+    others += fmt::format(" {} ({})", to_text(operand), operand.bytes);
+  }
+  return nodes + (others.empty() ? "" : "\n" + others) + "\n";
+}
+
+std::string to_text(const Instruction& instruction) {
   std::string line =
       fmt::format("i{} @{} {} {}", instruction.id.index, instruction.device,
-                  instruction.stream == Stream::kCompute ? "compute" : "comm",
-                  instruction.kind == Kind::kRun ? name_of(instruction.pass) : name_of(instruction.kind));
-  if (instruction.group >= 0) {
-    line += fmt::format(" g{}", instruction.group);
-  }
-  if (instruction.stage >= 0) {
-    line += fmt::format(" stage {}", instruction.stage);
-  }
-  if (instruction.head >= 0) {
-    line += fmt::format(" head {}", instruction.head);
-  }
-  if (instruction.shard >= 0) {
-    line += fmt::format(" shard {}", instruction.shard);
-  }
-  if (instruction.replica > 0) {
-    line += fmt::format(" r{}", instruction.replica);
-  }
-  if (instruction.micro_batch >= 0) {
-    line += fmt::format(" m{}", instruction.micro_batch);
-  }
+                  instruction.stream == Stream::kCompute ? "compute" : "comm", name_of(instruction.kind));
+  const auto add = [&](const char* name, int number) { line += number >= 0 ? fmt::format(" {}{}", name, number) : ""; };
+  add("g", instruction.group);
+  add("stage ", instruction.stage);
+  add("head ", instruction.head);
+  add("shard ", instruction.shard);
+  add("r", instruction.replica == 0 ? -1 : instruction.replica);
+  add("m", instruction.micro_batch);
+  add("p", instruction.head_pass);
+  add("gather ", instruction.gather);
   line += fmt::format(": {} -> {}", list(instruction.reads, "b"), list(instruction.writes, "b"));
-  return line + (instruction.deps.empty() ? "" : " | after " + list(instruction.deps, "i")) + "\n";
+  line += instruction.deps.empty() ? "" : " | after " + list(instruction.deps, "i");
+  return line + operand_lines(instruction);
 }
 
 }  // namespace
 
 const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kRun:
-      return "run";
-    case Kind::kSend:
-      return "send";
-    case Kind::kRecv:
-      return "recv";
-    case Kind::kAllGather:
-      return "all_gather";
-    case Kind::kReduceScatter:
-      return "reduce_scatter";
-    case Kind::kAllReduce:
-      return "all_reduce";
-    case Kind::kCopy:
-      return "copy";
-    case Kind::kFree:
-      return "free";
-    case Kind::kUpdate:
-      return "update";
+  constexpr const char* kNames[] = {"forward",       "backward",   "head-forward",   "reduce-statistics",
+                                    "head-backward", "head-norms", "head-update",    "fold-partials",
+                                    "norm",          "update",     "copy",           "send",
+                                    "recv",          "all_gather", "reduce_scatter", "all_reduce"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+const char* name_of(Role role) {
+  constexpr const char* kNames[] = {"zeroed",
+                                    "input",
+                                    "output",
+                                    "scratch",
+                                    "feature",
+                                    "label",
+                                    "softmax",
+                                    "statistics",
+                                    "dx",
+                                    "loss",
+                                    "hits",
+                                    "best classes",
+                                    "best scores",
+                                    "gradient",
+                                    "weight",
+                                    "state",
+                                    "prepared",
+                                    "norms",
+                                    "running state",
+                                    "batch statistics",
+                                    "from",
+                                    "to",
+                                    "sent",
+                                    "received",
+                                    "sum",
+                                    "feature gradient"};
+  return kNames[static_cast<size_t>(role)];
+}
+
+void derive_accesses(Instruction& instruction) {
+  instruction.reads.clear();
+  instruction.writes.clear();
+  std::set<BufferId> read;
+  std::set<BufferId> written;
+  for (const Operand& operand : instruction.operands) {
+    if (operand.access != Access::kWrite && !written.contains(operand.buffer) && read.insert(operand.buffer).second) {
+      instruction.reads.push_back(operand.buffer);
+    }
+    if (operand.access != Access::kRead && written.insert(operand.buffer).second) {
+      instruction.writes.push_back(operand.buffer);
+    }
   }
-  return "";
 }
 
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
@@ -202,8 +232,7 @@ std::string print(const Program& program, const Graph& graph) {
     if (!stage.recomputed.empty()) {
       text += "; again " + list(stage.recomputed, "#");
     }
-    text += fmt::format("; saves {}; receives {}; slices {} {}\n", list(stage.saved, "%"), list(stage.received, "%"),
-                        stage.forward_layout.bytes, stage.backward_layout.bytes);
+    text += fmt::format("; saves {}; receives {}\n", list(stage.saved, "%"), list(stage.received, "%"));
   }
   for (const HeadPlan& head : program.heads) {
     text += fmt::format("head {}: {} x {}, passes of {} rows{}, top {}, shards",
@@ -225,7 +254,7 @@ std::string print(const Program& program, const Graph& graph) {
     text += to_line(buffer);
   }
   for (const Instruction& instruction : program.instructions) {
-    text += to_line(instruction);
+    text += to_text(instruction);
   }
   return text;
 }

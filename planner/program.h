@@ -6,19 +6,14 @@
 // `deps`, the order of each (device, stream), and that a group completes for all of its members at once (a send ends
 // when it was received).
 //
-// Where an operand of a stage pass lies, first match: a local of the pass's BlockLayout; a kPrepared buffer of (node,
-// input); the kWeight or kState of a parameter on this device; otherwise the one buffer among the instruction's reads
-// and writes that has this `value`; an output without any place is not wanted by anybody (null for the kernel only if
-// it has no bytes; emit gives every output a place).
-//
 // Rows. Replica r owns row blocks [r·n/R, (r+1)·n/R) of the n blocks of the batch and micro-batches [r·M/R, (r+1)·M/R).
 // A buffer with `micro_batch` m >= 0 has the rows (or G blocks) of micro-batch m; with -1 all rows of `replica`; and
 // with -1 and `replica` -1 all rows of the global batch, in order.
 //
-// Head passes. Pass j (in `micro_batch`) takes h = HeadPlan::rows rows: all of the batch (h = batch, j = 0), or the
-// j-th micro-batch of every replica (h = R·batch/M), rows in ascending global order. A head buffer with `micro_batch`
+// Head passes. Pass j takes h = HeadPlan::rows rows: all of the batch (h = batch, j = 0), or the
+// j-th micro-batch of every replica (h = R·batch/M), rows in ascending global order. A head buffer with `head_pass`
 // j >= 0 has the h rows of pass j; with -1 all rows of the batch, of which a pass with h < batch takes [j·h, (j+1)·h)
-// (only where R = 1 or h = batch). What each instruction reads and writes is said at `Pass` and `Kind`.
+// (only where R = 1 or h = batch).
 #pragma once
 
 #include <cstdint>
@@ -30,11 +25,10 @@
 #include "graph/base/units.h"
 #include "graph/graph.h"
 #include "graph/head_shape.h"
+#include "planner/operand.h"
 
 namespace xrun::planner {
 
-struct BufferTag;
-using BufferId = Id<BufferTag>;
 struct InstructionTag;
 using InstructionId = Id<InstructionTag>;
 
@@ -47,13 +41,11 @@ inline constexpr int kMostReplicas = 256;
 
 // What a buffer is for; `persistent` purposes live across steps.
 enum class Purpose : uint8_t {
-  kWeight,     // f32 master weight of a parameter, whole            persistent
-  kState,      // running statistics                                 persistent
-  kOptimizer,  // one state of the optimizer for a weight            persistent
-  kPrepared,   // a kernel's prepared form of a weight               persistent
-  kGradient,   // partial accumulators of a weight's gradient: partial l of this replica at l·bytes / (partials /
-              // replicas); the first kBackward that writes it zeroes it first. `value` is the gradient, `param` the
-              // weight
+  kWeight,         // f32 master weight of a parameter, whole            persistent
+  kState,          // running statistics                                 persistent
+  kOptimizer,      // one state of the optimizer for a weight            persistent
+  kPrepared,       // a kernel's prepared form of a weight               persistent
+  kGradient,       // of a weight: the replica's partials, each aligned. `value` is the gradient, `param` the weight
   kHeadWeight,     // rows of this shard                                 persistent
   kHeadOptimizer,  // persistent
   kHeadPrepared,   // rounded rows of this shard                         persistent
@@ -66,7 +58,7 @@ enum class Purpose : uint8_t {
   kHeadSoftmax,  // {max, 1 / sum} of each row: from kReduceStats
   kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
   kHeadScratch,   // of one pass of one shard: head_scratch_bytes
-  kScratch,       // one slice a worker, each align_up(BlockLayout::bytes)
+  kScratch,       // one aligned slice a worker
   kNorms,   // f64 partial sums of squares for clip = norm, of all tensors that it counts in name order: one for each
             // 4 096 elements (the last may be short); tensors of heads: one for each class block
   kResult,  // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: of one
@@ -87,77 +79,68 @@ struct Buffer {
   bool persistent = false;
   ValueId value;  // the graph's value that it holds, where it holds one
   ParamId param;
-  int32_t slot = 0;          // kOptimizer: which state; kPrepared: which input of `node`; kInput: ring position
-  NodeId node;               // kPrepared
-  int32_t micro_batch = -1;  // -1: all rows of the replica; the executor adds the offset of the micro-batch or block
-  int32_t replica = 0;
-  int32_t head = -1;   // head buffers: index in Program::heads
-  int32_t shard = -1;  // head buffers of one shard
-  std::string name;    // for print-outs
+  int32_t state = -1;  // kOptimizer, kHeadOptimizer: which state
+  int32_t ring = -1;   // kInput: position in the loader's ring
+  NodeId node;         // kPrepared: whose input `node_input` it is
+  int32_t node_input = -1;
+  int32_t micro_batch = -1;  // buffers of stages; -1: all rows of the replica
+  int32_t replica = 0;       // -1: of no replica
+  int32_t head = -1;         // head buffers: index in Program::heads
+  int32_t head_pass = -1;    // head buffers with the rows of one pass; -1: all rows of the batch
+  int32_t shard = -1;        // head buffers of one shard
+  std::string name;          // for print-outs
 };
 
 enum class Kind : uint8_t {
-  kRun,   // see Pass
-  kSend,  // reads the value's buffer; its group is {send, recv}
-  kRecv,  // writes the value's buffer of the same micro-batch
-  // Each member fills in what others have. Told apart by what is written:
-  //   kGathered features or labels of a head pass: members that read a buffer of the value contribute its rows of
-  //     that micro-batch; members that write get all of them, at their place among the pass's rows.
-  //     A pass with h = batch is filled by M / R such gathers, the i-th with the i-th micro-batch of every replica
-  //   kHeadStats, kNorms: in place; each member has made its own part (kNorms: replica 0's, where replicas agree)
-  //   kGathered batch statistics (replica -1): blocks of all replicas in order
+  // Passes of a stage over one micro-batch, row block by row block.
+  kForward,   // the nodes of the stage
+  kBackward,  // recomputed forward nodes, then backward nodes
+  // Passes of heads over the rows of pass `head_pass`, or over the batch; all but kReduceStats are of one shard.
+  kHeadForward,   // makes the statistics of its shard
+  kReduceStats,   // on every device that needs it: statistics of all shards to softmax; on the head's first device also
+                  // to loss and metrics, in inference to the best classes of the logits
+  kHeadBackward,  // makes dX partials and, unless `update_sweep`, updates the shard's rows (the fused update)
+  kHeadNorms,     // where clip counts heads: a sweep for the squares of the shard's gradient
+  kHeadUpdate,    // dW + update sweep over all rows of the batch
+  // The end of a step, of a stage's replica.
+  kFoldPartials,  // where a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)
+  kNorm,          // squares of its gradients (partial 0)
+  kUpdate,        // optimizer, running statistics, prepared weights
+  kCopy,          // rows of a head pass to or from their places among the rows of the batch
+  // Exchanges: instructions of one `group`, a member each.
+  kSend,
+  kRecv,
+  // Members fill in what others have: features or labels of a head pass, a micro-batch of every replica at a time (a
+  // pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch statistics.
   kAllGather,
-  // Reads kHeadGradient (of devices with shards) and the feature's activation (of devices that made it); writes the
-  // kActivation of `feature_grad` of that micro-batch. Members without a stage only give. A pass with h = batch is
-  // followed by M / R of them.
-  kReduceScatter,
-  kAllReduce,  // reads = writes: partial 0 of all gradients of a stage, summed over replicas in a binary tree by
-               // replica
-  kCopy,       // writes[i] = reads[i], where one side has the rows of head pass j and the other all rows of the batch
-  kFree,       // not emitted: live ranges are in the buffers
-  kUpdate,     // of a stage's device: optimizer, states (fold_states), prepared weights. Reads partial 0 of kGradient,
-               // kActivation or kGathered statistics, kNorms; writes kWeight, kOptimizer, kState, kPrepared, and the
-               // kScratch of the device, in which kernels prepare weights
+  kReduceScatter,  // dX partials of all shards to the feature's gradient of one micro-batch of every replica
+  kAllReduce,      // gradients of a stage, summed over replicas in a binary tree by replica
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
-// What a kRun does. Head passes name the head in `head` and the shard in `shard`; their features and labels are the
-// buffers with the values HeadPlan::feature and label: kGathered, or kInput where data feeds them and the pass's rows
-// are contiguous there.
-enum class Pass : uint8_t {
-  kNone,
-  kForward,      // nodes of the stage on one micro-batch, block by block
-  kBackward,     // recomputed forward nodes and backward nodes of the stage on one micro-batch
-  kHeadForward,  // of one shard: reads features, labels, kHeadWeight, kHeadPrepared; writes kHeadStats, kHeadScratch
-  kReduceStats,  // on every shard's device: reads kHeadStats, labels; writes kHeadSoftmax and, on the head's first
-                 // device, loss and metrics: kResult with replica -1, rows at the pass's place (where R > 1 and h <
-                 // batch a kResult of the pass, micro_batch j, that a kCopy puts there); in inference also the top-k of
-                 // the logits
-  kHeadBackward,  // of one shard: reads features, labels, softmax, weights; writes kHeadGradient, kHeadScratch and,
-                  // unless `update_sweep`, kHeadWeight, kHeadOptimizer, kHeadPrepared (the fused update)
-  kHeadNorms,     // where clip counts heads: sweep that writes the shard's squares to kNorms
-  kHeadUpdate,    // dW + update sweep over all rows of the batch
-  kFoldPartials,  // of a device, where a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)
-  kNorm,          // of a device: squares of its gradients (partial 0) to kNorms
-};
+constexpr bool communicates(Kind kind) { return kind >= Kind::kSend; }
+constexpr bool is_stage_pass(Kind kind) { return kind <= Kind::kBackward; }
+constexpr bool is_head_pass(Kind kind) { return kind >= Kind::kHeadForward && kind <= Kind::kHeadUpdate; }
+// Passes over all rows of the batch at the end of a step.
+constexpr bool is_head_sweep(Kind kind) { return kind == Kind::kHeadNorms || kind == Kind::kHeadUpdate; }
 
 struct Instruction {
   InstructionId id;
-  Kind kind = Kind::kRun;
-  Pass pass = Pass::kNone;
+  Kind kind = Kind::kForward;
   int device = 0;
   Stream stream = Stream::kCompute;
   int stage = -1;
-  int replica = 0;
-  // Stage passes, sends, receives: counted globally, 0 .. micro_batches - 1. Head passes: j. Gathers of features and
-  // reduce_scatter: index of the micro-batch inside each replica (its buffers say which one).
-  int micro_batch = -1;
-  int head = -1;              // head passes and their collectives: index in Program::heads
+  int replica = 0;            // -1: of no replica
+  int micro_batch = -1;       // stage passes, sends and receives: counted globally, 0 .. micro_batches - 1
+  int head = -1;              // head passes, their copies and exchanges: index in Program::heads
+  int head_pass = -1;         // which pass of the head; -1: all rows of the batch
+  int gather = -1;            // kAllGather of features and kReduceScatter: index of the micro-batch inside each replica
   int shard = -1;             // passes of one shard
-  int group = -1;             // collectives: members of one collective share a number; send/recv pairs, too
-  std::vector<NodeId> nodes;  // kRun of a stage: in order of execution
-  std::vector<BufferId> reads;
-  std::vector<BufferId> writes;
+  int group = -1;             // exchanges: members of one share a number; a send and its receive, too
+  std::vector<NodeId> nodes;  // stage passes: in order of execution
+  std::vector<Operand> operands;
+  std::vector<BufferId> reads;      // of `operands`, each buffer once: derive_accesses
+  std::vector<BufferId> writes;     // a buffer that is written before it is read is in `writes` alone
   std::vector<InstructionId> deps;  // what must have completed: derived from reads, writes and stream order by emit
   Flops flops = 0;
   Bytes bytes = 0;  // moved, for communication
@@ -165,19 +148,8 @@ struct Instruction {
   Span span;  // where the text asks for it
 };
 
-// A value that lives only while one row block passes through a stage: its place in the worker's scratch slice.
-struct LocalValue {
-  ValueId value;
-  Bytes offset = 0;
-  Bytes bytes = 0;
-};
-
-// Scratch slice of a worker in one pass of a stage: local values first, kernel scratch from `kernel_offset`.
-struct BlockLayout {
-  std::vector<LocalValue> locals;
-  Bytes kernel_offset = 0;
-  Bytes bytes = 0;
-};
+// Fills `reads` and `writes` from the operands.
+void derive_accesses(Instruction& instruction);
 
 // A contiguous range of forward nodes in printed order, with the backward nodes that belong to them.
 struct Stage {
@@ -188,15 +160,13 @@ struct Stage {
   std::vector<NodeId> recomputed;  // forward nodes run again in the backward pass, in order
   std::vector<ValueId> saved;      // values kept per micro-batch for the backward pass
   std::vector<ValueId> received;   // activations from other stages (skips included)
-  BlockLayout forward_layout;
-  BlockLayout backward_layout;
-  Seconds forward_time = 0;  // one micro-batch
+  Seconds forward_time = 0;        // one micro-batch
   Seconds backward_time = 0;
   Bytes parameter_bytes = 0;
   Bytes activation_bytes = 0;  // of one micro-batch
 };
 
-// A row range of a head on a device: whole class blocks (DETERMINISM 6).
+// A row range of a head on a device: whole class blocks (docs/determinism.md, "Class blocks").
 struct HeadShard {
   int head = 0;
   int shard = 0;
@@ -261,6 +231,11 @@ struct Program {
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id.index)]; }
   const Instruction& instruction(InstructionId id) const { return instructions[static_cast<size_t>(id.index)]; }
   int64_t micro_batch_rows() const { return batch / micro_batches; }
+  int micro_batches_of_replica() const { return micro_batches / replicas; }
+  int64_t partials_of_replica() const { return partials / replicas; }
+  // The gradient partial, counted over all replicas, that row block `block` of the batch adds to (docs/determinism.md,
+  // "Gradient partials").
+  int64_t partial_of(int64_t block) const { return block * partials / (batch / block_rows); }
 };
 
 // What the passes of a shard depend on, for `rows` rows (HeadPlan::rows, or the batch for the update sweep): as the
@@ -268,9 +243,9 @@ struct Program {
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
 
-const char* name_of(Kind kind);  // "all_gather"
+const char* name_of(Kind kind);  // "all_gather", "head-forward"
 
-// Stable text of the program, one instruction a line (`xrun show --emit program`).
+// Stable text of the program, an instruction with its operands after the other (`xrun show --emit program`).
 std::string print(const Program& program, const Graph& graph);
 
 }  // namespace xrun::planner

@@ -15,7 +15,4 @@ void fold_tree(std::span<float* const> terms, int64_t count);
 // Sum of squares in f64, ascending.
 double sum_of_squares(const float* values, int64_t count);
 
-// Chunk of a tensor whose squares are summed by one owner.
-inline constexpr int64_t kNormChunk = 4096;
-
 }  // namespace xrun::runtime

@@ -37,6 +37,8 @@ class RandomStream {
   float uniform(uint64_t element, float low, float high) const { return low + (high - low) * uniform(element); }
   // Standard normal (Box–Muller over the pair of draws 2·element, 2·element + 1).
   float normal(uint64_t element) const;
+  // out[i] = normal(first + i), bit by bit. Many times faster than one by one.
+  void fill_normal(uint64_t first, std::span<float> out) const;
   // Uniform in [0, n) by a 64-bit multiply; n >= 1.
   uint64_t below(uint64_t element, uint64_t n) const;
 

@@ -217,6 +217,33 @@ void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& ma
   }
 }
 
+// Reports a margin on logits that are not cosines: cos(angle + margin) of any other number has no meaning, and the loss
+// and its gradient would disagree.
+bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at) {
+  const NodeId producer = work_.graph.value(logits).producer;
+  const auto form = op.margin(attrs);
+  if (!producer.valid() || !form.ok() || !form->of_cosines()) {
+    return false;
+  }
+  const Node& head = work_.graph.node(producer);
+  if (head.op->head == nullptr || head.op->head(head.attrs).cosine) {
+    return false;
+  }
+  const std::string_view call = sources_.text(head.span);
+  const auto says = [&](std::string_view word) { return call.find(word) != std::string_view::npos; };
+  const bool plain = call.starts_with(head.op->name) && !says("bias") && !says("true") && !says("false");
+  const Span name{head.span.file, head.span.begin, head.span.begin + static_cast<uint32_t>(head.op->name.size())};
+  Diagnostic d = fault(
+      "XG0304", at, fmt::format("`{}` sets a margin on cosines, and `{}` gives other logits", op.name, head.op->name),
+      "its logits are not cosines",
+      plain
+          ? replacement("let the head normalise features and class weights", name, "cosine_classifier")
+          : Fix{"let the head normalise features and class weights: cosine_classifier(x, classes), which has no bias"});
+  d.secondary.push_back({head.span, "logits of any size: nothing is normalised"});
+  report(std::move(d));
+  return true;
+}
+
 Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
   if (op.infer == nullptr) {
     return refuse("XG0199", at, fmt::format("the operator `{}` is not available yet", op.name),
@@ -227,6 +254,9 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     return same_label(at, label.text);
   }
   work_.name_weight += static_cast<int64_t>(path->size() / 64);
+  if (op.margin != nullptr && refuse_margin(op, attrs, inputs[0].tensor, at)) {
+    return {};
+  }
   std::vector<ValueId> ids;
   for (const Datum& input : inputs) {
     ids.push_back(input.tensor);

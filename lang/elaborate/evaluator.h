@@ -143,6 +143,7 @@ class Evaluator {
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
+  bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
   void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
   Datum call_builtin(const std::string& name, const Call& call, Scope& scope);

@@ -93,11 +93,13 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
     if (loss != nullptr) {
       const MarginForm& form = shape_.margin;
       const double lse = static_cast<double>(sums[0].max) + std::log(static_cast<double>(sums[0].sum));
-      const double z =
-          form.scale * (has_target ? static_cast<double>(static_cast<float>(margin_of(form, target).psi)) : 0.0);
-      double value = lse - (1 - form.smoothing) * z;
-      if (form.smoothing > 0) {
-        value -= form.smoothing * form.scale * totals[0] / static_cast<double>(shape_.classes);
+      double value = 0 * lse;  // without a target: 0, and NaN where a logit is
+      if (has_target) {
+        const double z = form.scale * static_cast<double>(static_cast<float>(margin_of(form, target).psi));
+        value = lse - (1 - form.smoothing) * z;
+        if (form.smoothing > 0) {
+          value -= form.smoothing * form.scale * totals[0] / static_cast<double>(shape_.classes);
+        }
       }
       loss[row] = static_cast<float>(value);
     }

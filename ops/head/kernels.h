@@ -66,8 +66,8 @@ struct HeadTileStats {
 
 struct HeadTileGradient {
   const float* max = nullptr;
-  const float* factor = nullptr;  // inverse sum · scale · row weight; 0 for padding rows
-  const float* smooth = nullptr;  // what every gradient of the row loses, with a minus; 0 for padding rows
+  const float* factor = nullptr;  // inverse sum · scale · row weight; 0 for rows without a target, padding among them
+  const float* smooth = nullptr;  // what every gradient of the row loses, with a minus; 0 where `factor` is
 };
 
 struct HeadKernels {
@@ -81,8 +81,8 @@ struct HeadKernels {
   // bf16: z as left side of dW, in place [class][rows / 2], and as left side of dX, pairs [classes / 2][pairs_stride].
   // Classes behind the tile's up to a multiple of 32 become zeros. Null without pairs.
   void (*pack_gradient)(const HeadTile& tile, uint32_t* pairs, int64_t pairs_stride) = nullptr;
-  // lanes[class][16] += z[class][row], lane = row mod 16, rows ascending.
-  void (*sum_rows)(const HeadTile& tile, float* lanes) = nullptr;
+  // lanes[class][16] += z[class][row], rows ascending; lane = (row mod row_block) mod 16, with rows from first_row on.
+  void (*sum_rows)(const HeadTile& tile, int64_t first_row, int64_t row_block, float* lanes) = nullptr;
   void (*add)(float* to, const float* from, int64_t n) = nullptr;  // n: a multiple of 16
   // 1 / max(norm of w, kHeadEpsilon).
   float (*inverse_norm)(const float* w, int64_t dim) = nullptr;

@@ -45,7 +45,7 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
       tile, {.max = pass.plane(kMax) + row, .factor = pass.plane(kFactor) + row, .smooth = pass.plane(kSmooth) + row});
   pass.for_targets(tile, row, [&](int64_t i, float, float* z) { *z = target[i]; });
   if (weights_too && pass.weights.bias != nullptr) {
-    pass.kernels.sum_rows(tile, slice.bias_lanes);
+    pass.kernels.sum_rows(tile, row, pass.layout.row_block_padded, slice.bias_lanes);
   }
   if (pass.kernels.pairs) {
     pass.kernels.pack_gradient(tile, slice.pairs, pass.logits_stride());
@@ -174,13 +174,12 @@ void update_tile(const HeadWork& pass, Isa isa, const HeadSlice& slice, const He
 
 void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const Sweep& what, std::byte* scratch,
                        Workers& workers) const {
-  if (layout_.tasks.empty()) {
+  if (layout_.subtrees.empty()) {
     return;
   }
   const HeadWork pass(shape_, layout_, *kernels_, what.pass, rows, weights, scratch);
   pass.prepare_rows(workers);
-  const int64_t elements = layout_.rows_padded * layout_.dim_padded;
-  const int64_t first_block = blocks_of(shape_.classes, shape_.shard).begin;
+  const int64_t first_block = layout_.blocks.begin;
 
   const auto finish_weights = [&](const HeadSlice& slice, TileClasses tile, int64_t block) {
     const int64_t local = tile.begin - shape_.shard.begin;
@@ -241,31 +240,18 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
     });
   };
 
-  const auto dims = [](std::byte* p) { return reinterpret_cast<float*>(p); };
-  const TaskPlaces place{layout_, what.dx, scratch + pass.at.tasks, pass.at.task_bytes};
-  share_out(workers, static_cast<int64_t>(layout_.tasks.size()), [&](int64_t task, int worker) {
-    const HeadSlice slice = pass.slice(worker);
-    const BlockRange blocks = layout_.tasks[static_cast<size_t>(task)];
-    if (what.dx == nullptr) {
-      for (int64_t block = blocks.begin; block < blocks.end; ++block) {
-        sweep_block(slice, block, nullptr);
-      }
-      return;
-    }
-    std::byte* own = place(static_cast<size_t>(task));
-    fold_blocks(
-        blocks, [&](int i) { return i == 0 ? own : slice.partials + (i - 1) * pass.at.task_bytes; },
-        [&](int64_t block, std::byte* partial) { sweep_block(slice, block, dims(partial)); },
-        [&](std::byte* left, std::byte* right) { kernels_->add(dims(left), dims(right), elements); });
-  });
-  if (what.dx != nullptr) {
-    const int64_t run = kHeadStep * layout_.dim_padded;
-    share_out(workers, elements / run, [&](int64_t i, int) {
-      fold_tasks(layout_, place, [&](std::byte* left, std::byte* right) {
-        kernels_->add(dims(left) + i * run, dims(right) + i * run, run);
-      });
+  if (what.dx == nullptr) {
+    workers.for_each(layout_.blocks.size(), [&](int64_t i, int worker) {
+      sweep_block(pass.slice(worker), layout_.blocks.begin + i, nullptr);
     });
+    return;
   }
+  const auto dims = [](std::byte* p) { return reinterpret_cast<float*>(p); };
+  const int64_t elements = layout_.rows_padded * layout_.dim_padded;
+  TreeFold(layout_, pass.at, what.dx, scratch)
+      .run(
+          workers, [&](int64_t block, std::byte* dx, int worker) { sweep_block(pass.slice(worker), block, dims(dx)); },
+          [&](std::byte* left, std::byte* right) { kernels_->add(dims(left), dims(right), elements); });
 }
 
 void HeadPasses::backward(const HeadRows& rows, const HeadWeights& weights, std::byte* gradient,

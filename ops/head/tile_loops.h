@@ -111,14 +111,22 @@ void gradient(const HeadTile& tile, const HeadTileGradient& rows) {
 }
 
 template <typename V>
-void sum_rows(const HeadTile& tile, float* lanes) {
-  for (int64_t c = 0; c < tile.classes; ++c) {
-    for (int64_t lane = 0; lane < 16; lane += V::kWidth) {
-      auto sum = V::load(lanes + c * 16 + lane);
-      for (int64_t row = lane; row < tile.rows; row += 16) {
-        sum = V::add(sum, V::load(tile.z + c * tile.stride + row));
+void sum_rows(const HeadTile& tile, int64_t first_row, int64_t row_block, float* lanes) {
+  for (int64_t c = 0; c < tile.classes; ++c, lanes += 16) {
+    const float* z = tile.z + c * tile.stride;
+    if (row_block % 16 != 0) {
+      for (int64_t row = 0, inside = first_row % row_block; row < tile.rows; ++row) {
+        lanes[inside % 16] += z[row];
+        inside = inside + 1 < row_block ? inside + 1 : 0;
       }
-      V::store(lanes + c * 16 + lane, sum);
+      continue;
+    }
+    for (int64_t lane = 0; lane < 16; lane += V::kWidth) {
+      auto sum = V::load(lanes + lane);
+      for (int64_t row = lane; row < tile.rows; row += 16) {
+        sum = V::add(sum, V::load(z + row));
+      }
+      V::store(lanes + lane, sum);
     }
   }
 }

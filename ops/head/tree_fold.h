@@ -1,62 +1,74 @@
-// The fold of partial results over class blocks in one fixed binary tree: inside a task on a stack, and then over the
-// tasks of each subtree (docs/determinism.md, "Sums over classes").
+// Sums of partial results of class blocks in one fixed binary tree (docs/determinism.md,
+// "Sums over classes"), each pair added as soon as both
+// sides are there. So what waits for its neighbour is little, whatever the number of blocks: the buffers are few and
+// go round, and the order in which blocks are finished changes no bit.
 #pragma once
 
-#include "ops/head.h"
+#include <mutex>
+
+#include "graph/head_shape.h"
+#include "ops/workers.h"
 
 namespace xrun::ops {
 
-// Runs body(block, partial result of the block) for the blocks of a task and leaves their sum in `out`.
-//   partial(i)  place of the i-th partial result on the stack; 0 is the task's own
-template <typename Partial, typename Body, typename Merge>
-void fold_blocks(BlockRange task, const Partial& partial, const Body& body, const Merge& merge) {
-  int depth = 0;
-  for (int64_t block = task.begin; block < task.end; ++block) {
-    body(block, partial(depth));
-    ++depth;
-    for (int64_t done = block - task.begin + 1; done % 2 == 0; done /= 2) {
-      --depth;
-      merge(partial(depth - 1), partial(depth));
-    }
-  }
-  for (; depth > 1; --depth) {
-    merge(partial(depth - 2), partial(depth - 1));
-  }
-}
+// One pass over the class blocks of a shard; used once. Allocates nothing.
+class TreeFold {
+ public:
+  // `out`: a partial result for each subtree, of at.partial_bytes; `scratch` has the layout of `at`.
+  TreeFold(const HeadLayout& layout, const HeadScratch& at, std::byte* out, std::byte* scratch);
 
-// Adds up the tasks of each subtree in the order of the tree; `place(i)` is the result of task i.
-template <typename Place, typename Merge>
-void fold_tasks(const HeadLayout& layout, const Place& place, const Merge& merge) {
-  size_t begin = 0;
-  for (const BlockRange& subtree : layout.subtrees) {
-    size_t end = begin;
-    while (end < layout.tasks.size() && layout.tasks[end].end <= subtree.end) {
-      ++end;
+  // Calls body(block, partial result to write, worker) once for each block, and merge(left, right), which adds right to
+  // left, for the pairs of each subtree. Leaves the sums in `out`.
+  template <typename Body, typename Merge>
+  void run(Workers& workers, const Body& body, const Merge& merge) {
+    while (left()) {
+      // A worker that finds no buffer leaves its blocks to those that hold one: they give some back.
+      workers.for_each(workers.count(), [&](int64_t, int worker) {
+        for (Partial partial = take(); partial.data != nullptr; partial = take()) {
+          body(partial.block, partial.data, worker);
+          while (std::byte* const right = find_neighbour(partial)) {
+            merge(partial.data, right);
+            give_back(right);
+          }
+        }
+      });
     }
-    for (size_t step = 1; step < end - begin; step *= 2) {
-      for (size_t i = begin; i + step < end; i += 2 * step) {
-        merge(place(i), place(i + step));
-      }
-    }
-    begin = end;
   }
-}
 
-// Where the result of each task lies: the first of a subtree has the subtree's own place in the pass's output.
-struct TaskPlaces {
-  const HeadLayout& layout;
-  std::byte* out;
-  std::byte* others;
-  Bytes bytes;
+ private:
+  // The sum of 2^level blocks from `block`, or of as many as its subtree has left.
+  struct Partial {
+    int64_t block = 0;
+    int64_t level = 0;
+    const BlockRange* subtree = nullptr;
+    std::byte* data = nullptr;
+  };
 
-  std::byte* operator()(size_t task) const {
-    size_t subtree = 0;
-    while (layout.subtrees[subtree].end <= layout.tasks[task].begin) {
-      ++subtree;
-    }
-    const bool first = layout.subtrees[subtree].begin == layout.tasks[task].begin;
-    return first ? out + static_cast<Bytes>(subtree) * bytes : others + static_cast<Bytes>(task - subtree - 1) * bytes;
-  }
+  // A partial result without its neighbour; no data: there is none.
+  struct Waiting {
+    std::byte* data = nullptr;
+    int64_t level = 0;
+  };
+  static_assert(sizeof(Waiting) == kHeadFoldNodeBytes);
+
+  bool left() const { return next_ < end_; }
+  // The next block; without data where there is none left, or no buffer for it.
+  Partial take();
+  // Makes `partial` the left side of the next pair that is whole and returns the right side; null, and `partial` waits,
+  // where the neighbour is not there yet.
+  std::byte* find_neighbour(Partial& partial);
+  void give_back(std::byte* buffer);
+
+  const HeadLayout& layout_;
+  std::byte* out_;
+  Bytes bytes_;
+  int64_t end_;
+  std::mutex mutex_;  // of all below
+  Waiting* waiting_;  // by block of the shard: what begins there
+  std::byte** free_;  // buffers that nobody holds
+  int64_t free_count_ = 0;
+  int64_t next_;
+  const BlockRange* subtree_;  // that has `next_`
 };
 
 }  // namespace xrun::ops

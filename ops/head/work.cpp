@@ -5,23 +5,23 @@
 namespace xrun::ops {
 
 void HeadWork::prepare_rows(Workers& workers) const {
-  share_out(workers, layout.rows_padded / kHeadStep, [&](int64_t panel, int) {
+  workers.for_each(layout.rows_padded / kHeadStep, [&](int64_t panel, int) {
     const int64_t begin = panel * kHeadStep;
     pack_rows(shape, layout, kernels.pairs, rows.features, begin, begin + kHeadStep, part<uint32_t>(at.logit_rows),
               at.gradient_rows < at.row_values ? part<uint32_t>(at.gradient_rows) : nullptr);
     for (int64_t place = begin; place < begin + kHeadStep; ++place) {
       const int64_t row = row_at(shape, layout, place);
-      const bool real = row >= 0;
-      labels()[place] = real && rows.labels != nullptr ? rows.labels[row] : -1;
+      const int32_t label = row >= 0 && rows.labels != nullptr ? rows.labels[row] : -1;
+      labels()[place] = label;
       plane(kTarget)[place] = 0;
       if (rows.softmax == nullptr) {
         continue;
       }
-      const double scale = shape.margin.scale * shape.row_weight;
-      plane(kMax)[place] = real ? rows.softmax[row].max : 0;
-      plane(kFactor)[place] = real ? static_cast<float>(rows.softmax[row].inverse_sum * scale) : 0;
-      plane(kSmooth)[place] =
-          real ? static_cast<float>(-shape.margin.smoothing / static_cast<double>(shape.classes) * scale) : 0;
+      const bool has_target = label >= 0 && label < shape.classes;
+      const double scale = has_target ? shape.margin.scale * shape.row_weight : 0;
+      plane(kMax)[place] = row >= 0 ? rows.softmax[row].max : 0;
+      plane(kFactor)[place] = row >= 0 ? static_cast<float>(rows.softmax[row].inverse_sum * scale) : 0;
+      plane(kSmooth)[place] = static_cast<float>(-shape.margin.smoothing / static_cast<double>(shape.classes) * scale);
     }
   });
 }

@@ -1,21 +1,13 @@
-// What the passes of a shard have in common: the places of working memory, and tiles of logits. A pass walks tasks
-// (aligned subtrees of class blocks) in parallel; inside a task, class block by class block; inside a block, tile by
-// tile of classes; inside a tile, run by run of rows.
+// What the passes of a shard have in common: the places of working memory, and tiles of logits. A pass walks class
+// blocks in parallel; inside a block, tile by tile of classes; inside a tile, run by run of rows.
 #pragma once
 
 #include <algorithm>
-#include <functional>
 
 #include "ops/head.h"
 #include "ops/head/kernels.h"
 
 namespace xrun::ops {
-
-// By reference: a std::function that owns so large a body would allocate.
-template <typename Body>
-void share_out(Workers& workers, int64_t items, const Body& body) {
-  workers.for_each(items, std::cref(body));
-}
 
 // kSteep and kCosine: see add_steep.
 enum RowPlane { kLabel, kTarget, kMax, kFactor, kSmooth, kSteep, kCosine };
@@ -28,7 +20,6 @@ struct HeadSlice {
   uint32_t* pairs = nullptr;
   float* weight_gradient = nullptr;
   float* bias_lanes = nullptr;
-  std::byte* partials = nullptr;
 };
 
 // Classes [begin, begin + count) of a tile.
@@ -59,13 +50,9 @@ struct HeadWork {
   int32_t* labels() const { return reinterpret_cast<int32_t*>(plane(kLabel)); }
   HeadSlice slice(int worker) const {
     const Bytes start = at.workers + worker * at.worker_bytes;
-    return {part<uint32_t>(start + at.logit_weights),
-            part<uint32_t>(start + at.gradient_weights),
-            part<float>(start + at.logits),
-            part<uint32_t>(start + at.pairs),
-            part<float>(start + at.weight_gradient),
-            part<float>(start + at.class_values),
-            base + start + at.partials};
+    return {part<uint32_t>(start + at.logit_weights), part<uint32_t>(start + at.gradient_weights),
+            part<float>(start + at.logits),           part<uint32_t>(start + at.pairs),
+            part<float>(start + at.weight_gradient),  part<float>(start + at.class_values)};
   }
   // Elements of the summed dimension: f32, or pairs of bf16.
   int64_t steps(int64_t n) const { return kernels.pairs ? n / 2 : n; }
@@ -74,7 +61,6 @@ struct HeadWork {
   void prepare_rows(Workers& workers) const;
   void pack_tile(const HeadSlice& slice, TileClasses tile, bool for_dx) const;
   HeadTile logits(const HeadSlice& slice, TileClasses tile, int64_t row, int64_t count) const;
-  float logit_of(const HeadTile& tile, int64_t row) const;
   template <typename Body>
   void for_targets(const HeadTile& tile, int64_t first_row, const Body& body) const;
 };

@@ -241,6 +241,7 @@ BufferId Emitter::add_buffer(Buffer buffer) {
 
 Instruction& Emitter::add(Instruction instruction) {
   instruction.id = InstructionId(program_.instructions.size());
+  derive_accesses(instruction);
   program_.instructions.push_back(std::move(instruction));
   return program_.instructions.back();
 }

@@ -1,8 +1,7 @@
-// The head pass of a sharded head (docs/architecture.md, contract 7): gathers, statistics, gradients, updates.
+// The head pass of a sharded head (docs/algorithms.md, "Head pass"): gathers, statistics, gradients, updates.
 #include <algorithm>
 #include <set>
 
-#include "planner/buffer_sizes.h"
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
@@ -20,35 +19,45 @@ void Emitter::emit_gathers(int stage_index, int index) {
 
 void Emitter::emit_gather(size_t head, ValueId value, int index) {
   const int maker = flow_.maker[static_cast<size_t>(value.index)];
-  std::set<int> devices;
-  for (const int device : shard_devices(head)) {
-    devices.insert(device);
-  }
-  for (const int device : stage(maker).devices) {
-    devices.insert(device);
-  }
   const auto holders = shard_devices(head);
+  std::set<int> devices(holders.begin(), holders.end());
+  devices.insert(stage(maker).devices.begin(), stage(maker).devices.end());
   for (const int device : devices) {
-    Instruction gather{
-        .kind = Kind::kAllGather,
-        .device = device,
-        .stream = comm_stream(),
-        .stage = maker,
-        .replica = -1,
-        .micro_batch = index,
-        .head = static_cast<int>(head),
-        .group = groups_,
-        .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows) * program_.replicas};
+    Instruction gather{.kind = Kind::kAllGather,
+                       .device = device,
+                       .stream = comm_stream(),
+                       .stage = maker,
+                       .replica = -1,
+                       .head = static_cast<int>(head),
+                       .head_pass = pass_of(index),
+                       .gather = index,
+                       .group = groups_,
+                       .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows) * program_.replicas,
+                       .span = graph_.node(program_.heads[head].node).span};
     for (int replica = 0; replica < program_.replicas; ++replica) {
-      if (device_of(maker, replica) == device) {
-        gather.replica = replica;
-        gather.reads.push_back(place(value, device, global_micro_batch(replica, index)));
+      if (device_of(maker, replica) != device) {
+        continue;
+      }
+      gather.replica = replica;
+      const int micro_batch = global_micro_batch(replica, index);
+      for (const int holder : holders) {
+        gather.operands.push_back(
+            micro_batch_operand(Role::kSent, Access::kRead, place(value, device, micro_batch), value, micro_batch));
+        gather.operands.back().index = holder;
       }
     }
     if (std::find(holders.begin(), holders.end(), device) != holders.end()) {
-      gather.writes.push_back(pass_buffer(head, value, device, pass_of(index)));
+      const BufferId all = pass_buffer(head, value, device, pass_of(index));
+      for (int replica = 0; replica < program_.replicas; ++replica) {
+        const int64_t row = head_row(head, program_.buffer(all), global_micro_batch(replica, index));
+        gather.operands.push_back({.role = Role::kReceived,
+                                   .access = Access::kWrite,
+                                   .buffer = all,
+                                   .index = device_of(maker, replica),
+                                   .offset = type(value).bytes(row, program_.block_rows),
+                                   .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows)});
+      }
     }
-    gather.span = graph_.node(program_.heads[head].node).span;
     add(std::move(gather));
   }
   ++groups_;
@@ -64,26 +73,24 @@ Seconds Emitter::share(size_t head, const HeadShard& shard, Seconds slowest) con
   return slowest * static_cast<double>(shard.row_end - shard.row_begin) / static_cast<double>(most);
 }
 
-Instruction Emitter::head_instruction(size_t head, Pass pass, const HeadShard& shard, int index) const {
+Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const {
   const HeadPlan& plan = program_.heads[head];
-  const double rows =
-      static_cast<double>(pass == Pass::kHeadUpdate || pass == Pass::kHeadNorms ? program_.batch : plan.rows);
+  const double rows = static_cast<double>(is_head_sweep(kind) ? program_.batch : plan.rows);
   const double macs = rows * static_cast<double>(shard.row_end - shard.row_begin) * static_cast<double>(plan.dim);
-  Instruction instruction{.kind = Kind::kRun,
-                          .pass = pass,
+  Instruction instruction{.kind = kind,
                           .device = shard.device,
                           .replica = -1,
-                          .micro_batch = index,
                           .head = static_cast<int>(head),
+                          .head_pass = pass,
                           .shard = shard.shard,
                           .span = graph_.node(plan.node).span};
   // Statistics: logits. Backward: logits again, dX, and dW where it updates. A sweep: logits and dW.
-  switch (pass) {
-    case Pass::kHeadForward:
+  switch (kind) {
+    case Kind::kHeadForward:
       instruction.flops = 2 * macs;
       instruction.predicted = share(head, shard, decision_.head_forward_time);
       break;
-    case Pass::kHeadBackward:
+    case Kind::kHeadBackward:
       instruction.flops = (plan.update_sweep || plan.frozen ? 4 : 6) * macs;
       instruction.predicted = share(head, shard, decision_.head_backward_time);
       break;
@@ -95,23 +102,83 @@ Instruction Emitter::head_instruction(size_t head, Pass pass, const HeadShard& s
   return instruction;
 }
 
-void Emitter::read_operands(size_t head, int pass, Instruction& instruction) {
+// The row of the pass, or of the batch, that a buffer of a head begins with.
+int64_t Emitter::pass_row(size_t head, const Buffer& buffer, int pass) const {
+  return buffer.head_pass >= 0 || pass < 0 ? 0 : program_.heads[head].rows * pass;
+}
+
+// Where the rows of a micro-batch lie in a buffer of a head: passes have their rows in the order of the replicas.
+int64_t Emitter::head_row(size_t head, const Buffer& buffer, int micro_batch) const {
+  const bool by_replica = buffer.head_pass >= 0 && program_.heads[head].rows < program_.batch;
+  return program_.micro_batch_rows() * (by_replica ? micro_batch / per_replica() : micro_batch);
+}
+
+// The rows of the instruction's pass, or of the batch, in a buffer with a value's rows.
+void Emitter::add_rows(size_t head, Role role, BufferId id, Instruction& instruction) const {
+  const Buffer& buffer = program_.buffer(id);
+  const int64_t rows = instruction.head_pass < 0 ? program_.batch : program_.heads[head].rows;
+  instruction.operands.push_back(
+      {.role = role,
+       .access = Access::kRead,
+       .buffer = id,
+       .offset = type(buffer.value).bytes(pass_row(head, buffer, instruction.head_pass), program_.block_rows),
+       .bytes = type(buffer.value).bytes(rows, program_.block_rows)});
+}
+
+void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
-  instruction.reads.push_back(pass_buffer(head, plan.feature, instruction.device, pass));
+  add_rows(head, Role::kFeature, pass_buffer(head, plan.feature, instruction.device, instruction.head_pass),
+           instruction);
   if (plan.label.valid()) {
-    instruction.reads.push_back(pass_buffer(head, plan.label, instruction.device, pass));
+    add_rows(head, Role::kLabel, pass_buffer(head, plan.label, instruction.device, instruction.head_pass), instruction);
   }
 }
 
-void Emitter::touch_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) {
+void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) {
+  const HeadPlan& plan = program_.heads[head];
+  const int pass = instruction.head_pass;
+  const BufferId id = softmax_buffer(head, instruction.device, pass);
+  instruction.operands.push_back({.role = Role::kSoftmax,
+                                  .access = access,
+                                  .buffer = id,
+                                  .offset = pass_row(head, program_.buffer(id), pass) * kHeadSoftmaxRow,
+                                  .bytes = (pass < 0 ? program_.batch : plan.rows) * kHeadSoftmaxRow});
+}
+
+// The rows of a shard; with their optimizer states where they are updated.
+void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const {
   const ShardBuffers& buffers = shards_.at({head, shard.shard});
-  auto& list = update ? instruction.writes : instruction.reads;
-  list.insert(list.end(), buffers.weights.begin(), buffers.weights.end());
-  if (buffers.prepared.valid()) {
-    list.push_back(buffers.prepared);
+  const Access access = update ? Access::kUpdate : Access::kRead;
+  const auto add_operand = [&](Role role, BufferId id) {
+    instruction.operands.push_back(whole(role, access, id));
+    instruction.operands.back().param = program_.buffer(id).param;
+    instruction.operands.back().index = program_.buffer(id).state;
+  };
+  for (const BufferId id : buffers.weights) {
+    add_operand(Role::kWeight, id);
   }
-  if (update) {
-    list.insert(list.end(), buffers.states.begin(), buffers.states.end());
+  for (size_t i = 0; update && i < buffers.states.size(); ++i) {
+    add_operand(Role::kState, buffers.states[i]);
+  }
+  if (buffers.prepared.valid()) {
+    add_operand(Role::kPrepared, buffers.prepared);
+  }
+}
+
+void Emitter::add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction) {
+  const HeadPlan& plan = program_.heads[head];
+  const int64_t rows = instruction.head_pass < 0 ? program_.batch : plan.rows;
+  const Bytes bytes = head_scratch_bytes(head_shape(program_, graph_, plan, shard, rows), pass);
+  if (bytes > 0) {
+    instruction.operands.push_back(
+        whole(Role::kScratch, Access::kWrite,
+              add_buffer({.device = shard.device,
+                          .purpose = Purpose::kHeadScratch,
+                          .bytes = bytes,
+                          .replica = -1,
+                          .head = static_cast<int32_t>(head),
+                          .shard = shard.shard,
+                          .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".scratch"})));
   }
 }
 
@@ -130,16 +197,14 @@ void Emitter::emit_head_pass(size_t head, int pass) {
   // Rows that data feeds but that lie apart in the batch.
   for (const int device : shard_devices(head)) {
     Instruction copy{
-        .kind = Kind::kCopy, .device = device, .replica = -1, .micro_batch = pass, .head = static_cast<int>(head)};
+        .kind = Kind::kCopy, .device = device, .replica = -1, .head = static_cast<int>(head), .head_pass = pass};
     for (const ValueId value : {plan.feature, plan.label}) {
       const auto input = value.valid() ? inputs_.find(value) : inputs_.end();
       if (apart(head) && input != inputs_.end()) {
-        copy.reads.push_back(input->second);
-        copy.writes.push_back(pass_buffer(head, value, device, pass));
-        copy.bytes += type(value).bytes(plan.rows, program_.block_rows);
+        add_copy(head, input->second, pass_buffer(head, value, device, pass), copy);
       }
     }
-    if (!copy.reads.empty()) {
+    if (!copy.operands.empty()) {
       add(std::move(copy));
     }
   }
@@ -155,78 +220,150 @@ void Emitter::emit_head_pass(size_t head, int pass) {
 void Emitter::emit_statistics(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   const auto devices = shard_devices(head);
-  const Bytes bytes = all_stats_bytes(program_, graph_, plan);
+  const std::vector<ShardPart> parts = shard_parts(program_, graph_, plan);
+  const auto part_of = [&](Role role, Access access, int device, const HeadShard& shard) -> Operand {
+    const ShardPart& part = parts[static_cast<size_t>(shard.shard)];
+    return {.role = role,
+            .access = access,
+            .buffer = statistics_.at({head, device, pass}),
+            .index = shard.shard,
+            .offset = part.stats_offset,
+            .bytes = part.stats};
+  };
   for (const int device : devices) {
     statistics_[{head, device, pass}] =
         add_buffer({.device = device,
                     .purpose = Purpose::kHeadStats,
-                    .bytes = bytes,
-                    .micro_batch = pass,
+                    .bytes = all_stats_bytes(parts),
                     .replica = -1,
                     .head = static_cast<int32_t>(head),
+                    .head_pass = pass,
                     .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".statistics"});
   }
   for (const HeadShard& shard : plan.shards) {
     if (shard.row_end <= shard.row_begin) {
       continue;
     }
-    Instruction run = head_instruction(head, Pass::kHeadForward, shard, pass);
-    read_operands(head, pass, run);
-    touch_weights(head, shard, run, false);
-    run.writes.push_back(statistics_.at({head, shard.device, pass}));
-    if (const BufferId scratch = head_scratch_buffer(head, shard, HeadPass::kForward, plan.rows); scratch.valid()) {
-      run.writes.push_back(scratch);
-    }
+    Instruction run = head_instruction(head, Kind::kHeadForward, shard, pass);
+    add_features_and_labels(head, run);
+    run.operands.push_back(part_of(Role::kStats, Access::kWrite, shard.device, shard));
+    add_weights(head, shard, run, false);
+    add_head_scratch(head, shard, HeadPass::kForward, run);
     add(std::move(run));
   }
-  if (devices.size() > 1) {
-    for (const int device : devices) {
-      const BufferId buffer = statistics_.at({head, device, pass});
-      add({.kind = Kind::kAllGather,
-           .device = device,
-           .stream = comm_stream(),
-           .replica = -1,
-           .micro_batch = pass,
-           .head = static_cast<int>(head),
-           .group = groups_,
-           .reads = {buffer},
-           .writes = {buffer},
-           .bytes = bytes,
-           .span = graph_.node(plan.node).span});
+  for (size_t d = 0; devices.size() > 1 && d < devices.size(); ++d) {
+    Instruction gather{.kind = Kind::kAllGather,
+                       .device = devices[d],
+                       .stream = comm_stream(),
+                       .replica = -1,
+                       .head = static_cast<int>(head),
+                       .head_pass = pass,
+                       .group = groups_,
+                       .bytes = all_stats_bytes(parts),
+                       .span = graph_.node(plan.node).span};
+    for (const HeadShard& shard : plan.shards) {
+      const bool mine = shard.device == devices[d];
+      for (const int other : devices) {
+        if (shard.row_begin < shard.row_end && (mine ? other != devices[d] : other == shard.device)) {
+          gather.operands.push_back(
+              part_of(mine ? Role::kSent : Role::kReceived, mine ? Access::kRead : Access::kWrite, devices[d], shard));
+          gather.operands.back().index = other;
+        }
+      }
     }
-    ++groups_;
+    add(std::move(gather));
   }
+  groups_ += devices.size() > 1 ? 1 : 0;
   // Without a gradient only the device that has the results needs them joined.
   for (const int device : devices) {
     if (!trains(head) && device != devices.front()) {
       continue;
     }
-    Instruction run{.kind = Kind::kRun,
-                    .pass = Pass::kReduceStats,
+    Instruction run{.kind = Kind::kReduceStats,
                     .device = device,
                     .replica = -1,
-                    .micro_batch = pass,
                     .head = static_cast<int>(head),
-                    .reads = {statistics_.at({head, device, pass})},
-                    .writes = {softmax_buffer(head, device, pass)},
+                    .head_pass = pass,
                     .span = graph_.node(plan.node).span};
     if (plan.label.valid()) {
-      run.reads.push_back(pass_buffer(head, plan.label, device, pass));
+      add_rows(head, Role::kLabel, pass_buffer(head, plan.label, device, pass), run);
     }
-    for (const auto& [key, result] : results_) {
-      if (key.first != head || device != devices.front()) {
-        continue;
+    add_softmax(head, Access::kWrite, run);
+    for (const HeadShard& shard : plan.shards) {
+      if (shard.row_begin < shard.row_end) {
+        run.operands.push_back(part_of(Role::kStats, Access::kRead, device, shard));
       }
-      if (!apart(head)) {
-        run.writes.push_back(result);
-        continue;
-      }
-      Buffer part = program_.buffer(result);
-      part.bytes = part.bytes / program_.batch * plan.rows;
-      part.micro_batch = pass;
-      run.writes.push_back(add_buffer(std::move(part)));
+    }
+    if (device == devices.front()) {
+      add_results(head, run);
     }
     add(std::move(run));
+  }
+}
+
+// Loss, metrics and best classes, in the order of their values; rows of a pass that lie apart in the batch have buffers
+// of their own, and a copy brings them to their places.
+void Emitter::add_results(size_t head, Instruction& instruction) {
+  const HeadPlan& plan = program_.heads[head];
+  for (const auto& [key, result] : results_) {
+    if (key.first != head) {
+      continue;
+    }
+    BufferId id = result;
+    if (apart(head)) {
+      Buffer part = program_.buffer(result);
+      part.bytes = part.bytes / program_.batch * plan.rows;
+      part.head_pass = instruction.head_pass;
+      id = add_buffer(std::move(part));
+    }
+    const Buffer buffer = program_.buffer(id);
+    const Node& maker = graph_.node(graph_.value(buffer.value).producer);
+    const int64_t first = pass_row(head, buffer, instruction.head_pass);
+    const auto add_operand = [&](Role role, Bytes row, Bytes base) {
+      instruction.operands.push_back({.role = role,
+                                      .access = Access::kWrite,
+                                      .buffer = id,
+                                      .node = graph_.value(buffer.value).producer,
+                                      .offset = base + first * row,
+                                      .bytes = plan.rows * row});
+    };
+    if (buffer.value == plan.logits) {
+      add_operand(Role::kBestClasses, plan.top_k * 4, 0);
+      add_operand(Role::kBestScores, plan.top_k * 4, buffer.bytes / 2);
+    } else if (maker.op->metric_k == nullptr) {
+      add_operand(Role::kLoss, 4, 0);
+    } else if (maker.inputs.size() > 1) {
+      add_operand(Role::kHits, 4, 0);
+    } else {
+      const Bytes row = maker.op->metric_k(maker.attrs) * 4;
+      add_operand(buffer.value == maker.outputs[0] ? Role::kBestClasses : Role::kBestScores, row, 0);
+    }
+  }
+}
+
+// Rows of the copy's pass, of every replica and, for best classes of logits, of both tensors.
+void Emitter::add_copy(size_t head, BufferId from_id, BufferId to_id, Instruction& copy) const {
+  const HeadPlan& plan = program_.heads[head];
+  const Buffer& from = program_.buffer(from_id);
+  const Buffer& to = program_.buffer(to_id);
+  const bool best = from.value.valid() && from.value == plan.logits;
+  const Bytes row = best                                    ? plan.top_k * 4
+                    : from.purpose == Purpose::kHeadSoftmax ? kHeadSoftmaxRow
+                                                            : type(from.value).bytes(1, program_.block_rows);
+  for (int part = 0; part < (best ? 2 : 1); ++part) {
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      const int micro_batch = global_micro_batch(replica, copy.head_pass);
+      const auto add_operand = [&](Role role, Access access, const Buffer& buffer) {
+        copy.operands.push_back({.role = role,
+                                 .access = access,
+                                 .buffer = buffer.id,
+                                 .offset = head_row(head, buffer, micro_batch) * row + part * (buffer.bytes / 2),
+                                 .bytes = program_.micro_batch_rows() * row});
+      };
+      add_operand(Role::kFrom, Access::kRead, from);
+      add_operand(Role::kTo, Access::kWrite, to);
+      copy.bytes += copy.operands.back().bytes;
+    }
   }
 }
 
@@ -235,29 +372,24 @@ void Emitter::emit_pass_copies(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   for (const int device : shard_devices(head)) {
     Instruction copy{
-        .kind = Kind::kCopy, .device = device, .replica = -1, .micro_batch = pass, .head = static_cast<int>(head)};
-    const auto keep = [&](BufferId from, BufferId to) {
-      copy.reads.push_back(from);
-      copy.writes.push_back(to);
-      copy.bytes += program_.buffer(from).bytes;
-    };
+        .kind = Kind::kCopy, .device = device, .replica = -1, .head = static_cast<int>(head), .head_pass = pass};
     if (device == shard_devices(head).front()) {
-      for (const Buffer& buffer : std::vector<Buffer>(program_.buffers)) {
+      for (const Buffer& buffer : program_.buffers) {
         if (buffer.purpose == Purpose::kResult && buffer.head == static_cast<int32_t>(head) &&
-            buffer.micro_batch == pass) {
-          keep(buffer.id, results_.at({head, buffer.value.index}));
+            buffer.head_pass == pass) {
+          add_copy(head, buffer.id, results_.at({head, buffer.value.index}), copy);
         }
       }
     }
     if (plan.update_sweep) {
       for (const ValueId value : {plan.feature, plan.label}) {
         if (value.valid() && !inputs_.contains(value)) {
-          keep(pass_buffer(head, value, device, pass), pass_buffer(head, value, device, -1));
+          add_copy(head, pass_buffer(head, value, device, pass), pass_buffer(head, value, device, -1), copy);
         }
       }
-      keep(softmax_buffer(head, device, pass), softmax_buffer(head, device, -1));
+      add_copy(head, softmax_buffer(head, device, pass), softmax_buffer(head, device, -1), copy);
     }
-    if (!copy.reads.empty()) {
+    if (!copy.operands.empty()) {
       add(std::move(copy));
     }
   }
@@ -266,31 +398,35 @@ void Emitter::emit_pass_copies(size_t head, int pass) {
 void Emitter::emit_head_gradients(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   const auto holders = shard_devices(head);
-  const std::map<int, Bytes> bytes = device_gradient_bytes(program_, graph_, plan);
+  const std::vector<ShardPart> parts = shard_parts(program_, graph_, plan);
+  const auto part_of = [&](Access access, const HeadShard& shard) -> Operand {
+    const ShardPart& part = parts[static_cast<size_t>(shard.shard)];
+    return {.role = Role::kDx,
+            .access = access,
+            .buffer = partials_.at({head, shard.device, pass}),
+            .index = shard.shard,
+            .offset = part.gradient_offset,
+            .bytes = part.gradient};
+  };
   for (const int device : holders) {
     partials_[{head, device, pass}] = add_buffer({.device = device,
                                                   .purpose = Purpose::kHeadGradient,
-                                                  .bytes = bytes.at(device),
-                                                  .micro_batch = pass,
+                                                  .bytes = device_gradient_bytes(plan, parts, device),
                                                   .replica = -1,
                                                   .head = static_cast<int32_t>(head),
+                                                  .head_pass = pass,
                                                   .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".dx"});
   }
   for (const HeadShard& shard : plan.shards) {
     if (shard.row_end <= shard.row_begin) {
       continue;
     }
-    Instruction run = head_instruction(head, Pass::kHeadBackward, shard, pass);
-    read_operands(head, pass, run);
-    run.reads.push_back(softmax_buffer(head, shard.device, pass));
-    touch_weights(head, shard, run, false);
-    if (updates(head) && !plan.update_sweep) {
-      touch_weights(head, shard, run, true);
-    }
-    run.writes.push_back(partials_.at({head, shard.device, pass}));
-    if (const BufferId scratch = head_scratch_buffer(head, shard, HeadPass::kBackward, plan.rows); scratch.valid()) {
-      run.writes.push_back(scratch);
-    }
+    Instruction run = head_instruction(head, Kind::kHeadBackward, shard, pass);
+    add_features_and_labels(head, run);
+    add_softmax(head, Access::kRead, run);
+    run.operands.push_back(part_of(Access::kWrite, shard));
+    add_weights(head, shard, run, updates(head) && !plan.update_sweep);
+    add_head_scratch(head, shard, HeadPass::kBackward, run);
     add(std::move(run));
   }
   const int maker = flow_.maker[static_cast<size_t>(plan.feature.index)];
@@ -308,20 +444,28 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
           .stream = comm_stream(),
           .stage = maker,
           .replica = -1,
-          .micro_batch = index,
           .head = static_cast<int>(head),
+          .head_pass = pass,
+          .gather = index,
           .group = groups_,
           .bytes = type(plan.feature_grad).bytes(program_.micro_batch_rows(), program_.block_rows) * program_.replicas,
           .span = graph_.node(plan.node).span};
-      if (const auto partial = partials_.find({head, device, pass}); partial != partials_.end()) {
-        scatter.reads.push_back(partial->second);
+      for (const HeadShard& shard : plan.shards) {
+        if (shard.device == device && shard.row_begin < shard.row_end) {
+          scatter.operands.push_back(part_of(Access::kRead, shard));
+        }
       }
       for (int replica = 0; replica < program_.replicas; ++replica) {
         if (device_of(maker, replica) == device) {
           const int micro_batch = global_micro_batch(replica, index);
           scatter.replica = replica;
-          scatter.reads.push_back(place(plan.feature, device, micro_batch));
-          scatter.writes.push_back(add_activation(plan.feature_grad, device, replica, micro_batch));
+          scatter.operands.insert(
+              scatter.operands.begin(),
+              micro_batch_operand(Role::kFeature, Access::kRead, place(plan.feature, device, micro_batch), plan.feature,
+                                  micro_batch));
+          const BufferId out = add_activation(plan.feature_grad, device, replica, micro_batch);
+          scatter.operands.push_back(
+              micro_batch_operand(Role::kFeatureGradient, Access::kWrite, out, plan.feature_grad, micro_batch));
         }
       }
       add(std::move(scatter));
@@ -341,16 +485,14 @@ void Emitter::emit_head_updates() {
       if (shard.row_end <= shard.row_begin) {
         continue;
       }
-      Instruction run = head_instruction(h, Pass::kHeadUpdate, shard, -1);
-      read_operands(h, -1, run);
-      run.reads.push_back(softmax_buffer(h, shard.device, -1));
-      touch_weights(h, shard, run, true);
+      Instruction run = head_instruction(h, Kind::kHeadUpdate, shard, -1);
+      add_features_and_labels(h, run);
+      add_softmax(h, Access::kRead, run);
+      add_weights(h, shard, run, true);
       if (const auto norms = norms_.find(shard.device); norms != norms_.end() && request_.module.train.clip.heads) {
-        run.reads.push_back(norms->second);
+        run.operands.push_back(whole(Role::kNorms, Access::kRead, norms->second));
       }
-      if (const BufferId scratch = head_scratch_buffer(h, shard, HeadPass::kUpdate, program_.batch); scratch.valid()) {
-        run.writes.push_back(scratch);
-      }
+      add_head_scratch(h, shard, HeadPass::kUpdate, run);
       add(std::move(run));
     }
   }

@@ -1,7 +1,6 @@
 // Buffers of sharded heads: weights and states of the shards, rows of the passes, results.
 #include <set>
 
-#include "planner/buffer_sizes.h"
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
@@ -43,9 +42,9 @@ void Emitter::add_head_buffers() {
                       .name = what.name};
         buffers.weights.push_back(add_buffer(buffer));
         buffer.purpose = Purpose::kHeadOptimizer;
-        for (size_t slot = 0; slot < states.size(); ++slot) {
-          buffer.slot = static_cast<int32_t>(slot);
-          buffer.name = what.name + "." + states[slot];
+        for (size_t state = 0; state < states.size(); ++state) {
+          buffer.state = static_cast<int32_t>(state);
+          buffer.name = what.name + "." + states[state];
           buffers.states.push_back(add_buffer(buffer));
         }
       }
@@ -92,16 +91,16 @@ BufferId Emitter::pass_buffer(size_t head, ValueId value, int device, int pass) 
     return input->second;
   }
   const bool whole = pass < 0 || plan.rows == program_.batch || (plan.update_sweep && !apart(head));
-  const int micro_batch = whole ? -1 : pass;
-  auto [found, fresh] = gathered_.try_emplace({head, value.index, device, micro_batch});
+  const int head_pass = whole ? -1 : pass;
+  auto [found, fresh] = gathered_.try_emplace({head, value.index, device, head_pass});
   if (fresh) {
     found->second = add_buffer({.device = device,
                                 .purpose = Purpose::kGathered,
                                 .bytes = type(value).bytes(whole ? program_.batch : plan.rows, program_.block_rows),
                                 .value = value,
-                                .micro_batch = micro_batch,
                                 .replica = -1,
                                 .head = static_cast<int32_t>(head),
+                                .head_pass = head_pass,
                                 .name = name_of_value(value) + ".gathered"});
   }
   return found->second;
@@ -110,33 +109,18 @@ BufferId Emitter::pass_buffer(size_t head, ValueId value, int device, int pass) 
 BufferId Emitter::softmax_buffer(size_t head, int device, int pass) {
   const HeadPlan& plan = program_.heads[head];
   const bool whole = pass < 0 || plan.rows == program_.batch || (plan.update_sweep && !apart(head));
-  const int micro_batch = whole ? -1 : pass;
-  auto [found, fresh] = softmax_.try_emplace({head, device, micro_batch});
+  const int head_pass = whole ? -1 : pass;
+  auto [found, fresh] = softmax_.try_emplace({head, device, head_pass});
   if (fresh) {
     found->second = add_buffer({.device = device,
                                 .purpose = Purpose::kHeadSoftmax,
                                 .bytes = softmax_bytes(program_, graph_, plan, whole ? program_.batch : plan.rows),
-                                .micro_batch = micro_batch,
                                 .replica = -1,
                                 .head = static_cast<int32_t>(head),
+                                .head_pass = head_pass,
                                 .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".softmax"});
   }
   return found->second;
-}
-
-BufferId Emitter::head_scratch_buffer(size_t head, const HeadShard& shard, HeadPass pass, int64_t rows) {
-  const HeadPlan& plan = program_.heads[head];
-  const Bytes bytes = head_scratch_bytes(head_shape(program_, graph_, plan, shard, rows), pass);
-  if (bytes == 0) {
-    return {};
-  }
-  return add_buffer({.device = shard.device,
-                     .purpose = Purpose::kHeadScratch,
-                     .bytes = bytes,
-                     .replica = -1,
-                     .head = static_cast<int32_t>(head),
-                     .shard = shard.shard,
-                     .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".scratch"});
 }
 
 }  // namespace xrun::planner

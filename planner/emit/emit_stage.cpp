@@ -3,22 +3,9 @@
 #include <set>
 
 #include "graph/base/check.h"
-#include "planner/buffer_sizes.h"
 #include "planner/emit/emitter.h"
-#include "planner/emit/memory.h"
 
 namespace xrun::planner {
-namespace {
-
-std::vector<bool> mark(size_t size, const std::vector<ValueId>& values) {
-  std::vector<bool> marks(size, false);
-  for (const ValueId value : values) {
-    marks[static_cast<size_t>(value.index)] = true;
-  }
-  return marks;
-}
-
-}  // namespace
 
 void Emitter::fill_stages() {
   const int64_t g = decision_.block_rows;
@@ -41,15 +28,13 @@ void Emitter::fill_stages() {
     for (const ParamId param : flow.params) {
       stage.parameter_bytes += align_up(type(graph_.param(param).value).bytes(0, g));
     }
-    stage.forward_layout = layout_block(graph_, request_.facts, stage.forward, flow.forward_locals, g);
+    forward_layouts_.push_back(layout_block(graph_, request_.facts, stage.forward, flow.forward_locals, g));
     std::vector<NodeId> nodes = stage.recomputed;
     nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
-    stage.backward_layout = {};
+    backward_layouts_.emplace_back();
     if (program_.training && !nodes.empty()) {
-      stage.backward_layout = layout_block(graph_, request_.facts, nodes, flow.backward_locals, g);
+      backward_layouts_.back() = layout_block(graph_, request_.facts, nodes, flow.backward_locals, g);
     }
-    forward_local_.push_back(mark(graph_.values.size(), flow.forward_locals));
-    backward_local_.push_back(mark(graph_.values.size(), flow.backward_locals));
   }
 }
 
@@ -68,16 +53,16 @@ void Emitter::add_inputs() {
     if (!read.contains(input.value)) {
       continue;
     }
-    for (int slot = 0; slot < request_.input_ring; ++slot) {
+    for (int position = 0; position < request_.input_ring; ++position) {
       const BufferId id = add_buffer({.device = kHost,
                                       .purpose = Purpose::kInput,
                                       .bytes = type(input.value).bytes(program_.batch, program_.block_rows),
                                       .persistent = true,
                                       .value = input.value,
-                                      .slot = slot,
+                                      .ring = position,
                                       .replica = -1,
-                                      .name = input.name + "." + std::to_string(slot)});
-      if (slot == 0) {
+                                      .name = input.name + "." + std::to_string(position)});
+      if (position == 0) {
         inputs_[input.value] = id;
       }
     }
@@ -105,15 +90,16 @@ void Emitter::add_parameters() {
           }
           const Value& value = graph_.value(graph_.node(node).inputs[input]);
           const int device = device_of(stage.index, replica);
-          prepared_[{node.index, static_cast<int>(input), device}] = add_buffer({.device = device,
-                                                                                 .purpose = Purpose::kPrepared,
-                                                                                 .bytes = bytes[input],
-                                                                                 .persistent = true,
-                                                                                 .param = value.param,
-                                                                                 .slot = static_cast<int32_t>(input),
-                                                                                 .node = node,
-                                                                                 .replica = replica,
-                                                                                 .name = value.name + ".prepared"});
+          prepared_[{node.index, static_cast<int>(input), device}] =
+              add_buffer({.device = device,
+                          .purpose = Purpose::kPrepared,
+                          .bytes = bytes[input],
+                          .persistent = true,
+                          .param = value.param,
+                          .node = node,
+                          .node_input = static_cast<int32_t>(input),
+                          .replica = replica,
+                          .name = value.name + ".prepared"});
         }
       }
     }
@@ -138,9 +124,9 @@ void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
   }
   const auto states = optimizer_states(request_.module);
   buffer.purpose = Purpose::kOptimizer;
-  for (size_t slot = 0; slot < states.size(); ++slot) {
-    buffer.slot = static_cast<int32_t>(slot);
-    buffer.name = what.name + "." + states[slot];
+  for (size_t state = 0; state < states.size(); ++state) {
+    buffer.state = static_cast<int32_t>(state);
+    buffer.name = what.name + "." + states[state];
     optimizer_[{param, device}].push_back(add_buffer(buffer));
   }
 }
@@ -198,53 +184,127 @@ BufferId Emitter::add_scratch(int device, Bytes slice, const std::string& name) 
                      .name = name});
 }
 
-// Reads and writes of a pass from the operands of its nodes.
-void Emitter::collect_operands(Instruction& instruction, const std::vector<bool>& local) {
-  std::set<BufferId> reads;
-  std::set<BufferId> writes;
-  std::set<ValueId> made;
+Operand Emitter::scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) const {
+  const Buffer& buffer = program_.buffer(scratch);
+  return {.role = Role::kScratch,
+          .access = Access::kWrite,
+          .by = By::kWorker,
+          .buffer = scratch,
+          .offset = offset,
+          .bytes = bytes,
+          .step = buffer.bytes / program_.threads[static_cast<size_t>(buffer.device)]};
+}
+
+Operand Emitter::whole(Role role, Access access, BufferId buffer) const {
+  return {.role = role, .access = access, .buffer = buffer, .bytes = program_.buffer(buffer).bytes};
+}
+
+int64_t Emitter::first_row(const Buffer& buffer) const {
+  if (buffer.micro_batch >= 0) {
+    return buffer.micro_batch * program_.micro_batch_rows();
+  }
+  return buffer.replica < 0 ? 0 : program_.batch / program_.replicas * buffer.replica;
+}
+
+// Row blocks from row `first` of the batch on.
+Operand Emitter::rows_operand(Role role, Access access, BufferId id, ValueId value, int64_t first) const {
+  const Buffer& buffer = program_.buffer(id);
+  const int64_t g = program_.block_rows;
+  Operand operand{.role = role, .access = access, .by = By::kBlock, .buffer = id};
+  if (buffer.purpose == Purpose::kGradient) {
+    operand.by = By::kPartial;
+    operand.bytes = type(value).bytes(0, g);
+    operand.step = buffer.bytes / program_.partials_of_replica();
+    operand.offset = (program_.partial_of(first / g) - buffer.replica * program_.partials_of_replica()) * operand.step;
+    return operand;
+  }
+  operand.bytes = operand.step = type(value).bytes(g, g);
+  operand.offset = type(value).bytes(first - first_row(buffer), g);
+  return operand;
+}
+
+// All rows of a micro-batch, for an exchange.
+Operand Emitter::micro_batch_operand(Role role, Access access, BufferId id, ValueId value, int micro_batch) const {
+  const int64_t first = program_.micro_batch_rows() * micro_batch - first_row(program_.buffer(id));
+  return {.role = role,
+          .access = access,
+          .buffer = id,
+          .offset = type(value).bytes(first, program_.block_rows),
+          .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows)};
+}
+
+// Input `index` of a node of a stage pass, where it is not local to the pass.
+Operand Emitter::input_operand(const Instruction& instruction, NodeId node, size_t index) const {
+  const ValueId value = graph_.node(node).inputs[index];
+  const ParamId param = graph_.value(value).param;
+  if (param.valid()) {
+    const auto prepared = prepared_.find({node.index, static_cast<int>(index), instruction.device});
+    Operand operand = whole(Role::kInput, Access::kRead,
+                            prepared != prepared_.end() ? prepared->second : weights_.at({param, instruction.device}));
+    operand.param = param;
+    return operand;
+  }
+  BufferId buffer = place(value, instruction.device, instruction.micro_batch);
+  if (!buffer.valid()) {
+    const auto input = inputs_.find(value);
+    XRUN_CHECK(input != inputs_.end(), "a value without a place: " + name_of_value(value));
+    buffer = input->second;
+  }
+  return rows_operand(Role::kInput, Access::kRead, buffer, value,
+                      program_.micro_batch_rows() * instruction.micro_batch);
+}
+
+void Emitter::add_node_operands(Instruction& instruction, const BlockLayout& layout, BufferId scratch) {
+  std::map<ValueId, const LocalValue*> locals;
+  for (const LocalValue& local : layout.locals) {
+    locals[local.value] = &local;
+  }
+  const int64_t first = program_.micro_batch_rows() * instruction.micro_batch;
+  std::set<BufferId> zeroed;
   for (const NodeId id : instruction.nodes) {
     const Node& node = graph_.node(id);
+    const auto add_operand = [&](Operand operand, Role role, Access access, size_t index) {
+      operand.role = role;
+      operand.access = access;
+      operand.node = id;
+      operand.index = static_cast<int32_t>(index);
+      instruction.operands.push_back(operand);
+    };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const ValueId value = node.inputs[i];
-      const Value& what = graph_.value(value);
-      if (local[static_cast<size_t>(value.index)] || made.contains(value)) {
-        continue;
-      }
-      if (what.param.valid()) {
-        const auto prepared = prepared_.find({id.index, static_cast<int>(i), instruction.device});
-        reads.insert(prepared != prepared_.end() ? prepared->second : weights_.at({what.param, instruction.device}));
-        continue;
-      }
-      BufferId buffer = place(value, instruction.device, instruction.micro_batch);
-      if (!buffer.valid()) {
-        const auto input = inputs_.find(value);
-        XRUN_CHECK(input != inputs_.end(), "a value without a place: " + name_of_value(value));
-        buffer = input->second;
-      }
-      reads.insert(buffer);
+      const auto local = locals.find(node.inputs[i]);
+      add_operand(local == locals.end() ? input_operand(instruction, id, i)
+                                        : scratch_operand(scratch, local->second->offset, local->second->bytes),
+                  Role::kInput, Access::kRead, i);
     }
-    for (const ValueId output : node.outputs) {
-      if (local[static_cast<size_t>(output.index)]) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const auto local = locals.find(node.outputs[i]);
+      if (local != locals.end()) {
+        add_operand(scratch_operand(scratch, local->second->offset, local->second->bytes), Role::kOutput,
+                    Access::kWrite, i);
         continue;
       }
-      const BufferId buffer = place(output, instruction.device, instruction.micro_batch);
-      XRUN_CHECK(buffer.valid(), "a result without a place: " + name_of_value(output));
-      writes.insert(buffer);
-      made.insert(output);
+      const BufferId buffer = place(node.outputs[i], instruction.device, instruction.micro_batch);
+      XRUN_CHECK(buffer.valid(), "a result without a place: " + name_of_value(node.outputs[i]));
+      add_operand(rows_operand(Role::kOutput, Access::kWrite, buffer, node.outputs[i], first), Role::kOutput,
+                  Access::kWrite, i);
+      if (program_.buffer(buffer).purpose == Purpose::kGradient && zeroed_.insert(buffer).second) {
+        zeroed.insert(buffer);
+      }
     }
   }
-  instruction.reads.insert(instruction.reads.end(), reads.begin(), reads.end());
-  instruction.writes.insert(instruction.writes.end(), writes.begin(), writes.end());
+  std::vector<Operand> begun;
+  for (const BufferId buffer : zeroed) {
+    begun.push_back(whole(Role::kZeroed, Access::kWrite, buffer));
+  }
+  instruction.operands.insert(instruction.operands.begin(), begun.begin(), begun.end());
 }
 
 void Emitter::emit_pass(int stage_index, int replica, int index, bool backward) {
   const Stage& one = stage(stage_index);
   const StageFlow& flow = flow_.stages[static_cast<size_t>(stage_index)];
-  const BlockLayout& layout = backward ? one.backward_layout : one.forward_layout;
+  const BlockLayout& layout = (backward ? backward_layouts_ : forward_layouts_)[static_cast<size_t>(stage_index)];
   const int micro_batch = global_micro_batch(replica, index);
-  Instruction pass{.kind = Kind::kRun,
-                   .pass = backward ? Pass::kBackward : Pass::kForward,
+  Instruction pass{.kind = backward ? Kind::kBackward : Kind::kForward,
                    .device = device_of(stage_index, replica),
                    .stage = stage_index,
                    .replica = replica,
@@ -264,9 +324,13 @@ void Emitter::emit_pass(int stage_index, int replica, int index, bool backward) 
       add_activation(value, pass.device, replica, micro_batch);
     }
   }
-  collect_operands(pass, (backward ? backward_local_ : forward_local_)[static_cast<size_t>(stage_index)]);
+  BufferId scratch;
   if (layout.bytes > 0) {
-    pass.writes.push_back(add_scratch(pass.device, layout.bytes, backward ? "backward.scratch" : "forward.scratch"));
+    scratch = add_scratch(pass.device, layout.bytes, backward ? "backward.scratch" : "forward.scratch");
+  }
+  add_node_operands(pass, layout, scratch);
+  if (scratch.valid()) {
+    pass.operands.push_back(scratch_operand(scratch, layout.kernel_offset, layout.bytes - layout.kernel_offset));
   }
   std::vector<TensorType> inputs;
   std::vector<TensorType> outputs;
@@ -305,14 +369,15 @@ void Emitter::emit_crossings(int stage_index, int replica, int index, bool backw
                      .replica = replica,
                      .micro_batch = micro_batch,
                      .group = groups_,
-                     .reads = {from},
                      .bytes = type(crossing.value).bytes(program_.micro_batch_rows(), program_.block_rows)};
     Instruction recv = send;
     recv.kind = Kind::kRecv;
     recv.device = receiver;
     recv.stage = crossing.to;
-    recv.reads.clear();
-    recv.writes = {to};
+    send.operands = {micro_batch_operand(Role::kSent, Access::kRead, from, crossing.value, micro_batch)};
+    send.operands[0].index = receiver;
+    recv.operands = {micro_batch_operand(Role::kReceived, Access::kWrite, to, crossing.value, micro_batch)};
+    recv.operands[0].index = send.device;
     add(std::move(send));
     add(std::move(recv));
     ++groups_;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <set>
 
-#include "planner/buffer_sizes.h"
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
@@ -18,49 +17,98 @@ void Emitter::emit_update() {
     for (int replica = 0; replica < program_.replicas; ++replica) {
       const int device = device_of(one.index, replica);
       Instruction update{.kind = Kind::kUpdate, .device = device, .stage = one.index, .replica = replica};
-      std::set<ParamId> changed(flow.gradients.begin(), flow.gradients.end());
       for (const ParamId param : flow.gradients) {
-        update.reads.push_back(gradients_.at({param, device}));
-        update.writes.push_back(weights_.at({param, device}));
-        const auto& states = optimizer_[{param, device}];
-        update.writes.insert(update.writes.end(), states.begin(), states.end());
+        update.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
+        update.operands.push_back(whole(Role::kWeight, Access::kUpdate, weights_.at({param, device})));
+        update.operands.back().param = param;
+        for (const BufferId state : optimizer_[{param, device}]) {
+          update.operands.push_back(whole(Role::kState, Access::kUpdate, state));
+          update.operands.back().param = param;
+          update.operands.back().index = program_.buffer(state).state;
+        }
       }
-      for (const ValueId value : flow.statistics) {
-        update.reads.push_back(gathered_.contains({0, value.index, device, -1}) && program_.replicas > 1
-                                   ? gathered_.at({0, value.index, device, -1})
-                                   : place(value, device, -1));
-        // The states of the operator that made them.
-        for (const ValueId input : graph_.node(graph_.value(value).producer).inputs) {
-          const ParamId param = graph_.value(input).param;
-          if (param.valid() && !graph_.param(param).trained && changed.insert(param).second) {
-            update.writes.push_back(weights_.at({param, device}));
-          }
+      std::set<ParamId> changed(flow.gradients.begin(), flow.gradients.end());
+      for (const NodeId node : one.forward) {
+        if (graph_.node(node).op->folds_states) {
+          add_fold(node, device, update);
         }
       }
       Bytes scratch = 0;
       for (const auto& [key, buffer] : prepared_) {
         const auto& [node, input, where] = key;
-        if (where == device && changed.contains(program_.buffer(buffer).param)) {
-          update.writes.push_back(buffer);
+        const ParamId param = program_.buffer(buffer).param;
+        if (where == device && changed.contains(param)) {
+          update.operands.push_back(whole(Role::kPrepared, Access::kWrite, buffer));
+          update.operands.back().node = NodeId(node);
+          update.operands.back().index = input;
+          update.operands.back().param = param;
           scratch = std::max(scratch, request_.facts.nodes[static_cast<size_t>(node)].scratch);
         }
       }
-      if (update.writes.empty()) {
+      if (update.operands.empty()) {
         continue;
       }
+      derive_accesses(update);
       for (const BufferId id : update.writes) {
         update.bytes += program_.buffer(id).bytes;
       }
       if (const auto norms = norms_.find(device); norms != norms_.end()) {
-        update.reads.push_back(norms->second);
+        update.operands.push_back(whole(Role::kNorms, Access::kRead, norms->second));
       }
       if (scratch > 0) {
-        update.writes.push_back(add_scratch(device, scratch, "update.scratch"));
+        update.operands.push_back(
+            scratch_operand(add_scratch(device, scratch, "update.scratch"), 0, align_up(scratch)));
       }
       add(std::move(update));
     }
   }
   emit_head_updates();
+}
+
+// Partial 0 of a gradient; by partial, those of the replica.
+Operand Emitter::gradient_operand(Role role, Access access, ParamId param, int device) const {
+  const BufferId id = gradients_.at({param, device});
+  const Buffer& buffer = program_.buffer(id);
+  Operand operand{.role = role,
+                  .access = access,
+                  .buffer = id,
+                  .param = param,
+                  .bytes = type(buffer.value).bytes(0, program_.block_rows)};
+  if (role == Role::kGradient) {
+    operand.by = By::kPartial;
+    operand.step = buffer.bytes / program_.partials_of_replica();
+  }
+  return operand;
+}
+
+// The running states of an operator and the statistics that are folded into them.
+void Emitter::add_fold(NodeId id, int device, Instruction& update) const {
+  const Node& node = graph_.node(id);
+  const auto add_operand = [&](Role role, Access access, BufferId buffer, size_t index, Bytes bytes) {
+    update.operands.push_back({.role = role,
+                               .access = access,
+                               .buffer = buffer,
+                               .node = id,
+                               .index = static_cast<int32_t>(index),
+                               .bytes = bytes});
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ParamId param = graph_.value(node.inputs[i]).param;
+    if (param.valid() && !graph_.param(param).trained) {
+      const BufferId buffer = weights_.at({param, device});
+      add_operand(Role::kRunningState, Access::kUpdate, buffer, i, program_.buffer(buffer).bytes);
+      update.operands.back().param = param;
+    }
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId value = node.outputs[i];
+    if (type(value).per_block()) {
+      const auto gathered = gathered_.find({0, value.index, device, -1});
+      const bool all = program_.replicas > 1 && gathered != gathered_.end();
+      add_operand(Role::kStatistics, Access::kRead, all ? gathered->second : place(value, device, -1), i,
+                  type(value).bytes(program_.batch, program_.block_rows));
+    }
+  }
 }
 
 void Emitter::emit_fold_and_reduce() {
@@ -69,40 +117,27 @@ void Emitter::emit_fold_and_reduce() {
     if (flow.gradients.empty()) {
       continue;
     }
-    const auto all_gradients = [&](int device) {
-      std::vector<BufferId> buffers;
+    for (int replica = 0; program_.partials > program_.replicas && replica < program_.replicas; ++replica) {
+      Instruction fold{
+          .kind = Kind::kFoldPartials, .device = device_of(one.index, replica), .stage = one.index, .replica = replica};
       for (const ParamId param : flow.gradients) {
-        buffers.push_back(gradients_.at({param, device}));
+        fold.operands.push_back(gradient_operand(Role::kGradient, Access::kUpdate, param, fold.device));
       }
-      return buffers;
-    };
-    if (program_.partials > program_.replicas) {
-      for (int replica = 0; replica < program_.replicas; ++replica) {
-        const int device = device_of(one.index, replica);
-        add({.kind = Kind::kRun,
-             .pass = Pass::kFoldPartials,
-             .device = device,
-             .stage = one.index,
-             .replica = replica,
-             .reads = all_gradients(device),
-             .writes = all_gradients(device)});
-      }
+      add(std::move(fold));
     }
     if (program_.replicas == 1) {
       continue;
     }
     for (int replica = 0; replica < program_.replicas; ++replica) {
-      const int device = device_of(one.index, replica);
       Instruction reduce{.kind = Kind::kAllReduce,
-                         .device = device,
+                         .device = device_of(one.index, replica),
                          .stream = comm_stream(),
                          .stage = one.index,
                          .replica = replica,
-                         .group = groups_,
-                         .reads = all_gradients(device),
-                         .writes = all_gradients(device)};
-      for (const BufferId id : reduce.reads) {
-        reduce.bytes += program_.buffer(id).bytes / (program_.partials / program_.replicas);
+                         .group = groups_};
+      for (const ParamId param : flow.gradients) {
+        reduce.operands.push_back(gradient_operand(Role::kSum, Access::kUpdate, param, reduce.device));
+        reduce.bytes += align_up(reduce.operands.back().bytes);
       }
       add(std::move(reduce));
     }
@@ -127,19 +162,46 @@ void Emitter::emit_statistics_gather() {
                                          .replica = -1,
                                          .name = name_of_value(value) + ".gathered"});
         gathered_[{0, value.index, device, -1}] = all;
-        add({.kind = Kind::kAllGather,
-             .device = device,
-             .stream = comm_stream(),
-             .stage = one.index,
-             .replica = replica,
-             .group = groups_,
-             .reads = {place(value, device, -1)},
-             .writes = {all},
-             .bytes = bytes});
+        Instruction gather{.kind = Kind::kAllGather,
+                           .device = device,
+                           .stream = comm_stream(),
+                           .stage = one.index,
+                           .replica = replica,
+                           .group = groups_,
+                           .bytes = bytes};
+        for (int other = 0; other < program_.replicas; ++other) {
+          gather.operands.push_back({.role = Role::kSent,
+                                     .access = Access::kRead,
+                                     .buffer = place(value, device, -1),
+                                     .index = device_of(one.index, other),
+                                     .bytes = bytes / program_.replicas});
+        }
+        for (int other = 0; other < program_.replicas; ++other) {
+          gather.operands.push_back({.role = Role::kReceived,
+                                     .access = Access::kWrite,
+                                     .buffer = all,
+                                     .index = device_of(one.index, other),
+                                     .offset = bytes / program_.replicas * other,
+                                     .bytes = bytes / program_.replicas});
+        }
+        add(std::move(gather));
       }
       ++groups_;
     }
   }
+}
+
+// Sums of squares of `param`; of the class blocks `part` where it belongs to a head.
+Operand Emitter::norms_operand(ParamId param, BlockRange part, int device, Access access) const {
+  const auto at = static_cast<size_t>(param.index);
+  const bool of_head = graph_.param(param).head;
+  constexpr auto kSum = static_cast<Bytes>(sizeof(double));
+  return {.role = Role::kNorms,
+          .access = access,
+          .buffer = norms_.at(device),
+          .param = param,
+          .offset = (norm_layout_.first[at] + (of_head ? part.begin : 0)) * kSum,
+          .bytes = (of_head ? part.size() : norm_layout_.count[at]) * kSum};
 }
 
 void Emitter::add_norm_buffers() {
@@ -154,7 +216,7 @@ void Emitter::add_norm_buffers() {
       devices.insert(holders.begin(), holders.end());
     }
   }
-  const Bytes bytes = norm_bytes(request_.module);
+  const Bytes bytes = norm_layout_.bytes();
   for (const int device : devices) {
     norms_[device] =
         add_buffer({.device = device, .purpose = Purpose::kNorms, .bytes = bytes, .replica = -1, .name = "norms"});
@@ -162,35 +224,43 @@ void Emitter::add_norm_buffers() {
 }
 
 void Emitter::emit_norms() {
+  norm_layout_ = norm_layout(request_.module);
   add_norm_buffers();
+  std::map<int, std::vector<Operand>> made;  // by device: what no other device has
   for (const Stage& one : program_.stages) {
     for (int replica = 0; replica < program_.replicas; ++replica) {
       const int device = device_of(one.index, replica);
-      Instruction norm{.kind = Kind::kRun,
-                       .pass = Pass::kNorm,
-                       .device = device,
-                       .stage = one.index,
-                       .replica = replica,
-                       .writes = {norms_.at(device)}};
+      Instruction norm{.kind = Kind::kNorm, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow_.stages[static_cast<size_t>(one.index)].gradients) {
-        norm.reads.push_back(gradients_.at({param, device}));
+        norm.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
+        norm.operands.push_back(norms_operand(param, {}, device, Access::kWrite));
+        if (replica == 0) {  // replicas agree
+          made[device].push_back(norm.operands.back());
+        }
       }
-      add(std::move(norm));
+      if (!norm.operands.empty()) {
+        add(std::move(norm));
+      }
     }
   }
   for (size_t h = 0; h < program_.heads.size() && request_.module.train.clip.heads; ++h) {
-    for (const HeadShard& shard : program_.heads[h].shards) {
+    const HeadPlan& plan = program_.heads[h];
+    for (const HeadShard& shard : plan.shards) {
       if (!updates(h) || shard.row_end <= shard.row_begin) {
         continue;
       }
-      Instruction run = head_instruction(h, Pass::kHeadNorms, shard, -1);
-      read_operands(h, -1, run);
-      run.reads.push_back(softmax_buffer(h, shard.device, -1));
-      touch_weights(h, shard, run, false);
-      run.writes.push_back(norms_.at(shard.device));
-      if (const BufferId scratch = head_scratch_buffer(h, shard, HeadPass::kUpdate, program_.batch); scratch.valid()) {
-        run.writes.push_back(scratch);
+      Instruction run = head_instruction(h, Kind::kHeadNorms, shard, -1);
+      add_features_and_labels(h, run);
+      add_softmax(h, Access::kRead, run);
+      add_weights(h, shard, run, false);
+      for (const ParamId param : {plan.weight, plan.bias}) {
+        if (param.valid()) {
+          run.operands.push_back(norms_operand(param, blocks_of(plan.classes, {shard.row_begin, shard.row_end}),
+                                               shard.device, Access::kWrite));
+          made[shard.device].push_back(run.operands.back());
+        }
       }
+      add_head_scratch(h, shard, HeadPass::kUpdate, run);
       add(std::move(run));
     }
   }
@@ -198,14 +268,28 @@ void Emitter::emit_norms() {
     return;
   }
   for (const auto& [device, buffer] : norms_) {
-    add({.kind = Kind::kAllGather,
-         .device = device,
-         .stream = comm_stream(),
-         .replica = -1,
-         .group = groups_,
-         .reads = {buffer},
-         .writes = {buffer},
-         .bytes = program_.buffer(buffer).bytes});
+    Instruction gather{.kind = Kind::kAllGather,
+                       .device = device,
+                       .stream = comm_stream(),
+                       .replica = -1,
+                       .group = groups_,
+                       .bytes = norm_layout_.bytes()};
+    for (const auto& [from, sums] : made) {
+      for (const auto& [to, unused] : norms_) {
+        if (from == to || (from != device && to != device)) {
+          continue;
+        }
+        for (Operand sum : sums) {
+          sum.role = from == device ? Role::kSent : Role::kReceived;
+          sum.access = from == device ? Access::kRead : Access::kWrite;
+          sum.buffer = buffer;
+          sum.param = {};
+          sum.index = from == device ? to : from;
+          gather.operands.push_back(sum);
+        }
+      }
+    }
+    add(std::move(gather));
   }
   ++groups_;
 }

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "graph/norm_layout.h"
+#include "planner/buffer_sizes.h"
 #include "planner/emit/emit.h"
+#include "planner/emit/memory.h"
 #include "planner/emit/value_flow.h"
 
 namespace xrun::planner {
@@ -34,7 +38,10 @@ class Emitter {
   void add_row_buffers();
   void emit_pass(int stage, int replica, int index, bool backward);
   void emit_crossings(int stage, int replica, int index, bool backward);
-  void collect_operands(Instruction& instruction, const std::vector<bool>& local);
+  void add_node_operands(Instruction& instruction, const BlockLayout& layout, BufferId scratch);
+  Operand input_operand(const Instruction& instruction, NodeId node, size_t index) const;
+  Operand rows_operand(Role role, Access access, BufferId buffer, ValueId value, int64_t first_row) const;
+  Operand micro_batch_operand(Role role, Access access, BufferId buffer, ValueId value, int micro_batch) const;
 
   // emit_head.cpp, emit_head_buffers.cpp
   void add_head_buffers();
@@ -46,12 +53,18 @@ class Emitter {
   void emit_statistics(size_t head, int pass);
   void emit_head_gradients(size_t head, int pass);
   void emit_head_updates();
-  Instruction head_instruction(size_t head, Pass pass, const HeadShard& shard, int index) const;
-  void read_operands(size_t head, int pass, Instruction& instruction);
-  void touch_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update);
+  Instruction head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const;
+  void add_rows(size_t head, Role role, BufferId buffer, Instruction& instruction) const;
+  void add_features_and_labels(size_t head, Instruction& instruction);
+  void add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const;
+  void add_results(size_t head, Instruction& instruction);
+  void add_copy(size_t head, BufferId from, BufferId to, Instruction& copy) const;
+  void add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction);
+  void add_softmax(size_t head, Access access, Instruction& instruction);
+  int64_t pass_row(size_t head, const Buffer& buffer, int pass) const;
+  int64_t head_row(size_t head, const Buffer& buffer, int micro_batch) const;
   BufferId pass_buffer(size_t head, ValueId value, int device, int pass);
   BufferId softmax_buffer(size_t head, int device, int pass);
-  BufferId head_scratch_buffer(size_t head, const HeadShard& shard, HeadPass pass, int64_t rows);
   std::vector<int> shard_devices(size_t head) const;  // of shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
   bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
@@ -66,6 +79,8 @@ class Emitter {
   void emit_statistics_gather();
   void emit_norms();
   void add_norm_buffers();
+  void add_fold(NodeId node, int device, Instruction& update) const;
+  Operand norms_operand(ParamId param, BlockRange part, int device, Access access) const;
 
   // Building blocks.
   BufferId add_buffer(Buffer buffer);
@@ -74,8 +89,12 @@ class Emitter {
   void set_place(ValueId value, int device, int micro_batch, BufferId buffer);
   BufferId add_activation(ValueId value, int device, int replica, int micro_batch);
   BufferId add_scratch(int device, Bytes slice, const std::string& name);
+  Operand scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) const;
+  Operand gradient_operand(Role role, Access access, ParamId param, int device) const;
+  Operand whole(Role role, Access access, BufferId buffer) const;
   Stream comm_stream() const { return decision_.overlap ? Stream::kComm : Stream::kCompute; }
   int per_replica() const { return decision_.micro_batches / decision_.replicas; }
+  int64_t first_row(const Buffer& buffer) const;  // of the batch, in a buffer of a stage
   int global_micro_batch(int replica, int index) const { return replica * per_replica() + index; }
   const Stage& stage(int index) const { return program_.stages[static_cast<size_t>(index)]; }
   int device_of(int stage_index, int replica) const { return stage(stage_index).devices[static_cast<size_t>(replica)]; }
@@ -95,6 +114,7 @@ class Emitter {
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
   std::map<std::pair<ParamId, int>, BufferId> gradients_;               // (parameter, device)
   std::map<int, BufferId> norms_;                                       // by device
+  NormLayout norm_layout_;
 
   // Heads; keys begin with the index in Program::heads.
   struct ShardBuffers {
@@ -116,8 +136,9 @@ class Emitter {
   std::vector<bool> heads_done_;  // by pass
   int next_head_ = 0;
   int groups_ = 0;
-  std::vector<std::vector<bool>> forward_local_;  // [stage][value]
-  std::vector<std::vector<bool>> backward_local_;
+  std::vector<BlockLayout> forward_layouts_;  // by stage
+  std::vector<BlockLayout> backward_layouts_;
+  std::set<BufferId> zeroed_;  // gradients that a backward pass has begun
 };
 
 }  // namespace xrun::planner

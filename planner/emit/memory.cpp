@@ -260,7 +260,7 @@ void place_buffers(Program& program) {
     if (buffer.persistent) {
       buffer.first_use = 0;
       buffer.last_use = end;
-    } else if (buffer.purpose == Purpose::kResult && buffer.micro_batch < 0) {
+    } else if (buffer.purpose == Purpose::kResult && buffer.head_pass < 0) {
       buffer.last_use = end;
     }
     XRUN_CHECK(buffer.first_use >= 0, "a buffer that no instruction touches: " + buffer.name);

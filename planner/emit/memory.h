@@ -9,6 +9,20 @@
 
 namespace xrun::planner {
 
+// A value that lives only while one row block passes through a stage: its place in the worker's scratch slice.
+struct LocalValue {
+  ValueId value;
+  Bytes offset = 0;
+  Bytes bytes = 0;
+};
+
+// Scratch slice of a worker in one pass of a stage: local values first, kernel scratch from `kernel_offset`.
+struct BlockLayout {
+  std::vector<LocalValue> locals;
+  Bytes kernel_offset = 0;
+  Bytes bytes = 0;
+};
+
 // Something that is alive from time `first` to time `last`, both included.
 struct LiveRange {
   Bytes bytes = 0;

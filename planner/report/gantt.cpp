@@ -13,19 +13,23 @@ namespace {
 std::string label_of(const Program& program, const Instruction& instruction) {
   const int local = program.micro_batches / program.replicas;
   const std::string index = std::to_string(instruction.micro_batch < 0 ? 0 : instruction.micro_batch % local);
-  switch (instruction.pass) {
-    case Pass::kForward:
+  switch (instruction.kind) {
+    case Kind::kForward:
       return "F" + index;
-    case Pass::kBackward:
+    case Kind::kBackward:
       return "B" + index;
-    case Pass::kHeadForward:
-    case Pass::kHeadBackward:
-    case Pass::kHeadUpdate:
-    case Pass::kHeadNorms:
-    case Pass::kReduceStats:
+    case Kind::kHeadForward:
+    case Kind::kHeadBackward:
+    case Kind::kHeadUpdate:
+    case Kind::kHeadNorms:
+    case Kind::kReduceStats:
       return "H";
+    case Kind::kFoldPartials:
+    case Kind::kNorm:
+    case Kind::kUpdate:
+      return "U";
     default:
-      return instruction.kind == Kind::kUpdate || instruction.kind == Kind::kRun ? "U" : "";
+      return "";
   }
 }
 

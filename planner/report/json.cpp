@@ -123,6 +123,9 @@ Json data_of(const Plan& plan, const Module& module) {
   if (plan.samples > 0) {
     data["samples"] = plan.samples;
   }
+  if (plan.decoding > 0) {
+    data["decoding_a_worker"] = plan.decoding;
+  }
   return data;
 }
 

@@ -12,12 +12,6 @@
 namespace xrun::planner {
 namespace {
 
-bool is_head_pass(const Instruction& instruction) {
-  return instruction.pass == Pass::kHeadForward || instruction.pass == Pass::kHeadBackward ||
-         instruction.pass == Pass::kHeadUpdate || instruction.pass == Pass::kHeadNorms ||
-         instruction.pass == Pass::kReduceStats;
-}
-
 bool is_head_buffer(Purpose purpose) {
   return purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadPrepared ||
          purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax || purpose == Purpose::kHeadGradient ||
@@ -74,7 +68,7 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
         parameter.trained && !parameter.head ? module.graph.value(parameter.value).type.row_elements() : 0;
   }
   part.time =
-      busiest(program, [](const Instruction& i) { return i.pass == Pass::kForward || i.pass == Pass::kBackward; });
+      busiest(program, [](const Instruction& i) { return i.kind == Kind::kForward || i.kind == Kind::kBackward; });
   part.memory = at_peak(program, [](const Buffer& b) {
     return b.purpose == Purpose::kWeight || b.purpose == Purpose::kState || b.purpose == Purpose::kOptimizer ||
            b.purpose == Purpose::kPrepared || b.purpose == Purpose::kGradient || b.purpose == Purpose::kActivation;
@@ -95,7 +89,7 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
              (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes";
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
-  part.time = busiest(plan.training, [&](const Instruction& i) { return is_head_pass(i) && i.head == own; });
+  part.time = busiest(plan.training, [&](const Instruction& i) { return is_head_pass(i.kind) && i.head == own; });
   part.memory = at_peak(plan.training, [&](const Buffer& b) { return is_head_buffer(b.purpose) && b.head == own; });
   return part;
 }
@@ -142,11 +136,8 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
   return saved;
 }
 
-// What moves bytes; a receive is the other half of its send.
-bool communicates(Kind kind) {
-  return kind == Kind::kSend || kind == Kind::kAllGather || kind == Kind::kReduceScatter || kind == Kind::kAllReduce ||
-         kind == Kind::kCopy;
-}
+// A receive is the other half of its send.
+bool moves_bytes(Kind kind) { return kind == Kind::kCopy || (communicates(kind) && kind != Kind::kRecv); }
 
 }  // namespace
 
@@ -159,7 +150,7 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   PlanPart other{.name = "other",
                  .how = program.devices > 1 ? "update, copies, scratch, results" : "update, scratch, results"};
   other.time = busiest(program, [](const Instruction& i) {
-    return i.pass != Pass::kForward && i.pass != Pass::kBackward && !is_head_pass(i);
+    return i.kind != Kind::kForward && i.kind != Kind::kBackward && !is_head_pass(i.kind);
   });
   other.memory = at_peak(program, [](const Buffer&) { return true; });
   Seconds waiting = plan.predicted.step;
@@ -272,11 +263,11 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module) {
                        .stage = -1,
                        .forward_flops = 2.0 * static_cast<double>(head.classes) * static_cast<double>(head.dim)};
     count_params(head.node, layer);
-    const auto of_head = [&](Pass pass) {
-      return busiest(program, [&](const Instruction& i) { return i.pass == pass && i.head == head.head; });
+    const auto of_head = [&](Kind kind) {
+      return busiest(program, [&](const Instruction& i) { return i.kind == kind && i.head == head.head; });
     };
-    layer.forward = of_head(Pass::kHeadForward);
-    layer.backward = of_head(Pass::kHeadBackward) + of_head(Pass::kHeadUpdate);
+    layer.forward = of_head(Kind::kHeadForward);
+    layer.backward = of_head(Kind::kHeadBackward) + of_head(Kind::kHeadUpdate);
     layers.push_back(std::move(layer));
   }
   return layers;
@@ -289,8 +280,7 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   std::map<int, bool> groups;
   for (const Instruction& instruction : program.instructions) {
     // Of a collective one member is counted.
-    if (!communicates(instruction.kind) ||
-        (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
+    if (!moves_bytes(instruction.kind) || (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
       continue;
     }
     const std::string name = name_of(instruction.kind);

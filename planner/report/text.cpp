@@ -90,14 +90,17 @@ std::string synthetic_text(const Module& module) {
   return text;
 }
 
-// What readers hold; empty where that is nothing.
-std::string readers_text(const RunMemory& memory) {
+// What readers and decoders hold; empty where that is nothing.
+std::string readers_text(const RunMemory& memory, Bytes decoding) {
   std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " held by readers" : "";
   if (!memory.uncounted.empty()) {
     text += (text.empty() ? "held by readers, not counted: the files of " : "; not counted: the files of ");
     for (size_t i = 0; i < memory.uncounted.size(); ++i) {
       text += (i == 0 ? "" : ", ") + memory.uncounted[i];
     }
+  }
+  if (decoding > 0) {
+    text += (text.empty() ? "" : "; ") + format_bytes(decoding) + " a worker to decode pictures, not counted";
   }
   return text;
 }
@@ -119,7 +122,7 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
     table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
   }
   std::string data = synthetic_text(module);
-  const std::string readers = readers_text(memory);
+  const std::string readers = readers_text(memory, plan.decoding);
   data += (data.empty() || readers.empty() ? "" : "; ") + readers;
   return table.text("  ") + (data.empty() ? "" : "  data       " + data + "\n");
 }
@@ -194,7 +197,7 @@ std::string memory_table(const Plan& plan, const Module& module) {
     text +=
         "eval   forward pass, mapped at the first evaluation\n  all arenas  " + format_bytes(memory.evaluation) + "\n";
   }
-  const std::string readers = readers_text(memory);
+  const std::string readers = readers_text(memory, plan.decoding);
   text += readers.empty() ? "" : "data   " + readers + "\n";
   return text + "Parts are those that are alive when the device needs most.\n";
 }

@@ -141,7 +141,7 @@ class Chooser {
     if (input_.search.hints.hinted) {
       return std::optional(candidate);
     }
-    XRUN_ASSIGN(std::vector<Candidate> made, decide(input_.search, candidate.setting, Recompute::kAll, 0));
+    XRUN_ASSIGN(std::vector<Candidate> made, decide(input_.search, candidate.setting, Recompute::kAll));
     return made.empty() ? std::optional<Candidate>() : std::optional(std::move(made[0]));
   }
 

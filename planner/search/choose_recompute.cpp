@@ -10,17 +10,18 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Branch and bound for the cheapest subset that frees `need` bytes: layers by seconds a byte, the bound takes the last
+// A layer that may run again: what it frees of one micro-batch, and takes more than the memory costs.
+struct Item {
+  int layer;
+  Bytes bytes;
+  Seconds seconds;
+};
+
+// Branch and bound for the cheapest subset that frees `need` bytes: items by seconds a byte, the bound takes the last
 // one in part.
 class Cheapest {
  public:
-  Cheapest(const PartitionRequest& request, const PartitionStage& stage, Bytes need) {
-    for (int l = stage.begin; l < stage.end; ++l) {
-      const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
-      if (layer.saved > 0) {
-        items_.push_back({l, layer.saved, layer.forward});
-      }
-    }
+  Cheapest(const PartitionRequest& request, std::vector<Item> items, Bytes need) : items_(std::move(items)) {
     std::sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
       const double left = a.seconds * static_cast<double>(b.bytes);
       const double right = b.seconds * static_cast<double>(a.bytes);
@@ -37,19 +38,9 @@ class Cheapest {
   }
 
   bool found() const { return best_ < kInfinity; }
-  std::vector<int> layers() const {
-    std::vector<int> sorted = chosen_best_;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted;
-  }
+  const std::vector<int>& layers() const { return chosen_best_; }
 
  private:
-  struct Item {
-    int layer;
-    Bytes bytes;
-    Seconds seconds;
-  };
-
   double bound(size_t at, Bytes need) const {
     const Bytes wanted = bytes_before_[at] + need;
     const auto last =
@@ -94,6 +85,13 @@ class Cheapest {
   int64_t visits_ = 0;  // the first descent is greedy and good: what is found by then is kept
 };
 
+void run_again(const PartitionRequest& request, int held, int l, PartitionStage& stage) {
+  const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+  stage.recomputed.push_back(l);
+  stage.backward += layer.forward;
+  stage.memory -= held * layer.saved;
+}
+
 }  // namespace
 
 int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches) {
@@ -115,30 +113,31 @@ bool choose_recompute(const PartitionRequest& request, int held, PartitionStage&
   }
   resident += held * request.layers[static_cast<size_t>(stage.begin)].incoming;
   stage.memory = resident + held * saved;
-  const bool fits = request.cap == 0 || stage.memory <= request.cap;
-  if (request.recompute == Recompute::kNone || (request.recompute == Recompute::kAuto && fits)) {
-    return fits;
+  const auto fits = [&] { return request.cap == 0 || stage.memory <= request.cap; };
+  const bool free_choice = request.recompute == Recompute::kAuto;
+  if (request.recompute == Recompute::kNone || (free_choice && request.seconds_per_kept_byte == 0 && fits())) {
+    return fits();
   }
-  if (request.recompute != Recompute::kAuto) {
-    for (int l = stage.begin; l < stage.end; ++l) {
-      if (request.recompute == Recompute::kAll || request.layers[static_cast<size_t>(l)].again) {
-        stage.recomputed.push_back(l);
-      }
+  std::vector<Item> others;
+  for (int l = stage.begin; l < stage.end; ++l) {
+    const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+    const Seconds more = layer.forward - request.seconds_per_kept_byte * static_cast<double>(held * layer.saved);
+    if (free_choice ? more < 0 : request.recompute == Recompute::kAll || layer.again) {
+      run_again(request, held, l, stage);
+    } else if (layer.saved > 0) {
+      others.push_back({l, layer.saved, more});
     }
-  } else {
-    // held · (bytes freed) must cover what is too much.
-    const Bytes need = (stage.memory - request.cap + held - 1) / held;
-    const Cheapest cheapest(request, stage, need);
-    if (!cheapest.found()) {
-      return false;
-    }
-    stage.recomputed = cheapest.layers();
   }
-  for (const int l : stage.recomputed) {
-    stage.backward += request.layers[static_cast<size_t>(l)].forward;
-    stage.memory -= held * request.layers[static_cast<size_t>(l)].saved;
+  if (fits() || !free_choice) {
+    return fits();
   }
-  return request.cap == 0 || stage.memory <= request.cap;
+  // held · (bytes freed) must cover what is too much.
+  const Cheapest cheapest(request, std::move(others), (stage.memory - request.cap + held - 1) / held);
+  for (const int l : cheapest.layers()) {
+    run_again(request, held, l, stage);
+  }
+  std::sort(stage.recomputed.begin(), stage.recomputed.end());
+  return cheapest.found() && fits();
 }
 
 }  // namespace xrun::planner

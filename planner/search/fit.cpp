@@ -9,7 +9,7 @@
 namespace xrun::planner {
 namespace {
 
-// How often the cap of a stage is corrected by what its program needs beyond the partition's estimate.
+// How often the limits of stages are corrected by what a program needs beyond the partition's estimate.
 constexpr int kCorrections = 3;
 
 Bytes largest_of(const Program& program) {
@@ -31,12 +31,10 @@ Seconds work_of(const Program& program) {
   return sum;
 }
 
-// Bytes by which a plan is over its limits, counted for one stage.
-Bytes excess_of_stage(const Fitted& fitted, const MemoryLimits& limits) {
-  const Bytes stages = static_cast<Bytes>(fitted.training.stages.size()) * fitted.training.replicas;
-  const Bytes total = std::max<Bytes>(0, fitted.memory.sum() - limits.total + stages - 1) / stages;
-  const Bytes device = limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0;
-  return std::max(total, device);
+// Bytes by which a plan is over its limits: all devices together, and the one that is over by the most.
+MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
+  return {std::max<Bytes>(0, fitted.memory.sum() - limits.total),
+          limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};
 }
 
 }  // namespace
@@ -85,11 +83,15 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     return std::optional(std::move(plain));
   }
   if (!input.search.hints.hinted) {
-    Bytes cap = candidate.largest_stage;
-    Bytes excess = excess_of_stage(plain, limits);
-    for (int i = 0; i < kCorrections && cap > excess; ++i) {
-      cap -= excess;
-      XRUN_ASSIGN(std::vector<Candidate> made, decide(input.search, candidate.setting, Recompute::kAuto, cap));
+    // What is over goes from the estimate of what has that limit: of all stages, or of each.
+    MemoryLimits excess = excess_of(plain, limits);
+    MemoryLimits within{candidate.all_stages, candidate.largest_stage};
+    StageLimits asked;
+    for (int i = 0; i < kCorrections && within.total > excess.total && within.device > excess.device; ++i) {
+      within = {within.total - excess.total, within.device - excess.device};
+      asked.total = excess.total > 0 ? within.total / candidate.setting.replicas : asked.total;
+      asked.stage = excess.device > 0 ? within.device : asked.stage;
+      XRUN_ASSIGN(std::vector<Candidate> made, decide(input.search, candidate.setting, Recompute::kAuto, asked));
       if (made.empty()) {
         break;
       }
@@ -97,9 +99,9 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
       if (limits.hold(fitted)) {
         return std::optional(std::move(fitted));
       }
-      excess = excess_of_stage(fitted, limits);
+      excess = excess_of(fitted, limits);
     }
-    XRUN_ASSIGN(std::vector<Candidate> all, decide(input.search, candidate.setting, Recompute::kAll, 0));
+    XRUN_ASSIGN(std::vector<Candidate> all, decide(input.search, candidate.setting, Recompute::kAll));
     if (!all.empty()) {
       XRUN_ASSIGN(Fitted again, realise(input, all[0]));
       if (limits.hold(again)) {

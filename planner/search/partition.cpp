@@ -10,6 +10,7 @@
 
 #include "graph/base/check.h"
 #include "planner/search/coarse_layers.h"
+#include "planner/search/total_memory.h"
 
 namespace xrun::planner {
 namespace {
@@ -28,12 +29,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class StageTable {
  public:
   explicit StageTable(const PartitionRequest& request) : request_(request), size_(request.layers.size() + 1) {
-    // Without a limit of memory it makes no difference how many micro-batches are held.
-    const bool alike = request.cap == 0;
+    // Where memory has neither limit nor price it makes no difference how many micro-batches are held.
+    const bool alike = request.cap == 0 && request.seconds_per_kept_byte == 0;
     for (int s = 0; s < request.stages; ++s) {
       const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
-      auto& table = by_held_[alike ? 0 : held];
-      if (table.empty()) {
+      Table& table = by_held_[alike ? 0 : held];
+      if (table.times.empty()) {
         fill(held, table);
       }
       by_stage_.push_back(&table);
@@ -42,13 +43,19 @@ class StageTable {
 
   // Times of stage `s` from layer `begin`, by end; infinite where it does not fit.
   const Seconds* times(int s, int begin) const {
-    return by_stage_[static_cast<size_t>(s)]->data() + static_cast<size_t>(begin) * size_;
+    return by_stage_[static_cast<size_t>(s)]->times.data() + static_cast<size_t>(begin) * size_;
+  }
+  // The same with the price of what the stage holds.
+  const Seconds* costs(int s, int begin) const {
+    const Table& table = *by_stage_[static_cast<size_t>(s)];
+    return (table.costs.empty() ? table.times : table.costs).data() + static_cast<size_t>(begin) * size_;
   }
 
   std::vector<Seconds> distinct_times() const {
     std::vector<Seconds> times;
     for (const auto& [held, table] : by_held_) {
-      std::copy_if(table.begin(), table.end(), std::back_inserter(times), [](Seconds t) { return t < kInfinity; });
+      std::copy_if(table.times.begin(), table.times.end(), std::back_inserter(times),
+                   [](Seconds t) { return t < kInfinity; });
     }
     std::sort(times.begin(), times.end());
     times.erase(std::unique(times.begin(), times.end()), times.end());
@@ -56,15 +63,20 @@ class StageTable {
   }
 
  private:
-  const PartitionRequest& request_;
+  struct Table {
+    std::vector<Seconds> times;
+    std::vector<Seconds> costs;  // empty where memory has no price
+  };
   size_t place(int begin, int end) const { return static_cast<size_t>(begin) * size_ + static_cast<size_t>(end); }
 
-  void fill(int held, std::vector<Seconds>& table) const {
-    table.assign(size_ * size_, kInfinity);
+  void fill(int held, Table& table) const {
+    const double price = request_.seconds_per_kept_byte;
+    table.times.assign(size_ * size_, kInfinity);
+    table.costs.assign(price > 0 ? size_ * size_ : 0, kInfinity);
     const int n = static_cast<int>(request_.layers.size());
     // Where nothing runs again a stage with one layer more takes that layer's time more.
-    const bool plain =
-        request_.cap == 0 && (request_.recompute == Recompute::kNone || request_.recompute == Recompute::kAuto);
+    const bool plain = request_.cap == 0 && price == 0 &&
+                       (request_.recompute == Recompute::kNone || request_.recompute == Recompute::kAuto);
     for (int begin = 0; begin < n; ++begin) {
       PartitionStage stage{.begin = begin};
       for (int end = begin + 1; end <= n; ++end) {
@@ -75,14 +87,18 @@ class StageTable {
         } else if (!choose_recompute(request_, held, stage)) {
           break;  // nor do more layers
         }
-        table[place(begin, end)] = stage.time();
+        table.times[place(begin, end)] = stage.time();
+        if (price > 0) {
+          table.costs[place(begin, end)] = stage.time() + price * static_cast<double>(stage.memory);
+        }
       }
     }
   }
 
+  const PartitionRequest& request_;
   size_t size_;
-  std::map<int, std::vector<Seconds>> by_held_;
-  std::vector<const std::vector<Seconds>*> by_stage_;
+  std::map<int, Table> by_held_;
+  std::vector<const Table*> by_stage_;
 };
 
 class Partitioner {
@@ -130,10 +146,16 @@ class Partitioner {
       if (floor >= best && (enough || floor > worth)) {
         break;
       }
-      // An alternative near the last one is the same plan; and no prediction of many layers is exact to 1 / 1000.
-      const double apart = floor >= best ? 1.01 : n_ > kExactLayers ? 1.001 : 1.0;
-      if (bounds[at] < seen * apart) {
-        continue;
+      if (floor >= best) {
+        if (bounds[at] < 1.01 * seen) {
+          continue;  // an alternative near the last one is the same plan
+        }
+      } else if (n_ > kExactLayers) {
+        // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows what each of the
+        // others does; the first one would forbid the best cuts of the window.
+        const auto behind =
+            std::upper_bound(bounds.begin() + static_cast<std::ptrdiff_t>(at), bounds.end(), 1.001 * bounds[at]);
+        at = static_cast<size_t>(behind - bounds.begin()) - 1;
       }
       seen = bounds[at];
       const double sum = cheapest(bounds[at]);
@@ -147,6 +169,9 @@ class Partitioner {
     std::stable_sort(found.begin(), found.end(),
                      [](const Partition& a, const Partition& b) { return a.objective < b.objective; });
     found.resize(std::min(found.size(), static_cast<size_t>(std::max(1, request_.candidates))));
+    for (Partition& made : found) {
+      made.objective -= request_.seconds_per_kept_byte * static_cast<double>(made.memory());
+    }
     return found;
   }
 
@@ -177,12 +202,13 @@ class Partitioner {
           continue;
         }
         const Seconds* times = table_.times(s, i);
+        const Seconds* costs = table_.costs(s, i);
         const int end = std::min(pin_ends_[static_cast<size_t>(s)][static_cast<size_t>(i)], most);
         for (int j = last ? n_ : i + 1; j <= end; ++j) {
           if (times[j] > limit) {
             break;  // more layers never take less time
           }
-          const double sum = before + times[j] + hops_[static_cast<size_t>(j)];
+          const double sum = before + costs[j] + hops_[static_cast<size_t>(j)];
           if (sum < next[j]) {
             next[j] = sum;
             from[j] = i;
@@ -233,13 +259,9 @@ class Partitioner {
   std::vector<int> from_;
 };
 
-}  // namespace
-
-std::vector<Partition> partition(const PartitionRequest& request) {
-  if (request.stages < 1 || request.stages > static_cast<int>(request.layers.size())) {
-    return {};
-  }
-  const int most = request.cap > 0 && request.recompute == Recompute::kAuto ? kMostLayersChosen : kMostLayers;
+std::vector<Partition> partition_layers(const PartitionRequest& request) {
+  const int most =
+      (request.cap > 0 || request.total > 0) && request.recompute == Recompute::kAuto ? kMostLayersChosen : kMostLayers;
   if (static_cast<int>(request.layers.size()) <= most) {
     return Partitioner(request).run();
   }
@@ -249,6 +271,16 @@ std::vector<Partition> partition(const PartitionRequest& request) {
     refine(request, coarse, each);
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<Partition> partition(const PartitionRequest& request) {
+  if (request.stages < 1 || request.stages > static_cast<int>(request.layers.size())) {
+    return {};
+  }
+  return request.total > 0 && request.recompute == Recompute::kAuto ? partition_within_total(request, partition_layers)
+                                                                    : partition_layers(request);
 }
 
 }  // namespace xrun::planner

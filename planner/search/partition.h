@@ -27,7 +27,9 @@ struct PartitionRequest {
   int micro_batches = 1;  // of one replica
   PipelineKind pipeline = PipelineKind::kGpipe;
   Recompute recompute = Recompute::kNone;
-  Bytes cap = 0;  // of each stage; 0: no limit
+  Bytes cap = 0;                     // of each stage; 0: no limit
+  Bytes total = 0;                   // of all stages together; 0: no limit; only with kAuto
+  double seconds_per_kept_byte = 0;  // kAuto: what memory costs; a layer runs again where that is cheaper
   double seconds_per_boundary_byte = 0;
   int last_cut = 0;    // no cut behind this position; 0: any
   int candidates = 1;  // how many partitions are wanted
@@ -46,6 +48,7 @@ struct PartitionStage {
 struct Partition {
   std::vector<PartitionStage> stages;
   Seconds objective = 0;  // sum of stage times and hops + (M - 1) x largest stage time
+  Bytes memory() const;   // of all stages
 };
 
 // Micro-batches that a stage holds: all of them (GPipe), or as many as stages are behind it, itself counted (1F1B).
@@ -54,11 +57,12 @@ int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_b
 // The best partitions, best first: the first one is optimal for the objective (of more than 48 layers: to 1 / 1000;
 // of more than 2,048 layers, or 256 where each stage chooses what to run again: among cuts between groups of
 // neighbours), the others are the optima under other bounds of
-// the largest stage, which a simulated schedule may prefer. Empty when none fits.
+// the largest stage, which a simulated schedule may prefer. Within a total see
+// planner/search/total_memory.h. Empty when none fits.
 std::vector<Partition> partition(const PartitionRequest& request);
 
-// Cheapest set of layers begin..end-1 to run again so that resident + held x (incoming + saved of the others) fits the
-// cap: exact branch and bound. False when none fits. Adds the cost to `stage`.
+// Cheapest set of layers begin..end-1 to run again, with what is kept at its price, so that resident + held x (incoming
+// + saved of the others) fits the cap: exact branch and bound. False when none fits. Adds the cost to `stage`.
 bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage);
 
 }  // namespace xrun::planner

@@ -26,7 +26,8 @@ int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) 
 // Partials that meet in one micro-batch.
 int64_t meeting_partials(const Setting& setting, int partials) { return std::max(1, partials / setting.micro_batches); }
 
-PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute, Bytes cap) {
+PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute,
+                              const StageLimits& limits) {
   const Chain& chain = input.chain;
   const CostModel& cost = input.cost;
   const int64_t blocks = blocks_of_micro_batch(input, setting);
@@ -37,7 +38,8 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .micro_batches = setting.micro_batches / setting.replicas,
                            .pipeline = setting.pipeline,
                            .recompute = recompute,
-                           .cap = cap,
+                           .cap = limits.stage,
+                           .total = limits.total,
                            .seconds_per_boundary_byte = 2 / cost.facts().bytes_per_second,
                            .last_cut = chain.last_cut,
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
@@ -164,7 +166,8 @@ class CutMemo {
   const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
     Setting plain = setting;
     plain.pipeline = PipelineKind::kGpipe;
-    if (request.cap == 0 && known_ && *known_ == plain) {
+    const bool free = request.cap == 0 && request.total == 0;
+    if (free && known_ && *known_ == plain) {
       for (Partition& made : cuts_) {
         for (size_t s = 0; s < made.stages.size(); ++s) {
           const bool fits = choose_recompute(
@@ -176,7 +179,7 @@ class CutMemo {
       return cuts_;
     }
     cuts_ = partition(request);
-    known_ = request.cap == 0 ? std::optional(plain) : std::nullopt;
+    known_ = free ? std::optional(plain) : std::nullopt;
     return cuts_;
   }
 
@@ -186,13 +189,13 @@ class CutMemo {
 };
 
 Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting& setting, Recompute recompute,
-                                         Bytes cap, CutMemo& memo) {
+                                         const StageLimits& limits, CutMemo& memo) {
   const TrainSpec& train = input.module.train;
   const int local = setting.micro_batches / setting.replicas;
   const int64_t rows = one_pass(input.module, setting) ? train.batch : train.batch / local;
   XRUN_ASSIGN(std::vector<HeadPlan> heads, plan_heads(input.module, input.chain, input.machine.devices, rows));
   const HeadTimes head = head_times(heads, input.cost, train.batch, true);
-  const PartitionRequest request = make_request(input, setting, recompute, cap);
+  const PartitionRequest request = make_request(input, setting, recompute, limits);
   std::vector<Partition> all;
   if (request.layers.empty()) {
     // A head right on the input: one stage without layers.
@@ -243,16 +246,16 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
 }  // namespace
 
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
-                                      Bytes cap) {
+                                      const StageLimits& limits) {
   CutMemo memo;
-  return decide_by(input, setting, recompute, cap, memo);
+  return decide_by(input, setting, recompute, limits, memo);
 }
 
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings) {
   std::vector<Candidate> found;
   CutMemo memo;
   for (const Setting& setting : settings) {
-    XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, 0, memo));
+    XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, {}, memo));
     std::move(best.begin(), best.end(), std::back_inserter(found));
   }
   // A step of a thousandth is not a difference that a prediction can see.

@@ -28,9 +28,16 @@ struct Candidate {
   Bytes all_stages = 0;     // the same, of all replicas together
 };
 
-// The best decision for a setting; none when no cuts fit `cap` bytes a stage (0: no limit) or hold the pins.
+// What the stages of a pipeline may hold; 0: no limit.
+struct StageLimits {
+  Bytes stage = 0;  // each
+  Bytes total = 0;  // together, of one replica; only with Recompute::kAuto
+};
+
+// The best decision for a setting; none when no cuts are within the limits or hold the pins.
 // Errors: those of plan_heads.
-Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute, Bytes cap);
+Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
+                                      const StageLimits& limits = {});
 
 // One candidate per legal setting, fastest first; of equals the one with fewer stages, micro-batches, replicas.
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings);

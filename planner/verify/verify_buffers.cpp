@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/gradients.h"
+#include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/head_plan.h"
 #include "planner/verify/verify_parts.h"
@@ -50,7 +51,12 @@ bool has_value(Purpose purpose) {
 class Buffers {
  public:
   Buffers(const Program& program, const Module& module)
-      : program_(program), module_(module), graph_(module.graph), params_(program), states_(optimizer_states(module)) {
+      : program_(program),
+        module_(module),
+        graph_(module.graph),
+        params_(program),
+        states_(optimizer_states(module)),
+        norm_bytes_(norm_layout(module).bytes()) {
     for (const Stage& stage : program.stages) {
       for (size_t replica = 0; replica < stage.devices.size(); ++replica) {
         of_replica_.insert({stage.devices[replica], static_cast<int>(replica)});
@@ -99,8 +105,7 @@ class Buffers {
         return wrong("head {} is not `{}` of the model: a value, its precision or the weight of its rows differs", h,
                      graph_.heads[h].name);
       }
-      stats_.push_back(all_stats_bytes(program_, graph_, head));
-      gradients_.push_back(device_gradient_bytes(program_, graph_, head));
+      parts_.push_back(shard_parts(program_, graph_, head));
     }
     return {};
   }
@@ -132,7 +137,7 @@ class Buffers {
       case Purpose::kHeadGradient:
         return check_pass(buffer);
       case Purpose::kNorms:
-        return check_bytes(buffer, norm_bytes(module_));
+        return check_bytes(buffer, norm_bytes_);
       case Purpose::kHeadScratch:  // of what passes over it
       case Purpose::kScratch:
         break;
@@ -162,7 +167,7 @@ class Buffers {
       return check_gradient(buffer);
     }
     if (buffer.value != graph_.param(buffer.param).value ||
-        (buffer.purpose == Purpose::kOptimizer ? !inside(buffer.slot, 0, count(states_)) : buffer.slot != 0)) {
+        (buffer.purpose == Purpose::kOptimizer ? !inside(buffer.state, 0, count(states_)) : buffer.state >= 0)) {
       return nothing(buffer, "parameter or state");
     }
     return check_bytes(buffer, type(buffer.value).bytes(0, program_.block_rows));
@@ -175,8 +180,8 @@ class Buffers {
       return nothing(buffer, "weight that is trained");
     }
     bool found = params_.find(buffer.param, Purpose::kWeight, buffer.replica) != nullptr;
-    for (int slot = 0; slot < static_cast<int>(states_.size()); ++slot) {
-      found = found && params_.find(buffer.param, Purpose::kOptimizer, buffer.replica, slot) != nullptr;
+    for (int state = 0; state < static_cast<int>(states_.size()); ++state) {
+      found = found && params_.find(buffer.param, Purpose::kOptimizer, buffer.replica, state) != nullptr;
     }
     if (!found) {
       return wrong("buffer {} ({}) has no weight and states to go with it", buffer.id.index, buffer.name);
@@ -197,11 +202,11 @@ class Buffers {
       return nothing(buffer, "node of its device");
     }
     const Node& node = graph_.node(buffer.node);
-    const ParamId param = inside(buffer.slot, 0, count(node.inputs))
-                              ? graph_.value(node.inputs[static_cast<size_t>(buffer.slot)]).param
+    const ParamId param = inside(buffer.node_input, 0, count(node.inputs))
+                              ? graph_.value(node.inputs[static_cast<size_t>(buffer.node_input)]).param
                               : ParamId();
     if (!param.valid() || param != buffer.param || params_.find(param, Purpose::kWeight, buffer.replica) == nullptr ||
-        !prepared_.insert({buffer.node.index, buffer.slot, buffer.replica}).second) {
+        !prepared_.insert({buffer.node.index, buffer.node_input, buffer.replica}).second) {
       return nothing(buffer, "weight that its node reads");
     }
     return {};
@@ -215,7 +220,7 @@ class Buffers {
     if (buffer.purpose == Purpose::kInput) {
       const bool known = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
                                      [&](const NamedValue& input) { return input.value == buffer.value; });
-      if (!known || !ring_[buffer.value].insert(buffer.slot).second) {
+      if (!known || buffer.ring < 0 || !ring_[buffer.value].insert(buffer.ring).second) {
         return wrong("buffer {} ({}) is of no input, or of one that another has", buffer.id.index, buffer.name);
       }
       return check_bytes(buffer, type(buffer.value).bytes(program_.batch, program_.block_rows));
@@ -234,7 +239,7 @@ class Buffers {
 
   Status check_head_rows(const Buffer& buffer) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    const int64_t rows = buffer.micro_batch >= 0 ? head.rows : program_.batch;
+    const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
     const auto made_by = [&](NodeId node) {
       return node.valid() && std::ranges::count(graph_.node(node).outputs, buffer.value) > 0;
     };
@@ -268,7 +273,7 @@ class Buffers {
     const bool prepared = buffer.purpose == Purpose::kHeadPrepared;
     if (!buffer.param.valid() || (buffer.param != head.weight && (prepared || buffer.param != head.bias)) ||
         (!prepared && buffer.value != graph_.param(buffer.param).value) ||
-        (buffer.purpose == Purpose::kHeadOptimizer ? !inside(buffer.slot, 0, count(states_)) : buffer.slot != 0)) {
+        (buffer.purpose == Purpose::kHeadOptimizer ? !inside(buffer.state, 0, count(states_)) : buffer.state >= 0)) {
       return nothing(buffer, "weight of its head, or of no state");
     }
     return check_bytes(buffer, prepared ? head_prepared_bytes(head_shape(program_, graph_, head, *shard, head.rows))
@@ -282,18 +287,14 @@ class Buffers {
     }
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     if (buffer.purpose == Purpose::kHeadStats) {
-      return check_bytes(buffer, stats_[static_cast<size_t>(buffer.head)]);
+      return check_bytes(buffer, all_stats_bytes(parts_[static_cast<size_t>(buffer.head)]));
     }
     if (buffer.purpose == Purpose::kHeadSoftmax) {
-      const int64_t rows = buffer.micro_batch >= 0 ? head.rows : program_.batch;
+      const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
       return check_bytes(buffer, softmax_bytes(program_, graph_, head, rows));
     }
-    const auto& of_device = gradients_[static_cast<size_t>(buffer.head)];
-    const auto found = of_device.find(buffer.device);
-    if (found == of_device.end()) {
-      return nothing(buffer, "shard of its device");
-    }
-    return check_bytes(buffer, found->second);
+    const Bytes bytes = device_gradient_bytes(head, parts_[static_cast<size_t>(buffer.head)], buffer.device);
+    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of its device");
   }
 
   // Every slot of the ring has every input once.
@@ -320,8 +321,8 @@ class Buffers {
         if (shard.row_end <= shard.row_begin) {
           continue;
         }
-        const auto has = [&](ParamId param, Purpose purpose, int slot = 0) {
-          return params_.find_shard(param, purpose, shard.shard, slot) != nullptr;
+        const auto has = [&](ParamId param, Purpose purpose, int state = -1) {
+          return params_.find_shard(param, purpose, shard.shard, state) != nullptr;
         };
         bool all = head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows)) == 0 ||
                    has(head.weight, Purpose::kHeadPrepared);
@@ -330,8 +331,8 @@ class Buffers {
             continue;
           }
           all = all && has(param, Purpose::kHeadWeight);
-          for (int slot = 0; updated && slot < static_cast<int>(states_.size()); ++slot) {
-            all = all && has(param, Purpose::kHeadOptimizer, slot);
+          for (int state = 0; updated && state < static_cast<int>(states_.size()); ++state) {
+            all = all && has(param, Purpose::kHeadOptimizer, state);
           }
         }
         if (!all) {
@@ -347,8 +348,8 @@ class Buffers {
   const Graph& graph_;
   ParamBuffers params_;
   std::vector<std::string> states_;
-  std::vector<Bytes> stats_;                          // by head
-  std::vector<std::map<int, Bytes>> gradients_;       // by head, by device
+  Bytes norm_bytes_;
+  std::vector<std::vector<ShardPart>> parts_;         // by head, by shard
   std::set<std::pair<int, int>> of_replica_;          // (device, replica) of the stages
   std::map<NodeId, int> stage_of_;                    // forward and backward nodes
   std::map<ValueId, std::set<int32_t>> ring_;         // slots of each input

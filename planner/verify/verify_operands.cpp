@@ -1,42 +1,53 @@
-// Operands of nodes against the graph: the same search for a place that the executor does.
+// Operands of stage passes: every input and output of every node has its place, values of other passes in buffers that
+// hold their rows, values of this pass also in the slice of a worker, where those in use together share no bytes.
 #include <algorithm>
 #include <map>
-#include <set>
 
-#include "planner/verify/verify_parts.h"
+#include "planner/verify/operand_view.h"
 #include "planner/verify/verify_program.h"
 
 namespace xrun::planner {
 namespace {
 
-class Operands {
+class StageOperands : OperandView {
  public:
-  Operands(const Program& program, const Graph& graph) : program_(program), graph_(graph), params_(program) {
+  StageOperands(const Program& program, const Module& module) : OperandView(program, module) {
     for (const Buffer& buffer : program.buffers) {
       if (buffer.purpose == Purpose::kPrepared) {
-        prepared_[{buffer.node.index, buffer.slot, buffer.replica}] = buffer.id;
+        prepared_[{buffer.node.index, buffer.node_input, buffer.replica}] = &buffer;
+      }
+    }
+    for (const Instruction& one : program.instructions) {
+      for (const Operand& operand : one.operands) {
+        const bool adds = one.kind == Kind::kBackward && operand.role == Role::kOutput &&
+                          program.buffer(operand.buffer).purpose == Purpose::kGradient;
+        if (adds && begun_.try_emplace(operand.buffer, one.id).first->second == one.id) {
+          zeroed_[one.id].insert(operand.buffer);
+        }
       }
     }
   }
 
   Status run() {
     XRUN_TRY(check_nodes());
-    for (const Stage& stage : program_.stages) {
-      XRUN_TRY(check_layout(stage, stage.forward, stage.forward_layout));
-      std::vector<NodeId> nodes = stage.recomputed;
-      nodes.insert(nodes.end(), stage.backward.begin(), stage.backward.end());
-      XRUN_TRY(check_layout(stage, nodes, stage.backward_layout));
-    }
     for (const Instruction& one : program_.instructions) {
-      if (one.kind == Kind::kRun && (one.pass == Pass::kForward || one.pass == Pass::kBackward)) {
-        XRUN_TRY(check_pass(one));
+      if (is_stage_pass(one.kind)) {
+        begin(one);
+        XRUN_TRY(check_pass());
       }
     }
     return {};
   }
 
  private:
-  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+  // A value in the slices of the workers, and the nodes of the pass between which it is in use.
+  struct Local {
+    ValueId value;
+    Bytes offset = 0;
+    Bytes bytes = 0;
+    size_t first = 0;
+    size_t last = 0;
+  };
 
   // Stages are ranges of the forward nodes in order; what is run again is theirs; each node is in one place.
   Status check_nodes() const {
@@ -68,155 +79,164 @@ class Operands {
     return {};
   }
 
-  // Local values that are in use together do not share bytes.
-  Status check_layout(const Stage& stage, const std::vector<NodeId>& nodes, const BlockLayout& layout) const {
-    struct Use {
-      LocalValue local;
-      size_t first = SIZE_MAX;
-      size_t last = 0;
-    };
-    std::map<ValueId, Use> uses;
-    for (const LocalValue& local : layout.locals) {
-      if (!uses.insert({local.value, {local}}).second) {
-        return wrong("value {} has two places in a slice of stage {}", local.value.index, stage.index);
-      }
-      if (local.bytes < type(local.value).bytes(program_.block_rows, program_.block_rows)) {
-        return wrong("value {} has {} bytes in a slice of stage {}", local.value.index, local.bytes, stage.index);
-      }
+  Status check_pass() {
+    locals_.clear();
+    scratch_ = nullptr;
+    for (const BufferId buffer : zeroed_[one_->id]) {
+      XRUN_TRY(take_whole(Role::kZeroed, Access::kWrite, &program_.buffer(buffer)));
     }
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      const Node& node = graph_.node(nodes[i]);
-      for (const bool output : {false, true}) {
-        for (const ValueId value : output ? node.outputs : node.inputs) {
-          const auto found = uses.find(value);
-          if (found == uses.end()) {
-            continue;
-          }
-          Use& use = found->second;
-          if (!output && use.first == SIZE_MAX) {
-            return wrong("node {} of stage {} reads value {} before it is made", nodes[i].index, stage.index,
-                         value.index);
-          }
-          use.first = std::min(use.first, i);
-          use.last = i;
-        }
-      }
-    }
-    std::vector<const Use*> sorted;
-    for (const auto& [value, use] : uses) {
-      if (use.first != SIZE_MAX && use.local.bytes > 0) {
-        sorted.push_back(&use);
-      }
-    }
-    std::sort(sorted.begin(), sorted.end(),
-              [](const Use* a, const Use* b) { return a->local.offset < b->local.offset; });
-    for (size_t i = 0; i < sorted.size(); ++i) {
-      for (size_t j = i + 1; j < sorted.size(); ++j) {
-        const Use& a = *sorted[i];
-        const Use& b = *sorted[j];
-        if (b.local.offset >= a.local.offset + a.local.bytes) {
-          break;
-        }
-        if (a.first <= b.last && b.first <= a.last) {
-          return wrong("values {} and {} share bytes in a slice of stage {}", a.local.value.index, b.local.value.index,
-                       stage.index);
-        }
-      }
-    }
-    return {};
-  }
-
-  // Whatever of the buffer's rows or partials a pass looks up, it has those of the pass.
-  static bool fits(const Instruction& one, const Buffer& buffer) {
-    switch (buffer.purpose) {
-      case Purpose::kInput:
-        return true;
-      case Purpose::kWeight:
-      case Purpose::kState:
-      case Purpose::kPrepared:
-      case Purpose::kGradient:
-      case Purpose::kActivation:
-      case Purpose::kResult:
-        return buffer.replica == one.replica && (buffer.micro_batch < 0 || buffer.micro_batch == one.micro_batch);
-      default:
-        return false;
-    }
-  }
-
-  Status check_pass(const Instruction& one) const {
-    const Stage& stage = program_.stages[static_cast<size_t>(one.stage)];
-    const BlockLayout& layout = one.pass == Pass::kForward ? stage.forward_layout : stage.backward_layout;
-    std::set<ValueId> locals;
-    for (const LocalValue& local : layout.locals) {
-      locals.insert(local.value);
-    }
-    std::set<ValueId> reads;
-    std::set<ValueId> writes;
-    std::set<BufferId> read;
-    Bytes scratch = -1;  // of the first, which the executor takes
-    for (const auto* list : {&one.reads, &one.writes}) {
-      for (const BufferId id : *list) {
-        const Buffer& buffer = program_.buffer(id);
-        if (buffer.purpose == Purpose::kScratch) {
-          scratch = scratch < 0 ? buffer.bytes : scratch;
-        } else if (!fits(one, buffer)) {
-          return wrong("instruction {} cannot work on buffer {} ({})", one.id.index, id.index, buffer.name);
-        }
-        if (list == &one.reads) {
-          read.insert(id);
-          reads.insert(buffer.value);
-        } else if (buffer.value.valid() && !writes.insert(buffer.value).second) {
-          return wrong("instruction {} writes value {} in two places", one.id.index, buffer.value.index);
-        }
-      }
-    }
-    if (std::max<Bytes>(scratch, 0) < align_up(layout.bytes) * program_.threads[static_cast<size_t>(one.device)]) {
-      return wrong("instruction {} has {} bytes of scratch", one.id.index, std::max<Bytes>(scratch, 0));
-    }
-    for (const NodeId id : one.nodes) {
-      const Node& node = graph_.node(id);
+    for (size_t n = 0; n < one_->nodes.size(); ++n) {
+      const Node& node = graph_.node(one_->nodes[n]);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const ValueId value = node.inputs[i];
-        const Value& what = graph_.value(value);
-        if (what.param.valid()) {
-          const auto prepared = prepared_.find({id.index, static_cast<int32_t>(i), one.replica});
-          const Buffer* plain = params_.find(what.param, Purpose::kWeight, one.replica);
-          plain = plain != nullptr ? plain : params_.find(what.param, Purpose::kState, one.replica);
-          if (prepared != prepared_.end() ? !read.contains(prepared->second)
-                                          : plain == nullptr || !read.contains(plain->id)) {
-            return wrong("instruction {} does not read parameter `{}` of node {}", one.id.index,
-                         graph_.param(what.param).name, id.index);
-          }
-          continue;
-        }
-        if (!locals.contains(value) && !writes.contains(value) && !reads.contains(value)) {
-          return wrong("instruction {} has no place for value {} that node {} reads", one.id.index, value.index,
-                       id.index);
-        }
+        XRUN_TRY(check_operand(Role::kInput, node.inputs[i], n, static_cast<int32_t>(i)));
       }
-      for (const ValueId value : node.outputs) {
-        if (!locals.contains(value) && !writes.contains(value)) {
-          return wrong("instruction {} has no place for value {} that node {} makes", one.id.index, value.index,
-                       id.index);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        XRUN_TRY(check_operand(Role::kOutput, node.outputs[i], n, static_cast<int32_t>(i)));
+      }
+    }
+    if (next_is(Role::kScratch)) {
+      XRUN_TRY(check_scratch());
+    } else if (!locals_.empty()) {
+      return at_fault("has values in the slices of workers, and no scratch");
+    }
+    XRUN_TRY(end());
+    return check_slices();
+  }
+
+  Status check_operand(Role role, ValueId value, size_t n, int32_t index) {
+    XRUN_ASSIGN(const Buffer* buffer, next(role));
+    Operand wanted{.role = role,
+                   .access = role == Role::kInput ? Access::kRead : Access::kWrite,
+                   .node = one_->nodes[n],
+                   .index = index};
+    const ParamId param = graph_.value(value).param;
+    if (buffer->purpose == Purpose::kScratch) {
+      return check_local(wanted, *buffer, value, n);
+    }
+    if (param.valid()) {
+      const auto prepared = prepared_.find({wanted.node.index, index, one_->replica});
+      const Buffer* plain = prepared != prepared_.end() ? prepared->second : parameter(param, one_->replica);
+      if (role == Role::kOutput || buffer != plain) {
+        return misplaced(*buffer);
+      }
+      wanted.param = param;
+      wanted.bytes = buffer->bytes;
+      return take(wanted);
+    }
+    return check_rows(wanted, *buffer, value);
+  }
+
+  Status check_rows(Operand wanted, const Buffer& buffer, ValueId value) {
+    const bool input = buffer.purpose == Purpose::kInput;
+    const bool gradient = buffer.purpose == Purpose::kGradient;
+    const bool rows = buffer.purpose == Purpose::kActivation || buffer.purpose == Purpose::kResult;
+    if (buffer.value != value || !(input ? buffer.ring == 0 && wanted.role == Role::kInput : rows || gradient) ||
+        (gradient ? buffer.replica != one_->replica : !holds(buffer, one_->micro_batch)) ||
+        (rows && buffer.replica != one_->replica)) {
+      return misplaced(buffer);
+    }
+    const int64_t first = program_.micro_batch_rows() * one_->micro_batch;
+    if (gradient) {
+      wanted.by = By::kPartial;
+      wanted.bytes = type(value).bytes(0, g());
+      wanted.step = buffer.bytes / program_.partials_of_replica();
+      wanted.offset =
+          wanted.step * (program_.partial_of(first / g()) - program_.partials_of_replica() * buffer.replica);
+    } else {
+      wanted.by = By::kBlock;
+      wanted.bytes = wanted.step = type(value).bytes(g(), g());
+      wanted.offset = type(value).bytes(first - first_row(buffer), g());
+    }
+    return take(wanted);
+  }
+
+  Bytes slice_of(const Buffer& scratch) const {
+    return scratch.bytes / program_.threads[static_cast<size_t>(one_->device)];
+  }
+
+  // The pass has one scratch buffer; a value has one place in a slice, from where it is made on.
+  Status check_local(Operand wanted, const Buffer& buffer, ValueId value, size_t n) {
+    const Operand& has = one_->operands[at_];
+    if (scratch_ != nullptr && scratch_ != &buffer) {
+      return misplaced(buffer);
+    }
+    scratch_ = &buffer;
+    const auto [at, made] = locals_.try_emplace(value, Local{value, has.offset, has.bytes, n, n});
+    Local& local = at->second;
+    if (made && wanted.role == Role::kInput) {
+      return at_fault("reads value {} in a slice before it is made", value.index);
+    }
+    local.last = n;
+    if (local.bytes != type(value).bytes(g(), g()) || !inside(local.offset, 0, slice_of(buffer) - local.bytes + 1) ||
+        local.offset % kAlignment != 0) {
+      return at_fault("has value {} outside of its slice, or in {} bytes", value.index, local.bytes);
+    }
+    wanted.by = By::kWorker;
+    wanted.step = slice_of(buffer);
+    wanted.offset = local.offset;
+    wanted.bytes = local.bytes;
+    return take(wanted);
+  }
+
+  // Kernels' scratch lies behind the values; how much they need is compared where they are made.
+  Status check_scratch() {
+    XRUN_ASSIGN(const Buffer* buffer, next(Role::kScratch));
+    const Operand& has = one_->operands[at_];
+    Bytes end = 0;
+    for (const auto& [value, local] : locals_) {
+      end = std::max(end, local.offset + local.bytes);
+    }
+    if (buffer->purpose != Purpose::kScratch || (scratch_ != nullptr && scratch_ != buffer) ||
+        !inside(has.offset, end, slice_of(*buffer) + 1) || !inside(has.bytes, 0, slice_of(*buffer) - has.offset + 1)) {
+      return misplaced(*buffer);
+    }
+    return take({.role = Role::kScratch,
+                 .access = Access::kWrite,
+                 .by = By::kWorker,
+                 .offset = has.offset,
+                 .bytes = has.bytes,
+                 .step = slice_of(*buffer)});
+  }
+
+  // Local values that are in use together do not share bytes: by offset, one is compared with those that begin in it.
+  Status check_slices() const {
+    std::vector<const Local*> sorted;
+    for (const auto& [value, local] : locals_) {
+      if (local.bytes > 0) {
+        sorted.push_back(&local);
+      }
+    }
+    std::sort(sorted.begin(), sorted.end(), [](const Local* a, const Local* b) { return a->offset < b->offset; });
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      for (size_t j = i + 1; j < sorted.size() && sorted[j]->offset < sorted[i]->offset + sorted[i]->bytes; ++j) {
+        if (sorted[i]->first <= sorted[j]->last && sorted[j]->first <= sorted[i]->last) {
+          return at_fault("has values {} and {} in the same bytes of a slice", sorted[i]->value.index,
+                          sorted[j]->value.index);
         }
       }
     }
     return {};
   }
 
-  const Program& program_;
-  const Graph& graph_;
-  ParamBuffers params_;
-  std::map<std::tuple<int32_t, int32_t, int>, BufferId> prepared_;  // (node, input, replica)
+  std::map<std::tuple<int32_t, int32_t, int>, const Buffer*> prepared_;  // (node, input, replica)
+  std::map<BufferId, InstructionId> begun_;                              // gradients: the first pass that adds to them
+  std::map<InstructionId, std::set<BufferId>> zeroed_;
+  std::map<ValueId, Local> locals_;  // of the pass
+  const Buffer* scratch_ = nullptr;
 };
 
 }  // namespace
 
+Status verify_stage_operands(const Program& program, const Module& module) {
+  return StageOperands(program, module).run();
+}
+
 Status verify_operands(const Program& program, const Module& module) {
   XRUN_TRY(verify_buffers(program, module));
-  XRUN_TRY(Operands(program, module.graph).run());
-  XRUN_TRY(verify_exchanges(program, module));
-  return verify_runs(program, module);
+  XRUN_TRY(verify_stage_operands(program, module));
+  XRUN_TRY(verify_head_operands(program, module));
+  XRUN_TRY(verify_update_operands(program, module));
+  return verify_exchange_operands(program, module);
 }
 
 }  // namespace xrun::planner

@@ -67,13 +67,13 @@ class Past {
 };
 
 // Accesses of every buffer in list order.
-struct Access {
+struct Touch {
   int32_t instruction = 0;
   bool write = false;
 };
 
-std::vector<std::vector<Access>> accesses_of(const Program& program) {
-  std::vector<std::vector<Access>> accesses(program.buffers.size());
+std::vector<std::vector<Touch>> touches_of(const Program& program) {
+  std::vector<std::vector<Touch>> accesses(program.buffers.size());
   for (const Instruction& one : program.instructions) {
     for (const bool write : {false, true}) {
       for (const BufferId id : write ? one.writes : one.reads) {
@@ -90,14 +90,14 @@ std::vector<std::vector<Access>> accesses_of(const Program& program) {
 }
 
 bool lasts(const Buffer& buffer) {
-  return buffer.persistent || (buffer.purpose == Purpose::kResult && buffer.micro_batch < 0);
+  return buffer.persistent || (buffer.purpose == Purpose::kResult && buffer.head_pass < 0);
 }
 
 }  // namespace
 
 Status verify_order(const Program& program) {
   const Past past(program);
-  const auto accesses = accesses_of(program);
+  const auto accesses = touches_of(program);
   for (size_t b = 0; b < accesses.size(); ++b) {
     const auto& list = accesses[b];
     const Buffer& buffer = program.buffers[b];
@@ -130,7 +130,7 @@ Status verify_order(const Program& program) {
 
 Status verify_memory(const Program& program, Bytes memory) {
   const Past past(program);
-  const auto accesses = accesses_of(program);
+  const auto accesses = touches_of(program);
   const auto end = static_cast<int32_t>(program.instructions.size()) - 1;
   // By buffer and stream: rank of its last access, and the least that has ended when any of its accesses begins.
   const size_t streams = past.streams();
@@ -151,7 +151,7 @@ Status verify_memory(const Program& program, Bytes memory) {
       return wrong("buffer {} ({}) is used from {} to {}, not from {} to {}", b, buffer.name, first, last,
                    buffer.first_use, buffer.last_use);
     }
-    for (const Access& access : list) {
+    for (const Touch& access : list) {
       int32_t& rank = latest[b * streams + past.stream(access.instruction)];
       rank = std::max(rank, past.rank(access.instruction));
       for (size_t s = 0; s < streams; ++s) {

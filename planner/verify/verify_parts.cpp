@@ -5,19 +5,19 @@ namespace xrun::planner {
 ParamBuffers::ParamBuffers(const Program& program) {
   for (const Buffer& buffer : program.buffers) {
     if (buffer.param.valid() && buffer.purpose != Purpose::kPrepared) {
-      of_replica_.try_emplace({buffer.param.index, buffer.purpose, buffer.replica, buffer.slot}, &buffer);
-      of_shard_.try_emplace({buffer.param.index, buffer.purpose, buffer.shard, buffer.slot}, &buffer);
+      of_replica_.try_emplace({buffer.param.index, buffer.purpose, buffer.replica, buffer.state}, &buffer);
+      of_shard_.try_emplace({buffer.param.index, buffer.purpose, buffer.shard, buffer.state}, &buffer);
     }
   }
 }
 
-const Buffer* ParamBuffers::find(ParamId param, Purpose purpose, int replica, int slot) const {
-  const auto found = of_replica_.find({param.index, purpose, replica, slot});
+const Buffer* ParamBuffers::find(ParamId param, Purpose purpose, int replica, int state) const {
+  const auto found = of_replica_.find({param.index, purpose, replica, state});
   return found == of_replica_.end() ? nullptr : found->second;
 }
 
-const Buffer* ParamBuffers::find_shard(ParamId param, Purpose purpose, int shard, int slot) const {
-  const auto found = of_shard_.find({param.index, purpose, shard, slot});
+const Buffer* ParamBuffers::find_shard(ParamId param, Purpose purpose, int shard, int state) const {
+  const auto found = of_shard_.find({param.index, purpose, shard, state});
   return found == of_shard_.end() ? nullptr : found->second;
 }
 

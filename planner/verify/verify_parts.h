@@ -25,17 +25,17 @@ int64_t count(const std::vector<T>& list) {
   return static_cast<int64_t>(list.size());
 }
 
-// Buffers of parameters by where they belong, the first of each: the one that the executor takes.
+// Buffers of parameters by where they belong, the first of each.
 class ParamBuffers {
  public:
   explicit ParamBuffers(const Program& program);
 
   // Null when there is none.
-  const Buffer* find(ParamId param, Purpose purpose, int replica, int slot = 0) const;
-  const Buffer* find_shard(ParamId param, Purpose purpose, int shard, int slot = 0) const;
+  const Buffer* find(ParamId param, Purpose purpose, int replica, int state = -1) const;
+  const Buffer* find_shard(ParamId param, Purpose purpose, int shard, int state = -1) const;
 
  private:
-  using Key = std::tuple<int32_t, Purpose, int, int>;  // parameter, purpose, replica or shard, slot
+  using Key = std::tuple<int32_t, Purpose, int, int>;  // parameter, purpose, replica or shard, state
   std::map<Key, const Buffer*> of_replica_;
   std::map<Key, const Buffer*> of_shard_;
 };
@@ -44,8 +44,10 @@ class ParamBuffers {
 // that the executor takes for granted: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
 
-// Instructions other than passes of stages have the buffers that they work on; after verify_buffers.
-Status verify_runs(const Program& program, const Module& module);       // passes of heads, updates
-Status verify_exchanges(const Program& program, const Module& module);  // between devices, and copies
+// The operands of every instruction are those that follow from the module and the buffers; after verify_buffers.
+Status verify_stage_operands(const Program& program, const Module& module);
+Status verify_head_operands(const Program& program, const Module& module);      // passes of heads, and their copies
+Status verify_update_operands(const Program& program, const Module& module);    // the end of a step
+Status verify_exchange_operands(const Program& program, const Module& module);  // between devices
 
 }  // namespace xrun::planner

@@ -58,11 +58,6 @@ class Passes {
     return {};
   }
 
-  static bool communicates(Kind kind) {
-    return kind == Kind::kSend || kind == Kind::kRecv || kind == Kind::kAllGather || kind == Kind::kReduceScatter ||
-           kind == Kind::kAllReduce;
-  }
-
   // The executor takes it that no more than one exchange of a device, and one computation of it, is ready at a time.
   Status check_streams() const {
     for (const Instruction& one : program_.instructions) {
@@ -105,7 +100,8 @@ class Passes {
           return wrong("instruction {} waits for a member of its own group {}", end, first.group);
         }
         if (end > begin && first.kind != Kind::kSend &&
-            (all[end].kind != first.kind || all[end].micro_batch != first.micro_batch || all[end].head != first.head)) {
+            (all[end].kind != first.kind || all[end].gather != first.gather || all[end].head != first.head ||
+             all[end].head_pass != first.head_pass || all[end].stage != first.stage)) {
           return wrong("group {} has members of two kinds", first.group);
         }
       }
@@ -141,21 +137,15 @@ class Passes {
   Status check_stage_passes() const {
     std::map<std::tuple<int, int, int, int>, int> seen;  // (pass, stage, replica, micro-batch)
     std::map<std::pair<int, int>, int> last;             // (stage, replica): micro-batch of the last backward
-    std::map<std::pair<int, int>, int> updates;
     const int per_replica = program_.micro_batches / program_.replicas;
     bool changes = false;
     for (const Instruction& one : program_.instructions) {
-      if (one.kind == Kind::kUpdate) {
-        if (++updates[{one.stage, one.replica}] > 1) {
-          return wrong("stage {} is updated twice", one.stage);
-        }
-        changes = true;
-      }
-      if (one.kind != Kind::kRun || (one.pass != Pass::kForward && one.pass != Pass::kBackward)) {
+      changes = changes || one.kind == Kind::kUpdate;
+      if (!is_stage_pass(one.kind)) {
         continue;
       }
       const Stage& stage = program_.stages[static_cast<size_t>(one.stage)];
-      const bool backward = one.pass == Pass::kBackward;
+      const bool backward = one.kind == Kind::kBackward;
       if (++seen[{backward, one.stage, one.replica, one.micro_batch}] > 1 ||
           one.device != stage.devices[static_cast<size_t>(one.replica)] ||
           one.micro_batch / per_replica != one.replica) {
@@ -197,40 +187,37 @@ class Passes {
 
   // Passes of heads: each shard once in each pass, passes ascending and alike on all devices, weights changed once.
   Status check_head_passes() const {
-    std::map<std::tuple<Pass, int, int, int>, int> seen;  // (pass, head, shard, j)
+    std::map<std::tuple<Kind, int, int, int>, int> seen;  // (kind, head, shard, j)
     std::map<std::pair<int, int>, int> last;              // (device, head): j
     std::map<std::pair<int, int>, int> changed;           // (head, shard)
     for (const Instruction& one : program_.instructions) {
-      const bool of_pass =
-          one.kind == Kind::kRun &&
-          (one.pass == Pass::kHeadForward || one.pass == Pass::kHeadBackward || one.pass == Pass::kReduceStats);
-      const bool of_step = one.kind == Kind::kRun && (one.pass == Pass::kHeadUpdate || one.pass == Pass::kHeadNorms);
-      if (!of_pass && !of_step) {
+      if (!is_head_pass(one.kind)) {
         continue;
       }
+      const bool of_pass = !is_head_sweep(one.kind);
       if (one.head < 0) {
         return wrong("instruction {} is a pass of no head", one.id.index);
       }
       const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
-      if (of_pass && !inside(one.micro_batch, 0, passes_of(head))) {
-        return wrong("instruction {} is pass {} of a head that has {}", one.id.index, one.micro_batch, passes_of(head));
+      if (of_pass && !inside(one.head_pass, 0, passes_of(head))) {
+        return wrong("instruction {} is pass {} of a head that has {}", one.id.index, one.head_pass, passes_of(head));
       }
-      if (one.pass != Pass::kReduceStats) {
+      if (one.kind != Kind::kReduceStats) {
         if (!inside(one.shard, 0, count(head.shards)) ||
             head.shards[static_cast<size_t>(one.shard)].device != one.device) {
           return wrong("instruction {} runs shard {} of head {} on device {}", one.id.index, one.shard, one.head,
                        one.device);
         }
-        if (++seen[{one.pass, one.head, one.shard, one.micro_batch}] > 1) {
-          return wrong("shard {} of head {} runs pass {} twice", one.shard, one.head, one.micro_batch);
+        if (++seen[{one.kind, one.head, one.shard, one.head_pass}] > 1) {
+          return wrong("shard {} of head {} runs pass {} twice", one.shard, one.head, one.head_pass);
         }
       }
       if (of_pass) {
-        int& at = last.try_emplace({one.device, one.head}, one.micro_batch).first->second;
-        if (one.micro_batch < at) {
-          return wrong("head pass {} comes after a later one on device {}", one.micro_batch, one.device);
+        int& at = last.try_emplace({one.device, one.head}, one.head_pass).first->second;
+        if (one.head_pass < at) {
+          return wrong("head pass {} comes after a later one on device {}", one.head_pass, one.device);
         }
-        at = one.micro_batch;
+        at = one.head_pass;
       }
       for (const BufferId id : one.writes) {
         const Buffer& buffer = program_.buffer(id);
@@ -252,8 +239,8 @@ class Passes {
           return wrong("the rows of shard {} of head {} are {} updated", shard.shard, h, updated ? "never" : "wrongly");
         }
         for (int j = 0; j < passes_of(head); ++j) {
-          if (seen.contains({Pass::kHeadForward, key.first, key.second, j}) != (wanted && rows) ||
-              seen.contains({Pass::kHeadBackward, key.first, key.second, j}) != (trained && rows)) {
+          if (seen.contains({Kind::kHeadForward, key.first, key.second, j}) != (wanted && rows) ||
+              seen.contains({Kind::kHeadBackward, key.first, key.second, j}) != (trained && rows)) {
             return wrong("pass {} of head {} leaves out shard {}", j, h, shard.shard);
           }
         }

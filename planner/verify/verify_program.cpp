@@ -85,20 +85,6 @@ class Structure {
   bool is_value(ValueId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->values))); }
   bool is_param(ParamId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->params))); }
 
-  Status check_layout(const Stage& stage, const BlockLayout& layout) const {
-    if (!inside(layout.bytes, 0, kMost) || !inside(layout.kernel_offset, 0, layout.bytes + 1)) {
-      return wrong("stage {} has a slice of {} bytes, kernels from {}", stage.index, layout.bytes,
-                   layout.kernel_offset);
-    }
-    for (const LocalValue& local : layout.locals) {
-      if (!is_value(local.value) || !inside(local.bytes, 0, kMost) ||
-          !inside(local.offset, 0, layout.kernel_offset - local.bytes + 1) || local.offset % kAlignment != 0) {
-        return wrong("stage {} has a local value outside of its slice", stage.index);
-      }
-    }
-    return {};
-  }
-
   Status check_stage(const Stage& stage) const {
     if (&stage != &program_.stages[0] + stage.index || stage.devices.size() != static_cast<size_t>(program_.replicas)) {
       return wrong("stage {} has {} devices for {} replicas", stage.index, stage.devices.size(), program_.replicas);
@@ -122,8 +108,7 @@ class Structure {
         }
       }
     }
-    XRUN_TRY(check_layout(stage, stage.forward_layout));
-    return check_layout(stage, stage.backward_layout);
+    return {};
   }
 
   Status check_head(const HeadPlan& head) const {
@@ -192,7 +177,8 @@ class Structure {
         static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kResult) ||
         !inside(buffer.first_use, 0, end) || !inside(buffer.last_use, buffer.first_use, end) ||
         !inside(buffer.micro_batch, -1, program_.micro_batches) || !inside(buffer.replica, -1, program_.replicas) ||
-        !inside(buffer.head, -1, count(program_.heads)) || buffer.slot < 0 || buffer.shard < -1) {
+        !inside(buffer.head, -1, count(program_.heads)) || !inside(buffer.head_pass, -1, program_.micro_batches) ||
+        buffer.state < -1 || buffer.ring < -1 || buffer.node_input < -1 || buffer.shard < -1) {
       return wrong("buffer {} ({}) has a number out of range", buffer.id.index, buffer.name);
     }
     return {};
@@ -201,12 +187,13 @@ class Structure {
   Status check_instruction(const Instruction& instruction) const {
     const auto out_of_range = [&] { return wrong("instruction {} has a number out of range", instruction.id.index); };
     if (!inside(instruction.device, 0, program_.devices) ||
-        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kUpdate) ||
-        static_cast<uint8_t>(instruction.pass) > static_cast<uint8_t>(Pass::kNorm) ||
+        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kAllReduce) ||
         static_cast<uint8_t>(instruction.stream) > static_cast<uint8_t>(Stream::kComm) ||
         !inside(instruction.stage, -1, count(program_.stages)) || !inside(instruction.replica, -1, program_.replicas) ||
         !inside(instruction.micro_batch, -1, program_.micro_batches) ||
         !inside(instruction.head, -1, count(program_.heads)) || instruction.shard < -1 ||
+        !inside(instruction.head_pass, -1, program_.micro_batches) ||
+        !inside(instruction.gather, -1, program_.micro_batches) ||
         !inside(instruction.group, -1, count(program_.instructions))) {
       return out_of_range();
     }
@@ -215,31 +202,45 @@ class Structure {
         return out_of_range();
       }
     }
-    for (const auto* list : {&instruction.reads, &instruction.writes}) {
-      for (const BufferId id : *list) {
-        if (!inside(id.index, 0, count(program_.buffers))) {
-          return out_of_range();
-        }
-        const Buffer& buffer = program_.buffer(id);
-        if (buffer.device != instruction.device && (buffer.device != kHost || list == &instruction.writes)) {
-          return wrong("instruction {} on device {} touches buffer {} of device {}", instruction.id.index,
-                       instruction.device, id.index, buffer.device);
-        }
-      }
-    }
+    XRUN_TRY(check_operands(instruction));
     for (const InstructionId dep : instruction.deps) {
       if (!inside(dep.index, 0, instruction.id.index)) {
         return wrong("instruction {} waits for instruction {}, which is not before it", instruction.id.index,
                      dep.index);
       }
     }
-    const bool stage_pass =
-        instruction.kind == Kind::kRun && (instruction.pass == Pass::kForward || instruction.pass == Pass::kBackward);
-    if (stage_pass && (instruction.stage < 0 || instruction.replica < 0 || instruction.micro_batch < 0)) {
+    if (is_stage_pass(instruction.kind) &&
+        (instruction.stage < 0 || instruction.replica < 0 || instruction.micro_batch < 0)) {
       return wrong("instruction {} is a pass of no stage", instruction.id.index);
     }
-    if ((instruction.kind == Kind::kRun) != (instruction.pass != Pass::kNone)) {
-      return wrong("instruction {} runs nothing, or is no pass", instruction.id.index);
+    return {};
+  }
+
+  // Numbers inside their ranges, buffers of the instruction's device or inputs of the host, `reads` and `writes` as
+  // they follow.
+  Status check_operands(const Instruction& instruction) const {
+    for (const Operand& operand : instruction.operands) {
+      const bool ids = (!operand.node.valid() || is_node(operand.node)) &&
+                       (!operand.param.valid() || is_param(operand.param)) &&
+                       inside(operand.buffer.index, 0, count(program_.buffers));
+      const bool enums = static_cast<uint8_t>(operand.role) <= static_cast<uint8_t>(Role::kFeatureGradient) &&
+                         static_cast<uint8_t>(operand.access) <= static_cast<uint8_t>(Access::kUpdate) &&
+                         static_cast<uint8_t>(operand.by) <= static_cast<uint8_t>(By::kWorker);
+      constexpr int64_t kMostBytes = int64_t{1} << 50;
+      if (!ids || !enums || !inside(operand.offset, 0, kMostBytes) || !inside(operand.bytes, 0, kMostBytes) ||
+          !inside(operand.step, 0, kMostBytes)) {
+        return wrong("instruction {} has an operand with a number out of range", instruction.id.index);
+      }
+      const Buffer& buffer = program_.buffer(operand.buffer);
+      if (buffer.device != instruction.device && (buffer.device != kHost || operand.access != Access::kRead)) {
+        return wrong("instruction {} on device {} touches buffer {} of device {}", instruction.id.index,
+                     instruction.device, operand.buffer.index, buffer.device);
+      }
+    }
+    Instruction derived{.operands = instruction.operands};
+    derive_accesses(derived);
+    if (derived.reads != instruction.reads || derived.writes != instruction.writes) {
+      return wrong("instruction {} reads and writes other buffers than its operands", instruction.id.index);
     }
     return {};
   }

@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "graph/base/utf8.h"
+#include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/lock.h"
+#include "runtime/checkpoint/read_file.h"
 #include "runtime/checkpoint/tensor_files.h"
 #include "runtime/xxh128.h"
 
@@ -21,9 +23,6 @@ namespace xrun::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr Bytes kChunk = 4 * kMiB;
-constexpr Bytes kLargestManifest = 4 * kGiB;
 
 Error nothing_at(const std::string& path) {
   std::error_code ignored;
@@ -34,37 +33,6 @@ Error nothing_at(const std::string& path) {
           .code = "XG0713",
           .message = fmt::format("no checkpoint at {}: {}", path, why),
           .help = "name a step directory, the directory that holds it, or `latest`"};
-}
-
-Error unreadable(std::string_view path, int number) {
-  return {.kind = ErrorKind::kWorld,
-          .code = "XG0713",
-          .message = fmt::format("cannot read {}: {}", path, std::strerror(number)),
-          .help = "give this user the right to read it, or name another checkpoint"};
-}
-
-// Calls `use` with the bytes of a file, piece by piece.
-template <typename Use>
-Status stream_file(const std::string& path, Use use) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return errno == ENOENT ? damaged(path, "is missing") : unreadable(path, errno);
-  }
-  std::vector<std::byte> buffer(static_cast<size_t>(kChunk));
-  Status done;
-  while (done.ok()) {
-    const ssize_t got = ::read(file, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got <= 0) {
-      done = got < 0 ? Status(unreadable(path, errno)) : Status();
-      break;
-    }
-    done = use(std::span(buffer).first(static_cast<size_t>(got)));
-  }
-  ::close(file);
-  return done;
 }
 
 // The step directory that a path means; none where it means none.
@@ -86,11 +54,6 @@ Result<std::optional<std::string>> step_directory(const std::string& path) {
   return newest ? std::optional(given + "/" + *newest) : std::nullopt;
 }
 
-Status verify_and_read(const CheckpointInfo& info, TrainState& state, bool optimizer) {
-  XRUN_TRY(verify_checkpoint(info));
-  return read_state(info, state, optimizer);
-}
-
 class Store final : public CheckpointStore {
  public:
   Store(CheckpointOptions options, DirectoryLock lock) : options_(std::move(options)), lock_(std::move(lock)) {}
@@ -106,10 +69,11 @@ class Store final : public CheckpointStore {
                       .isa = options_.isa,
                       .libraries = options_.libraries,
                       .deterministic = options_.deterministic,
-                      .class_names = options_.class_names};
+                      .classes_named = static_cast<int64_t>(options_.class_names.size())};
     if (options_.epoch_samples > 0) {
       manifest.epoch = static_cast<double>(samples) / static_cast<double>(options_.epoch_samples);
     }
+    XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
     SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
     XRUN_ASSIGN(manifest.files, write_state(state, pending.path(), options_.range_bytes));
     for (const ManifestFile& file : manifest.files) {
@@ -120,6 +84,7 @@ class Store final : public CheckpointStore {
     XRUN_TRY(pending.write("manifest.json", text));
     XRUN_TRY(pending.publish());
     prune(options_.directory, step, options_.keep);
+    prune_class_names();
     return saved;
   }
 
@@ -137,7 +102,7 @@ class Store final : public CheckpointStore {
     }
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(check_digest(info));
-    if (Status loaded = verify_and_read(info, state, true); !loaded.ok()) {
+    if (Status loaded = load_checkpoint(info, state, true); !loaded.ok()) {
       Error error = std::move(loaded).error();
       if (const auto older = older_than(info.manifest.step); error.code == "XG0710" && older) {
         error.help = fmt::format("go on from an older one: --resume {}", *older);
@@ -162,6 +127,31 @@ class Store final : public CheckpointStore {
   }
 
  private:
+  // Writes the names at the first save, and again if somebody has taken them away. Gives their digest.
+  Result<std::string> keep_class_names() {
+    if (!options_.class_names.empty() && !class_names_in(options_.directory).contains(class_names_)) {
+      XRUN_ASSIGN(class_names_, write_class_names(options_.directory, options_.class_names));
+    }
+    return class_names_;
+  }
+
+  // Names stay for as long as a manifest refers to them, or may: one that cannot be read.
+  void prune_class_names() const {
+    std::set<std::string> unused = class_names_in(options_.directory);
+    unused.erase(class_names_);
+    const auto steps = unused.empty() ? std::vector<int64_t>() : steps_in(options_.directory);
+    for (const int64_t step : steps) {
+      const auto info = open_checkpoint(options_.directory + "/" + step_name(step));
+      if (!info.ok()) {
+        return;
+      }
+      unused.erase(info->manifest.class_names_xxh3);
+    }
+    for (const std::string& digest : unused) {
+      remove_class_names(options_.directory, digest);
+    }
+  }
+
   // Fails early when the disk is plainly too full; a quota or a limit shows only while writing.
   Status check_space(const TrainState& state) const {
     Bytes need = kMiB;
@@ -226,6 +216,7 @@ class Store final : public CheckpointStore {
 
   CheckpointOptions options_;
   DirectoryLock lock_;
+  std::string class_names_;  // digest; empty before the first save, and where the data name no classes
 };
 
 }  // namespace
@@ -256,11 +247,7 @@ Result<CheckpointInfo> open_checkpoint(const std::string& path) {
   }
   CheckpointInfo info{.path = *directory};
   const std::string name = info.path + "/manifest.json";
-  std::string text;
-  XRUN_TRY(stream_file(name, [&](std::span<const std::byte> bytes) -> Status {
-    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return static_cast<Bytes>(text.size()) > kLargestManifest ? Status(damaged(name, "is too large")) : Status();
-  }));
+  XRUN_ASSIGN(const std::string text, read_text(name));
   XRUN_ASSIGN(info.manifest, parse_manifest(text, name));
   info.bytes = static_cast<Bytes>(text.size());
   for (const ManifestFile& file : info.manifest.files) {
@@ -289,9 +276,17 @@ Status verify_checkpoint(const CheckpointInfo& info) {
   return {};
 }
 
-Status load_checkpoint(const std::string& path, TrainState& state, bool optimizer) {
-  XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
-  return verify_and_read(info, state, optimizer);
+Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info) {
+  const Manifest& manifest = info.manifest;
+  if (manifest.class_names_xxh3.empty()) {
+    return manifest.class_names;
+  }
+  return read_class_names(info.path + "/..", manifest.class_names_xxh3);
+}
+
+Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer) {
+  XRUN_TRY(verify_checkpoint(info));
+  return read_state(info, state, optimizer);
 }
 
 Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state) {
@@ -319,7 +314,7 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
                                {"libraries", m.libraries},
                                {"deterministic", m.deterministic},
                                {"bytes", info.bytes},
-                               {"classes_named", m.class_names.size()},
+                               {"classes_named", m.classes_named},
                                {"tensors", nlohmann::ordered_json::array()}};
     for (const StoredTensor& row : rows) {
       out["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}});

@@ -5,6 +5,7 @@
 //   DIR/step-000400/trunk.optim.safetensors            optimizer states
 //   DIR/step-000400/head.NAME.r0000000000.safetensors  a row range of a head: weight and optimizer states
 //   DIR/latest                                         name of the newest
+//   DIR/classes-XXH3.json                              names of the classes, for all steps that refer to it
 //
 // A head file holds rows of a logical tensor, not a device's shard: any number of shards reads them. Everything is
 // written into a directory of another name, made durable, and renamed; a crash leaves the older ones as they were.
@@ -56,13 +57,18 @@ bool is_checkpoint(const std::string& path);
 // Finds and reads the manifest; `path` as in is_checkpoint. Errors: XG0713 nothing there, XG0710, XG0714.
 Result<CheckpointInfo> open_checkpoint(const std::string& path);
 
+// By class; empty where the data of the run named none. Errors: XG0710 their file, which lies beside the step directory
+// for all steps of the run, is missing or damaged.
+Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info);
+
 // Compares every file with its digest. Errors: XG0710 names the file.
 Status verify_checkpoint(const CheckpointInfo& info);
 
 // Fills `state` with weights and running statistics, and with optimizer states where `optimizer` asks for them; any
 // number of shards, whatever it was saved with. Verifies first; nothing is changed when it fails. After it, the session
-// prepares weights again. Errors: those of open and verify; XG0702 a tensor is missing or has another shape.
-Status load_checkpoint(const std::string& path, TrainState& state, bool optimizer = false);
+// prepares weights again. It takes a checkpoint that was opened, not a path: what `latest` names changes while a run
+// saves. Errors: those of verify; XG0702 a tensor is missing or has another shape.
+Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false);
 
 // `init = checkpoint(path)`: fills weights and running statistics of a new run with those that another run has left,
 // by name. A head that is not there, or there with other classes, keeps its first values: gives the names of such

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <functional>
 #include <iterator>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,24 +40,6 @@ Error cannot_look(const std::string& path, int number) {
           .help = "give this user the right to read it, or name another checkpoint"};
 }
 
-// A directory is there for good when the one that names it is synced.
-Status create_directories(const std::string& directory) {
-  std::vector<std::string> parents;
-  std::error_code error;
-  fs::path path = fs::absolute(directory, error).lexically_normal();
-  for (; path.has_relative_path() && !fs::exists(path, error); path = path.parent_path()) {
-    parents.push_back(path.parent_path().string());
-  }
-  fs::create_directories(directory, error);
-  if (error) {
-    return checkpoint_write_error(directory, error.value());
-  }
-  for (const std::string& parent : parents) {
-    XRUN_TRY(written(parent, sync_directory(parent)));
-  }
-  return {};
-}
-
 // Of a short file; empty where there is no file.
 Result<std::string> first_line(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -76,12 +57,13 @@ Result<std::string> first_line(const std::string& path) {
   return std::string(all.substr(0, all.find('\n')));
 }
 
-std::string unlikely_name() {
-  uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
-    bits = static_cast<uint64_t>(::getpid());
+std::optional<Owner> owner_of_name(std::string_view name) {
+  const size_t at = name.find(kPending);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
   }
-  return fmt::format("{:016x}", bits);
+  const std::string_view tail = name.substr(at + kPending.size());
+  return parse_owner(tail.substr(0, tail.find('-')));
 }
 
 // Takes the manifest away first, so that a removal that is cut short leaves nothing that looks whole.
@@ -92,6 +74,14 @@ void remove_step(const std::string& path) {
 }
 
 }  // namespace
+
+std::string pending_tail() {
+  uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+    bits = 0;
+  }
+  return fmt::format("{}{}-{:016x}", kPending, to_text(this_process()), bits);
+}
 
 Error checkpoint_write_error(const std::string& path, int number) {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
@@ -165,39 +155,11 @@ Result<std::optional<std::string>> newest_in(const std::string& directory) {
   return std::optional<std::string>();
 }
 
-Result<DirectoryLock> DirectoryLock::take(const std::string& directory) {
-  XRUN_TRY(create_directories(directory));
-  const int file = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) {
-    return checkpoint_write_error(directory, errno);
-  }
-  DirectoryLock lock(file);
-  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
-    return checkpoint_write_error(directory, errno);
-  }
-  // The lock ends with the process, however it ends. File systems without locks have none to give.
-  if (::flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return Error{.kind = ErrorKind::kWorld,
-                 .code = "XG0712",
-                 .message = fmt::format("another run writes its checkpoints into {}", directory),
-                 .help = "wait for it, or choose another directory with -C"};
-  }
-  return lock;
-}
-
-DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-
-DirectoryLock::~DirectoryLock() {
-  if (file_ >= 0) {
-    ::close(file_);
-  }
-}
-
 Result<PendingDirectory> PendingDirectory::make(const std::string& parent, const std::string& name) {
   PendingDirectory made;
   made.parent_ = parent;
   made.name_ = name;
-  std::string path = fmt::format("{}/{}{}{}", parent, name, kPending, unlikely_name());
+  std::string path = fmt::format("{}/{}{}", parent, name, pending_tail());
   if (::mkdir(path.c_str(), 0755) != 0) {
     return checkpoint_write_error(path, errno);
   }
@@ -228,7 +190,7 @@ int change_places(const std::string& fresh, const std::string& old, ExchangeCall
     return fault;
   }
   // Network file systems know no exchange. The step is away for a moment; `latest` still names a whole one, or none.
-  const std::string aside = fmt::format("{}{}{}", old, kPending, unlikely_name());
+  const std::string aside = old + pending_tail();
   if (::rename(old.c_str(), aside.c_str()) != 0) {
     return errno;
   }
@@ -243,7 +205,7 @@ int change_places(const std::string& fresh, const std::string& old, ExchangeCall
 Status PendingDirectory::publish() {
   XRUN_TRY(written(path_, sync_directory(path_)));
   // All that can fail for want of space comes before the step has its name.
-  const std::string pending = fmt::format("{}/latest{}{}", parent_, kPending, unlikely_name());
+  const std::string pending = fmt::format("{}/latest{}", parent_, pending_tail());
   Status status = write_file(pending, name_ + "\n");
   if (status.ok()) {
     status = rename_both(pending);
@@ -276,18 +238,22 @@ Status PendingDirectory::rename_both(const std::string& latest) {
   return written(parent_, sync_directory(parent_));
 }
 
-void prune(const std::string& directory, int64_t step, int64_t keep) {
+void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted) {
   std::error_code error;
   std::vector<std::string> left;
   for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if ((name.starts_with(kStep) || name.starts_with("latest")) && name.find(kPending) != std::string::npos) {
+    const auto owner = owner_of_name(at->path().filename().string());
+    if (owner && wanted(*owner)) {
       left.push_back(at->path().string());
     }
   }
   for (const std::string& path : left) {
     remove_step(path);
   }
+}
+
+void prune(const std::string& directory, int64_t step, int64_t keep) {
+  remove_pending(directory, [here = this_process()](const Owner& owner) { return owner == here || has_ended(owner); });
   // Steps beyond this one belong to a course that was given up; they are the user's to remove.
   auto steps = steps_in(directory);
   std::erase_if(steps, [&](int64_t other) { return other >= step; });

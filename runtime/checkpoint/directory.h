@@ -1,11 +1,13 @@
-// The directory of a run's checkpoints: names of steps, `latest`, the lock, and the durable rename.
+// The directory of a run's checkpoints: names of steps, `latest`, and the durable rename.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "graph/base/result.h"
+#include "runtime/checkpoint/owner.h"
 
 namespace xrun::runtime {
 
@@ -25,21 +27,10 @@ Result<std::optional<std::string>> newest_in(const std::string& directory);
 // Whether `path` is a step directory with its manifest. Errors: as above.
 Result<bool> is_step(const std::string& path);
 
-// The right to write into a directory, for as long as it lives (and no longer than the process).
-class DirectoryLock {
- public:
-  // Makes the directory when it is not there. Errors: XG0711, XG0712 another process has it.
-  static Result<DirectoryLock> take(const std::string& directory);
-  DirectoryLock(DirectoryLock&& other) noexcept;
-  DirectoryLock& operator=(DirectoryLock&&) = delete;
-  ~DirectoryLock();
+// What stands behind the name of something unfinished: ".tmp-", its owner, and a number that it draws.
+std::string pending_tail();
 
- private:
-  explicit DirectoryLock(int file) : file_(file) {}
-  int file_;
-};
-
-// A directory under another name until it is published. Removes it when it is not.
+// A directory under another name, which tells its owner, until it is published. Removes it when it is not.
 class PendingDirectory {
  public:
   static Result<PendingDirectory> make(const std::string& parent, const std::string& name);
@@ -69,7 +60,11 @@ using ExchangeCall = int (*)(const char* a, const char* b);
 int exchange_in_one_move(const char* a, const char* b);
 int change_places(const std::string& fresh, const std::string& old, ExchangeCall in_one_move = exchange_in_one_move);
 
-// Removes what crashed runs left behind, and old steps but for the newest `keep` up to `step`, which stays.
+// Removes unfinished saves whose owner `wanted` takes; those that name none stay.
+void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted);
+
+// Removes unfinished saves of this process and of those that are known to have ended, and old steps but for the newest
+// `keep` up to `step`, which stays.
 void prune(const std::string& directory, int64_t step, int64_t keep);
 
 }  // namespace xrun::runtime

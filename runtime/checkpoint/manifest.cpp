@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 
 std::string text_of(const ordered_json& json) {
   return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -53,6 +53,26 @@ class Entries {
   bool good_ = true;
 };
 
+// Before format 2 the names themselves.
+Status read_classes(Entries& entries, Manifest& manifest, std::string_view name) {
+  if (manifest.format > 1) {
+    entries.read("classes_named", manifest.classes_named);
+    entries.read("class_names_xxh3", manifest.class_names_xxh3);
+    const std::string& digest = manifest.class_names_xxh3;
+    const bool hex = digest.size() == 32 && digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+    return digest.empty() || hex ? Status() : damaged(name, "names its classes by something that is no digest");
+  }
+  const ordered_json* names = entries.list("class_names");
+  for (size_t i = 0; names != nullptr && i < names->size(); ++i) {
+    if (!(*names)[i].is_string()) {
+      return damaged(name, "has a class name that is no string");
+    }
+    manifest.class_names.push_back((*names)[i].get<std::string>());
+  }
+  manifest.classes_named = static_cast<int64_t>(manifest.class_names.size());
+  return {};
+}
+
 }  // namespace
 
 Error damaged(std::string_view name, std::string_view why) {
@@ -63,7 +83,7 @@ Error damaged(std::string_view name, std::string_view why) {
 }
 
 std::string print_manifest(const Manifest& manifest) {
-  ordered_json json{{"format", kFormat},
+  ordered_json json{{"format", manifest.format},
                     {"step", manifest.step},
                     {"epoch", manifest.epoch},
                     {"samples", manifest.samples},
@@ -73,9 +93,14 @@ std::string print_manifest(const Manifest& manifest) {
                     {"isa", manifest.isa},
                     {"libraries", ordered_json::object()},
                     {"deterministic", manifest.deterministic},
-                    {"files", ordered_json::array()},
-                    {"class_names", manifest.class_names},
-                    {"digest", ""}};
+                    {"files", ordered_json::array()}};
+  if (manifest.format > 1) {
+    json["classes_named"] = manifest.classes_named;
+    json["class_names_xxh3"] = manifest.class_names_xxh3;
+  } else {
+    json["class_names"] = manifest.class_names;
+  }
+  json["digest"] = "";
   for (const auto& [name, version] : manifest.libraries) {
     json["libraries"][name] = version;
   }
@@ -93,15 +118,14 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
     return damaged(name, "is no JSON object");
   }
   Entries entries(json);
-  int64_t format = 0;
-  entries.read("format", format);
-  if (entries.good() && format > kFormat) {
+  Manifest manifest{.format = 0};
+  entries.read("format", manifest.format);
+  if (entries.good() && manifest.format > kFormat) {
     return Error{.kind = ErrorKind::kContent,
                  .code = "XG0714",
-                 .message = fmt::format("{} has format {}; this version knows {}", name, format, kFormat),
+                 .message = fmt::format("{} has format {}; this version knows {}", name, manifest.format, kFormat),
                  .help = "use the xrun that wrote it, or a later one"};
   }
-  Manifest manifest;
   entries.read("step", manifest.step);
   entries.read("epoch", manifest.epoch);
   entries.read("samples", manifest.samples);
@@ -122,13 +146,7 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
       return damaged(name, fmt::format("has a broken entry for file {}", i));
     }
   }
-  const ordered_json* names = entries.list("class_names");
-  for (size_t i = 0; names != nullptr && i < names->size(); ++i) {
-    if (!(*names)[i].is_string()) {
-      return damaged(name, "has a class name that is no string");
-    }
-    manifest.class_names.push_back((*names)[i].get<std::string>());
-  }
+  XRUN_TRY(read_classes(entries, manifest, name));
   if (const auto at = json.find("libraries"); at != json.end() && at->is_object()) {
     for (const auto& [key, value] : at->items()) {
       manifest.libraries[key] = value.is_string() ? value.get<std::string>() : "";

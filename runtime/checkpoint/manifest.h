@@ -19,6 +19,7 @@ struct ManifestFile {
 };
 
 struct Manifest {
+  int64_t format = 2;   // 1: the names of the classes stand in the manifest
   int64_t step = 0;     // steps done
   double epoch = 0;     // 0 where the length of an epoch is not known
   int64_t samples = 0;  // position in the concatenated permutations: where the next batch begins
@@ -28,7 +29,9 @@ struct Manifest {
   std::string isa;
   std::map<std::string, std::string> libraries;
   bool deterministic = false;
-  std::vector<std::string> class_names;  // empty where the data name no classes
+  int64_t classes_named = 0;             // 0 where the data name no classes
+  std::string class_names_xxh3;          // of the file that has their names (class_names.h); empty: there is none
+  std::vector<std::string> class_names;  // of format 1
   std::vector<ManifestFile> files;
 };
 

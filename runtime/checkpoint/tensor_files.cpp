@@ -21,8 +21,10 @@ struct StoredRows {
   int64_t row_end = 0;
 };
 
+// What the headers say. The files themselves are open one at a time, since a checkpoint can have more of them than a
+// process may have open.
 struct StoredTensors {
-  std::vector<SafetensorsFile> files;
+  std::vector<std::string> files;                       // paths
   std::map<std::string, std::vector<StoredRows>> rows;  // by tensor, ascending
 };
 
@@ -35,11 +37,11 @@ std::optional<int64_t> whole(const std::map<std::string, std::string>& metadata,
   return std::stoll(at->second);
 }
 
-Result<StoredTensors> open_files(const CheckpointInfo& info) {
+Result<StoredTensors> read_headers(const CheckpointInfo& info) {
   StoredTensors stored;
   for (const ManifestFile& entry : info.manifest.files) {
     const std::string path = info.path + "/" + entry.name;
-    XRUN_ASSIGN(SafetensorsFile file, SafetensorsFile::open(path));
+    XRUN_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(path));
     const auto& metadata = file.header().metadata;
     const bool head = metadata.contains("tensor");
     const auto begin = whole(metadata, "row_begin");
@@ -56,7 +58,7 @@ Result<StoredTensors> open_files(const CheckpointInfo& info) {
       }
       stored.rows[tensor.name].push_back(part);
     }
-    stored.files.push_back(std::move(file));
+    stored.files.push_back(path);
   }
   for (auto& [name, parts] : stored.rows) {
     std::ranges::sort(parts, {}, &StoredRows::row_begin);
@@ -111,6 +113,20 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
                       tensor.head.empty() ? "" : "give the head as many classes as the checkpoint has");
   }
   found = &at->second;
+  return {};
+}
+
+// Reads the rows of `part` into `state`, a few MiB at a time.
+Status copy_rows(const SafetensorsFile& file, const StoredRows& part, const StateTensor& tensor, TrainState& state,
+                 std::vector<std::byte>& buffer) {
+  const Bytes row_bytes = tensor.row_bytes();
+  const int64_t step = std::max<int64_t>(1, row_bytes == 0 ? INT64_MAX : kChunk / row_bytes);
+  for (int64_t row = part.row_begin; row < part.row_end && row_bytes > 0; row += step) {
+    const int64_t end = std::min(part.row_end, row + step);
+    buffer.resize(static_cast<size_t>((end - row) * row_bytes));
+    XRUN_TRY(file.read(part.tensor, (row - part.row_begin) * row_bytes, buffer));
+    state.write_rows(tensor, row, end, buffer.data());
+  }
   return {};
 }
 
@@ -220,7 +236,7 @@ Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std
 }
 
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::vector<std::string>* new_heads) {
-  XRUN_ASSIGN(const StoredTensors stored, open_files(info));
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
   // Everything is looked up before anything is written.
   std::vector<std::pair<const StateTensor*, const std::vector<StoredRows>*>> wanted;
   for (const StateTensor& tensor : state.tensors()) {
@@ -241,24 +257,27 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
   if (new_heads != nullptr) {
     std::erase_if(wanted, [&](const auto& one) { return contains(*new_heads, one.first->head); });
   }
-  std::vector<std::byte> buffer;
+  std::vector<std::vector<std::pair<const StateTensor*, const StoredRows*>>> parts_of(stored.files.size());
   for (const auto& [tensor, parts] : wanted) {
-    const Bytes row_bytes = tensor->row_bytes();
-    const int64_t step = std::max<int64_t>(1, row_bytes == 0 ? INT64_MAX : kChunk / row_bytes);
     for (const StoredRows& part : *parts) {
-      for (int64_t row = part.row_begin; row < part.row_end && row_bytes > 0; row += step) {
-        const int64_t end = std::min(part.row_end, row + step);
-        buffer.resize(static_cast<size_t>((end - row) * row_bytes));
-        XRUN_TRY(stored.files[part.file].read(part.tensor, (row - part.row_begin) * row_bytes, buffer));
-        state.write_rows(*tensor, row, end, buffer.data());
-      }
+      parts_of[part.file].emplace_back(tensor, &part);
+    }
+  }
+  std::vector<std::byte> buffer;
+  for (size_t i = 0; i < stored.files.size(); ++i) {
+    if (parts_of[i].empty()) {
+      continue;
+    }
+    XRUN_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(stored.files[i]));
+    for (const auto& [tensor, part] : parts_of[i]) {
+      XRUN_TRY(copy_rows(file, *part, *tensor, state, buffer));
     }
   }
   return {};
 }
 
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info) {
-  XRUN_ASSIGN(const StoredTensors stored, open_files(info));
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
   return list(stored);
 }
 

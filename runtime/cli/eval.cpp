@@ -68,13 +68,14 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   }
   XRUN_TRY(check_names(module, names, measured));
   XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
-  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, info.manifest.class_names, events));
+  XRUN_ASSIGN(const auto classes, runtime::read_class_names(info));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
   events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
-  events.on_work({.work = runtime::Work::kLoad, .subject = args.checkpoint});
-  XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
+  events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
+  XRUN_TRY(runtime::load_checkpoint(info, session->state()));
   XRUN_TRY(session->weights_changed());
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {

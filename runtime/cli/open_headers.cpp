@@ -1,5 +1,7 @@
 #include "runtime/cli/open_headers.h"
 
+#include <algorithm>
+
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/rate.h"
 
@@ -41,6 +43,7 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
       headers.missing.add(warn_of(rows.error(), name));
       continue;
     }
+    headers.decoding = std::max(headers.decoding, (*rows)->decode_bytes());
     if (name == "train") {
       headers.samples = (*rows)->samples();
       classes = class_names((*rows)->reader());

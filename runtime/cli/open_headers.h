@@ -9,6 +9,7 @@ namespace xrun::cli {
 
 struct DataHeaders {
   int64_t samples = 0;  // of an epoch; 0: not known
+  Bytes decoding = 0;   // held by a worker that decodes (SampleRows::decode_bytes), of all sources the most
   Diagnostics missing;  // warnings: sources that are not on this machine
 };
 

@@ -80,6 +80,7 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   }
   console.report(headers->missing, planned->model.sources);
   planned->plan.samples = headers->samples;
+  planned->plan.decoding = headers->decoding;
   phase.done("data", headers->samples > 0 ? format_count(headers->samples) + " samples to train on" : "not here");
   exit = print_plan(planned->plan, planned->prepared.training, args, console);
   // A question about a plan is no wish to have it, unless it says where to.

@@ -266,12 +266,13 @@ Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
                                                                           const std::vector<std::string>& trained,
-                                                                          runtime::EventSink& events) {
+                                                                          runtime::EventSink& events,
+                                                                          runtime::StopFlag stop) {
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
     events.on_work({.work = runtime::Work::kOpen, .subject = name});
-    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph));
+    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, stop));
     XRUN_TRY(check_class_names(*rows, module.data, trained));
     XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
                                                                         .seed = module.train.seed,

@@ -44,10 +44,12 @@ Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
                          const std::vector<std::string>& trained);
 
 // Rows of the sources named, in that order, for evaluation with the inference graph; their classes are checked.
+// Errors: those of SampleRows::open, also kInterrupted after `stop` is set.
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
                                                                           const std::vector<std::string>& trained,
-                                                                          runtime::EventSink& events);
+                                                                          runtime::EventSink& events,
+                                                                          runtime::StopFlag stop = nullptr);
 
 // The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
 std::vector<std::string> measured_sources(const Module& module);

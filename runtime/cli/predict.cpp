@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -206,38 +207,59 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
   return out;
 }
 
+// Where the classes of a sample are found.
+struct Ranking {
+  std::optional<ValueId> logits;  // none: the sharded head
+  int64_t most = 0;               // classes that can be named
+};
+
+Result<Ranking> find_ranking(const PlannedModel& planned, int64_t topk) {
+  const Module& module = planned.prepared.inference;
+  const planner::Program& program = planned.plan.inference;
+  Ranking ranking;
+  if (program.heads.empty()) {
+    XRUN_ASSIGN(ranking.logits, class_logits(planned.model.file.module, module));
+    ranking.most = std::min<int64_t>(module.graph.value(*ranking.logits).type.row_elements(), runtime::kMostBest);
+  } else {
+    ranking.most = program.heads[0].top_k;
+  }
+  if (topk > ranking.most) {
+    return Error{ErrorKind::kUsage,
+                 "XG0904",
+                 fmt::format("`--topk {}`: at most {} classes are kept", topk, ranking.most),
+                 fmt::format("--topk {}", ranking.most),
+                 {}};
+  }
+  return ranking;
+}
+
 Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args, bool json,
                             runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
+  // Wrong wishes are refused before data are read.
+  Ranking ranking;
+  if (!args.embedding) {
+    XRUN_ASSIGN(ranking, find_ranking(planned, args.topk));
+  }
+  XRUN_ASSIGN(const runtime::CheckpointInfo info, runtime::open_checkpoint(args.checkpoint));
+  XRUN_ASSIGN(auto classes, runtime::read_class_names(info));
   XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
   events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session,
               runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
-  events.on_work({.work = runtime::Work::kLoad, .subject = args.checkpoint});
-  XRUN_TRY(runtime::load_checkpoint(args.checkpoint, session->state()));
+  events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
+  XRUN_TRY(runtime::load_checkpoint(info, session->state()));
   XRUN_TRY(session->weights_changed());
   if (args.embedding) {
     return embeddings(*session, subject, module, args, json, events);
   }
-  const int64_t rows = subject.range.end - subject.range.begin;
-  const auto find_best = [&]() -> Result<runtime::BestClasses> {
-    if (!planned.plan.inference.heads.empty()) {
-      return runtime::predict_classes(*session, *subject.rows, subject.range.begin, rows, &events);
-    }
-    XRUN_ASSIGN(const ValueId logits, class_logits(planned.model.file.module, module));
-    return runtime::predict_classes(*session, *subject.rows, logits, subject.range.begin, rows, &events);
-  };
-  XRUN_ASSIGN(const runtime::BestClasses best, find_best());
-  if (args.topk > best.k) {
-    return Error{ErrorKind::kUsage,
-                 "XG0904",
-                 fmt::format("`--topk {}`: at most {} classes are kept", args.topk, best.k),
-                 fmt::format("--topk {}", best.k),
-                 {}};
-  }
-  XRUN_ASSIGN(runtime::CheckpointInfo info, runtime::open_checkpoint(args.checkpoint));
-  return class_lines(subject, best, {std::move(info.manifest.class_names)}, args.topk, json);
+  const int64_t first = subject.range.begin;
+  const int64_t rows = subject.range.end - first;
+  XRUN_ASSIGN(const runtime::BestClasses best,
+              ranking.logits ? runtime::predict_classes(*session, *subject.rows, *ranking.logits, first, rows, &events)
+                             : runtime::predict_classes(*session, *subject.rows, first, rows, &events));
+  return class_lines(subject, best, {std::move(classes)}, args.topk, json);
 }
 
 }  // namespace

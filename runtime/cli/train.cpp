@@ -77,7 +77,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
   events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
-  XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph));
+  XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &stop_requested));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
   const std::vector<std::string> classes = class_names(rows->reader());
   runtime::CheckpointOptions store{.directory = checkpoint_directory(options, train),
@@ -103,7 +103,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events));
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events, &stop_requested));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }

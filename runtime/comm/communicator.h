@@ -1,5 +1,5 @@
 // How devices exchange data: every operation is posted and completes later by a call; no task ever waits
-// (DETERMINISM 16). Devices of one process use local_communicator.h; MPI and NCCL fill the same interface.
+// (docs/determinism.md, "Collectives"). Devices of one process use local_communicator.h; MPI and NCCL fill the same interface.
 #pragma once
 
 #include <cstddef>

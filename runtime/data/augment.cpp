@@ -39,12 +39,16 @@ void resize_to(AugmentScratch& scratch, int size) {
 Status run_decode(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   XRUN_ASSIGN(const PictureSize size,
               decode_picture(scratch.source.bytes, static_cast<int>(step.extra), scratch.decoded));
+  scratch.form = AugmentScratch::kPicture;
+  const auto wanted = static_cast<int>(step.size);
+  if (wanted > 0 && (size.height != wanted || size.width != wanted)) {
+    // The large picture is never there as numbers, which would take four times its bytes.
+    scratch.picture.reshape(size.channels, wanted, wanted);
+    scratch.resizer.resize(scratch.decoded.data(), size.height, size.width, scratch.picture);
+    return {};
+  }
   scratch.picture.reshape(size.channels, size.height, size.width);
   load_interleaved(scratch.decoded.data(), scratch.picture);
-  scratch.form = AugmentScratch::kPicture;
-  if (step.size > 0) {
-    resize_to(scratch, static_cast<int>(step.size));
-  }
   return {};
 }
 

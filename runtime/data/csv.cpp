@@ -97,6 +97,7 @@ Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std
     const size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    XRUN_TRY(check_stop(options.stop));
     if (trimmed(line).empty()) {
       continue;
     }
@@ -118,7 +119,7 @@ Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std
 }
 
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
-  XRUN_ASSIGN(const auto bytes, read_file(path, options.largest + 1));
+  XRUN_ASSIGN(const auto bytes, read_file(path, options.largest + 1, options.stop));
   // Going on with the part that was read would drop rows unsaid, and cut the last number.
   if (static_cast<Bytes>(bytes.size()) > options.largest) {
     return Error{.kind = ErrorKind::kContent,
@@ -129,11 +130,11 @@ Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
   return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options, path);
 }
 
-Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec) {
+Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop) {
   const Attrs& args = spec.reader.args;
   XRUN_TRY(data_registry().find_reader("csv")->fields(args));
   const std::string path = resolve_path(spec.directory, args.text("path"));
-  CsvOptions options{.header = args.flag("header", false), .delimiter = args.text("delimiter")[0]};
+  CsvOptions options{.header = args.flag("header", false), .delimiter = args.text("delimiter")[0], .stop = stop};
   if (args.has("rows")) {
     options.first = args.integers("rows")[0];
     options.last = args.integers("rows")[1];

@@ -16,6 +16,7 @@ struct CsvOptions {
   int64_t first = 0;  // rows [first, last), counted without the header
   int64_t last = INT64_MAX;
   Bytes largest = 16 * kGiB;  // of the text, after undoing gzip
+  StopFlag stop = nullptr;
 };
 
 struct CsvTable {
@@ -33,6 +34,6 @@ Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options);
 
 // Field `row` f64 [columns]. Errors: XG0401, XG0412; XG0413 where the file ends before the rows asked for.
-Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec);
+Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime

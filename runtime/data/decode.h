@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "graph/base/units.h"
 
 namespace xrun::runtime {
 
@@ -17,8 +18,19 @@ struct PictureSize {
   int width = 0;
 };
 
+// What a file says before anything is decoded.
+struct PictureHeader {
+  int64_t height = 0;
+  int64_t width = 0;
+  Bytes held =
+      0;  // by the decoder while it works: a JPEG of several passes keeps the coefficients of the whole picture
+};
+
 // The largest picture that is decoded, in pixels.
 inline constexpr int64_t kMostPixels = int64_t{1} << 26;
+
+// Errors and threads: as decode_picture.
+Result<PictureHeader> read_picture_header(std::span<const std::byte> file);
 
 // Decodes to `channels` (1: grey, 3: RGB) interleaved bytes [height, width, channels], whatever the file holds
 // (palette, 1 or 16 bits; transparency over white). `out` grows to the size and keeps its memory. The kind of file is

@@ -169,7 +169,7 @@ Error file_error(std::string_view path, int error_number) {
           .help = help_for(error_number)};
 }
 
-Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most) {
+Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, StopFlag stop) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) {
     return file_error(path, errno);
@@ -187,6 +187,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most) {
   std::vector<std::byte> out;
   const auto limit = static_cast<size_t>(most);
   while (out.size() < limit) {
+    XRUN_TRY(check_stop(stop));
     const size_t old = out.size();
     const size_t want = std::min(kChunk, limit - old);
     out.resize(old + want);

@@ -1,5 +1,5 @@
-// Files and archives as readers see them: whole contents, gzip undone (zlib, which holds them to their checksum), entries
-// of zip archives (libarchive).
+// Files and archives as readers see them: whole contents, gzip undone (zlib, which holds them to their checksum),
+// entries of zip archives (libarchive).
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "runtime/data/stop.h"
 
 namespace xrun::runtime {
 
@@ -19,8 +20,9 @@ namespace xrun::runtime {
 Error file_error(std::string_view path, int error_number);
 
 // The first `most` bytes of a file after undoing gzip; fewer where the file is shorter. Who wants the whole file asks
-// for one byte more than it may have, and looks. Errors: XG0401, XG0412 (broken gzip: damaged, or cut short).
-Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most);
+// for one byte more than it may have, and looks. Errors: XG0401, XG0412 (broken gzip: damaged, or cut short),
+// kInterrupted.
+Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, StopFlag stop = nullptr);
 
 // One file of an archive while it is read.
 class ArchiveEntry {

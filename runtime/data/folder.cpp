@@ -19,9 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Bytes kLargestPicture = 256 * kMiB;  // encoded
-constexpr Bytes kLargestArchive = 16 * kGiB;   // of the pictures taken from it
-constexpr size_t kMostFiles = size_t{1} << 28;
+constexpr Bytes kLargestPicture = 256 * kMiB;           // encoded
+constexpr Bytes kLargestArchive = 16 * kGiB;            // of the pictures taken from it
 constexpr int64_t kMostDirectories = int64_t{1} << 24;  // links beside one another can multiply them
 
 using Place = std::pair<dev_t, ino_t>;
@@ -83,6 +82,8 @@ Result<Root> find_root(const std::string& path) {
 
 class FolderReader final : public Reader {
  public:
+  FolderReader(StopFlag stop, size_t most_pictures) : stop_(stop), most_pictures_(most_pictures) {}
+
   Status load(const std::vector<std::string>& paths, const Glob& match) {
     for (const std::string& path : paths) {
       XRUN_ASSIGN(Root root, find_root(path));
@@ -154,7 +155,7 @@ class FolderReader final : public Reader {
   }
 
   // Notes a picture and its class. True when it is a sample.
-  bool note(std::string_view name, const Glob& match) {
+  Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture(name)) {
       return false;
     }
@@ -162,8 +163,16 @@ class FolderReader final : public Reader {
     if (classes_.find(directory) == classes_.end()) {
       classes_.emplace(directory, 0);
     }
-    if (!match.matches(base_of(name)) || pictures_.size() >= kMostFiles) {
+    if (!match.matches(base_of(name))) {
       return false;
+    }
+    if (pictures_.size() >= most_pictures_) {
+      return Error{.kind = ErrorKind::kContent,
+                   .code = "XG0412",
+                   .message = fmt::format("{} is one picture more than the {} that a source may have",
+                                          roots_.back().path + "/" + roots_.back().inner + std::string(name),
+                                          format_count(static_cast<int64_t>(most_pictures_))),
+                   .help = "name fewer directories, or a `match` that takes fewer of the pictures"};
     }
     pictures_.push_back({.root = roots_.size() - 1, .name = std::string(name)});
     return true;
@@ -172,8 +181,13 @@ class FolderReader final : public Reader {
   Status load_archive(const Glob& match) {
     const Root& root = roots_.back();
     return visit_archive(root.path, [&](ArchiveEntry& entry) -> Status {
+      XRUN_TRY(check_stop(stop_));
       std::string_view name = entry.name();
-      if (!name.starts_with(root.inner) || !note(name.substr(root.inner.size()), match)) {
+      if (!name.starts_with(root.inner)) {
+        return {};
+      }
+      XRUN_ASSIGN(const bool sample, note(name.substr(root.inner.size()), match));
+      if (!sample) {
         return {};
       }
       PictureFile& picture = pictures_.back();
@@ -221,6 +235,7 @@ class FolderReader final : public Reader {
     std::error_code error;
     fs::directory_iterator at(directory, error);
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+      XRUN_TRY(check_stop(stop_));
       std::error_code ignored;  // an entry that cannot be looked at is no picture
       if (at->is_directory(ignored)) {
         XRUN_TRY(walk(at->path().native(), match, above));
@@ -228,7 +243,7 @@ class FolderReader final : public Reader {
         std::string_view name = at->path().native();
         name.remove_prefix(roots_.back().path.size());
         name.remove_prefix(std::min(name.find_first_not_of('/'), name.size()));
-        note(name, match);
+        XRUN_TRY(note(name, match));
       }
     }
     above.pop_back();
@@ -291,6 +306,8 @@ class FolderReader final : public Reader {
     return {};
   }
 
+  StopFlag stop_;  // while it is opened
+  size_t most_pictures_;
   std::vector<Root> roots_;
   int64_t directories_ = 0;  // walked through below the last root
   std::vector<PictureFile> pictures_;
@@ -302,7 +319,11 @@ class FolderReader final : public Reader {
 
 }  // namespace
 
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec) {
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop) {
+  return open_folder(spec, stop, kMostPictures);
+}
+
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures) {
   const Attrs& args = spec.reader.args;
   XRUN_ASSIGN(const Glob match, Glob::parse(args.text("match")));
   std::vector<std::string> paths;
@@ -312,7 +333,7 @@ Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec) {
       paths.back().pop_back();
     }
   }
-  auto reader = std::make_unique<FolderReader>();
+  auto reader = std::make_unique<FolderReader>(stop, most_pictures);
   XRUN_TRY(reader->load(paths, match));
   return std::unique_ptr<Reader>(std::move(reader));
 }

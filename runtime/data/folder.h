@@ -14,7 +14,12 @@ namespace xrun::runtime {
 // path by path, files in byte order. Files of directories are read when they are wanted, entries of archives when the
 // source is opened.
 //
-// Fields `file` (encoded), `label`, `name`. Errors: XG0401, XG0412, XG0413 (the pattern).
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec);
+// Fields `file` (encoded), `label`, `name`. Errors: XG0401, XG0412 (also: more than `most_pictures`), XG0413 (the
+// pattern).
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop);
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures);
+
+// Their names alone take some tens of GiB.
+inline constexpr size_t kMostPictures = size_t{1} << 28;
 
 }  // namespace xrun::runtime

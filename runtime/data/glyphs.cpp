@@ -103,11 +103,12 @@ class GlyphReader final : public Reader {
       : spec_(spec), fonts_(std::move(fonts)), fields_(std::move(fields)) {}
 
   // Faces come from the cache; those that it has not are drawn, then kept there.
-  Status load() {
+  Status load(StopFlag stop) {
     faces_.resize(fonts_.size());
     std::vector<std::string> cached(fonts_.size());
     std::vector<Run> runs;
     for (size_t i = 0; i < fonts_.size(); ++i) {
+      XRUN_TRY(check_stop(stop));
       cached[i] = glyph_cache_path(fonts_[i].path, settings(fonts_[i].face));
       if (auto face = load_drawn_face(cached[i], static_cast<int64_t>(picture_bytes()))) {
         faces_[i] = *std::move(face);
@@ -117,7 +118,7 @@ class GlyphReader final : public Reader {
         add_runs(i, runs);
       }
     }
-    XRUN_TRY(draw(runs));
+    XRUN_TRY(draw(runs, stop));
     for (size_t i = 0; i < fonts_.size(); ++i) {
       if (!cached[i].empty() && !faces_[i].codepoints.empty()) {
         store_drawn_face(cached[i], faces_[i]);
@@ -128,9 +129,10 @@ class GlyphReader final : public Reader {
   }
 
   // Without pictures.
-  Status list() {
+  Status list(StopFlag stop) {
     faces_.resize(fonts_.size());
     for (size_t i = 0; i < fonts_.size(); ++i) {
+      XRUN_TRY(check_stop(stop));
       XRUN_TRY(list_characters(i));
     }
     count();
@@ -235,19 +237,20 @@ class GlyphReader final : public Reader {
   }
 
   // Each task has its own FreeType library, so nothing is shared.
-  Status draw(const std::vector<Run>& runs) {
+  Status draw(const std::vector<Run>& runs, StopFlag stop) {
     std::vector<Status> results(runs.size());
-    tbb::parallel_for(size_t{0}, runs.size(), [&](size_t i) { results[i] = draw_run(runs[i]); });
+    tbb::parallel_for(size_t{0}, runs.size(), [&](size_t i) { results[i] = draw_run(runs[i], stop); });
     for (Status& result : results) {
       XRUN_TRY(std::move(result));
     }
     return {};
   }
 
-  Status draw_run(const Run& run) {
+  Status draw_run(const Run& run, StopFlag stop) {
     XRUN_ASSIGN(OpenFace face, OpenFace::open(fonts_[run.font], spec_.em));
     DrawnFace& drawn = faces_[run.font];
     for (size_t i = run.begin; i < run.end; ++i) {
+      XRUN_TRY(check_stop(stop));
       if (!face.draw(face.glyph(drawn.codepoints[i]), spec_, drawn.pixels.data() + i * picture_bytes())) {
         return Error{
             .kind = ErrorKind::kContent,
@@ -282,15 +285,15 @@ Result<std::unique_ptr<GlyphReader>> make_reader(const SourceSpec& spec) {
 
 }  // namespace
 
-Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec) {
+Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec, StopFlag stop) {
   XRUN_ASSIGN(auto reader, make_reader(spec));
-  XRUN_TRY(reader->load());
+  XRUN_TRY(reader->load(stop));
   return std::unique_ptr<Reader>(std::move(reader));
 }
 
-Result<std::unique_ptr<Reader>> open_glyphs_header(const SourceSpec& spec) {
+Result<std::unique_ptr<Reader>> open_glyphs_header(const SourceSpec& spec, StopFlag stop) {
   XRUN_ASSIGN(auto reader, make_reader(spec));
-  XRUN_TRY(reader->list());
+  XRUN_TRY(reader->list(stop));
   return std::unique_ptr<Reader>(std::move(reader));
 }
 

@@ -16,8 +16,8 @@ namespace xrun::runtime {
 //
 // Runs in parallel on the workers of the calling arena; about 30 us a character.
 // Errors: XG0411 a missing font (names its package), XG0412 a font that FreeType cannot read.
-Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec);
+Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec, StopFlag stop);
 // Finds the fonts and counts their characters; draws none.
-Result<std::unique_ptr<Reader>> open_glyphs_header(const SourceSpec& spec);
+Result<std::unique_ptr<Reader>> open_glyphs_header(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime

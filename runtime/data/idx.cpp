@@ -41,7 +41,7 @@ struct IdxFile {
   std::span<const std::byte> data() const { return std::span(bytes).subspan(static_cast<size_t>(header.header_bytes)); }
 };
 
-Result<IdxFile> read_header(const std::string& path) {
+Result<IdxFile> read_header(const std::string& path, StopFlag) {
   XRUN_ASSIGN(const auto start, read_file(path, 4 + 4 * kMostDims));
   IdxFile file;
   XRUN_ASSIGN(file.header, parse_idx_header(start, path));
@@ -49,10 +49,10 @@ Result<IdxFile> read_header(const std::string& path) {
 }
 
 // The header first: it says how much a compressed file may unfold to.
-Result<IdxFile> read_idx(const std::string& path) {
-  XRUN_ASSIGN(IdxFile file, read_header(path));
+Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
+  XRUN_ASSIGN(IdxFile file, read_header(path, stop));
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
-  XRUN_ASSIGN(file.bytes, read_file(path, want + 1));
+  XRUN_ASSIGN(file.bytes, read_file(path, want + 1, stop));
   if (static_cast<Bytes>(file.bytes.size()) != want) {
     return broken(
         path,
@@ -121,10 +121,11 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
 }
 
 // Pictures by `read_images`: the whole file, or its header.
-Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, Result<IdxFile> (*read_images)(const std::string&)) {
+Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
+                                          Result<IdxFile> (*read_images)(const std::string&, StopFlag)) {
   const std::string images_path = resolve_path(spec.directory, spec.reader.args.text("images"));
   const std::string labels_path = resolve_path(spec.directory, spec.reader.args.text("labels"));
-  XRUN_ASSIGN(IdxFile images, read_images(images_path));
+  XRUN_ASSIGN(IdxFile images, read_images(images_path, stop));
   if (images.header.type != 0x08 || images.header.dims.size() != 3) {
     return broken(images_path, "its data are no bytes [samples, height, width]");
   }
@@ -133,7 +134,7 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, Result<IdxFile
       images.header.dims[2] > 16'384) {
     return broken(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
   }
-  XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path));
+  XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path, stop));
   if (labels.header.dims.size() != 1 || labels.header.type > 0x0C) {
     return broken(labels_path, "its data are no whole numbers [samples]");
   }
@@ -175,8 +176,12 @@ Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string
   return header;
 }
 
-Result<std::unique_ptr<Reader>> open_idx(const SourceSpec& spec) { return open_with(spec, read_idx); }
+Result<std::unique_ptr<Reader>> open_idx(const SourceSpec& spec, StopFlag stop) {
+  return open_with(spec, stop, read_idx);
+}
 
-Result<std::unique_ptr<Reader>> open_idx_header(const SourceSpec& spec) { return open_with(spec, read_header); }
+Result<std::unique_ptr<Reader>> open_idx_header(const SourceSpec& spec, StopFlag stop) {
+  return open_with(spec, stop, read_header);
+}
 
 }  // namespace xrun::runtime

@@ -41,9 +41,13 @@ void Picture::reshape(int channels, int height, int width) {
   channels_ = channels;
   height_ = height;
   width_ = width;
-  stride_ = (kLead + width + 8 + 7) / 8 * 8;
-  // One row's worth of slack behind the last plane.
-  data_.resize(static_cast<size_t>(channels) * static_cast<size_t>(height + 2) * static_cast<size_t>(stride_) + 16);
+  stride_ = static_cast<int>(stride_of(width));
+  data_.resize(static_cast<size_t>(bytes(channels, height, width)) / sizeof(float));
+}
+
+Bytes Picture::bytes(int channels, int64_t height, int64_t width) {
+  // With some slack behind the last plane.
+  return (channels * (height + 2) * stride_of(width) + 16) * static_cast<Bytes>(sizeof(float));
 }
 
 void Picture::zero_border() {
@@ -233,6 +237,16 @@ void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::v
   });
 }
 
+namespace {
+
+// Pixels below the filter of one pixel.
+int64_t taps_of(int64_t from, int64_t to) {
+  const double reach = std::max(1.0, static_cast<double>(from) / static_cast<double>(to));
+  return std::min(from, static_cast<int64_t>(std::ceil(reach)) * 2 + 1);
+}
+
+}  // namespace
+
 void Resizer::Axis::prepare(int from_size, int to_size) {
   if (from == from_size && to == to_size) {
     return;
@@ -241,7 +255,7 @@ void Resizer::Axis::prepare(int from_size, int to_size) {
   to = to_size;
   const double ratio = static_cast<double>(from) / to;
   const double reach = std::max(1.0, ratio);  // half the width of the triangle
-  taps = std::min(from, static_cast<int>(std::ceil(reach)) * 2 + 1);
+  taps = static_cast<int>(taps_of(from, to));
   first.assign(static_cast<size_t>(to), 0);
   weights.assign(static_cast<size_t>(to) * static_cast<size_t>(taps), 0);
   for (int i = 0; i < to; ++i) {
@@ -259,13 +273,74 @@ void Resizer::Axis::prepare(int from_size, int to_size) {
   }
 }
 
+namespace {
+
+struct PictureRows {
+  const Picture& from;
+  int channel = 0;
+
+  void begin_channel(int c) { channel = c; }
+  void hold(int, int) {}
+  const float* operator()(int y) const { return from.row(channel, y); }
+};
+
+// Rows of bytes as numbers, each in the place of the one that is `count` above it.
+struct ByteRows {
+  const uint8_t* from;
+  int channels;
+  int width;
+  int count;    // held at one time
+  float* held;  // [count, stride]
+  int stride;
+  int channel = 0;
+  int next = 0;  // the first row that was not held yet
+
+  void begin_channel(int c) {
+    channel = c;
+    next = 0;
+  }
+  void hold(int begin, int end) {
+    for (next = std::max(next, begin); next < end; ++next) {
+      const uint8_t* at = from + (ptrdiff_t{next} * width) * channels + channel;
+      float* row = held + ptrdiff_t{next % count} * stride;
+      for (int x = 0; x < width; ++x) {
+        row[x] = static_cast<float>(at[x * ptrdiff_t{channels}]);
+      }
+    }
+  }
+  const float* operator()(int y) const { return held + ptrdiff_t{y % count} * stride; }
+};
+
+int64_t whole_groups(int64_t width) { return (width + 7) / 8 * 8; }
+
+}  // namespace
+
 void Resizer::resize(const Picture& from, Picture& to) {
   vertical_.prepare(from.height(), to.height());
-  horizontal_.prepare(from.width(), to.width());
-  middle_.resize((static_cast<size_t>(from.width()) + 7) / 8 * 8);
+  resize_rows(from.width(), PictureRows{from}, to);
+}
+
+void Resizer::resize(const uint8_t* from, int height, int width, Picture& to) {
+  vertical_.prepare(height, to.height());
+  const auto stride = static_cast<int>(whole_groups(width));
+  held_.resize(static_cast<size_t>(vertical_.taps) * static_cast<size_t>(stride));
+  resize_rows(width, ByteRows{from, to.channels(), width, vertical_.taps, held_.data(), stride}, to);
+}
+
+Bytes Resizer::bytes(int64_t height, int64_t width, int64_t to_height) {
+  return (taps_of(height, to_height) + 1) * whole_groups(width) * static_cast<Bytes>(sizeof(float));
+}
+
+template <typename Rows>
+void Resizer::resize_rows(int width, Rows rows, Picture& to) {
+  horizontal_.prepare(width, to.width());
+  middle_.resize(static_cast<size_t>(whole_groups(width)));
   for (int c = 0; c < to.channels(); ++c) {
+    rows.begin_channel(c);
     for (int y = 0; y < to.height(); ++y) {
-      blend_rows(from, c, y);
+      const int begin = vertical_.first[static_cast<size_t>(y)];
+      rows.hold(begin, begin + vertical_.taps);
+      blend(width, y, rows);
       float* out = to.row(c, y);
       for (int x = 0; x < to.width(); ++x) {
         const float* w = horizontal_.weights.data() + ptrdiff_t{x} * horizontal_.taps;
@@ -280,13 +355,14 @@ void Resizer::resize(const Picture& from, Picture& to) {
   }
 }
 
-void Resizer::blend_rows(const Picture& from, int c, int y) {
+template <typename Rows>
+void Resizer::blend(int width, int y, const Rows& rows) {
   const float* w = vertical_.weights.data() + ptrdiff_t{y} * vertical_.taps;
   const int begin = vertical_.first[static_cast<size_t>(y)];
-  for (int x = 0; x < from.width(); x += 8) {
+  for (int x = 0; x < width; x += 8) {
     __m256 sum = _mm256_setzero_ps();
     for (int t = 0; t < vertical_.taps; ++t) {
-      sum = _mm256_fmadd_ps(_mm256_set1_ps(w[t]), _mm256_loadu_ps(from.row(c, begin + t) + x), sum);
+      sum = _mm256_fmadd_ps(_mm256_set1_ps(w[t]), _mm256_loadu_ps(rows(begin + t) + x), sum);
     }
     _mm256_storeu_ps(middle_.data() + x, sum);
   }

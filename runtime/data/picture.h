@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/base/random.h"
+#include "graph/base/units.h"
 
 namespace xrun::runtime {
 
@@ -15,6 +16,9 @@ class Picture {
  public:
   // Gives the picture this size; contents are undefined. Keeps its memory, so that a warm picture allocates nothing.
   void reshape(int channels, int height, int width);
+
+  // What one of this size holds.
+  static Bytes bytes(int channels, int64_t height, int64_t width);
 
   int channels() const { return channels_; }
   int height() const { return height_; }
@@ -30,6 +34,7 @@ class Picture {
 
  private:
   ptrdiff_t offset(int c, int y) const { return (static_cast<ptrdiff_t>(c) * (height_ + 2) + y + 1) * stride_ + kLead; }
+  static int64_t stride_of(int64_t width) { return (kLead + width + 8 + 7) / 8 * 8; }
   static constexpr int kLead = 8;  // pixel -1 lies in here, and pixel 0 is aligned like the row
 
   int channels_ = 0;
@@ -76,6 +81,11 @@ class Resizer {
   // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row: files say how wide a picture
   // is, so memory does not grow with the product of its width and the height of `to`.
   void resize(const Picture& from, Picture& to);
+  // The same, bit by bit, for the interleaved bytes [height, width, channels of `to`] of a decoded picture, of which
+  // only the rows below the filter are held as numbers.
+  void resize(const uint8_t* from, int height, int width, Picture& to);
+  // What it holds after that, with a picture `to` of this height.
+  static Bytes bytes(int64_t height, int64_t width, int64_t to_height);
 
  private:
   struct Axis {
@@ -86,11 +96,15 @@ class Resizer {
     std::vector<float> weights;  // [to, taps]
     void prepare(int from_size, int to_size);
   };
-  void blend_rows(const Picture& from, int c, int y);  // fills middle_ for row y of `to`
+  template <typename Rows>
+  void resize_rows(int width, Rows rows, Picture& to);  // after vertical_.prepare
+  template <typename Rows>
+  void blend(int width, int y, const Rows& rows);  // fills middle_ for row y of `to`
 
   Axis vertical_;
   Axis horizontal_;
   std::vector<float> middle_;  // one row of `to`, still as wide as `from`
+  std::vector<float> held_;    // rows of a plane of bytes
 };
 
 }  // namespace xrun::runtime

@@ -14,7 +14,7 @@
 namespace xrun::runtime {
 namespace {
 
-using OpenFunction = Result<std::unique_ptr<Reader>> (*)(const SourceSpec& spec);
+using OpenFunction = Result<std::unique_ptr<Reader>> (*)(const SourceSpec& spec, StopFlag stop);
 
 struct Opener {
   std::string_view name;
@@ -30,10 +30,10 @@ constexpr Opener kOpeners[] = {
     {"synthetic", open_synthetic},
 };
 
-Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header) {
+Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, StopFlag stop) {
   for (const Opener& opener : kOpeners) {
     if (opener.name == spec.reader.name) {
-      return header && opener.header != nullptr ? opener.header(spec) : opener.open(spec);
+      return header && opener.header != nullptr ? opener.header(spec, stop) : opener.open(spec, stop);
     }
   }
   return Error{.kind = ErrorKind::kContent,
@@ -42,11 +42,13 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header) {
                .help = "this version reads glyphs, idx, folder, csv and synthetic sources"};
 }
 
-Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header) {
-  auto reader = open_any(spec, header);
+Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header, StopFlag stop) {
+  auto reader = open_any(spec, header, stop);
   if (!reader.ok()) {
     Error error = std::move(reader).error();
-    error.span = spec.reader.span;
+    if (error.kind != ErrorKind::kInterrupted) {  // which is no fault of the text
+      error.span = spec.reader.span;
+    }
     return error;
   }
   if (reader.value()->samples() == 0) {
@@ -100,9 +102,11 @@ int Reader::find_field(std::string_view name) const {
   return found == fields().end() ? -1 : static_cast<int>(found - fields().begin());
 }
 
-Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec) { return open_checked(spec, false); }
+Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop) {
+  return open_checked(spec, false, stop);
+}
 
-Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec) { return open_checked(spec, true); }
+Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec) { return open_checked(spec, true, nullptr); }
 
 std::string resolve_path(std::string_view directory, std::string_view path) {
   const std::filesystem::path given(path);

@@ -15,6 +15,7 @@
 #include "graph/base/units.h"
 #include "graph/reader_def.h"
 #include "graph/specs.h"
+#include "runtime/data/stop.h"
 
 namespace xrun::runtime {
 
@@ -58,10 +59,10 @@ class Reader {
 
 // Opens a source. Relative paths start at `spec.directory`. Runs on the calling thread and the workers of its arena.
 // Errors: XG0401 a file is missing or unreadable, XG0406 no sample, XG0410 a reader of a later version, XG0411 a font
-// is missing, XG0412 a file is broken; with the span of the reader call.
-Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec);
+// is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
+Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
 // The same for counts, fields, classes and names alone: what takes long, or much memory, and is wanted only for samples
-// is left out. `read` must not be called.
+// is left out. `read` must not be called but for encoded fields.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
 // `path` as seen from `directory`.

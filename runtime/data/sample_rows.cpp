@@ -23,10 +23,10 @@ Result<const SourceSpec*> find_source(const DataSpec& data, std::string_view nam
 
 bool is_broken_sample(const Error& error) { return error.code == "XG0412"; }
 
-Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source,
-                                                     const Graph& graph) {
+Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
+                                                     StopFlag stop) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(*spec));
+  XRUN_ASSIGN(auto reader, open_reader(*spec, stop));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span);
 }
 
@@ -123,6 +123,24 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
     }
   }
   return {};
+}
+
+Bytes SampleRows::decode_bytes() const {
+  constexpr int64_t kLooked = 64;  // files opened: a moment also on a disk that answers slowly
+  Bytes most = 0;
+  FieldValue value;
+  const int64_t count = std::min(samples(), kLooked);
+  for (const Input& input : inputs_) {
+    for (int64_t i = 0; i < count && input.transform.decodes(); ++i) {
+      if (!reader_->read(i * samples() / count, input.field, value).ok()) {
+        continue;
+      }
+      if (const auto header = read_picture_header(value.bytes); header.ok()) {
+        most = std::max(most, input.transform.decode_bytes(*header));
+      }
+    }
+  }
+  return most;
 }
 
 void SampleRows::zero(const BatchView& batch, int64_t row) const {

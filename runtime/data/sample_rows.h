@@ -21,8 +21,9 @@ class SampleRows {
   // the field of its own name. Inputs with a dot in their names are made by the program, not by data. Errors: those of
   // open_reader and Transform::compile; XG0402 more classes than the head has; XG0414 an input that nothing fills;
   // XG0413 no such source.
-  static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph);
-  // The same over open_header: all that is known before a sample is read. `fill` must not be called.
+  static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
+                                                  StopFlag stop = nullptr);
+  // The same over open_header: all that is known before a sample is decoded. `fill` must not be called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
                                                          const Graph& graph);
 
@@ -37,6 +38,10 @@ class SampleRows {
   // Writes row number `row` of `batch`; null inputs are passed over. Errors name source and sample; is_broken tells
   // whether another sample may stand in.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row) const;
+
+  // What a worker holds to decode the largest picture among some, evenly spread, whose headers are read; 0 where
+  // nothing is decoded. Pictures that cannot be read are passed over. Also after open_header.
+  Bytes decode_bytes() const;
 
   // Zeroes row `row` (a sample that cannot be read in an evaluation).
   void zero(const BatchView& batch, int64_t row) const;

@@ -76,7 +76,7 @@ class SyntheticReader final : public Reader {
 
 }  // namespace
 
-Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec) {
+Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec, StopFlag) {
   const Attrs& args = spec.reader.args;
   XRUN_ASSIGN(auto fields, data_registry().find_reader("synthetic")->fields(args));
   if (args.integers("shape").size() > 4) {

@@ -11,6 +11,6 @@ namespace xrun::runtime {
 // from the class alone, plus `noise` times normal numbers drawn from (seed, sample): another seed gives new samples of
 // the same classes. Fields `pixels` f32 [shape],
 // `label`.
-Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec);
+Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime

@@ -41,6 +41,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
   Transform made;
   made.target_ = target;
   made.row_bytes_ = target.row_elements() * size_of(target.dtype);
+  made.decodes_ = field.encoded;
   Field value = field;
   for (size_t i = 0; i < binding.stages.size(); ++i) {
     const CallSpec& call = binding.stages[i];
@@ -101,6 +102,20 @@ void store_picture(const Picture& picture, std::byte* out, Convert convert) {
 }
 
 }  // namespace
+
+Bytes Transform::decode_bytes(const PictureHeader& header) const {
+  if (!decodes_) {
+    return 0;
+  }
+  const AugmentStep& decode = steps_[0];
+  const auto channels = static_cast<int>(decode.extra);
+  const Bytes decoded = header.held + header.height * header.width * channels;
+  const bool resized = decode.size > 0 && (header.height != decode.size || header.width != decode.size);
+  // The working picture and the other one of the stages that cannot work in place.
+  return resized ? decoded + Resizer::bytes(header.height, header.width, decode.size) +
+                       2 * Picture::bytes(channels, decode.size, decode.size)
+                 : decoded + 2 * Picture::bytes(channels, header.height, header.width);
+}
 
 Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const {
   scratch.form = AugmentScratch::kSource;

@@ -9,6 +9,7 @@
 #include "graph/reader_def.h"
 #include "graph/specs.h"
 #include "runtime/data/augment.h"
+#include "runtime/data/decode.h"
 
 namespace xrun::runtime {
 
@@ -27,11 +28,16 @@ class Transform {
   // The numbers that it gives are classes 0..classes() - 1; 0: that is known only as they are read.
   int64_t classes() const { return classes_; }
 
+  // What a worker holds, and its decoder, to make a row out of a picture with this header. 0: nothing is decoded.
+  Bytes decode_bytes(const PictureHeader& header) const;
+  bool decodes() const { return decodes_; }
+
   // Bytes of one row.
   Bytes row_bytes() const { return row_bytes_; }
 
  private:
   std::vector<AugmentStep> steps_;
+  bool decodes_ = false;  // by the first step
   TensorType target_;
   int64_t classes_ = 0;
   Bytes row_bytes_ = 0;

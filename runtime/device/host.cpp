@@ -7,34 +7,13 @@
 #include <fcntl.h>
 #include <fstream>
 #include <hwloc.h>
-#include <optional>
 #include <sched.h>
-#include <sstream>
 #include <unistd.h>
+
+#include "runtime/device/control_groups.h"
 
 namespace xrun::runtime {
 namespace {
-
-// "max" and unreadable files give nothing.
-std::optional<int64_t> read_number(const std::string& path) {
-  std::ifstream in(path);
-  int64_t value = 0;
-  return in >> value ? std::optional(value) : std::nullopt;
-}
-
-// The number on the line "key number ..." of a file of the system; 0 where there is none.
-int64_t number_of(const std::string& path, const std::string& key) {
-  std::ifstream in(path);
-  std::string name;
-  int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
-    if (words >> name >> number && name == key) {
-      return number;
-    }
-  }
-  return 0;
-}
 
 // Of a line "key:  number kB".
 Bytes kib_line(const std::string& path, const std::string& key) { return number_of(path, key + ":") * kKiB; }
@@ -85,23 +64,11 @@ Host detect_host() {
   }
   host.memory_total = kib_line("/proc/meminfo", "MemTotal");
   host.memory_free = kib_line("/proc/meminfo", "MemAvailable");
-  if (const auto group = group_memory("/sys/fs/cgroup")) {
+  if (const auto group = group_memory()) {
     host.memory_total = std::min(host.memory_total, group->limit);
     host.memory_free = std::min(host.memory_free, group->free);
   }
   return host;
-}
-
-std::optional<GroupMemory> group_memory(const std::string& directory) {
-  const auto limit = read_number(directory + "/memory.max");
-  if (!limit) {
-    return std::nullopt;
-  }
-  // Files that were read stay in memory and count as used until something else wants the room.
-  const std::string counters = directory + "/memory.stat";
-  const Bytes cached = number_of(counters, "inactive_file") + number_of(counters, "active_file");
-  const Bytes used = read_number(directory + "/memory.current").value_or(0) - cached;
-  return GroupMemory{*limit, std::clamp(*limit - used, Bytes{0}, *limit)};
 }
 
 Bytes resident() {

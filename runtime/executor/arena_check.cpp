@@ -170,7 +170,7 @@ void ArenaCheck::leave(const Instruction& instruction) {
 
 Status ArenaCheck::end(const Instruction& instruction) {
   const std::lock_guard lock(mutex_);
-  if (!communicates(instruction)) {
+  if (!communicates(instruction.kind)) {
     leave(instruction);
     return {};
   }

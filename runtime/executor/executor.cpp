@@ -148,7 +148,7 @@ class ParallelExecutor final : public Executor {
     const int device = program_.instructions[static_cast<size_t>(id)].device;
     while (id >= 0) {
       const Instruction& instruction = program_.instructions[static_cast<size_t>(id)];
-      if (communicates(instruction)) {
+      if (communicates(instruction.kind)) {
         post_next(id);
         return;
       }
@@ -250,7 +250,7 @@ class ParallelExecutor final : public Executor {
         continue;
       }
       const Instruction& runnable = program_.instructions[static_cast<size_t>(dependent)];
-      if (communicates(runnable)) {
+      if (communicates(runnable.kind)) {
         post_next(dependent);
       } else if (next < 0 && runnable.device == device) {
         next = dependent;
@@ -304,23 +304,10 @@ std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program
   return std::make_unique<ParallelExecutor>(program, runner, devices, check);
 }
 
-bool communicates(const planner::Instruction& instruction) {
-  switch (instruction.kind) {
-    case Kind::kSend:
-    case Kind::kRecv:
-    case Kind::kAllGather:
-    case Kind::kReduceScatter:
-    case Kind::kAllReduce:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::vector<std::vector<InstructionId>> groups_of(const planner::Program& program) {
   std::vector<std::vector<InstructionId>> groups;
   for (const Instruction& instruction : program.instructions) {
-    if (!communicates(instruction)) {
+    if (!communicates(instruction.kind)) {
       continue;
     }
     const auto at = static_cast<size_t>(instruction.group);

@@ -59,7 +59,4 @@ Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Progra
 // The members of each group of communications, by group number: instructions in member order (senders first).
 std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program);
 
-// True for instructions that are a member of a group.
-bool communicates(const planner::Instruction& instruction);
-
 }  // namespace xrun::runtime

@@ -1,7 +1,6 @@
 #include "runtime/executor/kernels.h"
 
 #include "ops/kernel_spec.h"
-#include "runtime/executor/row_offsets.h"
 
 namespace xrun::runtime {
 namespace {
@@ -11,48 +10,25 @@ Error plan_differs(const std::string& what, Span span) {
           "make the plan again on this machine with `xrun plan`", span};
 }
 
-Status check_scratch(const Graph& graph, const std::vector<NodeId>& nodes, const planner::BlockLayout& layout,
-                     const KernelSet& kernels) {
-  for (const NodeId id : nodes) {
-    const Bytes wanted = kernels.of(id)->scratch_bytes();
-    if (wanted > layout.bytes - layout.kernel_offset) {
-      return plan_differs("`" + graph.node(id).path + "` (" + std::string(graph.node(id).op->name) + ") works in " +
-                              format_bytes(wanted) + ", planned are " +
-                              format_bytes(layout.bytes - layout.kernel_offset),
-                          graph.node(id).span);
-    }
+// The scratch of an instruction is what its kernels ask for.
+Status check_scratch(const Graph& graph, const planner::Instruction& instruction, const KernelSet& kernels) {
+  Bytes scratch = 0;
+  for (const planner::Operand& operand : instruction.operands) {
+    scratch = operand.role == planner::Role::kScratch ? operand.bytes : scratch;
   }
-  return {};
-}
-
-// Prepared weights have the size, and their update the scratch, that the kernel asks for.
-Status check_prepared(const Graph& graph, const planner::Program& program, const KernelSet& kernels) {
-  for (const planner::Buffer& buffer : program.buffers) {
-    if (buffer.purpose != planner::Purpose::kPrepared) {
+  for (const planner::Operand& operand : instruction.operands) {
+    const ops::Kernel* kernel = operand.node.valid() ? kernels.of(operand.node) : nullptr;
+    const bool prepares = operand.role == planner::Role::kPrepared;
+    const bool runs = planner::is_stage_pass(instruction.kind) && operand.role == planner::Role::kOutput;
+    if (kernel == nullptr || !(prepares || runs)) {
       continue;
     }
-    const Bytes wanted = kernels.of(buffer.node)->prepared_bytes(buffer.slot);
-    if (wanted > buffer.bytes) {
-      return plan_differs("`" + graph.node(buffer.node).path + "` prepares its weight in " + format_bytes(wanted) +
-                              ", planned are " + format_bytes(buffer.bytes),
-                          graph.node(buffer.node).span);
-    }
-  }
-  for (const planner::Instruction& instruction : program.instructions) {
-    if (instruction.kind != planner::Kind::kUpdate) {
-      continue;
-    }
-    const planner::Buffer* scratch = find_purpose(program, instruction, planner::Purpose::kScratch);
-    const Bytes slice =
-        scratch == nullptr ? 0 : scratch->bytes / program.threads[static_cast<size_t>(instruction.device)];
-    for (const planner::BufferId id : instruction.writes) {
-      const planner::Buffer& buffer = program.buffer(id);
-      if (buffer.purpose == planner::Purpose::kPrepared && kernels.of(buffer.node)->scratch_bytes() > slice) {
-        return plan_differs("`" + graph.node(buffer.node).path + "` prepares its weight by means of " +
-                                format_bytes(kernels.of(buffer.node)->scratch_bytes()) + ", planned are " +
-                                format_bytes(slice),
-                            graph.node(buffer.node).span);
-      }
+    const Node& node = graph.node(operand.node);
+    if (kernel->scratch_bytes() > scratch) {
+      return plan_differs("`" + node.path + "` (" + std::string(node.op->name) +
+                              (prepares ? ") prepares its weight in " : ") works in ") +
+                              format_bytes(kernel->scratch_bytes()) + ", planned are " + format_bytes(scratch),
+                          node.span);
     }
   }
   return {};
@@ -81,11 +57,20 @@ Result<KernelSet> KernelSet::make(const Graph& graph, const planner::Program& pr
         XRUN_TRY(add(id));
       }
     }
-    XRUN_TRY(check_scratch(graph, stage.forward, stage.forward_layout, set));
-    XRUN_TRY(check_scratch(graph, stage.recomputed, stage.backward_layout, set));
-    XRUN_TRY(check_scratch(graph, stage.backward, stage.backward_layout, set));
   }
-  XRUN_TRY(check_prepared(graph, program, set));
+  // A forward pass without an update has prepared weights, too.
+  for (const planner::Buffer& buffer : program.buffers) {
+    if (buffer.purpose == planner::Purpose::kPrepared &&
+        set.of(buffer.node)->prepared_bytes(buffer.node_input) > buffer.bytes) {
+      return plan_differs("`" + graph.node(buffer.node).path + "` prepares its weight in " +
+                              format_bytes(set.of(buffer.node)->prepared_bytes(buffer.node_input)) + ", planned are " +
+                              format_bytes(buffer.bytes),
+                          graph.node(buffer.node).span);
+    }
+  }
+  for (const planner::Instruction& instruction : program.instructions) {
+    XRUN_TRY(check_scratch(graph, instruction, set));
+  }
   return set;
 }
 

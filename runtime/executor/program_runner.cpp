@@ -3,21 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "graph/base/check.h"
-#include "runtime/executor/row_offsets.h"
 
 namespace xrun::runtime {
-namespace {
 
 using planner::Buffer;
-using planner::HeadPlan;
 using planner::Instruction;
 using planner::Kind;
-using planner::Pass;
+using planner::Operand;
 using planner::Purpose;
-
-}  // namespace
+using planner::Role;
 
 ProgramRunner::ProgramRunner(const Module& module, const planner::Program& program, const BoundMemory& memory,
                              const KernelSet& kernels, ops::Isa isa, const ops::OptimizerForm& form)
@@ -25,93 +22,92 @@ ProgramRunner::ProgramRunner(const Module& module, const planner::Program& progr
       program_(program),
       memory_(memory),
       kernels_(kernels),
-      norms_(norm_layout(module)),
-      binder_(module.graph, program, memory, kernels),
+      binder_(module.graph, program, memory),
       heads_(module.graph, program, isa),
-      stage_runner_(module.graph, program, *std::max_element(program.threads.begin(), program.threads.end())),
-      head_runner_(module, program, memory, binder_, heads_, norms_, form),
-      update_runner_(module, program, memory, kernels, binder_, norms_, isa, form),
-      exchanges_(module.graph, program, memory, binder_, heads_, norms_) {
+      stage_runner_(module.graph, program, binder_, kernels,
+                    *std::max_element(program.threads.begin(), program.threads.end())),
+      head_runner_(module, program, binder_, heads_, form),
+      update_runner_(module, program, binder_, kernels, isa, form),
+      exchanges_(module.graph, program, binder_, heads_) {
   bound_.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
-    bound_.push_back(bind(instruction));
+    bound_.push_back(communicates(instruction.kind) ? Bound() : bind(instruction));
   }
 }
 
-ProgramRunner::Bound ProgramRunner::bind(const Instruction& instruction) const {
-  if (instruction.kind == Kind::kUpdate) {
-    return update_runner_.bind(instruction);
+ProgramRunner::Bound ProgramRunner::bind(const Instruction& instruction) {
+  if (is_stage_pass(instruction.kind)) {
+    return [this, pass = stage_runner_.bind(instruction)](ops::Workers& workers) {
+      return stage_runner_.run(pass, step_, workers);
+    };
   }
-  if (instruction.kind == Kind::kCopy) {
-    return bind_copy(instruction);
+  if (is_head_pass(instruction.kind)) {
+    return [this, head = head_runner_.bind(instruction),
+            norms = norms_of(instruction)](ops::Workers& workers) mutable -> Status {
+      XRUN_ASSIGN(const double scale, grad_scale(norms));
+      return head_runner_.run(head, step_, scale, workers);
+    };
   }
-  if (instruction.kind != Kind::kRun) {
-    return {};
+  return instruction.kind == Kind::kCopy ? bind_copy(instruction) : bind_update(instruction);
+}
+
+ProgramRunner::Bound ProgramRunner::bind_update(const Instruction& instruction) {
+  BoundUpdate update = update_runner_.bind(instruction);
+  switch (instruction.kind) {
+    case Kind::kFoldPartials:
+      return [this, update = std::move(update)](ops::Workers& workers) {
+        update_runner_.fold_partials(update, workers);
+        return Status();
+      };
+    case Kind::kNorm:
+      return [this, update = std::move(update)](ops::Workers& workers) {
+        update_runner_.add_squares(update, workers);
+        return Status();
+      };
+    default:
+      return [this, update = std::move(update), norms = norms_of(instruction)](ops::Workers& workers) -> Status {
+        XRUN_ASSIGN(const double scale, grad_scale(norms));
+        return update_runner_.apply(update, step_, scale, workers);
+      };
   }
-  switch (instruction.pass) {
-    case Pass::kForward:
-    case Pass::kBackward:
-      return binder_.bind(instruction);
-    case Pass::kHeadForward:
-    case Pass::kHeadBackward:
-    case Pass::kHeadUpdate:
-    case Pass::kHeadNorms:
-    case Pass::kReduceStats:
-      return head_runner_.bind(instruction);
-    case Pass::kFoldPartials:
-    case Pass::kNorm:
-      return update_runner_.bind(instruction);
-    case Pass::kNone:
-      break;
+}
+
+ProgramRunner::Bound ProgramRunner::bind_copy(const Instruction& instruction) const {
+  struct Segment {
+    OperandAddress from;
+    std::byte* to = nullptr;
+    size_t bytes = 0;
+  };
+  std::vector<Segment> segments;
+  for (size_t i = 0; i + 1 < instruction.operands.size(); i += 2) {
+    const Operand& from = instruction.operands[i];
+    segments.push_back(
+        {binder_.address(from), binder_.at(instruction.operands[i + 1]), static_cast<size_t>(from.bytes)});
+  }
+  return [this, segments = std::move(segments)](ops::Workers& /*workers*/) {
+    for (const Segment& segment : segments) {
+      std::memcpy(segment.to, segment.from.at(step_), segment.bytes);
+    }
+    return Status();
+  };
+}
+
+std::span<const double> ProgramRunner::norms_of(const Instruction& instruction) const {
+  for (const Operand& operand : instruction.operands) {
+    if (operand.role == Role::kNorms && !operand.param.valid()) {
+      return {binder_.at<const double>(operand), static_cast<size_t>(operand.bytes) / sizeof(double)};
+    }
   }
   return {};
 }
 
-BoundCopy ProgramRunner::bind_copy(const Instruction& instruction) const {
-  const HeadPlan& head = program_.heads[static_cast<size_t>(instruction.head)];
-  BoundCopy copy;
-  XRUN_CHECK(instruction.reads.size() == instruction.writes.size(), "a copy has as many sources as targets");
-  for (size_t i = 0; i < instruction.reads.size(); ++i) {
-    const Buffer& from = program_.buffer(instruction.reads[i]);
-    const Buffer& to = program_.buffer(instruction.writes[i]);
-    // Best classes of logits are two tensors one after the other; everything else is one.
-    const bool best = from.value.valid() && from.value == head.logits;
-    const Bytes row = best ? head.top_k * 4
-                      : from.purpose == Purpose::kHeadSoftmax
-                          ? static_cast<Bytes>(sizeof(ops::RowSoftmax))
-                          : module_.graph.value(from.value).type.bytes(1, program_.block_rows);
-    const auto rows_of = [&](const Buffer& buffer) { return buffer.micro_batch >= 0 ? head.rows : program_.batch; };
-    for (int part = 0; part < (best ? 2 : 1); ++part) {
-      for (int replica = 0; replica < program_.replicas; ++replica) {
-        const int micro_batch = replica * micro_batches_of_replica(program_) + instruction.micro_batch;
-        const auto offset = [&](const Buffer& buffer) {
-          return (head_place(program_, head, buffer, micro_batch) + part * rows_of(buffer)) * row;
-        };
-        BoundCopy::Segment segment;
-        if (from.purpose == Purpose::kInput) {
-          segment.from = {.input = binder_.input_of(from.value), .offset = offset(from)};
-        } else {
-          segment.from = {.base = memory_.at(from) + offset(from)};
-        }
-        segment.to = memory_.at(to) + offset(to);
-        segment.bytes = program_.micro_batch_rows() * row;
-        copy.segments.push_back(segment);
-      }
-    }
-  }
-  return copy;
-}
-
-Result<double> ProgramRunner::grad_scale(const Instruction& instruction) {
-  const ClipSpec& clip = module_.train.clip;
-  const Buffer* buffer = find_purpose(program_, instruction, Purpose::kNorms);
-  if (clip.kind != ClipSpec::kNorm || buffer == nullptr) {
+Result<double> ProgramRunner::grad_scale(std::span<const double> norms) {
+  if (norms.empty()) {
     return 1;
   }
-  const auto* sums = reinterpret_cast<const double*>(memory_.at(*buffer));
   double total = 0;
-  for (int64_t i = 0; i < norms_.total; ++i) {
-    total += sums[i];
+  for (const double sum : norms) {
+    total += sum;
   }
   const double norm = std::sqrt(total);
   grad_norm_.store(norm, std::memory_order_relaxed);
@@ -121,65 +117,45 @@ Result<double> ProgramRunner::grad_scale(const Instruction& instruction) {
                      std::to_string(norm),
                  "lower `train.lr`, or lengthen its warmup", module_.train.span};
   }
-  return norm > clip.limit ? clip.limit / norm : 1;
+  const double limit = module_.train.clip.limit;
+  return norm > limit ? limit / norm : 1;
 }
 
 Status ProgramRunner::run(const Instruction& instruction, ops::Workers& workers) {
-  Bound& bound = bound_[static_cast<size_t>(instruction.id.index)];
-  if (auto* pass = std::get_if<BoundPass>(&bound)) {
-    return stage_runner_.run(*pass, instruction.pass == Pass::kForward, step_, workers);
-  }
-  if (auto* head = std::get_if<BoundHead>(&bound)) {
-    const bool clipped = instruction.pass == Pass::kHeadUpdate && module_.train.clip.heads;
-    double scale = 1;
-    if (clipped) {
-      XRUN_ASSIGN(scale, grad_scale(instruction));
-    }
-    return head_runner_.run(instruction, *head, step_, scale, workers);
-  }
-  if (auto* update = std::get_if<BoundUpdate>(&bound)) {
-    if (instruction.pass == Pass::kFoldPartials) {
-      update_runner_.fold_partials(*update, workers);
-      return {};
-    }
-    if (instruction.pass == Pass::kNorm) {
-      update_runner_.add_squares(*update, workers);
-      return {};
-    }
-    XRUN_ASSIGN(const double scale, grad_scale(instruction));
-    return update_runner_.apply(*update, step_, scale, workers);
-  }
-  if (auto* copy = std::get_if<BoundCopy>(&bound)) {
-    for (const BoundCopy::Segment& segment : copy->segments) {
-      std::memcpy(segment.to, segment.from.at(step_), static_cast<size_t>(segment.bytes));
-    }
-  }
-  return {};
+  return bound_[static_cast<size_t>(instruction.id.index)](workers);
 }
 
 Status ProgramRunner::prepare(const Instruction& instruction, Exchange& exchange) {
-  exchanges_.prepare(instruction, step_.inputs, exchange);
+  exchanges_.prepare(instruction, exchange);
   return {};
 }
 
 Status ProgramRunner::prepare_weights() {
   ops::InlineWorkers workers;
-  BoundUpdate all;
+  std::map<std::pair<ParamId, int>, std::byte*> weights;  // (parameter, replica)
+  std::map<int, const Buffer*> scratch;                   // by device, the largest: between steps all of it is free
+  for (const Buffer& buffer : program_.buffers) {
+    if (buffer.purpose == Purpose::kWeight) {
+      weights[{buffer.param, buffer.replica}] = memory_.at(buffer);
+    } else if (buffer.purpose == Purpose::kScratch) {
+      const Buffer*& largest = scratch[buffer.device];
+      largest = largest == nullptr || buffer.bytes > largest->bytes ? &buffer : largest;
+    }
+  }
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.purpose != Purpose::kPrepared) {
       continue;
     }
-    all.prepares = {update_runner_.bind_prepare(buffer)};
-    // Between steps all scratch is free; every slice holds what the kernels of its device ask for.
-    const Buffer* scratch = nullptr;
-    for (const Buffer& one : program_.buffers) {
-      const bool mine = one.purpose == Purpose::kScratch && one.device == buffer.device;
-      scratch = mine && (scratch == nullptr || one.bytes > scratch->bytes) ? &one : scratch;
-    }
-    all.scratch = scratch == nullptr ? nullptr : memory_.at(*scratch);
-    XRUN_TRY(update_runner_.prepare(all, workers));
+    BoundUpdate one;
+    one.prepares = {{kernels_.of(buffer.node),
+                     buffer.node_input,
+                     {weights.at({buffer.param, buffer.replica})},
+                     memory_.at(buffer)}};
+    const Buffer* room = scratch[buffer.device];
+    one.scratch = room == nullptr ? nullptr : memory_.at(*room);
+    XRUN_TRY(update_runner_.prepare(one, workers));
   }
-  head_runner_.prepare(workers);
+  head_runner_.prepare(memory_, workers);
   return {};
 }
 

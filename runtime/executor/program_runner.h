@@ -1,8 +1,8 @@
-// What the instructions of a program do: each bound once to its kernels and memory, then run once a step.
+// What the instructions of a program do: each bound once to its kernels and operands, then run once a step.
 #pragma once
 
 #include <atomic>
-#include <variant>
+#include <functional>
 #include <vector>
 
 #include "graph/module.h"
@@ -14,16 +14,6 @@
 #include "runtime/executor/update_runner.h"
 
 namespace xrun::runtime {
-
-// kCopy: rows of a head pass to or from their places among the rows of the batch.
-struct BoundCopy {
-  struct Segment {
-    RowsAt from;
-    std::byte* to = nullptr;
-    Bytes bytes = 0;
-  };
-  std::vector<Segment> segments;
-};
 
 // Threads: as InstructionRunner; `begin_step` between steps.
 class ProgramRunner final : public InstructionRunner {
@@ -41,17 +31,20 @@ class ProgramRunner final : public InstructionRunner {
   double grad_norm() const { return grad_norm_.load(std::memory_order_relaxed); }
 
  private:
-  using Bound = std::variant<std::monostate, BoundPass, BoundHead, BoundUpdate, BoundCopy>;
-  Bound bind(const planner::Instruction& instruction) const;
-  BoundCopy bind_copy(const planner::Instruction& instruction) const;
-  // What gradients are multiplied by, from the norms that the instruction reads.
-  Result<double> grad_scale(const planner::Instruction& instruction);
+  // An instruction bound to what runs it; none for exchanges.
+  using Bound = std::function<Status(ops::Workers& workers)>;
+  Bound bind(const planner::Instruction& instruction);
+  Bound bind_update(const planner::Instruction& instruction);
+  Bound bind_copy(const planner::Instruction& instruction) const;
+  // The sums of squares that the clip reads; none where it does not.
+  std::span<const double> norms_of(const planner::Instruction& instruction) const;
+  // What gradients are multiplied by, from their sums of squares.
+  Result<double> grad_scale(std::span<const double> norms);
 
   const Module& module_;
   const planner::Program& program_;
   const BoundMemory& memory_;
   const KernelSet& kernels_;
-  NormLayout norms_;
   Binder binder_;
   HeadSet heads_;
   StageRunner stage_runner_;

@@ -53,7 +53,7 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
         continue;
       }
       std::vector<InstructionId> members{instruction.id};
-      if (communicates(instruction)) {
+      if (communicates(instruction.kind)) {
         members = groups[static_cast<size_t>(instruction.group)];
       }
       bool all_ready = true;
@@ -107,7 +107,7 @@ class SequentialExecutor final : public Executor {
         XRUN_TRY(check_->begin(program_.instruction(item.members[m])));
       }
       const Instruction& first = program_.instruction(item.members[0]);
-      if (communicates(first)) {
+      if (communicates(first.kind)) {
         XRUN_TRY(exchange(item));
       } else {
         XRUN_TRY(runner_.run(first, workers_));

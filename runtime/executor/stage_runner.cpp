@@ -8,9 +8,15 @@
 namespace xrun::runtime {
 namespace {
 
+using planner::By;
+using planner::Instruction;
+using planner::Kind;
+using planner::Operand;
+using planner::Role;
+
 // All exponent bits set: infinite or NaN. On bits, so that no floating-point mode matters.
-bool f32_is_finite(const std::byte* data, int64_t count) {
-  const auto* words = reinterpret_cast<const uint32_t*>(data);
+bool f32_is_finite(const void* data, int64_t count) {
+  const auto* words = static_cast<const uint32_t*>(data);
   uint32_t bad = 0;
   for (int64_t i = 0; i < count; ++i) {
     bad |= (words[i] & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
@@ -18,8 +24,8 @@ bool f32_is_finite(const std::byte* data, int64_t count) {
   return bad == 0;
 }
 
-bool bf16_is_finite(const std::byte* data, int64_t count) {
-  const auto* words = reinterpret_cast<const uint16_t*>(data);
+bool bf16_is_finite(const void* data, int64_t count) {
+  const auto* words = static_cast<const uint16_t*>(data);
   uint32_t bad = 0;
   for (int64_t i = 0; i < count; ++i) {
     bad |= (words[i] & 0x7f80u) == 0x7f80u ? 1u : 0u;
@@ -27,10 +33,21 @@ bool bf16_is_finite(const std::byte* data, int64_t count) {
   return bad == 0;
 }
 
+std::byte* address(const BoundOperand& operand, const std::array<int64_t, 4>& moved, const StepContext& step) {
+  return operand.begin.at(step) + operand.step * moved[static_cast<size_t>(operand.by)];
+}
+
 }  // namespace
 
-StageRunner::StageRunner(const Graph& graph, const planner::Program& program, int workers)
-    : graph_(graph), program_(program), workers_(workers), state_(static_cast<size_t>(program.devices * workers)) {
+StageRunner::StageRunner(const Graph& graph, const planner::Program& program, const Binder& binder,
+                         const KernelSet& kernels, int workers)
+    : graph_(graph),
+      program_(program),
+      binder_(binder),
+      kernels_(kernels),
+      workers_(workers),
+      watched_(graph.values.size(), false),
+      state_(static_cast<size_t>(program.devices * workers)) {
   size_t operands = 0;
   for (const Node& node : graph.nodes) {
     operands = std::max(operands, node.inputs.size() + node.outputs.size());
@@ -38,34 +55,80 @@ StageRunner::StageRunner(const Graph& graph, const planner::Program& program, in
   for (Worker& worker : state_) {
     worker.views.resize(operands);
   }
+  const auto watch = [&](ValueId value) {
+    if (value.valid()) {
+      watched_[static_cast<size_t>(value.index)] = true;
+    }
+  };
+  watch(graph.loss);
+  for (const planner::HeadPlan& head : program.heads) {
+    watch(head.feature);
+  }
+  for (const planner::Stage& stage : program.stages) {
+    std::for_each(stage.received.begin(), stage.received.end(), watch);
+  }
 }
 
-Status StageRunner::run(const BoundPass& pass, bool forward, const StepContext& step, ops::Workers& workers) {
+BoundPass StageRunner::bind(const Instruction& instruction) const {
+  BoundPass pass;
+  pass.device = instruction.device;
+  pass.forward = instruction.kind == Kind::kForward;
+  pass.blocks = program_.micro_batch_rows() / program_.block_rows;
+  pass.first_block = pass.blocks * instruction.micro_batch;
+  for (const Operand& operand : instruction.operands) {
+    const BoundOperand bound{binder_.address(operand), operand.by, operand.step};
+    if (operand.role == Role::kZeroed) {
+      pass.zeroed.push_back({binder_.at(operand), static_cast<size_t>(operand.bytes)});
+      continue;
+    }
+    if (operand.role == Role::kScratch) {
+      pass.scratch = bound;
+      continue;
+    }
+    if (pass.nodes.empty() || pass.nodes.back().node != operand.node) {
+      const Node& node = graph_.node(operand.node);
+      XRUN_CHECK(kernels_.of(operand.node) != nullptr, "a stage runs a node without a kernel: " + node.path);
+      pass.nodes.push_back({operand.node, kernels_.of(operand.node), static_cast<int32_t>(pass.operands.size()),
+                            static_cast<int32_t>(node.inputs.size()), static_cast<int32_t>(node.outputs.size())});
+    }
+    pass.operands.push_back(bound);
+    const ValueId output = operand.role == Role::kOutput
+                               ? graph_.node(operand.node).outputs[static_cast<size_t>(operand.index)]
+                               : ValueId();
+    if (pass.forward && output.valid() && operand.by == By::kBlock && watched_[static_cast<size_t>(output.index)]) {
+      pass.watched.push_back(bound);
+      pass.watched_values.push_back(output);
+    }
+  }
+  return pass;
+}
+
+Status StageRunner::run(const BoundPass& pass, const StepContext& step, ops::Workers& workers) {
   for (const auto& accumulator : pass.zeroed) {
     std::memset(accumulator.data(), 0, accumulator.size());
   }
   for (int w = 0; w < workers_; ++w) {
-    state_[static_cast<size_t>(pass.device * workers_ + w)].status = {};
+    status_of(pass.device, w) = {};
   }
-  const auto run_one = [&](int64_t block, int worker) {
-    Status& status = state_[static_cast<size_t>(pass.device * workers_ + worker)].status;
+  const auto run_one = [&](int64_t index, int worker) {
+    Status& status = status_of(pass.device, worker);
+    const Block block = block_of(pass, index, worker);
     if (status.ok()) {
-      status = run_block(pass, block, step, worker);
+      status = run_block(pass, block, step);
     }
-    if (forward && status.ok()) {
-      status = check_watched(pass, block, step, worker);
+    if (pass.forward && status.ok()) {
+      status = check_watched(pass, block, step);
     }
   };
-  if (forward) {
+  if (pass.forward) {
     const auto body = [&](int64_t item, int worker) { run_one(pass.first_block + item, worker); };
     workers.for_each(pass.blocks, body);
   } else {
-    const int64_t all = program_.batch / program_.block_rows;
-    const int64_t first_partial = partial_of(pass.first_block, program_.partials, all);
-    const int64_t last_partial = partial_of(pass.first_block + pass.blocks - 1, program_.partials, all);
+    const int64_t first_partial = program_.partial_of(pass.first_block);
+    const int64_t last_partial = program_.partial_of(pass.first_block + pass.blocks - 1);
     const auto body = [&](int64_t item, int worker) {
       for (int64_t block = pass.first_block; block < pass.first_block + pass.blocks; ++block) {
-        if (partial_of(block, program_.partials, all) == first_partial + item) {
+        if (program_.partial_of(block) == first_partial + item) {
           run_one(block, worker);
         }
       }
@@ -73,35 +136,42 @@ Status StageRunner::run(const BoundPass& pass, bool forward, const StepContext& 
     workers.for_each(last_partial - first_partial + 1, body);
   }
   for (int w = 0; w < workers_; ++w) {
-    Status& status = state_[static_cast<size_t>(pass.device * workers_ + w)].status;
-    if (!status.ok()) {
+    if (Status& status = status_of(pass.device, w); !status.ok()) {
       return std::exchange(status, Status());
     }
   }
   return {};
 }
 
-Status StageRunner::run_block(const BoundPass& pass, int64_t block, const StepContext& step, int worker) {
+StageRunner::Block StageRunner::block_of(const BoundPass& pass, int64_t index, int worker) const {
+  Block block{.index = index, .worker = worker};
+  block.moved[static_cast<size_t>(By::kBlock)] = index - pass.first_block;
+  block.moved[static_cast<size_t>(By::kPartial)] = program_.partial_of(index) - program_.partial_of(pass.first_block);
+  block.moved[static_cast<size_t>(By::kWorker)] = worker;
+  return block;
+}
+
+Status StageRunner::run_block(const BoundPass& pass, const Block& block, const StepContext& step) {
   for (const BoundNode& node : pass.nodes) {
-    XRUN_TRY(run_node(pass, node, block, step, worker));
+    XRUN_TRY(run_node(pass, node, block, step));
   }
   return {};
 }
 
-Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, int64_t block, const StepContext& step,
-                             int worker) {
-  ops::TensorView* views = state_[static_cast<size_t>(pass.device * workers_ + worker)].views.data();
+Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, const Block& block,
+                             const StepContext& step) {
+  ops::TensorView* views = state_[static_cast<size_t>(pass.device * workers_ + block.worker)].views.data();
   const int32_t count = node.inputs + node.outputs;
   for (int32_t i = 0; i < count; ++i) {
-    views[i] = address(pass, pass.operands[static_cast<size_t>(node.first_operand + i)], block, step, worker);
+    views[i] = {address(pass.operands[static_cast<size_t>(node.first_operand + i)], block.moved, step)};
   }
   ops::KernelCall call;
   call.inputs = {views, static_cast<size_t>(node.inputs)};
   call.outputs = {views + node.inputs, static_cast<size_t>(node.outputs)};
-  call.scratch = pass.scratch + pass.slice * worker + pass.kernel_offset;
+  call.scratch = address(pass.scratch, block.moved, step);
   call.seed = step.seed;
   call.step = step.step;
-  call.first_row = block * program_.block_rows;
+  call.first_row = block.index * program_.block_rows;
   Status status = node.kernel->run(call);
   if (!status.ok()) {
     Error error = std::move(status).error();
@@ -111,27 +181,7 @@ Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, int64
   return {};
 }
 
-ops::TensorView StageRunner::address(const BoundPass& pass, const Operand& operand, int64_t block,
-                                     const StepContext& step, int worker) const {
-  switch (operand.where) {
-    case Operand::Where::kAbsent:
-      return {};
-    case Operand::Where::kFixed:
-      return {operand.base};
-    case Operand::Where::kScratch:
-      return {pass.scratch + pass.slice * worker + operand.offset};
-    case Operand::Where::kBlock:
-      return {operand.base + operand.stride * block};
-    case Operand::Where::kPartial:
-      return {operand.base +
-              operand.stride * partial_of(block, program_.partials, program_.batch / program_.block_rows)};
-    case Operand::Where::kInput:
-      return {step.inputs[static_cast<size_t>(operand.input)] + operand.stride * block};
-  }
-  return {};
-}
-
-bool StageRunner::is_finite(const TensorType& type, const std::byte* data) const {
+bool StageRunner::is_finite(const TensorType& type, const void* data) const {
   const int64_t count = type.elements(program_.block_rows, program_.block_rows);
   switch (type.dtype) {
     case DType::kF32:
@@ -143,31 +193,29 @@ bool StageRunner::is_finite(const TensorType& type, const std::byte* data) const
   }
 }
 
-Status StageRunner::check_watched(const BoundPass& pass, int64_t block, const StepContext& step, int worker) {
+Status StageRunner::check_watched(const BoundPass& pass, const Block& block, const StepContext& step) {
   for (size_t i = 0; i < pass.watched.size(); ++i) {
-    const ops::TensorView view = address(pass, pass.watched[i], block, step, worker);
-    if (view.data != nullptr && !is_finite(graph_.value(pass.watched_values[i]).type, view.data)) {
-      return find_nonfinite(pass, block, step, worker);
+    if (!is_finite(graph_.value(pass.watched_values[i]).type, address(pass.watched[i], block.moved, step))) {
+      return find_nonfinite(pass, block, step);
     }
   }
   return {};
 }
 
 // Runs the block once more, looking at every result: a forward pass only writes what it makes.
-Error StageRunner::find_nonfinite(const BoundPass& pass, int64_t block, const StepContext& step, int worker) {
-  const std::string rows = "rows " + std::to_string(block * program_.block_rows) + " to " +
-                           std::to_string((block + 1) * program_.block_rows - 1) + " of the batch" +
+Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
+  const std::string rows = "rows " + std::to_string(block.index * program_.block_rows) + " to " +
+                           std::to_string((block.index + 1) * program_.block_rows - 1) + " of the batch" +
                            (program_.training ? " of step " + std::to_string(step.step + 1) : "");
   for (const BoundNode& bound : pass.nodes) {
-    if (const Status status = run_node(pass, bound, block, step, worker); !status.ok()) {
+    if (const Status status = run_node(pass, bound, block, step); !status.ok()) {
       return status.error();
     }
     const Node& node = graph_.node(bound.node);
     for (int32_t i = 0; i < bound.inputs; ++i) {
       const Value& value = graph_.value(node.inputs[static_cast<size_t>(i)]);
-      const Operand& operand = pass.operands[static_cast<size_t>(bound.first_operand + i)];
-      if (operand.where == Operand::Where::kInput &&
-          !is_finite(value.type, static_cast<const std::byte*>(address(pass, operand, block, step, worker).data))) {
+      const BoundOperand& operand = pass.operands[static_cast<size_t>(bound.first_operand + i)];
+      if (operand.begin.input >= 0 && !is_finite(value.type, address(operand, block.moved, step))) {
         return {ErrorKind::kNonFinite, "XG0810",
                 "`" + node.path + "` (" + std::string(node.op->name) + ") reads data of `" + value.name +
                     "` that are not finite, for " + rows,
@@ -176,8 +224,8 @@ Error StageRunner::find_nonfinite(const BoundPass& pass, int64_t block, const St
     }
     for (int32_t i = 0; i < bound.outputs; ++i) {
       const auto at = static_cast<size_t>(bound.first_operand + bound.inputs + i);
-      const ops::TensorView view = address(pass, pass.operands[at], block, step, worker);
-      if (view.data == nullptr || is_finite(graph_.value(node.outputs[static_cast<size_t>(i)]).type, view.data)) {
+      if (is_finite(graph_.value(node.outputs[static_cast<size_t>(i)]).type,
+                    address(pass.operands[at], block.moved, step))) {
         continue;
       }
       return {ErrorKind::kNonFinite, "XG0810",

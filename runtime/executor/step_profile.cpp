@@ -9,7 +9,6 @@ namespace {
 
 using planner::Instruction;
 using planner::Kind;
-using planner::Pass;
 using planner::Program;
 
 // " (first .. last)": the layers of a pass.
@@ -32,29 +31,30 @@ std::string describe(const Instruction& instruction, const Program& program, con
     std::string text = std::string(pass) + " of head " + graph.heads[static_cast<size_t>(head.head)].name;
     return instruction.shard < 0 ? text : text + " (shard " + std::to_string(instruction.shard) + ")";
   };
-  switch (instruction.pass) {
-    case Pass::kForward:
+  switch (instruction.kind) {
+    case Kind::kForward:
       return of_stage("forward");
-    case Pass::kBackward:
+    case Kind::kBackward:
       return of_stage("backward");
-    case Pass::kHeadForward:
+    case Kind::kHeadForward:
       return of_head("forward");
-    case Pass::kReduceStats:
+    case Kind::kReduceStats:
       return of_head("statistics");
-    case Pass::kHeadBackward:
+    case Kind::kHeadBackward:
       return of_head("backward");
-    case Pass::kHeadNorms:
+    case Kind::kHeadNorms:
       return of_head("norms");
-    case Pass::kHeadUpdate:
+    case Kind::kHeadUpdate:
       return of_head("update");
-    case Pass::kFoldPartials:
+    case Kind::kFoldPartials:
       return "folding partials of gradients";
-    case Pass::kNorm:
+    case Kind::kNorm:
       return "norms of gradients";
-    case Pass::kNone:
-      break;
+    case Kind::kCopy:
+      return "copying rows of head passes";
+    default:
+      return "update of weights";
   }
-  return instruction.kind == Kind::kCopy ? "copying rows of head passes" : "update of weights";
 }
 
 }  // namespace
@@ -62,13 +62,12 @@ std::string describe(const Instruction& instruction, const Program& program, con
 StepProfile::StepProfile(const Program& program, const Graph& graph, std::span<const Timing> predicted)
     : row_of_(program.instructions.size(), -1) {
   for (int device = 0; device < program.devices; ++device) {
-    std::map<std::tuple<Kind, Pass, int, int, int>, size_t> known;
+    std::map<std::tuple<Kind, int, int, int>, size_t> known;
     for (const Instruction& one : program.instructions) {
-      if (one.device != device || communicates(one)) {
+      if (one.device != device || communicates(one.kind)) {
         continue;
       }
-      const auto [at, is_new] =
-          known.emplace(std::tuple(one.kind, one.pass, one.stage, one.head, one.shard), rows_.size());
+      const auto [at, is_new] = known.emplace(std::tuple(one.kind, one.stage, one.head, one.shard), rows_.size());
       if (is_new) {
         rows_.push_back({.device = device, .what = describe(one, program, graph)});
       }

@@ -48,7 +48,7 @@ Seconds common(const Spans& a, const Spans& b) {
 
 TimeTable::TimeTable(const planner::Program& program) : lists_(static_cast<size_t>(program.devices)) {
   for (const planner::Instruction& instruction : program.instructions) {
-    if (!communicates(instruction)) {
+    if (!communicates(instruction.kind)) {
       lists_[static_cast<size_t>(instruction.device)].compute.push_back(instruction.id.index);
     }
   }

@@ -4,15 +4,15 @@
 #include <mutex>
 
 #include "graph/base/check.h"
-#include "runtime/executor/row_offsets.h"
+#include "graph/norm_layout.h"
 #include "runtime/fold.h"
 
 namespace xrun::runtime {
 namespace {
 
-using planner::Buffer;
 using planner::Instruction;
-using planner::Purpose;
+using planner::Operand;
+using planner::Role;
 
 // Elements that one worker takes at a time: weight, gradient and two states of it stay in a second-level cache. A
 // multiple of kNormChunk.
@@ -40,111 +40,74 @@ void for_chunks(const std::vector<BoundWeight>& weights, ops::Workers& workers, 
 
 }  // namespace
 
-UpdateRunner::UpdateRunner(const Module& module, const planner::Program& program, const BoundMemory& memory,
-                           const KernelSet& kernels, const Binder& binder, const NormLayout& norms, ops::Isa isa,
-                           const ops::OptimizerForm& form)
-    : module_(module),
-      program_(program),
-      memory_(memory),
-      kernels_(kernels),
-      binder_(binder),
-      norms_(norms),
-      isa_(isa),
-      form_(form) {}
-
-BoundPrepare UpdateRunner::bind_prepare(const Buffer& prepared) const {
-  const Node& node = module_.graph.node(prepared.node);
-  const ParamId param = module_.graph.value(node.inputs[static_cast<size_t>(prepared.slot)]).param;
-  const Buffer* plain = binder_.find_param(param, Purpose::kWeight, prepared.replica);
-  XRUN_CHECK(plain != nullptr, "a prepared weight without its plain form: " + node.path);
-  return {kernels_.of(prepared.node), prepared.slot, {memory_.at(*plain)}, memory_.at(prepared)};
-}
+UpdateRunner::UpdateRunner(const Module& module, const planner::Program& program, const Binder& binder,
+                           const KernelSet& kernels, ops::Isa isa, const ops::OptimizerForm& form)
+    : module_(module), program_(program), binder_(binder), kernels_(kernels), isa_(isa), form_(form) {}
 
 BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
-  const Graph& graph = module_.graph;
   BoundUpdate update;
-  for (const planner::BufferId id : instruction.reads) {
-    const Buffer& buffer = program_.buffer(id);
-    if (buffer.purpose == Purpose::kGradient && buffer.param.valid()) {
-      update.weights.push_back(bind_weight(buffer, instruction));
-    }
-  }
-  for (const planner::BufferId id : instruction.writes) {
-    const Buffer& buffer = program_.buffer(id);
-    if (buffer.purpose == Purpose::kPrepared) {
-      update.prepares.push_back(bind_prepare(buffer));
-    }
-  }
-  if (const Buffer* scratch = find_purpose(program_, instruction, Purpose::kScratch)) {
-    update.scratch = memory_.at(*scratch);
-    update.slice = scratch->bytes / program_.threads[static_cast<size_t>(instruction.device)] / kAlignment * kAlignment;
-  }
-  if (instruction.kind == planner::Kind::kUpdate && instruction.stage >= 0) {
-    for (const NodeId id : program_.stages[static_cast<size_t>(instruction.stage)].forward) {
-      if (graph.node(id).op->folds_states) {
-        update.folds.push_back(bind_fold(instruction, id));
-      }
-    }
+  for (const Operand& operand : instruction.operands) {
+    bind_operand(operand, update);
   }
   return update;
 }
 
-BoundWeight UpdateRunner::bind_weight(const Buffer& gradient, const Instruction& instruction) const {
+// The operands of a weight follow its gradient.
+void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) const {
   const Graph& graph = module_.graph;
-  const Parameter& parameter = graph.param(gradient.param);
-  BoundWeight weight;
-  weight.param = gradient.param;
-  weight.count = graph.value(parameter.value).type.elements(0, 0);
-  const Buffer* plain = binder_.find_param(gradient.param, Purpose::kWeight, gradient.replica);
-  XRUN_CHECK(plain != nullptr, "a gradient without its weight: " + parameter.name);
-  weight.weight = reinterpret_cast<float*>(memory_.at(*plain));
-  for (int slot = 0; slot < form_.states; ++slot) {
-    const Buffer* state = binder_.find_param(gradient.param, Purpose::kOptimizer, gradient.replica, slot);
-    XRUN_CHECK(state != nullptr, "no optimizer state for " + parameter.name);
-    weight.states[slot] = reinterpret_cast<float*>(memory_.at(*state));
+  switch (operand.role) {
+    case Role::kGradient: {
+      BoundWeight weight{.param = operand.param, .rule = rule_of(module_.train, form_, graph, operand.param)};
+      weight.count = graph.value(graph.param(operand.param).value).type.elements(0, 0);
+      for (int64_t partial = 0; partial < program_.partials_of_replica(); ++partial) {
+        weight.partials.push_back(reinterpret_cast<float*>(binder_.at(operand) + operand.step * partial));
+      }
+      update.weights.push_back(std::move(weight));
+      break;
+    }
+    case Role::kWeight:
+      update.weights.back().weight = binder_.at<float>(operand);
+      break;
+    case Role::kState:
+      update.weights.back().states[operand.index] = binder_.at<float>(operand);
+      break;
+    case Role::kNorms:
+      if (operand.param.valid()) {
+        update.weights.back().norms = binder_.at<double>(operand);
+      }
+      break;
+    case Role::kRunningState:
+      fold_of(operand.node, update).inputs[static_cast<size_t>(operand.index)] = {binder_.at(operand)};
+      break;
+    case Role::kStatistics:
+      fold_of(operand.node, update).outputs[static_cast<size_t>(operand.index)] = {binder_.at(operand)};
+      break;
+    case Role::kPrepared: {
+      const auto weight = std::find_if(update.weights.begin(), update.weights.end(),
+                                       [&](const BoundWeight& one) { return one.param == operand.param; });
+      XRUN_CHECK(weight != update.weights.end(), "a prepared weight without its plain form");
+      update.prepares.push_back({kernels_.of(operand.node),
+                                 operand.index,
+                                 {reinterpret_cast<std::byte*>(weight->weight)},
+                                 binder_.at(operand)});
+      break;
+    }
+    case Role::kScratch:
+      update.scratch = binder_.at(operand);
+      update.slice = operand.step;
+      break;
+    default:
+      XRUN_CHECK(false, std::string("an update has no use for ") + name_of(operand.role));
   }
-  const int64_t partials = program_.partials / program_.replicas;
-  for (int64_t partial = 0; partial < partials; ++partial) {
-    weight.partials.push_back(reinterpret_cast<float*>(memory_.at(gradient) + gradient.bytes / partials * partial));
-  }
-  weight.rule = rule_of(module_.train, form_, graph, gradient.param);
-  if (const Buffer* norms = find_purpose(program_, instruction, Purpose::kNorms)) {
-    weight.norms =
-        reinterpret_cast<double*>(memory_.at(*norms)) + norms_.first[static_cast<size_t>(gradient.param.index)];
-  }
-  return weight;
 }
 
-// The statistics of all row blocks of the batch: with replicas they have been gathered into one buffer.
-BoundFold UpdateRunner::bind_fold(const Instruction& instruction, NodeId id) const {
-  const Graph& graph = module_.graph;
-  const Node& node = graph.node(id);
-  BoundFold fold;
-  fold.kernel = kernels_.of(id);
-  for (const ValueId input : node.inputs) {
-    const ParamId param = graph.value(input).param;
-    const Buffer* buffer = nullptr;
-    if (param.valid()) {
-      buffer = binder_.find_param(param, Purpose::kState, instruction.replica);
-      buffer = buffer != nullptr ? buffer : binder_.find_param(param, Purpose::kWeight, instruction.replica);
-    }
-    fold.inputs.push_back(buffer == nullptr ? ops::TensorView() : ops::TensorView{memory_.at(*buffer)});
+BoundFold& UpdateRunner::fold_of(NodeId id, BoundUpdate& update) const {
+  if (update.folds.empty() || update.folds.back().node != id) {
+    const Node& node = module_.graph.node(id);
+    update.folds.push_back({id, kernels_.of(id), std::vector<ops::TensorView>(node.inputs.size()),
+                            std::vector<ops::TensorView>(node.outputs.size())});
   }
-  for (const ValueId output : node.outputs) {
-    const TensorType& type = graph.value(output).type;
-    const Buffer* found = nullptr;
-    for (const planner::BufferId read : instruction.reads) {
-      const Buffer& buffer = program_.buffer(read);
-      if (buffer.value == output && (found == nullptr || buffer.purpose == Purpose::kGathered)) {
-        found = &buffer;
-      }
-    }
-    XRUN_CHECK(
-        !type.per_block() || (found != nullptr && found->bytes >= type.bytes(program_.batch, program_.block_rows)),
-        "the statistics of " + node.path + " are nowhere for all row blocks");
-    fold.outputs.push_back({found != nullptr && type.per_block() ? memory_.at(*found) : nullptr});
-  }
-  return fold;
+  return update.folds.back();
 }
 
 void UpdateRunner::fold_partials(const BoundUpdate& update, ops::Workers& workers) const {

@@ -8,8 +8,7 @@
 #include "ops/workers.h"
 #include "planner/program.h"
 #include "runtime/executor/binding.h"
-#include "runtime/executor/norm_layout.h"
-#include "runtime/executor/stage_runner.h"
+#include "runtime/executor/kernels.h"
 #include "runtime/executor/update_rule.h"
 
 namespace xrun::runtime {
@@ -34,6 +33,7 @@ struct BoundPrepare {
 };
 
 struct BoundFold {
+  NodeId node;
   const ops::Kernel* kernel = nullptr;
   std::vector<ops::TensorView> inputs;
   std::vector<ops::TensorView> outputs;
@@ -51,13 +51,10 @@ struct BoundUpdate {
 // Threads: as InstructionRunner.
 class UpdateRunner {
  public:
-  UpdateRunner(const Module& module, const planner::Program& program, const BoundMemory& memory,
-               const KernelSet& kernels, const Binder& binder, const NormLayout& norms, ops::Isa isa,
-               const ops::OptimizerForm& form);
+  UpdateRunner(const Module& module, const planner::Program& program, const Binder& binder, const KernelSet& kernels,
+               ops::Isa isa, const ops::OptimizerForm& form);
 
   BoundUpdate bind(const planner::Instruction& instruction) const;
-  // Of a kPrepared buffer.
-  BoundPrepare bind_prepare(const planner::Buffer& prepared) const;
 
   // Folds the partials of each weight into its first partial.
   void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;
@@ -69,15 +66,13 @@ class UpdateRunner {
   Status prepare(const BoundUpdate& update, ops::Workers& workers) const;
 
  private:
-  BoundWeight bind_weight(const planner::Buffer& gradient, const planner::Instruction& instruction) const;
-  BoundFold bind_fold(const planner::Instruction& instruction, NodeId id) const;
+  void bind_operand(const planner::Operand& operand, BoundUpdate& update) const;
+  BoundFold& fold_of(NodeId node, BoundUpdate& update) const;
 
   const Module& module_;
   const planner::Program& program_;
-  const BoundMemory& memory_;
-  const KernelSet& kernels_;
   const Binder& binder_;
-  const NormLayout& norms_;
+  const KernelSet& kernels_;
   ops::Isa isa_;
   ops::OptimizerForm form_;
 };

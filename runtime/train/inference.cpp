@@ -173,7 +173,7 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId
                                     EventSink* events) {
   const auto columns = static_cast<int32_t>(session.module().graph.value(logits).type.row_elements());
   XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows, events));
-  BestClasses best{.k = std::min<int64_t>(columns, 5)};
+  BestClasses best{.k = std::min<int64_t>(columns, kMostBest)};
   std::vector<int32_t> order(static_cast<size_t>(columns));
   for (int64_t row = 0; row < rows; ++row) {
     const float* scores = values.data() + row * columns;

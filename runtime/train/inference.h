@@ -54,6 +54,8 @@ struct BestClasses {
   std::vector<int32_t> classes;
   std::vector<float> scores;
 };
+// The k of dense logits that are found; a sharded head keeps as many as its plan says.
+inline constexpr int64_t kMostBest = 5;
 // Of the model's first sharded head.
 Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
                                     EventSink* events = nullptr);

@@ -7,7 +7,6 @@
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/arena_check.h"
 #include "runtime/executor/program_runner.h"
-#include "runtime/executor/row_offsets.h"
 #include "runtime/executor/step_times.h"
 
 namespace xrun::runtime {
@@ -22,7 +21,7 @@ std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& pro
     if (buffer.purpose != Purpose::kInput) {
       continue;
     }
-    const auto slot = static_cast<size_t>(buffer.slot);
+    const auto slot = static_cast<size_t>(buffer.ring);
     if (ring.size() <= slot) {
       ring.resize(slot + 1);
     }
@@ -90,14 +89,12 @@ class BoundSession final : public Session {
     int64_t rows = 0;
     for (const Buffer& buffer : program_.buffers) {
       // A result of one head pass only has been copied to its place among all rows.
-      if (buffer.purpose != Purpose::kResult || buffer.value != value ||
-          (buffer.replica < 0 && buffer.micro_batch >= 0)) {
+      if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0) {
         continue;
       }
-      const int64_t count = buffer.micro_batch >= 0 ? program_.micro_batch_rows()
-                            : buffer.replica >= 0   ? program_.batch / program_.replicas
-                                                    : program_.batch;
-      std::memcpy(out.data() + type.bytes(first_row(program_, buffer), program_.block_rows), memory_.at(buffer),
+      const int64_t count = buffer.replica >= 0 ? program_.batch / program_.replicas : program_.batch;
+      const int64_t first = count * std::max(buffer.replica, 0);
+      std::memcpy(out.data() + type.bytes(first, program_.block_rows), memory_.at(buffer),
                   static_cast<size_t>(type.bytes(count, program_.block_rows)));
       rows += count;
     }
@@ -111,7 +108,7 @@ class BoundSession final : public Session {
 
   Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const override {
     for (const Buffer& buffer : program_.buffers) {
-      if (buffer.purpose == Purpose::kResult && buffer.value == logits && buffer.micro_batch < 0) {
+      if (buffer.purpose == Purpose::kResult && buffer.value == logits && buffer.head_pass < 0) {
         const std::byte* const data = memory_.at(buffer);
         XRUN_CHECK(classes.size() == scores.size() && static_cast<Bytes>(classes.size_bytes()) * 2 <= buffer.bytes,
                    "classes and scores are [batch, k]");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
 #include "graph/base/check.h"
@@ -62,8 +63,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     const Parameter& parameter = module.graph.param(buffer.param);
     std::string name = parameter.name;
     if (optimizer) {
-      XRUN_CHECK(static_cast<size_t>(buffer.slot) < states.size(), "an optimizer state that the optimizer has not");
-      name += "." + states[static_cast<size_t>(buffer.slot)];
+      XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
+      name += "." + states[static_cast<size_t>(buffer.state)];
     }
     StateTensor& tensor = by_name[name];
     if (tensor.name.empty()) {
@@ -99,8 +100,11 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
   }
 }
 
-void TrainState::initialise(uint64_t seed) {
+void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
   for (const StateTensor& tensor : tensors_) {
+    if (wanted && !wanted(tensor)) {
+      continue;
+    }
     const bool optimizer = tensor.role == StateTensor::Role::kOptimizer;
     initialise(tensor, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed);
   }
@@ -113,16 +117,22 @@ void TrainState::initialise(const StateTensor& tensor, const Init& init, uint64_
                                : init.value;
   const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
   for (const TensorPiece& piece : tensor.pieces) {
-    auto* first = reinterpret_cast<float*>(piece.copies[0]);
-    const auto fill_row = [&](int64_t row) {
-      float* out = first + (row - piece.row_begin) * width;
-      for (int64_t i = 0; i < width; ++i) {
-        out[i] = init.kind == Init::kConstant
-                     ? static_cast<float>(init.value)
-                     : static_cast<float>(deviation * random.normal(static_cast<uint64_t>(row * width + i)));
+    const int64_t begin = piece.row_begin * width;  // the numbers of a tensor are counted over all of its rows
+    const std::span numbers(reinterpret_cast<float*>(piece.copies[0]),
+                            static_cast<size_t>(piece.row_end * width - begin));
+    const auto fill = [&](const tbb::blocked_range<size_t>& range) {
+      const auto part = numbers.subspan(range.begin(), range.size());
+      if (init.kind == Init::kConstant) {
+        std::ranges::fill(part, static_cast<float>(init.value));
+        return;
+      }
+      random.fill_normal(static_cast<uint64_t>(begin) + range.begin(), part);
+      for (float& number : part) {
+        number = static_cast<float>(deviation * static_cast<double>(number));
       }
     };
-    tbb::parallel_for(piece.row_begin, piece.row_end, fill_row);
+    constexpr size_t kGrain = 4096;  // a page or more: a task writes about as long as TBB needs to start one
+    tbb::parallel_for(tbb::blocked_range<size_t>(0, numbers.size(), kGrain), fill);
     for (size_t copy = 1; copy < piece.copies.size(); ++copy) {
       std::memcpy(piece.copies[copy], piece.copies[0],
                   static_cast<size_t>((piece.row_end - piece.row_begin) * tensor.row_bytes()));

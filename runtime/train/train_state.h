@@ -2,6 +2,7 @@
 // checkpoints save, what the digest is taken over.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,9 +41,9 @@ class TrainState {
  public:
   TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory);
 
-  // First values of all weights and states from the seed (docs/determinism.md, "Random numbers"); optimizer states are
-  // zero.
-  void initialise(uint64_t seed);
+  // First values of weights and states from the seed (docs/determinism.md, "Random numbers"); optimizer states are
+  // zero. Of the tensors that `wanted` takes, where it is given: what a checkpoint fills needs none.
+  void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {});
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
   const StateTensor* find(std::string_view name) const;

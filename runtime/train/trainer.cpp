@@ -137,8 +137,6 @@ class Run {
 
   Status prepare() {
     TrainState& state = session_->state();
-    request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
-    state.initialise(train_.seed);
     if (request_.checkpoints != nullptr && request_.resume) {
       request_.events.on_work({.work = Work::kLoad, .subject = "the latest checkpoint"});
       XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
@@ -153,8 +151,15 @@ class Run {
     }
     if (!resumed_ && !train_.init_checkpoint.empty()) {
       XRUN_TRY(start_from(resolve_path(train_.directory, train_.init_checkpoint)));
+    } else if (!resumed_) {
+      initialise({});
     }
     return session_->weights_changed();
+  }
+
+  void initialise(const std::function<bool(const StateTensor&)>& wanted) {
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
+    session_->state().initialise(train_.seed, wanted);
   }
 
   Status start_from(const std::string& path) {
@@ -164,6 +169,10 @@ class Run {
       request_.events.on_warn(
           {"XG0813", "the head `" + head + "` is not in " + path + " with these classes: it starts from the seed"});
     }
+    initialise([&](const StateTensor& tensor) {
+      return tensor.role == StateTensor::Role::kOptimizer ||
+             std::find(new_heads.begin(), new_heads.end(), tensor.head) != new_heads.end();
+    });
     return {};
   }
 

@@ -71,22 +71,37 @@ TEST(HeadShape, SubtreesAreNodesOfTheOneTreeAndAsFewAsPossible) {
   }
 }
 
-TEST(HeadShape, EveryTaskLiesInsideASubtreeAndThereAreEnoughForAllWorkers) {
-  for (const int workers : {1, 2, 4}) {
-    const HeadLayout layout = head_layout({.classes = 1'000'000,
-                                           .dim = 128,
-                                           .shard = shard_classes(1'000'000, 1, 3),
-                                           .rows = 128,
-                                           .block_rows = 64,
-                                           .workers = workers});
-    EXPECT_GE(layout.tasks.size(), static_cast<size_t>(4 * workers));
-    size_t inside = 0;
-    for (const BlockRange& task : layout.tasks) {
-      for (const BlockRange& subtree : layout.subtrees) {
-        inside += task.begin >= subtree.begin && task.end <= subtree.end ? 1 : 0;
-      }
-    }
-    EXPECT_EQ(inside, layout.tasks.size());
+HeadShape million(int workers) {
+  return {.classes = 1'000'000,
+          .dim = 512,
+          .shard = {0, 1'000'000},
+          .rows = 256,
+          .block_rows = 64,
+          .form = {.cosine = true},
+          .workers = workers};
+}
+
+// What a pass keeps beside the working memory of each worker: its own partial result, and half of one that waits.
+TEST(HeadShape, PartialResultsOfBlocksDoNotPileUp) {
+  for (const int workers : {1, 2, 8, 64}) {
+    const HeadShape shape = million(workers);
+    const HeadLayout layout = head_layout(shape);
+    const HeadScratch at = head_scratch(shape, HeadPass::kBackward);
+    EXPECT_EQ(at.partial_bytes, 256 * 512 * 4);
+    const Bytes rows = 2 * at.partial_bytes + align_up(kHeadRowPlanes * 256 * 4);
+    EXPECT_LE(at.workers - rows, (3 * workers / 2 + 7) * at.partial_bytes + 4 * kKiB) << workers;
+    EXPECT_GE(layout.partials, std::min<int64_t>(122, workers + 6)) << workers;
+  }
+}
+
+// A step of the sum over rows has 32 of them in bf16, and one in f32.
+TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
+  for (const int64_t g : {4, 8, 24, 32, 64}) {
+    HeadShape shape{.classes = 1000, .dim = 64, .shard = {0, 1000}, .rows = 4 * g, .block_rows = g};
+    EXPECT_EQ(head_layout(shape).rows_padded, align_up(4 * g, 32)) << g;
+    EXPECT_EQ(head_layout(shape).row_block_padded, g);
+    shape.bf16 = true;
+    EXPECT_EQ(head_layout(shape).rows_padded, 4 * align_up(g, 32)) << g;
   }
 }
 

@@ -94,6 +94,8 @@ inline HeadForm cosine_form(const Attrs&) { return {.cosine = true}; }
 inline HeadForm plain_form(const Attrs&) { return {}; }
 inline Result<MarginForm> margin_form(const Attrs& attrs) { return MarginForm{.scale = attrs.real("scale")}; }
 
+inline Result<MarginForm> angular_form(const Attrs&) { return MarginForm{.m2 = 0.5}; }
+
 inline constexpr auto kLater = Availability::kNotYet;
 
 inline constexpr OpDef kOps[] = {
@@ -130,7 +132,8 @@ inline constexpr OpDef kOps[] = {
     {.name = "arcface",
      .signature = "(logits: sharded[N, C], label: index(C)[N], margin = 0.5, scale = 64, easy = false, "
                   "margin_grad = capped)",
-     .infer = per_row},
+     .infer = per_row,
+     .margin = angular_form},
     {.name = "cosface",
      .signature = "(logits: sharded[N, C], label: index(C)[N], margin: float = 0.4, scale: float = 64)",
      .infer = per_row},

@@ -214,6 +214,31 @@ TEST(HeadKernels, ExponentialsAreWithinOneAndAHalfUlp) {
   EXPECT_TRUE(std::isnan(exp_f32(NAN)));
 }
 
+// Without padding between row blocks the sums of a class are those that padded blocks would have.
+TEST(HeadKernels, SumsOfRowsCountLanesInsideTheirRowBlock) {
+  constexpr int64_t kRows = 96;
+  std::vector<float> z(kRows);
+  const RandomStream stream(4, 4);
+  for (size_t i = 0; i < z.size(); ++i) {
+    z[i] = stream.normal(i);
+  }
+  for (const HeadKernels* kernels : {&kHeadAvx2, &kHeadAvx512}) {
+    if (kernels == &kHeadAvx512 && __builtin_cpu_supports("avx512bw") == 0) {
+      continue;
+    }
+    for (const int64_t block : {4, 24, 32}) {
+      constexpr int64_t kFirst = 32;
+      std::vector<float> want(16, 0.5F);
+      for (int64_t row = 0; row < kRows; ++row) {
+        want[static_cast<size_t>((kFirst + row) % block % 16)] += z[static_cast<size_t>(row)];
+      }
+      std::vector<float> lanes(16, 0.5F);
+      kernels->sum_rows({.z = z.data(), .stride = kRows, .classes = 1, .rows = kRows}, kFirst, block, lanes.data());
+      EXPECT_EQ(lanes, want) << block;
+    }
+  }
+}
+
 // The statistics of one row are the scalar recipe's, bit for bit: strips of 64, then the fold.
 TEST(HeadKernels, StatisticsFoldStripsOf64Ascending) {
   constexpr int64_t kClasses = 150;

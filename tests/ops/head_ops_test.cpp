@@ -51,12 +51,16 @@ const Op& op_named(std::string_view name) {
   return *op;
 }
 
-TEST(DenseLoss, CrossEntropyAndItsGradientMatchTheOracle) {
+void expect_right_cross_entropy(bool without_target) {
   for (const Isa isa : {Isa::kAvx2, detect_isa()}) {
     for (const int64_t classes : {10, 16, 37}) {
       for (const double smoothing : {0.0, 0.2}) {
         constexpr int64_t kRows = 6;
         test::HeadProblem problem = dense_problem(kRows, classes, 2.5, smoothing);
+        if (without_target) {
+          problem.labels[1] = -1;
+          problem.labels[4] = static_cast<int32_t>(classes);
+        }
         const Attrs attrs{{"scale", 2.5}, {"smoothing", smoothing}};
         std::vector<float> loss(kRows);
         ASSERT_TRUE(run({.inputs = {logits_type(classes, false), label_type(classes)},
@@ -82,6 +86,9 @@ TEST(DenseLoss, CrossEntropyAndItsGradientMatchTheOracle) {
     }
   }
 }
+
+TEST(DenseLoss, CrossEntropyAndItsGradientMatchTheOracle) { expect_right_cross_entropy(false); }
+TEST(DenseLoss, RowsWithoutATargetHaveWeightZero) { expect_right_cross_entropy(true); }
 
 TEST(DenseLoss, AccuracyCountsTheLabelAmongTheKBestWithTiesToTheLowerClass) {
   std::vector<float> logits{1, 3,   3, 0,  //

@@ -1,5 +1,6 @@
 #include "ops/head.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <string>
@@ -319,6 +320,34 @@ TEST_P(HeadOnIsa, TiesGoToTheLowerClass) {
     }
     EXPECT_EQ(got.hit1[row], row % 8 == 0 ? 1 : 0);
     EXPECT_EQ(got.hit5[row], row % 8 < 5 ? 1 : 0);
+  }
+}
+
+TEST_P(HeadOnIsa, RowsWithoutATargetHaveWeightZero) {
+  test::HeadProblem problem = make_problem({.classes = 300,
+                                            .dim = 40,
+                                            .rows = 16,
+                                            .bf16 = bf16(),
+                                            .cosine = true,
+                                            .margin = {.scale = 16, .m3 = 0.1, .smoothing = 0.1},
+                                            .seed = 82});
+  problem.labels[3] = -1;
+  problem.labels[9] = 300;
+  const StepPlan plan{.shards = 2, .pass_rows = 16, .block_rows = 8, .isa = isa()};
+  const StepResult got = run_step(problem, plan);
+  problem.target_logits = got.target;
+  const test::HeadAnswer want = solve(problem);
+  const double bound = bf16() ? 1e-2 : 1e-5;
+  EXPECT_LE(test::relative_error(got.loss, want.loss), bound);
+  EXPECT_LE(test::relative_error(got.dx, want.dx), bound);
+  EXPECT_LE(test::relative_error(got.dw, want.dw), bound);
+  for (const size_t row : {3U, 9U}) {
+    EXPECT_EQ(got.loss[row], 0) << row;
+    EXPECT_EQ(got.hit5[row], 0) << row;
+    EXPECT_EQ(std::count(got.dx.begin() + static_cast<int64_t>(row) * 40,
+                         got.dx.begin() + static_cast<int64_t>(row + 1) * 40, 0.0F),
+              40)
+        << row;
   }
 }
 

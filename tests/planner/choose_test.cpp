@@ -42,7 +42,7 @@ struct Subject {
   }
 
   Fitted lean(const Candidate& candidate) const {
-    return realise(input, decide(space, candidate.setting, Recompute::kAll, 0).value()[0]).value();
+    return realise(input, decide(space, candidate.setting, Recompute::kAll).value()[0]).value();
   }
 
   Module training;
@@ -145,6 +145,45 @@ TEST(Choose, APlanThatExistsIsFound) {
       }
     }
   }
+}
+
+int64_t recomputed_nodes(const Fitted& fitted) {
+  int64_t count = 0;
+  for (const Stage& stage : fitted.training.stages) {
+    count += std::ssize(stage.recomputed);
+  }
+  return count;
+}
+
+// What is over the memory of the whole machine may go wherever it can: not every layer of every stage runs again. Under
+// 1F1B the first stages hold the most.
+TEST(Choose, ALimitOnAllDevicesIsHeldByTheStagesThatCanFreeMemory) {
+  Module module = make_module({.layers = 8, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64});
+  module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
+  Subject subject(module, 4);
+  int tried = 0;
+  int fewer = 0;
+  for (const Candidate& candidate : subject.candidates) {
+    if (candidate.setting.stages != 4 || candidate.setting.pipeline != PipelineKind::kOneFOneB) {
+      continue;
+    }
+    const Fitted plain = realise(subject.input, candidate).value();
+    const Fitted lean = subject.lean(candidate);
+    const Bytes freed = plain.memory.sum() - lean.memory.sum();
+    if (freed < plain.memory.sum() / 20) {
+      continue;
+    }
+    ++tried;
+    const MemoryLimits limits{plain.memory.sum() - freed / 2, 0};
+    Fitted smallest;
+    const auto fitted = fit(subject.input, candidate, limits, smallest);
+    ASSERT_TRUE(fitted.ok() && fitted->has_value()) << to_text(candidate.setting);
+    EXPECT_TRUE(limits.hold(**fitted)) << to_text(candidate.setting);
+    EXPECT_GT(recomputed_nodes(**fitted), 0) << to_text(candidate.setting);
+    fewer += recomputed_nodes(**fitted) < recomputed_nodes(lean) ? 1 : 0;
+  }
+  EXPECT_GE(tried, 5);
+  EXPECT_GE(fewer, tried - 2) << "where what a program needs beside the estimate is as large as what is freed";
 }
 
 TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {

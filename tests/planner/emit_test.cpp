@@ -10,11 +10,6 @@
 namespace xrun::planner::testing {
 namespace {
 
-int count(const Program& program, Pass pass) {
-  return static_cast<int>(std::count_if(program.instructions.begin(), program.instructions.end(),
-                                        [&](const auto& one) { return one.kind == Kind::kRun && one.pass == pass; }));
-}
-
 int count(const Program& program, Kind kind) {
   return static_cast<int>(std::count_if(program.instructions.begin(), program.instructions.end(),
                                         [&](const auto& one) { return one.kind == kind; }));
@@ -48,8 +43,8 @@ TEST(Emit, OneDeviceWithADenseLossIsForwardBackwardUpdate) {
   const auto program = emit_layout(module, {});
   ASSERT_TRUE(program.ok());
   ASSERT_EQ(program->instructions.size(), 3u);
-  EXPECT_EQ(program->instructions[0].pass, Pass::kForward);
-  EXPECT_EQ(program->instructions[1].pass, Pass::kBackward);
+  EXPECT_EQ(program->instructions[0].kind, Kind::kForward);
+  EXPECT_EQ(program->instructions[1].kind, Kind::kBackward);
   EXPECT_EQ(program->instructions[2].kind, Kind::kUpdate);
   for (const Instruction& one : program->instructions) {
     EXPECT_TRUE(one.deps.empty()) << "the order of the stream is enough";
@@ -60,10 +55,10 @@ TEST(Emit, AHeadOnOneDeviceNeedsNoOtherDevices) {
   const Module module = prepare_training(make_module({.layers = 1, .classes = 1000, .head = true, .head_bias = true}));
   const auto program = emit_layout(module, {.shards = 3});
   ASSERT_TRUE(program.ok());
-  EXPECT_EQ(count(*program, Pass::kHeadForward), 3);
-  EXPECT_EQ(count(*program, Pass::kHeadBackward), 3);
-  EXPECT_EQ(count(*program, Pass::kReduceStats), 1);
-  EXPECT_EQ(count(*program, Pass::kHeadUpdate), 0) << "the pass with h = batch updates at once";
+  EXPECT_EQ(count(*program, Kind::kHeadForward), 3);
+  EXPECT_EQ(count(*program, Kind::kHeadBackward), 3);
+  EXPECT_EQ(count(*program, Kind::kReduceStats), 1);
+  EXPECT_EQ(count(*program, Kind::kHeadUpdate), 0) << "the pass with h = batch updates at once";
   EXPECT_EQ(count(*program, Kind::kAllGather), 1) << "the features; statistics are joined in place";
   EXPECT_EQ(count(*program, Kind::kReduceScatter), 1);
 }
@@ -75,11 +70,11 @@ TEST(Emit, OneFOneBKeepsTheRowsForASweepAtTheEnd) {
   ASSERT_TRUE(program.ok());
   ASSERT_TRUE(program->heads[0].update_sweep);
   EXPECT_EQ(program->heads[0].rows, 16);
-  EXPECT_EQ(count(*program, Pass::kHeadForward), 8);
-  EXPECT_EQ(count(*program, Pass::kHeadUpdate), 2);
+  EXPECT_EQ(count(*program, Kind::kHeadForward), 8);
+  EXPECT_EQ(count(*program, Kind::kHeadUpdate), 2);
   for (const Instruction& one : program->instructions) {
     for (const BufferId id : one.writes) {
-      EXPECT_TRUE(program->buffer(id).purpose != Purpose::kHeadWeight || one.pass == Pass::kHeadUpdate);
+      EXPECT_TRUE(program->buffer(id).purpose != Purpose::kHeadWeight || one.kind == Kind::kHeadUpdate);
     }
   }
 }

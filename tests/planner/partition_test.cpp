@@ -153,6 +153,54 @@ TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   EXPECT_LT(infeasible, 200);
 }
 
+// Without a limit of memory nothing runs again.
+double exhaustive_optimum_without_limit(const PartitionRequest& request) {
+  double best = kInfinity;
+  for_each_cuts(static_cast<int>(request.layers.size()), request.stages, [&](const Cuts& cuts) {
+    double sum = 0;
+    double largest = 0;
+    for (size_t s = 0; s + 1 < cuts.size(); ++s) {
+      double time = 0;
+      for (int l = cuts[s]; l < cuts[s + 1]; ++l) {
+        time += request.layers[static_cast<size_t>(l)].forward + request.layers[static_cast<size_t>(l)].backward;
+      }
+      largest = std::max(largest, time);
+      sum += time;
+      if (s > 0) {
+        sum += request.seconds_per_boundary_byte *
+               static_cast<double>(request.layers[static_cast<size_t>(cuts[s])].incoming);
+      }
+    }
+    best = std::min(best, sum + (request.micro_batches - 1) * largest);
+  });
+  return best;
+}
+
+// Two large layers with two tiny ones between them: the even cut has the smallest largest stage and a wide boundary,
+// and both its neighbours are better though their largest stage is a little larger.
+TEST(Partition, ManyLayersAreCutWithinAThousandthOfTheExhaustiveOptimum) {
+  PartitionRequest request;
+  request.layers.assign(60, {.incoming = 10});
+  request.layers[20].forward = request.layers[30].forward = 1;
+  request.layers[24].forward = request.layers[26].forward = 4e-4;
+  request.layers[25].incoming = request.layers[26].incoming = 100;
+  request.stages = 2;
+  request.micro_batches = 4;
+  request.seconds_per_boundary_byte = 0.01;
+  request.cap = 0;
+  EXPECT_LE(partition(request).at(0).objective, 1.001 * exhaustive_optimum_without_limit(request));
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const RandomStream stream(seed, 3);
+    request.stages = 2 + static_cast<int>(seed % 2);
+    for (uint64_t l = 0; l < 60; ++l) {
+      const bool large = stream.uniform(3 * l) < 0.1F;
+      request.layers[l].forward = large ? 1 + 1e-3 * static_cast<double>(stream.uniform(3 * l + 1)) : 1e-4;
+      request.layers[l].incoming = static_cast<Bytes>(stream.below(3 * l + 2, 100));
+    }
+    EXPECT_LE(partition(request).at(0).objective, 1.001 * exhaustive_optimum_without_limit(request)) << "seed " << seed;
+  }
+}
+
 TEST(Partition, CutsNowhereBehindTheLastLegalPosition) {
   PartitionRequest request;
   for (int l = 0; l < 10; ++l) {
@@ -216,6 +264,84 @@ TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
     EXPECT_LE(stage.memory, request.cap);
     EXPECT_FALSE(stage.recomputed.empty());
   }
+}
+
+// The objective of the best cuts and the best set of layers to run again of all stages together.
+double exhaustive_objective_within_total(const PartitionRequest& request) {
+  double best = kInfinity;
+  const auto n = static_cast<int>(request.layers.size());
+  for_each_cuts(n, request.stages, [&](const Cuts& cuts) {
+    for (int subset = 0; subset < (1 << n); ++subset) {
+      double sum = 0;
+      double largest = 0;
+      Bytes memory = 0;
+      for (int s = 0; s < request.stages; ++s) {
+        const int begin = cuts[static_cast<size_t>(s)];
+        const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
+        const Bytes incoming = request.layers[static_cast<size_t>(begin)].incoming;
+        double time = 0;
+        for (int l = begin; l < cuts[static_cast<size_t>(s) + 1]; ++l) {
+          const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+          const bool again = (subset >> l & 1) != 0;
+          time += layer.forward + layer.backward + (again ? layer.forward : 0);
+          memory += layer.resident + (again ? 0 : held * layer.saved);
+        }
+        memory += held * incoming;
+        sum += time + (begin > 0 ? request.seconds_per_boundary_byte * static_cast<double>(incoming) : 0);
+        largest = std::max(largest, time);
+      }
+      if (memory <= request.total) {
+        best = std::min(best, sum + (request.micro_batches - 1) * largest);
+      }
+    }
+  });
+  return best;
+}
+
+// The first stage has all the weights and nothing to free: a cap on each stage could only move the cut.
+TEST(Partition, ATotalIsHeldByTheStagesThatCanFreeMemory) {
+  PartitionRequest request;
+  request.layers = {{.forward = 4, .backward = 8, .resident = 100},
+                    {.forward = 1, .backward = 2, .saved = 10},
+                    {.forward = 2, .backward = 4, .saved = 10},
+                    {.forward = 1, .backward = 2, .saved = 10}};
+  request.stages = 2;
+  request.micro_batches = 2;
+  request.recompute = Recompute::kAuto;
+  request.total = 100 + 2 * 20;
+  const Partition found = partition(request).at(0);
+  EXPECT_EQ(found.stages[0].end, 1);
+  EXPECT_EQ(found.memory(), request.total);
+  EXPECT_EQ(found.stages[1].recomputed.size(), 1U);
+  EXPECT_NE(found.stages[1].recomputed[0], 2) << "not the dearest";
+  EXPECT_DOUBLE_EQ(found.objective, 12 + 13 + 13);
+  request.total = 99;
+  EXPECT_TRUE(partition(request).empty());
+}
+
+TEST(Partition, WithinATotalTheObjectiveIsNearTheExhaustiveOptimum) {
+  int within = 0;
+  int near = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    PartitionRequest request = random_request(seed);
+    request.cap = 0;
+    const Partition free = partition(request).at(0);
+    request.recompute = Recompute::kAll;
+    const Partition all = partition(request).at(0);
+    request.recompute = Recompute::kAuto;
+    request.total = (2 * all.memory() + free.memory()) / 3;
+    const double best = exhaustive_objective_within_total(request);
+    const std::vector<Partition> found = partition(request);
+    ASSERT_EQ(found.empty(), best == kInfinity) << "seed " << seed;
+    if (!found.empty()) {
+      ++within;
+      EXPECT_LE(found[0].memory(), request.total) << "seed " << seed;
+      EXPECT_GE(found[0].objective, best * (1 - 1e-9)) << "seed " << seed;
+      near += found[0].objective <= 1.1 * best ? 1 : 0;
+    }
+  }
+  EXPECT_GT(within, 150);
+  EXPECT_GT(near, within * 9 / 10);
 }
 
 TEST(Partition, GivesOtherGoodCutsForTheSimulation) {

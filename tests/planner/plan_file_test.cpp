@@ -144,7 +144,7 @@ TEST(PlanFile, OtherSchemasAreNamed) {
 
 TEST(PlanFile, AnUnsoundProgramIsNotLoaded) {
   Plan plan = make_plan_to_store().plan;
-  plan.training.instructions[5].writes.push_back(BufferId(1'000'000));
+  plan.training.instructions[5].operands[0].buffer = BufferId(1'000'000);
   EXPECT_EQ(code_of(plan_bytes(plan)), "XG0622");
   plan = make_plan_to_store().plan;
   plan.inference.heads[0].shards[1].row_begin += 64;

@@ -73,13 +73,33 @@ inline Buffer& find(Program& program, Purpose purpose) {
   return find_buffer(program, [=](const Buffer& buffer) { return buffer.purpose == purpose && !(buffer.shard > 0); });
 }
 
-inline bool is_pass(const Instruction& one, Pass pass) { return one.kind == Kind::kRun && one.pass == pass; }
+// The first operand with this role.
+inline Operand& operand(Instruction& one, Role role) {
+  for (Operand& each : one.operands) {
+    if (each.role == role) {
+      return each;
+    }
+  }
+  XRUN_CHECK(false, "the instruction has no such operand");
+}
+
+inline void drop(Instruction& one, Role role) {
+  std::erase_if(one.operands, [=](const Operand& each) { return each.role == role; });
+}
+
+// What a plan file does not hold follows from what it holds.
+inline void derive_all(Program& program) {
+  for (Instruction& one : program.instructions) {
+    derive_accesses(one);
+  }
+}
 
 inline void expect_found(const std::string& words, const std::function<void(Program&)>& damage,
                          const CaseOptions& options = {}) {
   Case made = make_case(options);
   ASSERT_EQ(complaint(made), "");
   damage(made.program);
+  derive_all(made.program);
   const std::string said = complaint(made);
   EXPECT_NE(said.find(words), std::string::npos) << "wanted: " << words << "\nsaid: " << said;
 }
@@ -91,6 +111,7 @@ inline void expect_operand_found(const std::string& words, const std::function<v
   const Status sound = verify_operands(made.program, made.module);
   ASSERT_TRUE(sound.ok()) << sound.error().message;
   damage(made.program);
+  derive_all(made.program);
   const Status status = verify_operands(made.program, made.module);
   ASSERT_FALSE(status.ok()) << words;
   EXPECT_NE(status.error().message.find(words), std::string::npos)

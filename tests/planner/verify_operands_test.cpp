@@ -1,28 +1,32 @@
 // Damage that only the module can show: operands, sizes of buffers, and what instructions work on.
+#include <random>
+
 #include "tests/planner/verify_case.h"
 
 namespace xrun::planner::testing {
 namespace {
 
-TEST(VerifyOperands, OperandsWithoutAPlaceAreFound) {
-  const auto drop = [](Pass pass, Purpose purpose, bool writes) {
-    return [=](Program& p) {
-      Instruction& one = find(p, [&](const auto& i) { return is_pass(i, pass) && i.stage == 1; });
-      std::erase_if(writes ? one.writes : one.reads, [&](BufferId id) { return p.buffer(id).purpose == purpose; });
-    };
+TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
+  const auto pass = [](Program& p, Kind kind) -> Instruction& {
+    return find(p, [=](const Instruction& one) { return one.kind == kind && one.stage == 1; });
   };
-  expect_operand_found("that node", drop(Pass::kBackward, Purpose::kActivation, false));
-  expect_operand_found("has no place for value", drop(Pass::kBackward, Purpose::kGradient, true));
-  expect_operand_found("does not read parameter", drop(Pass::kForward, Purpose::kWeight, false));
-  expect_operand_found("bytes of scratch", drop(Pass::kForward, Purpose::kScratch, true));
-  expect_operand_found("share bytes in a slice", [](Program& p) {
-    for (Stage& stage : p.stages) {
-      for (LocalValue& local : stage.backward_layout.locals) {
-        local.offset = 0;
-      }
+  for (const Role role : {Role::kInput, Role::kOutput, Role::kScratch}) {
+    expect_operand_found(role == Role::kScratch ? "and no scratch" : "where its operand",
+                         [&](Program& p) { drop(pass(p, Kind::kBackward), role); });
+  }
+  expect_operand_found("where its operand", [&](Program& p) { drop(pass(p, Kind::kBackward), Role::kZeroed); });
+  expect_operand_found("cannot work on", [&](Program& p) {
+    Instruction& one = pass(p, Kind::kForward);
+    const auto weight =
+        std::find_if(one.operands.begin(), one.operands.end(), [](const Operand& each) { return each.param.valid(); });
+    weight->buffer =
+        find_buffer(p, [&](const Buffer& b) { return b.device == one.device && b.id != weight->buffer; }).id;
+  });
+  expect_operand_found("in the same bytes of a slice", [&](Program& p) {
+    for (Operand& each : pass(p, Kind::kBackward).operands) {
+      each.offset = each.by == By::kWorker && each.role != Role::kScratch ? 0 : each.offset;
     }
   });
-  expect_operand_found("bytes in a slice", [](Program& p) { p.stages[0].backward_layout.locals[0].bytes = 4; });
   expect_operand_found("bytes for", [](Program& p) { find(p, Purpose::kOptimizer).bytes -= 64; });
   expect_operand_found("is in two stages", [](Program& p) { p.stages[0].backward.push_back(p.stages[1].backward[0]); });
   expect_operand_found("is in no stage", [](Program& p) { p.stages[0].backward.pop_back(); });
@@ -31,12 +35,50 @@ TEST(VerifyOperands, OperandsWithoutAPlaceAreFound) {
                        [](Program& p) { p.stages[0].recomputed.push_back(p.stages[1].forward[0]); });
 }
 
-TEST(VerifyOperands, HeadPassesWithoutTheirBuffersAreFound) {
+// The verifier derives every operand: whatever is changed in one of them, it finds.
+TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
+  const std::vector<CaseOptions> cases{
+      {}, {.clip_heads = true}, {.pipeline = PipelineKind::kOneFOneB}, {.training = false}};
+  const std::vector<std::function<void(Operand&)>> changes{
+      [](Operand& o) { o.role = o.role == Role::kInput ? Role::kOutput : Role::kInput; },
+      [](Operand& o) { o.access = o.access == Access::kRead ? Access::kUpdate : Access::kRead; },
+      [](Operand& o) { o.by = o.by == By::kNothing ? By::kBlock : By::kNothing; },
+      [](Operand& o) { o.buffer = BufferId(o.buffer.index + 1); },
+      [](Operand& o) { o.node = NodeId(o.node.index + 1); },
+      [](Operand& o) { o.param = ParamId(o.param.index + 1); },
+      [](Operand& o) { o.index += 1; },
+      [](Operand& o) { o.offset += kAlignment; },
+      [](Operand& o) { o.bytes += kAlignment; },
+      [](Operand& o) { o.step += kAlignment; },
+  };
+  for (const CaseOptions& options : cases) {
+    const Case made = make_case(options);
+    ASSERT_EQ(complaint(made), "");
+    std::mt19937_64 random(7);
+    for (int i = 0; i < 300; ++i) {
+      Case damaged = made;
+      Instruction& one = damaged.program.instructions[random() % made.program.instructions.size()];
+      const size_t at = random() % one.operands.size();
+      const size_t change = random() % changes.size();
+      changes[change](one.operands[at]);
+      // Values may lie anywhere in a slice, and kernels compare the scratch behind them with what they need.
+      if (one.operands[at].by == By::kWorker && change >= 7) {
+        continue;
+      }
+      if (one.operands[at].buffer.index < static_cast<int32_t>(made.program.buffers.size())) {
+        derive_accesses(one);
+      }
+      EXPECT_NE(complaint(damaged), "") << "instruction " << one.id.index << " (" << name_of(one.kind) << "), operand "
+                                        << at << " (" << name_of(one.operands[at].role) << "), change " << change;
+    }
+  }
+}
+
+TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
   expect_operand_found("scratch for a head pass", [](Program& p) { find(p, Purpose::kHeadScratch).bytes -= 64; });
-  expect_operand_found("features and labels", [](Program& p) {
-    Instruction& one = find(p, [](const auto& i) { return is_pass(i, Pass::kHeadBackward); });
-    std::erase_if(one.reads, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kGathered; });
-  });
+  for (const Role role : {Role::kFeature, Role::kLabel, Role::kSoftmax, Role::kDx, Role::kWeight, Role::kState}) {
+    expect_operand_found("where its operand", [=](Program& p) { drop(find(p, Kind::kHeadBackward), role); });
+  }
   expect_found("is not the classifier", [](Program& p) { p.heads[0].node = NodeId(0); });
   expect_found("is not a loss", [](Program& p) { p.heads[0].loss = NodeId(0); });
   expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
@@ -84,16 +126,16 @@ TEST(VerifyOperands, BuffersOfNothingAreFound) {
   const std::vector<std::pair<const char*, std::function<void(Buffer&, const Program&)>>> prepared{
       {"node of its device", [](Buffer& b, const Program&) { b.node = NodeId(); }},
       {"node of its device", [](Buffer& b, const Program& p) { b.node = p.heads[0].node; }},
-      {"weight that its node reads", [](Buffer& b, const Program&) { b.slot = 99; }},
-      {"weight that its node reads", [](Buffer& b, const Program&) { b.slot = 0; }},
+      {"weight that its node reads", [](Buffer& b, const Program&) { b.node_input = 99; }},
+      {"weight that its node reads", [](Buffer& b, const Program&) { b.node_input = 0; }},
       {"node of its device", [](Buffer& b, const Program&) { b.replica = 1; }},
   };
   for (const auto& [words, damage] : prepared) {
     expect_found(
         words, [&](Program& p) { damage(find(p, Purpose::kPrepared), p); }, narrow);
   }
-  expect_found("parameter or state", [](Program& p) { find(p, Purpose::kOptimizer).slot = 7; });
-  expect_found("of no state", [](Program& p) { find(p, Purpose::kHeadOptimizer).slot = 7; });
+  expect_found("parameter or state", [](Program& p) { find(p, Purpose::kOptimizer).state = 7; });
+  expect_found("of no state", [](Program& p) { find(p, Purpose::kHeadOptimizer).state = 7; });
   expect_found("parameter of its device", [](Program& p) { find(p, Purpose::kWeight).param = ParamId(); });
   expect_found("parameter of its device", [](Program& p) { find(p, Purpose::kWeight).replica = 1; });
   expect_found("parameter of its device", [](Program& p) { find(p, Purpose::kWeight).param = p.heads[0].weight; });
@@ -113,8 +155,8 @@ TEST(VerifyOperands, BuffersOfNothingAreFound) {
 }
 
 TEST(VerifyOperands, SlotsThatTheRingCannotHaveAreFound) {
-  expect_found("slots up to number", [](Program& p) { find(p, Purpose::kInput).slot = 1 << 30; });
-  expect_found("that another has", [](Program& p) { find(p, Purpose::kInput).slot = 1; });
+  expect_found("slots up to number", [](Program& p) { find(p, Purpose::kInput).ring = 1 << 30; });
+  expect_found("that another has", [](Program& p) { find(p, Purpose::kInput).ring = 1; });
   expect_found("is of no input", [](Program& p) { find(p, Purpose::kInput).value = find(p, Purpose::kResult).value; });
 }
 
@@ -161,97 +203,93 @@ TEST(VerifyOperands, CopiesOfNoHeadOrToOtherRowsAreFound) {
   };
   expect_found(
       "of head -1", [](Program& p) { find(p, Kind::kCopy).head = -1; }, kApart);
-  copy("to 1 for", [](Program&, Instruction& one) { one.reads.clear(); });
-  copy("for pass -1", [](Program&, Instruction& one) { one.micro_batch = -1; });
-  copy("for pass 2", [](Program&, Instruction& one) { one.micro_batch = 2; });
-  copy("cannot work on", [](Program& p, Instruction& one) { one.reads[0] = find(p, Purpose::kWeight).id; });
-  copy("cannot work on", [](Program& p, Instruction& one) { one.writes[0] = find(p, Purpose::kScratch).id; });
-  copy("cannot work on", [](Program& p, Instruction& one) { one.reads[0] = find(p, Purpose::kHeadSoftmax).id; });
+  copy("where its operand", [](Program&, Instruction& one) { drop(one, Role::kTo); });
+  copy("too many", [](Program&, Instruction& one) { drop(one, Role::kFrom); });
+  copy("of pass -1", [](Program&, Instruction& one) { one.head_pass = -1; });
+  copy("of pass 2", [](Program&, Instruction& one) { one.head_pass = 2; });
+  for (const Purpose purpose : {Purpose::kWeight, Purpose::kScratch, Purpose::kHeadStats}) {
+    for (const Role role : {Role::kFrom, Role::kTo}) {
+      copy("instruction", [=](Program& p, Instruction& one) { operand(one, role).buffer = find(p, purpose).id; });
+    }
+  }
 }
 
 TEST(VerifyOperands, CollectivesOfNoHeadAreFound) {
   for (const CaseOptions& options : {CaseOptions{}, kApart}) {
     for (const Purpose purpose : {Purpose::kActivation, Purpose::kHeadStats, Purpose::kHeadGradient}) {
       const auto behead = [=](Program& p) {
-        const int group =
-            find(p, [&](const Instruction& one) {
-              return one.group >= 0 && one.head >= 0 && !one.reads.empty() && p.buffer(one.reads[0]).purpose == purpose;
-            }).group;
+        const int group = find(p, [&](const Instruction& one) {
+                            return one.group >= 0 && one.head >= 0 && !one.operands.empty() &&
+                                   p.buffer(one.operands.back().buffer).purpose == purpose;
+                          }).group;
         for (Instruction& one : p.instructions) {
           one.head = one.group == group ? -1 : one.head;
         }
       };
-      expect_found(purpose == Purpose::kHeadGradient ? "is of no head" : "cannot work on", behead, options);
+      expect_found("instruction", behead, options);
     }
   }
 }
 
 TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
-  const auto feature_gather = [](Program& p) -> Instruction& {
-    return find(p, [&](const Instruction& one) {
-      return one.kind == Kind::kAllGather && one.head >= 0 && !one.reads.empty() &&
-             p.buffer(one.reads[0]).purpose == Purpose::kActivation;
+  const auto gather = [](Program& p) -> Instruction& {
+    return find(p, [&](const Instruction& one) { return one.gather >= 0 && one.kind == Kind::kAllGather; });
+  };
+  expect_operand_found("has a wrong operand", [&](Program& p) { gather(p).gather = 1; });
+  expect_operand_found("cannot work on",
+                       [&](Program& p) { gather(p).operands[0].buffer = find(p, Purpose::kGradient).id; });
+  expect_operand_found("other members", [&](Program& p) { gather(p).group = find(p, Kind::kSend).group; });
+  expect_operand_found("has a wrong operand",
+                       [&](Program& p) { std::swap(gather(p).operands[0], gather(p).operands[1]); });
+  const auto statistics = [](Program& p) -> Instruction& {
+    return find(p,
+                [&](const Instruction& one) { return one.kind == Kind::kAllGather && one.head < 0 && one.stage >= 0; });
+  };
+  expect_operand_found("gathers micro-batch 3", [&](Program& p) {
+    Instruction& one = statistics(p);
+    one.head = 0;
+    one.gather = 3;
+  });
+  expect_operand_found("where its operand", [&](Program& p) { drop(statistics(p), Role::kReceived); });
+  const auto scatter = [](Program& p) -> Instruction& {
+    return find(p, [](const Instruction& one) {
+      return one.kind == Kind::kReduceScatter && one.operands.back().role == Role::kFeatureGradient;
     });
   };
-  expect_operand_found("cannot work on", [&](Program& p) { feature_gather(p).micro_batch = 1; });
-  expect_operand_found("cannot work on", [&](Program& p) { feature_gather(p).micro_batch = -1; });
+  expect_operand_found("where its operand", [&](Program& p) { drop(scatter(p), Role::kFeature); });
   expect_operand_found("cannot work on",
-                       [&](Program& p) { feature_gather(p).reads[0] = find(p, Purpose::kGradient).id; });
-  const auto statistics = [](Program& p) -> Instruction& {
-    return find(p, [&](const Instruction& one) { return one.kind == Kind::kAllGather && one.head < 0; });
-  };
-  expect_operand_found("cannot work on", [&](Program& p) { statistics(p).head = 0; });
-  expect_operand_found("cannot work on", [&](Program& p) { statistics(p).writes = statistics(p).reads; });
-  const auto scatter = [](Program& p) -> Instruction& {
-    return find(p, [](const Instruction& one) { return one.kind == Kind::kReduceScatter && !one.writes.empty(); });
-  };
-  expect_operand_found("cannot work on", [&](Program& p) {
-    std::erase_if(scatter(p).reads, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kActivation; });
+                       [&](Program& p) { scatter(p).operands.back().buffer = find(p, Purpose::kScratch).id; });
+  expect_operand_found("where its operand", [&](Program& p) {
+    Instruction& giver = find(p, [](const Instruction& one) {
+      return one.kind == Kind::kReduceScatter && one.operands.front().role == Role::kDx;
+    });
+    drop(giver, Role::kDx);
   });
-  expect_operand_found("cannot work on", [&](Program& p) { scatter(p).writes = {find(p, Purpose::kScratch).id}; });
-  expect_operand_found("lacks what shard", [&](Program& p) {
-    const int group = scatter(p).group;
-    for (Instruction& one : p.instructions) {
-      if (one.group == group) {
-        std::erase_if(one.reads, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kHeadGradient; });
-      }
-    }
-  });
-  expect_operand_found("carries 1 buffers of micro-batch -1",
-                       [](Program& p) { find(p, Kind::kSend).micro_batch = -1; });
-  expect_operand_found("cannot work on",
-                       [](Program& p) { find(p, Kind::kSend).reads = {find(p, Purpose::kHeadStats).id}; });
+  expect_operand_found("of micro-batch -1", [](Program& p) { find(p, Kind::kSend).micro_batch = -1; });
+  expect_operand_found("carries no rows",
+                       [](Program& p) { find(p, Kind::kSend).operands[0].buffer = find(p, Purpose::kHeadStats).id; });
 }
 
 TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {
-  expect_operand_found("sums", [](Program& p) { find(p, Kind::kAllReduce).writes.pop_back(); });
-  expect_found("sums", [](Program& p) {
+  expect_operand_found("leaves out the gradient", [](Program& p) { find(p, Kind::kAllReduce).operands.pop_back(); });
+  expect_operand_found("in another order", [](Program& p) {
     Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kAllReduce && i.replica == 1; });
-    one.reads.pop_back();
-    one.writes.pop_back();
-  });
-  expect_found("cannot work on", [](Program& p) {
-    Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kAllReduce && i.replica == 1; });
-    std::swap(one.reads[0], one.reads[1]);
-    std::swap(one.writes[0], one.writes[1]);
+    std::swap(one.operands[0], one.operands[1]);
   });
   expect_operand_found("of no stage, or elsewhere", [](Program& p) { find(p, Kind::kUpdate).stage = -1; });
-  expect_operand_found("not all statistics", [](Program& p) {
-    Instruction& one = find(p, Kind::kUpdate);
-    std::erase_if(one.reads, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kGathered; });
+  expect_operand_found("comes again", [](Program& p) { find(p, Kind::kAllReduce).kind = Kind::kFoldPartials; });
+  expect_operand_found("are not summed and applied", [](Program& p) {
+    const InstructionId id = find(p, Kind::kFoldPartials).id;
+    p.instructions.erase(p.instructions.begin() + id.index);
   });
-  expect_operand_found("cannot work on", [](Program& p) {
-    Instruction& one = find(p, Kind::kUpdate);
-    std::erase_if(one.writes, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kWeight; });
-  });
+  for (const Role role : {Role::kWeight, Role::kState, Role::kStatistics, Role::kRunningState}) {
+    expect_operand_found("where its operand", [=](Program& p) { drop(find(p, Kind::kUpdate), role); });
+  }
   const CaseOptions clipped{.clip_heads = true};
   expect_operand_found(
-      "no place for its sums",
-      [](Program& p) { find(p, [](const auto& i) { return is_pass(i, Pass::kNorm); }).writes.clear(); }, clipped);
+      "where its operand", [](Program& p) { drop(find(p, Kind::kNorm), Role::kNorms); }, clipped);
   expect_operand_found(
-      "that its head does not have",
-      [](Program& p) { find(p, [](const auto& i) { return is_pass(i, Pass::kHeadUpdate); }).pass = Pass::kHeadNorms; },
-      kApart);
+      "that its head does not have", [](Program& p) { find(p, Kind::kHeadUpdate).kind = Kind::kHeadNorms; }, kApart);
 }
 
 }  // namespace

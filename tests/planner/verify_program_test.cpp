@@ -35,7 +35,7 @@ TEST(VerifyProgram, ReadsBeforeWritesAreFound) {
     Buffer copy = other;
     copy.id = fresh;
     p.buffers.push_back(copy);
-    recv.writes[0] = fresh;
+    recv.operands[0].buffer = fresh;
   });
 }
 
@@ -71,7 +71,7 @@ TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupAreFound) {
 TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupByWayOfAnotherAreFound) {
   expect_found("is not before it", [](Program& p) {
     const InstructionId send = find(p, Kind::kSend).id;
-    Instruction& behind = find(p, [&](const auto& one) { return one.id > send && one.kind == Kind::kRun; });
+    Instruction& behind = find(p, [&](const auto& one) { return one.id > send && one.kind == Kind::kForward; });
     behind.deps.push_back(send);
     p.instructions[static_cast<size_t>(send.index) + 1].deps.push_back(behind.id);
   });
@@ -79,7 +79,7 @@ TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupByWayOfAnotherAreFound) {
 
 TEST(VerifyProgram, InstructionsInTheWrongStreamAreFound) {
   expect_found("is in the stream of what communicates", [](Program& p) {
-    find(p, [](const auto& one) { return is_pass(one, Pass::kBackward); }).stream = Stream::kComm;
+    find(p, [](const auto& one) { return one.kind == Kind::kBackward; }).stream = Stream::kComm;
   });
   expect_found("is in the stream of what communicates",
                [](Program& p) { find(p, Kind::kUpdate).stream = Stream::kComm; });
@@ -123,40 +123,38 @@ TEST(VerifyProgram, ClassRowsOwnedTwiceOrNeverAreFound) {
 
 TEST(VerifyProgram, PassesThatAreMissingOrDoneTwiceAreFound) {
   expect_found("once more or elsewhere", [](Program& p) {
-    find(p, [](const auto& one) { return is_pass(one, Pass::kForward) && one.micro_batch == 1; }).micro_batch = 0;
+    find(p, [](const auto& one) { return one.kind == Kind::kForward && one.micro_batch == 1; }).micro_batch = 0;
   });
   expect_found("has no backward pass", [](Program& p) {
-    Instruction& one = find(p, [](const auto& i) { return is_pass(i, Pass::kBackward); });
-    one.pass = Pass::kNorm;
+    Instruction& one = find(p, [](const auto& i) { return i.kind == Kind::kBackward; });
+    one.kind = Kind::kNorm;
   });
   expect_found("is folded after a later one", [](Program& p) {
-    Instruction& first = find(p, [](const auto& i) { return is_pass(i, Pass::kBackward); });
+    Instruction& first = find(p, [](const auto& i) { return i.kind == Kind::kBackward; });
     Instruction& second = find(
-        p, [&](const auto& i) { return is_pass(i, Pass::kBackward) && i.device == first.device && i.id != first.id; });
+        p, [&](const auto& i) { return i.kind == Kind::kBackward && i.device == first.device && i.id != first.id; });
     std::swap(first.micro_batch, second.micro_batch);
   });
   expect_found("leaves out shard", [](Program& p) {
-    find(p, [](const auto& i) { return is_pass(i, Pass::kHeadForward); }).pass = Pass::kNorm;
+    find(p, [](const auto& i) { return i.kind == Kind::kHeadForward; }).kind = Kind::kNorm;
   });
-  expect_found("of a head that has 1", [](Program& p) {
-    find(p, [](const auto& i) { return is_pass(i, Pass::kReduceStats); }).micro_batch = 1;
-  });
-  expect_found(
-      "runs pass",
-      [](Program& p) {
-        find(p, [](const auto& i) { return is_pass(i, Pass::kHeadForward) && i.micro_batch == 1; }).micro_batch = 0;
-      },
-      {.pipeline = PipelineKind::kOneFOneB});
+  expect_found("of a head that has 1",
+               [](Program& p) { find(p, [](const auto& i) { return i.kind == Kind::kReduceStats; }).head_pass = 1; });
+  expect_found("runs pass",
+               [](Program& p) {
+                 find(p, [](const auto& i) { return i.kind == Kind::kHeadForward && i.head_pass == 1; }).head_pass = 0;
+               },
+               {.pipeline = PipelineKind::kOneFOneB});
   expect_found("are never updated", [](Program& p) {
-    Instruction& one = find(p, [](const auto& i) { return is_pass(i, Pass::kHeadBackward); });
-    std::erase_if(one.writes, [&](BufferId id) { return p.buffer(id).purpose == Purpose::kHeadWeight; });
+    Instruction& one = find(p, [](const auto& i) { return i.kind == Kind::kHeadBackward; });
+    operand(one, Role::kWeight).access = Access::kRead;
   });
   expect_found("are updated twice", [](Program& p) {
-    Instruction& one = find(p, [](const auto& i) { return is_pass(i, Pass::kHeadForward) && i.shard == 0; });
-    one.writes.push_back(find(p, Purpose::kHeadWeight).id);
+    Instruction& one = find(p, [](const auto& i) { return i.kind == Kind::kHeadForward && i.shard == 0; });
+    operand(one, Role::kWeight).access = Access::kUpdate;
   });
   expect_found("does not run the nodes",
-               [](Program& p) { find(p, [](const auto& i) { return is_pass(i, Pass::kForward); }).nodes.pop_back(); });
+               [](Program& p) { find(p, [](const auto& i) { return i.kind == Kind::kForward; }).nodes.pop_back(); });
 }
 
 TEST(VerifyProgram, MemoryThatIsTooSmallOrSharedIsFound) {
@@ -217,11 +215,16 @@ TEST(VerifyProgram, NumbersOutOfRangeAreFound) {
       [](Program& p) { p.buffers[3].id = BufferId(9); },
       [](Program& p) { p.buffers[3].value = ValueId(100000); },
       [](Program& p) { p.instructions[3].device = 77; },
-      [](Program& p) { p.instructions[3].writes.push_back(BufferId(-1)); },
+      [](Program& p) { p.instructions[3].operands[0].buffer = BufferId(-1); },
+      [](Program& p) { p.instructions[3].operands[0].buffer = BufferId(100000); },
+      [](Program& p) { p.instructions[3].operands[0].offset = -64; },
+      [](Program& p) { p.instructions[3].operands[0].bytes = int64_t{1} << 60; },
+      [](Program& p) { p.instructions[3].operands[0].node = NodeId(100000); },
+      [](Program& p) { p.instructions[3].writes.push_back(BufferId(0)); },
       [](Program& p) { p.instructions[3].stage = 77; },
       [](Program& p) { p.instructions[3].id = InstructionId(0); },
-      [](Program& p) { p.instructions[0].writes.push_back(p.instructions[0].reads[0]); },
-      [](Program& p) { find(p, Kind::kAllGather).pass = Pass::kHeadNorms; },
+      [](Program& p) { p.instructions[0].operands[0].access = Access::kWrite; },
+      [](Program& p) { find(p, Kind::kAllGather).kind = Kind::kHeadNorms; },
   };
   for (size_t i = 0; i < damages.size(); ++i) {
     Case made = make_case();
@@ -241,7 +244,7 @@ Program make_idle(int devices, size_t instructions) {
     program.arenas.push_back({.device = device});
   }
   for (size_t i = 0; i < instructions; ++i) {
-    program.instructions.push_back({.id = InstructionId(i), .kind = Kind::kFree});
+    program.instructions.push_back({.id = InstructionId(i), .kind = Kind::kCopy});
   }
   return program;
 }

@@ -4,17 +4,21 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "graph/base/random.h"
+#include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/lock.h"
 #include "runtime/executor/bound_memory.h"
 #include "runtime/xxh128.h"
 
@@ -51,9 +55,9 @@ class Model {
         place(is_head         ? Purpose::kHeadWeight
               : param.trained ? Purpose::kWeight
                               : Purpose::kState,
-              bytes, p, 0, is_head ? r : -1);
-        for (int slot = 0; training && param.trained && slot < 2; ++slot) {
-          place(is_head ? Purpose::kHeadOptimizer : Purpose::kOptimizer, bytes, p, slot, is_head ? r : -1);
+              bytes, p, -1, is_head ? r : -1);
+        for (int state = 0; training && param.trained && state < 2; ++state) {
+          place(is_head ? Purpose::kHeadOptimizer : Purpose::kOptimizer, bytes, p, state, is_head ? r : -1);
         }
       }
     }
@@ -92,11 +96,11 @@ class Model {
   void add(const char* name, std::vector<int64_t> dims, bool trained, bool head) {
     module_.graph.add_param(name, {.dtype = DType::kF32, .dims = std::move(dims)}, {}, trained, head, {});
   }
-  void place(Purpose purpose, Bytes bytes, size_t param, int slot, int shard) {
+  void place(Purpose purpose, Bytes bytes, size_t param, int state, int shard) {
     planner::Buffer buffer{
         .id = planner::BufferId(program_.buffers.size()), .purpose = purpose, .bytes = bytes, .offset = end_};
     buffer.param = ParamId(param);
-    buffer.slot = slot;
+    buffer.state = state;
     buffer.shard = shard;
     program_.buffers.push_back(buffer);
     end_ = align_up(end_ + bytes);
@@ -138,6 +142,10 @@ class Checkpoint : public ::testing::Test {
     return made.ok() ? std::move(made).value() : nullptr;
   }
   std::unique_ptr<CheckpointStore> store() { return store(options()); }
+  static Status load(const std::string& path, TrainState& state, bool optimizer = false) {
+    XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+    return load_checkpoint(info, state, optimizer);
+  }
   static std::string read(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -146,10 +154,13 @@ class Checkpoint : public ::testing::Test {
     std::ofstream(path, std::ios::binary | std::ios::trunc)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
+  // In the directory of the run, but for the names of its classes.
   std::vector<std::string> names() {
     std::vector<std::string> out;
     for (const auto& entry : fs::directory_iterator(root_)) {
-      out.push_back(entry.path().filename().string());
+      if (!entry.path().filename().string().starts_with("classes-")) {
+        out.push_back(entry.path().filename().string());
+      }
     }
     std::ranges::sort(out);
     return out;
@@ -190,7 +201,8 @@ TEST_F(Checkpoint, ManifestTellsOfTheRun) {
     EXPECT_EQ(info->manifest.samples, 640);
     EXPECT_EQ(info->manifest.epoch, 0.64);
     EXPECT_EQ(info->manifest.seed, 7u);
-    EXPECT_EQ(info->manifest.class_names, (std::vector<std::string>{"一", "\"two\""}));
+    EXPECT_EQ(info->manifest.classes_named, 2);
+    EXPECT_EQ(read_class_names(*info).value(), (std::vector<std::string>{"一", "\"two\""}));
     EXPECT_EQ(info->bytes, saved->bytes);
     // 300 rows of 32 · 3 bytes in ranges of 64 rows.
     EXPECT_EQ(info->manifest.files.size(), 2u + 5u);
@@ -211,7 +223,7 @@ TEST_F(Checkpoint, EvaluationNeedsNoOptimizer) {
   trained.fill(1);
   ASSERT_TRUE(store()->save(trained.state(), 1, 64).ok());
   Model inference(1, 300, false);
-  ASSERT_TRUE(load_checkpoint(root_, inference.state()).ok());
+  ASSERT_TRUE(load(root_, inference.state()).ok());
   const auto want = trained.contents();
   for (const auto& [name, bytes] : inference.contents()) {
     EXPECT_EQ(bytes, want.at(name)) << name;
@@ -223,7 +235,7 @@ TEST_F(Checkpoint, EvaluationNeedsNoOptimizer) {
   ASSERT_FALSE(resumed.ok());
   EXPECT_EQ(resumed.error().code, "XG0702");
   EXPECT_THAT(resumed.error().message, HasSubstr("id.weight.m"));
-  EXPECT_TRUE(load_checkpoint(root_, again.state()).ok());
+  EXPECT_TRUE(load(root_, again.state()).ok());
 }
 
 TEST_F(Checkpoint, OtherShapesAreRefusedAndChangeNothing) {
@@ -234,7 +246,7 @@ TEST_F(Checkpoint, OtherShapesAreRefusedAndChangeNothing) {
     Model other(2, classes);
     other.fill(5);
     const auto before = other.contents();
-    const Status loaded = load_checkpoint(root_, other.state());
+    const Status loaded = load(root_, other.state());
     ASSERT_FALSE(loaded.ok());
     EXPECT_EQ(loaded.error().code, "XG0702");
     EXPECT_THAT(loaded.error().message, HasSubstr("has " + std::to_string(classes) + " rows in the model, but 300"));
@@ -256,20 +268,38 @@ TEST_F(Checkpoint, AnotherMathDigestIsNeitherResumedNorOverwritten) {
   EXPECT_EQ(resumed.error().code, "XG0701");
 }
 
+// Runs `body` in a child process; gives its exit status.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
 TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
   Model model(1);
   CheckpointOptions with = options();
   with.keep = 2;
-  fs::create_directories(root_ + "/step-000003.tmp-0123");
-  write(root_ + "/step-000003.tmp-0123/manifest.json", "{}");
+  fs::create_directories(root_);
+  ASSERT_EQ(in_child([&] {
+              const auto left = PendingDirectory::make(root_, "step-000003");
+              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // without removing it
+              return 2;
+            }),
+            0);
+  ASSERT_EQ(names().size(), 1u);
   auto kept = store(with);
   for (const int64_t step : {1, 2, 3, 4, 4}) {
     ASSERT_TRUE(kept->save(model.state(), step, step).ok());
   }
-  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-000003", "step-000004"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000003", "step-000004"}));
   // Going back: what lies ahead belongs to another course and stays.
   ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
-  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "step-000002", "step-000003", "step-000004"}));
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000002", "step-000003", "step-000004"}));
   EXPECT_EQ(open_checkpoint(root_)->manifest.step, 2);
 }
 
@@ -318,6 +348,70 @@ TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
   EXPECT_EQ(second.error().code, "XG0712");
 }
 
+// As it looks from here when a run on another host has the lock: a network file system carries it by the file.
+TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
+  fs::create_directories(root_);
+  const std::string lock = root_ + "/lock";
+  write(lock, "node7 0123456789abcdef0123456789abcdef.4026531836.77.1234\n");
+  const int file = ::open(lock.c_str(), O_RDWR);
+  ASSERT_EQ(::flock(file, LOCK_EX | LOCK_NB), 0);
+  const auto refused = make_checkpoint_store(options());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0712");
+  EXPECT_THAT(refused.error().message, HasSubstr("process 77 on node7"));
+  ::close(file);
+  EXPECT_TRUE(make_checkpoint_store(options()).ok()) << "the system has seen its process end";
+  EXPECT_EQ(read(lock), "") << "it was given back";
+}
+
+TEST_F(Checkpoint, WithoutLocksTheFileTellsWhetherItsOwnerMayBeThere) {
+  const auto take = [&] { return DirectoryLock::take(root_, [](int) { return ENOLCK; }); };
+  {
+    const auto first = take();
+    ASSERT_TRUE(first.ok()) << first.error().message;
+    const auto second = take();
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().code, "XG0712");
+    EXPECT_THAT(second.error().message, HasSubstr(fmt::format("process {} on {}", getpid(), host_name())));
+    EXPECT_THAT(second.error().help, HasSubstr("remove " + root_ + "/lock"));
+  }
+  ASSERT_TRUE(take().ok()) << "it was given back";
+  // A run that is killed leaves its name, on this host for no longer than it takes to look.
+  ASSERT_EQ(in_child([&] {
+              const auto killed = take();
+              _exit(killed.ok() ? 0 : 1);
+              return 2;
+            }),
+            0);
+  EXPECT_THAT(read(root_ + "/lock"), HasSubstr(host_name()));
+  EXPECT_TRUE(take().ok());
+  write(root_ + "/lock", "node7 0123456789abcdef0123456789abcdef.4026531836.77.1234\n");
+  EXPECT_FALSE(take().ok()) << "of another host nothing is known";
+}
+
+TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
+  Model model(1);
+  model.fill(1);
+  fs::create_directories(root_);
+  Owner other = this_process();
+  other.boot = std::string(32, 'a');
+  Owner before = this_process();
+  ++before.start;  // its number was used again
+  ASSERT_EQ(parse_owner(to_text(before)), before);
+  const std::string tail = "-0000000000000001";
+  for (const Owner& owner : {other, before}) {
+    fs::create_directories(root_ + "/step-000009.tmp-" + to_text(owner) + tail);
+  }
+  fs::create_directories(root_ + "/step-000008.tmp-0123456789abcdef");
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef",
+                                               "step-000009.tmp-" + to_text(other) + tail}));
+  // Who takes the lock after somebody knows that this one has ended.
+  write(root_ + "/lock", "node7 " + to_text(other) + "\n");
+  store();
+  EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef"}));
+}
+
 TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
   Model model(2);
   model.fill(3);
@@ -356,12 +450,68 @@ TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
       }
     }
     write(step + file.name, good.substr(0, good.size() - 1));
-    EXPECT_EQ(load_checkpoint(root_, target.state()).error().code, "XG0710");
+    EXPECT_EQ(load(root_, target.state()).error().code, "XG0710");
     fs::remove(step + file.name);
-    EXPECT_EQ(load_checkpoint(root_, target.state()).error().code, "XG0710");
+    EXPECT_EQ(load(root_, target.state()).error().code, "XG0710");
     write(step + file.name, good);
-    ASSERT_TRUE(load_checkpoint(root_, target.state()).ok());
+    ASSERT_TRUE(load(root_, target.state()).ok());
   }
+}
+
+// Names of a hundred million classes are not written anew with every step.
+TEST_F(Checkpoint, ClassNamesAreWrittenOnce) {
+  Model model(1);
+  model.fill(1);
+  CheckpointOptions with = options();
+  with.keep = 2;
+  with.class_names.assign(1000, "an owl");
+  {
+    const auto kept = store(with);
+    for (const int64_t step : {1, 2}) {
+      ASSERT_TRUE(kept->save(model.state(), step, step).ok());
+      EXPECT_LT(read(root_ + "/" + step_name(step) + "/manifest.json").size(), 4000u);
+    }
+  }
+  const auto old_names = class_names_in(root_);
+  ASSERT_EQ(old_names.size(), 1u);
+  EXPECT_EQ(read_class_names(open_checkpoint(root_ + "/step-000001").value()).value(), with.class_names);
+
+  with.class_names.assign(1000, "a lark");
+  const auto kept = store(with);
+  ASSERT_TRUE(kept->save(model.state(), 3, 3).ok());
+  EXPECT_EQ(class_names_in(root_).size(), 2u) << "step 2 refers to the old ones";
+  EXPECT_EQ(read_class_names(open_checkpoint(root_ + "/step-000002").value())->front(), "an owl");
+  ASSERT_TRUE(kept->save(model.state(), 4, 4).ok());
+  EXPECT_EQ(class_names_in(root_).size(), 1u) << "no step refers to the old ones any more";
+  const auto newest = open_checkpoint(root_).value();
+  EXPECT_EQ(read_class_names(newest)->back(), "a lark");
+
+  const std::string file = root_ + "/classes-" + newest.manifest.class_names_xxh3 + ".json";
+  const std::string good = read(file);
+  write(file, good.substr(0, good.size() - 9));
+  EXPECT_EQ(read_class_names(newest).error().code, "XG0710");
+  fs::remove(file);
+  EXPECT_EQ(read_class_names(newest).error().code, "XG0710");
+  EXPECT_TRUE(load(root_, model.state()).ok()) << "weights do not need the names";
+  ASSERT_TRUE(kept->save(model.state(), 5, 5).ok());
+  EXPECT_EQ(read(file), good) << "the next save makes it again";
+}
+
+TEST_F(Checkpoint, ManifestsThatHoldTheNamesThemselvesAreRead) {
+  Model model(1);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  const std::string path = root_ + "/step-000001/manifest.json";
+  Manifest old = parse_manifest(read(path), "m").value();
+  old.format = 1;
+  old.class_names = {"a", "b", "c"};
+  write(path, print_manifest(old));
+  const auto info = open_checkpoint(root_);
+  ASSERT_TRUE(info.ok()) << info.error().message;
+  EXPECT_EQ(info->manifest.classes_named, 3);
+  EXPECT_EQ(read_class_names(*info).value(), old.class_names);
+  EXPECT_TRUE(store()->resume(model.state()).ok());
+  EXPECT_THAT(describe_checkpoint(root_, true).value(), HasSubstr("\"classes_named\":3"));
 }
 
 TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
@@ -378,21 +528,29 @@ TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
 }
 
 TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
-  EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
+  EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest("", "m").error().code, "XG0710");
 }
 
-// Runs `body` in a child process; gives its exit status.
-template <typename Body>
-int in_child(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    _exit(body());
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
+  Model model(2);
+  model.fill(5);
+  CheckpointOptions many = options();
+  many.range_bytes = 96;  // a row a file
+  ASSERT_TRUE(store(many)->save(model.state(), 1, 1).ok());
+  ASSERT_EQ(open_checkpoint(root_)->manifest.files.size(), 302u);
+  const auto want = model.contents();
+  EXPECT_EQ(in_child([&] {
+              const int next = ::open("/dev/null", O_RDONLY);
+              const rlimit few{static_cast<rlim_t>(next) + 4, static_cast<rlim_t>(next) + 4};
+              ::setrlimit(RLIMIT_NOFILE, &few);
+              Model loaded(3);
+              const bool same = store(many)->resume(loaded.state()).ok() && loaded.contents() == want;
+              return same && describe_checkpoint(root_, false).ok() ? 0 : 1;
+            }),
+            0);
 }
 
 TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
@@ -424,7 +582,7 @@ TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
       EXPECT_EQ(names(), before) << "limit " << limit;
     }
     Model again(1);
-    ASSERT_TRUE(load_checkpoint(root_ + "/step-000001", again.state(), true).ok());
+    ASSERT_TRUE(load(root_ + "/step-000001", again.state(), true).ok());
     ASSERT_EQ(again.contents(), want);
   }
 }

@@ -10,6 +10,8 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "tests/runtime/data_files.h"
 #include "tests/support/tiny_model.h"
@@ -232,6 +234,36 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
       run({"predict", "tiny.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "0..4", "--topk", "3"});
   ASSERT_EQ(predict.exit, 0) << predict.err;
   EXPECT_EQ(std::count(predict.out.begin(), predict.out.end(), '\n'), 4) << predict.out;
+}
+
+// A save between two looks at `latest` would make a command read two checkpoints.
+TEST_F(Command, LatestIsLookedUpOnce) {
+  directory.write("tiny.xgraph", tiny_model());
+  ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", "1", "--progress", "none"}).exit, 0);
+  const auto looks = [&](const std::vector<std::string>& words) {
+    const int watch = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    // Opened and closed by turns: the kernel joins events of one kind that follow one another.
+    ::inotify_add_watch(watch, (directory.path() + "/ckpt/quick/latest").c_str(), IN_OPEN | IN_CLOSE);
+    EXPECT_EQ(run(words).exit, 0);
+    int opened = 0;
+    inotify_event event{};
+    while (::read(watch, &event, sizeof event) == sizeof event) {
+      opened += (event.mask & IN_OPEN) != 0 ? 1 : 0;
+    }
+    ::close(watch);
+    return opened;
+  };
+  EXPECT_EQ(looks({"eval", "tiny.xgraph", "ckpt/quick"}), 1);
+  EXPECT_EQ(looks({"predict", "tiny.xgraph", "ckpt/quick", "--source", "test", "--rows", "0..4"}), 1);
+}
+
+TEST_F(Command, PredictRefusesATopKBeforeItReadsAnything) {
+  directory.write("tiny.xgraph", tiny_model());
+  for (const std::string wanted : {"6", "5"}) {
+    const auto result = run({"predict", "tiny.xgraph", "no/checkpoint", "no/picture.png", "--topk", wanted});
+    EXPECT_THAT(result.err, HasSubstr(wanted == "6" ? "XG0904]: `--topk 6`: at most 5 classes" : "XG0713]"));
+    EXPECT_EQ(result.exit, wanted == "6" ? 2 : 1);
+  }
 }
 
 // Dense logits that are not the first output, and outputs that are no embedding.
@@ -478,6 +510,10 @@ train t {
   ASSERT_EQ(objects.size(), 2U);
   EXPECT_EQ(objects[1]["source"], "train");
   EXPECT_EQ(objects[1]["decoded"], 2);
+  EXPECT_THAT(run({"plan", "m.xgraph", "--dry-run"}).out, HasSubstr(" a worker to decode pictures, not counted"));
+  const auto plan = run({"plan", "m.xgraph", "--dry-run", "--format", "json"});
+  ASSERT_EQ(plan.exit, 0) << plan.err;
+  EXPECT_GT(nlohmann::json::parse(plan.out)["data"]["decoding_a_worker"], 2 * 4 * 4 * 4);
 }
 
 TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {

@@ -1,8 +1,10 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <locale.h>
 #include <sys/resource.h>
 
 #include "runtime/data/decode.h"
+#include "runtime/data/folder.h"
 #include "runtime/data/glob.h"
 #include "tests/runtime/data_files.h"
 
@@ -68,6 +70,23 @@ TEST_F(Folder, ReadsArchivesAndFoldersInside) {
   EXPECT_EQ(pixels[0], 10);
   ASSERT_TRUE(train->read(0, 2, value).ok());
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size()), "p/1.png");
+}
+
+TEST_F(Folder, RefusesMorePicturesThanItMayHave) {
+  for (const char* name : {"a/1.png", "a/2.png", "b/1.png"}) {
+    write(name, png(4, 1));
+  }
+  const std::string archive = (root_ / "a.zip").string();
+  write_zip(archive, {{"a/1.png", png(4, 1)}, {"a/2.png", png(4, 2)}, {"b/1.png", png(4, 3)}});
+  for (const std::string& path : {root_.string(), archive}) {
+    EXPECT_EQ(open_folder(folder({path}), nullptr, 3).value()->samples(), 3);
+    EXPECT_EQ(open_folder(folder({path}, "1.png"), nullptr, 2).value()->samples(), 2) << "`match` may leave fewer";
+    const auto refused = open_folder(folder({path}), nullptr, 2);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, "XG0412");
+    EXPECT_THAT(refused.error().message, ::testing::StartsWith(path + "/"));
+    EXPECT_THAT(refused.error().message, ::testing::HasSubstr("one picture more than the 2"));
+  }
 }
 
 TEST_F(Folder, FollowsLinksAndRefusesThoseThatLeadBack) {

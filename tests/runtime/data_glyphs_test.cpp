@@ -227,6 +227,19 @@ TEST(Glyphs, CacheGivesTheSameBytesAndDamageIsSeen) {
   fs::remove_all(home);
 }
 
+TEST(Glyphs, DrawingThatIsStoppedLeavesNoCache) {
+  NEED_FONT("cwkai");
+  namespace fs = std::filesystem;
+  const fs::path home = fs::temp_directory_path() / ("xrun_glyph_stop_" + std::to_string(getpid()));
+  const CacheHome cache(home.string());
+  std::atomic<bool> stop{true};
+  const auto stopped = open_reader(glyphs("a", {"cwkai"}, 0x4E00, 0x5000), &stop);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, ErrorKind::kInterrupted);
+  EXPECT_FALSE(fs::exists(home / "xrun") && !fs::is_empty(home / "xrun"));
+  fs::remove_all(home);
+}
+
 TEST(Glyphs, MissingFontNamesItsPackageAndIsTheWorldsFault) {
   EXPECT_EQ(package_of_font("cwyen"), "fonts-cwtex-yen");
   EXPECT_EQ(package_of_font("NotoSansCJK-Black"), "fonts-noto-cjk-extra");
@@ -261,6 +274,22 @@ TEST(RandomFill, GivesTheSameDrawsAsOneByOne) {
       for (size_t i = 0; i < count; ++i) {
         ASSERT_EQ(draws[i], stream.block(first + i / 4)[i % 4]) << first << " " << count << " " << i;
       }
+    }
+  }
+}
+
+TEST(RandomFill, GivesTheSameNormalsAsOneByOne) {
+  const RandomStream stream(11, stable_hash("layer.weight"));
+  std::vector<float> one_by_one(200'000);
+  for (size_t i = 0; i < one_by_one.size(); ++i) {
+    one_by_one[i] = stream.normal(i);
+  }
+  for (const size_t first : {0u, 1u, 6u, 63u}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{63}, size_t{64}, size_t{65}, size_t{199'000}}) {
+      std::vector<float> normals(count);
+      stream.fill_normal(first, normals);
+      ASSERT_EQ(std::memcmp(normals.data(), one_by_one.data() + first, count * sizeof(float)), 0)
+          << first << " " << count;
     }
   }
 }

@@ -137,7 +137,7 @@ Program random_program(uint32_t seed, int devices, int buffers) {
     const int what = below(10);
     if (what < 6 || devices == 1) {
       const int device = below(devices);
-      builder.add(Kind::kRun, device, Stream::kCompute, -1, {own(device), own(device)}, {own(device)});
+      builder.add(Kind::kForward, device, Stream::kCompute, -1, {own(device), own(device)}, {own(device)});
     } else if (what < 8) {
       const int from = below(devices);
       const int to = (from + 1 + below(devices - 1)) % devices;
@@ -183,12 +183,12 @@ TEST(Executor, RandomProgramsGiveTheSequentialResult) {
 TEST(Executor, TheFirstErrorIsGivenBackAndTheRestIsNotRun) {
   Builder builder(2, 4);
   for (int i = 0; i < 20; ++i) {
-    builder.add(Kind::kRun, 0, Stream::kCompute, -1, {BufferId(0)}, {BufferId(0)});
+    builder.add(Kind::kForward, 0, Stream::kCompute, -1, {BufferId(0)}, {BufferId(0)});
   }
   const InstructionId send = builder.add(Kind::kSend, 0, Stream::kComm, 0, {BufferId(0)}, {});
   builder.add(Kind::kRecv, 1, Stream::kComm, 0, {}, {BufferId(1)}, {send.index});
   for (int i = 0; i < 20; ++i) {
-    builder.add(Kind::kRun, 1, Stream::kCompute, -1, {BufferId(1)}, {BufferId(1)});
+    builder.add(Kind::kForward, 1, Stream::kCompute, -1, {BufferId(1)}, {BufferId(1)});
   }
   for (const bool parallel : {false, true}) {
     Arithmetic runner(4);
@@ -241,13 +241,13 @@ class Meeting final : public InstructionRunner {
 
 TEST(Executor, ABusyDeviceDoesNotHoldBackWhatItHasToSend) {
   Builder builder(2, 6);
-  builder.add(Kind::kRun, 0, Stream::kCompute, -1, {}, {BufferId(0), BufferId(2)});
+  builder.add(Kind::kForward, 0, Stream::kCompute, -1, {}, {BufferId(0), BufferId(2)});
   for (const int group : {0, 1}) {
     const InstructionId send = builder.add(Kind::kSend, 0, Stream::kComm, group, {BufferId(2 * group)}, {});
     builder.add(Kind::kRecv, 1, Stream::kComm, group, {}, {BufferId(2 * group + 1)}, {send.index});
   }
-  const InstructionId busy = builder.add(Kind::kRun, 0, Stream::kCompute, -1, {BufferId(0)}, {BufferId(4)});
-  const InstructionId next = builder.add(Kind::kRun, 1, Stream::kCompute, -1, {BufferId(3)}, {BufferId(5)});
+  const InstructionId busy = builder.add(Kind::kForward, 0, Stream::kCompute, -1, {BufferId(0)}, {BufferId(4)});
+  const InstructionId next = builder.add(Kind::kForward, 1, Stream::kCompute, -1, {BufferId(3)}, {BufferId(5)});
   Arithmetic arithmetic(6);
   Meeting runner(arithmetic, busy, next);
   const std::vector<int> threads{1, 1};

@@ -35,7 +35,9 @@ TEST_F(Kernels, OfTheirOwnPlanAreMade) {
 }
 
 TEST_F(Kernels, ThatWantMoreScratchThanPlannedAreRefused) {
-  program_.stages[0].forward_layout.kernel_offset = program_.stages[0].forward_layout.bytes;
+  for (planner::Operand& operand : program_.instructions[0].operands) {
+    operand.bytes = operand.role == planner::Role::kScratch ? 0 : operand.bytes;
+  }
   expect_refused(" works in ");
 }
 
@@ -47,10 +49,12 @@ TEST_F(Kernels, WhosePreparedWeightsAreLargerThanPlannedAreRefused) {
 }
 
 TEST_F(Kernels, WhoseUpdateHasTooLittleScratchAreRefused) {
-  for (planner::Buffer& buffer : program_.buffers) {
-    buffer.bytes = buffer.name == "update.scratch" ? 0 : buffer.bytes;
+  for (planner::Instruction& instruction : program_.instructions) {
+    if (instruction.kind == planner::Kind::kUpdate) {
+      std::erase_if(instruction.operands, [](const auto& one) { return one.role == planner::Role::kScratch; });
+    }
   }
-  expect_refused(" prepares its weight by means of ");
+  expect_refused(" prepares its weight in ");
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "runtime/cli/bar_progress.h"
 #include "runtime/cli/plain_progress.h"
 #include "runtime/device/host.h"
-#include "tests/support/command.h"
 
 namespace xrun::cli {
 namespace {
@@ -210,18 +209,6 @@ TEST(Pulse, BeatsUntilItEnds) {
   const int last = beats;
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
   EXPECT_EQ(beats, last);
-}
-
-TEST(Host, CachesOfFilesAreFreeMemoryOfAGroup) {
-  const testing::TemporaryDirectory group;
-  EXPECT_FALSE(runtime::group_memory(group.path()));
-  group.write("memory.max", "max\n");
-  EXPECT_FALSE(runtime::group_memory(group.path()));
-  group.write("memory.max", "8000\n");
-  group.write("memory.current", "7900\n");
-  group.write("memory.stat", "anon 900\ninactive_file 4000\nactive_file 3000\n");
-  EXPECT_EQ(runtime::group_memory(group.path())->limit, 8000);
-  EXPECT_EQ(runtime::group_memory(group.path())->free, 7100);
 }
 
 TEST(Host, TellsTheMemoryThatIsHeldNow) {

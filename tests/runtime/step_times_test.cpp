@@ -32,11 +32,11 @@ InstructionId add(Program& program, Kind kind, int device, std::vector<Instructi
 Program two_stages() {
   Program program;
   program.devices = 2;
-  const InstructionId first = add(program, Kind::kRun, 0);
+  const InstructionId first = add(program, Kind::kForward, 0);
   const InstructionId send = add(program, Kind::kSend, 0, {first}, 0);
   const InstructionId recv = add(program, Kind::kRecv, 1, {}, 0);
   (void)send;
-  add(program, Kind::kRun, 1, {recv});
+  add(program, Kind::kForward, 1, {recv});
   return program;
 }
 
@@ -66,7 +66,7 @@ TEST(StepTimes, WaitingForTheSendersComputationIsIdleAndOnlyTheMoveIsCommunicati
 
 TEST(StepTimes, AMoveThatABusyDevicePutsOffIsNoCommunicationOfTheOther) {
   Program program = two_stages();
-  add(program, Kind::kRun, 1);
+  add(program, Kind::kForward, 1);
   TimeTable table(program);
   // Sent at 1, but the receiver computes until 5 before it takes the data.
   const std::vector<Timing> timings{{.begin = 0, .end = 1},
@@ -87,7 +87,7 @@ TEST(StepTimes, CommunicationBehindComputationIsNotExposed) {
   program.devices = 2;
   for (int d = 0; d < 2; ++d) {
     add(program, Kind::kAllGather, d, {}, 0);
-    add(program, Kind::kRun, d);
+    add(program, Kind::kForward, d);
   }
   TimeTable table(program);
   const std::vector<Timing> timings{{.begin = 0, .end = 3, .moving = 1, .moved = 2},

@@ -13,7 +13,6 @@ namespace {
 
 using planner::Instruction;
 using planner::Kind;
-using planner::Pass;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -61,7 +60,7 @@ class StepWatchTest : public ::testing::Test {
 };
 
 TEST_F(StepWatchTest, RowsOfADeviceAddUpToTheStep) {
-  const auto measured = timings([](const Instruction& one) { return one.pass == Pass::kBackward; }, 3);
+  const auto measured = timings([](const Instruction& one) { return one.kind == Kind::kBackward; }, 3);
   TimeTable table(program_);
   const StepTimes& times = table.measure(measured);
   StepProfile profile(program_, prepared_.module.graph, predicted());
@@ -93,7 +92,7 @@ TEST_F(StepWatchTest, AsPredictedSaysNothing) { EXPECT_TRUE(watch(predicted()).e
 
 TEST_F(StepWatchTest, ASlowPassIsNamedWithItsDevice) {
   const auto found =
-      watch(timings([](const Instruction& one) { return one.pass == Pass::kBackward && one.device == 1; }, 20));
+      watch(timings([](const Instruction& one) { return one.kind == Kind::kBackward && one.device == 1; }, 20));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].code, "XG0811");
   EXPECT_THAT(found[0].message, StartsWith("a step takes "));
@@ -103,7 +102,7 @@ TEST_F(StepWatchTest, ASlowPassIsNamedWithItsDevice) {
 
 TEST_F(StepWatchTest, ASlowShardIsNamedWithItsHead) {
   const auto found =
-      watch(timings([](const Instruction& one) { return one.pass == Pass::kHeadBackward && one.device == 0; }, 30));
+      watch(timings([](const Instruction& one) { return one.kind == Kind::kHeadBackward && one.device == 0; }, 30));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_THAT(found[0].message, HasSubstr("on cpu 0: backward of head "));
   EXPECT_THAT(found[0].message, HasSubstr(" (shard 0) takes 30.0 ms, predicted were 1.0 ms"));

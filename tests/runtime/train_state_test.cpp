@@ -2,6 +2,7 @@
 #include "runtime/train/train_state.h"
 
 #include <cmath>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/runtime/plan_maker.h"
@@ -73,6 +74,21 @@ TEST_F(TrainStateTest, FirstValuesAreThoseOfTheSeedWhateverThePlan) {
   }
   const double deviation = std::sqrt(2.0 / static_cast<double>(options_.width));
   EXPECT_NEAR(std::sqrt(square / static_cast<double>(values.size())), deviation, 0.1 * deviation);
+}
+
+TEST_F(TrainStateTest, WhatIsNotWantedKeepsItsValues) {
+  const auto all = make_state(prepared_, {});
+  all->state->initialise(5);
+  const auto part = make_state(prepared_, {});
+  part->state->initialise(5, [](const StateTensor& tensor) { return tensor.head == "id"; });
+  const auto values = [](TrainState& state, const char* name) {
+    const StateTensor& tensor = *state.find(name);
+    std::vector<float> numbers(static_cast<size_t>(tensor.rows() * tensor.row_bytes() / 4));
+    state.read_rows(tensor, 0, tensor.rows(), reinterpret_cast<std::byte*>(numbers.data()));
+    return numbers;
+  };
+  EXPECT_EQ(values(*part->state, "id.weight"), values(*all->state, "id.weight"));
+  EXPECT_THAT(values(*part->state, "stem.weight"), ::testing::Each(0.0F));
 }
 
 TEST_F(TrainStateTest, RowsAreReadAndWrittenAcrossShards) {

@@ -119,6 +119,10 @@ HeadAnswer solve(const HeadProblem& problem) {
       answer.logits.push_back(sum);
       z[static_cast<size_t>(c)] = scale * sum;
     }
+    if (const int32_t number = problem.labels[static_cast<size_t>(r)]; number < 0 || number >= classes) {
+      answer.loss.push_back(0);
+      continue;
+    }
     const auto label = static_cast<size_t>(problem.labels[static_cast<size_t>(r)]);
     const double seen =
         problem.target_logits.empty() ? z[label] / scale : problem.target_logits[static_cast<size_t>(r)];

@@ -6,10 +6,10 @@
 namespace xrun::runtime {
 
 // One device for each entry of `threads` (workers, at least 1). While the set lives, the process may have as many TBB
-// workers as the devices together want (DETERMINISM 16).
+// workers as the devices together want (docs/determinism.md, "Collectives").
 std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads);
 
-// Flush-to-zero and denormals-are-zero, as VDPBF16PS and AMX have them always (DETERMINISM 13), and one OpenMP thread
+// Flush-to-zero and denormals-are-zero, as VDPBF16PS and AMX have them always (docs/determinism.md, "Floating-point mode"), and one OpenMP thread
 // for libraries that ask. Set while the object lives, restored after; for threads that run kernels outside of a device.
 class ComputeModes {
  public:

@@ -1,12 +1,11 @@
-#include "runtime/executor/norm_layout.h"
+#include "graph/norm_layout.h"
 
 #include <algorithm>
 
 #include "graph/gradients.h"
 #include "graph/head_shape.h"
-#include "runtime/fold.h"
 
-namespace xrun::runtime {
+namespace xrun {
 
 NormLayout norm_layout(const Module& module) {
   const Graph& graph = module.graph;
@@ -31,4 +30,4 @@ NormLayout norm_layout(const Module& module) {
   return layout;
 }
 
-}  // namespace xrun::runtime
+}  // namespace xrun

@@ -1,0 +1,25 @@
+// Where each tensor's sums of squares lie among those of a step that clips by norm: tensors that have a gradient, in
+// name order, one f64 for each chunk of kNormChunk elements, or for each class block of a head's tensors (docs/determinism.md,
+// "Scalars").
+#pragma once
+
+#include <vector>
+
+#include "graph/module.h"
+
+namespace xrun {
+
+// Elements of a tensor whose squares one owner sums; the last chunk may be short.
+inline constexpr int64_t kNormChunk = 4096;
+
+struct NormLayout {
+  std::vector<int64_t> first;  // by parameter: index of its first sum; -1 where it is not counted
+  std::vector<int64_t> count;  // by parameter
+  int64_t total = 0;
+
+  Bytes bytes() const { return total * static_cast<Bytes>(sizeof(double)); }
+};
+
+NormLayout norm_layout(const Module& module);
+
+}  // namespace xrun

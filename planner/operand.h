@@ -1,0 +1,80 @@
+// Operands: the bytes that an instruction works on, as a table. Emission decides them once, plan files carry them, the
+// verifier derives them again and compares, and the executor only adds the address of the buffer.
+//
+// Address of an operand: base of `buffer` + `offset` + `step` · k, where k counts what `by` names: row blocks or
+// gradient partials from the first one of the instruction, or workers of the device. `bytes` are those at one such
+// address. A `buffer` with purpose kInput is position 0 of the loader's ring: its base is that of the step's position.
+//
+// Order. Stage passes: kZeroed; then for each node its inputs and its outputs, in order; then kScratch. All others: in
+// the order of the roles below, each by ascending `shard`, `node`, `param` and `index`, unless said otherwise.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/base/id.h"
+#include "graph/base/units.h"
+#include "graph/graph.h"
+
+namespace xrun::planner {
+
+struct BufferTag;
+using BufferId = Id<BufferTag>;
+
+// What an operand is for its instruction.
+enum class Role : uint8_t {
+  // Stage passes.
+  kZeroed,   // all partials of a gradient that this backward pass is the first to add to
+  kInput,    // input `index` of `node`: a value, a parameter or its prepared form
+  kOutput,   // output `index` of `node`
+  kScratch,  // of the kernels of a stage or of an update, a slice a worker; of a head pass, as a whole
+  // Head passes; rows of the pass, or of the batch in kHeadNorms and kHeadUpdate.
+  kFeature,  // also of kReduceScatter: the rows whose gradient is summed
+  kLabel,
+  kSoftmax,      // {max, 1 / sum} of each row
+  kStats,        // of shard `index`
+  kDx,           // dX partials of shard `index`; also what a member of kReduceScatter gives
+  kLoss,         // of each row
+  kHits,         // of each row, by metric `node`
+  kBestClasses,  // the best classes of each row, and next their logits, by metric or classifier `node`
+  kBestScores,
+  // Updates of weights, of a stage or a shard.
+  kGradient,      // of `param`; by partial
+  kWeight,        // of `param`
+  kState,         // state `index` of the optimizer for `param`
+  kPrepared,      // the form of `param` for input `index` of `node`; of a head (without node): 1 / norms
+  kNorms,         // sums of squares of `param`; without it, of all that the clip counts
+  kRunningState,  // input `index` of `node`, folded from kStatistics
+  kStatistics,    // output `index` of `node`, of all row blocks of the batch
+  // kCopy: each kFrom is followed by its kTo.
+  kFrom,
+  kTo,
+  // Exchanges. The i-th kSent of a member to device `index` is the i-th kReceived of that device's member from it, with
+  // as many bytes. A member may send to itself.
+  kSent,
+  kReceived,
+  kSum,              // of kAllReduce, in place: partial 0 of the gradient of `param`
+  kFeatureGradient,  // of kReduceScatter: the sum
+};
+
+enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes
+
+// What moves an operand's address on by `step`.
+enum class By : uint8_t { kNothing, kBlock, kPartial, kWorker };
+
+struct Operand {
+  Role role = Role::kInput;
+  Access access = Access::kRead;
+  By by = By::kNothing;
+  BufferId buffer;
+  NodeId node;
+  ParamId param;
+  int32_t index = -1;
+  Bytes offset = 0;
+  Bytes bytes = 0;
+  Bytes step = 0;
+  bool operator==(const Operand&) const = default;
+};
+
+const char* name_of(Role role);  // "feature"
+
+}  // namespace xrun::planner

@@ -1,0 +1,16 @@
+// A limit on what all stages hold together: memory that one stage frees is there for the others.
+#pragma once
+
+#include <functional>
+
+#include "planner/search/partition.h"
+
+namespace xrun::planner {
+
+// The best partitions that hold no more than request.total, by `partition`, which does not look at it. Memory gets a
+// price, the smallest one for which the stages stay within the total: what they hold falls as it rises. Layers of one
+// price run again all or none; so what room is left then goes to those that cost most to run again.
+std::vector<Partition> partition_within_total(
+    PartitionRequest request, const std::function<std::vector<Partition>(const PartitionRequest&)>& partition);
+
+}  // namespace xrun::planner

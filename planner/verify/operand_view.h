@@ -1,0 +1,134 @@
+// The operands of an instruction as the verifier takes them: one after the other, each compared as a whole with the one
+// that it derives from the module and the buffers.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "graph/norm_layout.h"
+#include "planner/buffer_sizes.h"
+#include "planner/verify/verify_parts.h"
+
+namespace xrun::planner {
+
+// REQUIRES: verified structure and buffers (verify_structure, verify_buffers).
+class OperandView {
+ protected:
+  OperandView(const Program& program, const Module& module)
+      : program_(program), module_(module), graph_(module.graph), params_(program) {}
+
+  template <typename... Args>
+  Error at_fault(fmt::format_string<Args...> what, Args&&... args) const {
+    return wrong("instruction {} ({}) {}", one_->id.index, name_of(one_->kind),
+                 fmt::format(what, std::forward<Args>(args)...));
+  }
+
+  void begin(const Instruction& one) {
+    one_ = &one;
+    at_ = 0;
+  }
+
+  bool next_is(Role role) const { return at_ < one_->operands.size() && one_->operands[at_].role == role; }
+
+  // The buffer of the next operand, which has to have this role.
+  Result<const Buffer*> next(Role role) const {
+    if (!next_is(role)) {
+      return at_fault("has {} where its operand {} is its {}",
+                      at_ < one_->operands.size() ? name_of(one_->operands[at_].role) : "nothing", at_, name_of(role));
+    }
+    return &program_.buffer(one_->operands[at_].buffer);
+  }
+
+  // Takes the next operand, which has to be `wanted` in that buffer.
+  Status take(Operand wanted) {
+    const Operand& has = one_->operands[at_++];
+    wanted.buffer = has.buffer;
+    return has == wanted ? Status() : at_fault("has a wrong operand {} ({})", at_ - 1, name_of(wanted.role));
+  }
+
+  // Takes all of `buffer`, which the next operand has to name.
+  Status take_whole(Role role, Access access, const Buffer* buffer, ParamId param = {}, int32_t index = -1) {
+    XRUN_ASSIGN(const Buffer* has, next(role));
+    if (has != buffer) {
+      return misplaced(*has);
+    }
+    return take({.role = role, .access = access, .param = param, .index = index, .bytes = has->bytes});
+  }
+
+  Status end() const {
+    return at_ == one_->operands.size()
+               ? Status()
+               : at_fault("has an operand {} ({}) too many", at_, name_of(one_->operands[at_].role));
+  }
+
+  Error misplaced(const Buffer& buffer) const {
+    return at_fault("cannot work on buffer {} ({})", buffer.id.index, buffer.name);
+  }
+
+  const TensorType& type(ValueId value) const { return graph_.value(value).type; }
+  int64_t g() const { return program_.block_rows; }
+  bool has_head() const { return inside(one_->head, 0, count(program_.heads)); }
+  const HeadPlan& head() const { return program_.heads[static_cast<size_t>(one_->head)]; }
+  static bool has_rows(const HeadShard& shard) { return shard.row_begin < shard.row_end; }
+
+  // Devices of shards with rows.
+  static std::set<int> holders_of(const HeadPlan& head) {
+    std::set<int> devices;
+    for (const HeadShard& shard : head.shards) {
+      if (has_rows(shard)) {
+        devices.insert(shard.device);
+      }
+    }
+    return devices;
+  }
+
+  // The weights outside of heads that backward nodes of a stage have gradients for.
+  std::set<ParamId> gradients_of(const Stage& stage) const {
+    std::set<ParamId> params;
+    for (size_t p = 0; p < graph_.param_grads.size(); ++p) {
+      const ValueId grad = graph_.param_grads[p];
+      if (grad.valid() && !graph_.params[p].head &&
+          std::find(stage.backward.begin(), stage.backward.end(), graph_.value(grad).producer) !=
+              stage.backward.end()) {
+        params.insert(ParamId(p));
+      }
+    }
+    return params;
+  }
+
+  // The weight or running state of a stage's replica; null when there is none.
+  const Buffer* parameter(ParamId param, int replica) const {
+    const Buffer* buffer = params_.find(param, Purpose::kWeight, replica);
+    return buffer != nullptr ? buffer : params_.find(param, Purpose::kState, replica);
+  }
+
+  // The row of the batch that a buffer of a stage begins with.
+  int64_t first_row(const Buffer& buffer) const {
+    return buffer.micro_batch >= 0 ? buffer.micro_batch * program_.micro_batch_rows()
+           : buffer.replica < 0    ? 0
+                                   : program_.batch / program_.replicas * buffer.replica;
+  }
+
+  // Whether a stage's buffer has the rows of a micro-batch, counted globally.
+  bool holds(const Buffer& rows, int micro_batch) const {
+    return rows.head < 0 &&
+           (rows.micro_batch >= 0
+                ? rows.micro_batch == micro_batch
+                : rows.replica < 0 || rows.replica == micro_batch / program_.micro_batches_of_replica());
+  }
+
+  bool on_its_device() const {
+    return one_->stage >= 0 && one_->replica >= 0 &&
+           program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(one_->replica)] ==
+               one_->device;
+  }
+
+  const Program& program_;
+  const Module& module_;
+  const Graph& graph_;
+  ParamBuffers params_;
+  const Instruction* one_ = nullptr;  // the instruction that is looked at
+  size_t at_ = 0;                     // its next operand
+};
+
+}  // namespace xrun::planner

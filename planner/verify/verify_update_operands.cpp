@@ -1,0 +1,219 @@
+// Operands of the end of a step: each stage's replica folds, counts and applies the gradients of all of its weights.
+#include <algorithm>
+#include <map>
+
+#include "planner/verify/operand_view.h"
+
+namespace xrun::planner {
+namespace {
+
+class UpdateOperands : OperandView {
+ public:
+  UpdateOperands(const Program& program, const Module& module)
+      : OperandView(program, module), states_(static_cast<int>(optimizer_states(module).size())) {
+    for (const Stage& stage : program.stages) {
+      gradients_.push_back(gradients_of(stage));
+    }
+    for (const Buffer& buffer : program.buffers) {
+      if (buffer.purpose == Purpose::kPrepared) {
+        prepared_[buffer.replica].push_back(&buffer);
+      }
+    }
+    for (auto& [replica, buffers] : prepared_) {
+      std::sort(buffers.begin(), buffers.end(), [](const Buffer* a, const Buffer* b) {
+        return std::tuple(a->node, a->node_input) < std::tuple(b->node, b->node_input);
+      });
+    }
+  }
+
+  Status run() {
+    for (const Instruction& one : program_.instructions) {
+      begin(one);
+      if (one.kind == Kind::kFoldPartials || one.kind == Kind::kNorm || one.kind == Kind::kUpdate ||
+          one.kind == Kind::kAllReduce) {
+        XRUN_TRY(check());
+      }
+    }
+    return check_complete();
+  }
+
+ private:
+  Status check() {
+    if (!on_its_device()) {
+      return at_fault("is of no stage, or elsewhere");
+    }
+    // What is done to the gradients of a stage's replica is done once each, in this order.
+    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kAllReduce, Kind::kNorm, Kind::kUpdate};
+    const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
+    std::set<int>& done = done_[{one_->stage, one_->replica}];
+    if (!done.empty() && *done.rbegin() >= rank) {
+      return at_fault("comes again, or after what it has to come before");
+    }
+    done.insert(rank);
+    left_ = gradients_[static_cast<size_t>(one_->stage)];
+    while (next_is(one_->kind == Kind::kAllReduce ? Role::kSum : Role::kGradient)) {
+      XRUN_TRY(check_gradient());
+    }
+    if (!left_.empty()) {
+      return at_fault("leaves out the gradient of `{}`", graph_.param(*left_.begin()).name);
+    }
+    if (one_->kind == Kind::kUpdate) {
+      XRUN_TRY(check_update());
+    }
+    return end();
+  }
+
+  Status check_gradient() {
+    const Operand& has = one_->operands[at_];
+    const bool sum = one_->kind == Kind::kAllReduce;
+    const bool changes = sum || one_->kind == Kind::kFoldPartials;
+    const Buffer* gradient =
+        left_.erase(has.param) == 0 ? nullptr : params_.find(has.param, Purpose::kGradient, one_->replica);
+    if (gradient == nullptr || gradient->id != has.buffer) {
+      return misplaced(program_.buffer(has.buffer));
+    }
+    const ParamId param = has.param;
+    Operand wanted{.role = has.role,
+                   .access = changes ? Access::kUpdate : Access::kRead,
+                   .param = param,
+                   .bytes = type(gradient->value).bytes(0, g())};
+    if (!sum) {
+      wanted.by = By::kPartial;
+      wanted.step = gradient->bytes / program_.partials_of_replica();
+    }
+    XRUN_TRY(take(wanted));
+    if (one_->kind == Kind::kNorm) {
+      return check_norms(param);
+    }
+    if (one_->kind != Kind::kUpdate) {
+      return {};
+    }
+    XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, params_.find(param, Purpose::kWeight, one_->replica), param));
+    for (int state = 0; state < states_; ++state) {
+      XRUN_TRY(take_whole(Role::kState, Access::kUpdate, params_.find(param, Purpose::kOptimizer, one_->replica, state),
+                          param, state));
+    }
+    return {};
+  }
+
+  Status check_norms(ParamId param) {
+    XRUN_ASSIGN(const Buffer* norms, next(Role::kNorms));
+    if (norms->purpose != Purpose::kNorms) {
+      return misplaced(*norms);
+    }
+    const NormLayout layout = norm_layout(module_);
+    constexpr auto kSum = static_cast<Bytes>(sizeof(double));
+    return take({.role = Role::kNorms,
+                 .access = Access::kWrite,
+                 .param = param,
+                 .offset = layout.first[static_cast<size_t>(param.index)] * kSum,
+                 .bytes = layout.count[static_cast<size_t>(param.index)] * kSum});
+  }
+
+  Status check_update() {
+    std::set<ParamId> changed = gradients_[static_cast<size_t>(one_->stage)];
+    for (const NodeId id : program_.stages[static_cast<size_t>(one_->stage)].forward) {
+      if (graph_.node(id).op->folds_states) {
+        XRUN_TRY(check_fold(id));
+      }
+    }
+    for (const Buffer* prepared : prepared_[one_->replica]) {
+      if (prepared->device == one_->device && changed.contains(prepared->param)) {
+        XRUN_ASSIGN(const Buffer* buffer, next(Role::kPrepared));
+        if (buffer != prepared) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take({.role = Role::kPrepared,
+                       .access = Access::kWrite,
+                       .node = prepared->node,
+                       .param = prepared->param,
+                       .index = prepared->node_input,
+                       .bytes = prepared->bytes}));
+      }
+    }
+    if (module_.train.clip.kind == ClipSpec::kNorm) {
+      XRUN_ASSIGN(const Buffer* norms, next(Role::kNorms));
+      XRUN_TRY(norms->purpose == Purpose::kNorms ? take_whole(Role::kNorms, Access::kRead, norms) : misplaced(*norms));
+    }
+    if (!next_is(Role::kScratch)) {
+      return {};
+    }
+    // Kernels prepare weights in it; how much they need is compared where they are made.
+    XRUN_ASSIGN(const Buffer* scratch, next(Role::kScratch));
+    const Bytes slice = scratch->bytes / program_.threads[static_cast<size_t>(one_->device)];
+    if (scratch->purpose != Purpose::kScratch) {
+      return misplaced(*scratch);
+    }
+    return take({.role = Role::kScratch, .access = Access::kWrite, .by = By::kWorker, .bytes = slice, .step = slice});
+  }
+
+  // Batch statistics of all row blocks, which an all-gather has brought together where there are replicas.
+  Status check_fold(NodeId id) {
+    const Node& node = graph_.node(id);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ParamId param = graph_.value(node.inputs[i]).param;
+      if (!param.valid() || graph_.param(param).trained) {
+        continue;
+      }
+      XRUN_ASSIGN(const Buffer* state, next(Role::kRunningState));
+      if (state != params_.find(param, Purpose::kState, one_->replica)) {
+        return misplaced(*state);
+      }
+      XRUN_TRY(take({.role = Role::kRunningState,
+                     .access = Access::kUpdate,
+                     .node = id,
+                     .param = param,
+                     .index = static_cast<int32_t>(i),
+                     .bytes = state->bytes}));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId value = node.outputs[i];
+      if (!type(value).per_block()) {
+        continue;
+      }
+      XRUN_ASSIGN(const Buffer* all, next(Role::kStatistics));
+      const bool gathered = all->purpose == Purpose::kGathered && all->replica < 0 && all->head < 0;
+      const bool own = all->purpose == Purpose::kActivation && all->micro_batch < 0;
+      if (all->value != value || !(program_.replicas > 1 ? gathered : own)) {
+        return misplaced(*all);
+      }
+      XRUN_TRY(take({.role = Role::kStatistics,
+                     .access = Access::kRead,
+                     .node = id,
+                     .index = static_cast<int32_t>(i),
+                     .bytes = type(value).bytes(program_.batch, g())}));
+    }
+    return {};
+  }
+
+  // Every stage's replica with gradients is summed over partials and replicas, counted by the clip, and updated.
+  Status check_complete() {
+    const bool clipped = module_.train.clip.kind == ClipSpec::kNorm;
+    for (const Stage& stage : program_.stages) {
+      for (int replica = 0; program_.training && replica < program_.replicas; ++replica) {
+        const size_t wanted = gradients_[static_cast<size_t>(stage.index)].empty()
+                                  ? 0
+                                  : 1U + (program_.partials > program_.replicas ? 1 : 0) +
+                                        (program_.replicas > 1 ? 1 : 0) + (clipped ? 1 : 0);
+        if (done_[{stage.index, replica}].size() < wanted) {
+          return wrong("the gradients of stage {} are not summed and applied on replica {}", stage.index, replica);
+        }
+      }
+    }
+    return {};
+  }
+
+  int states_;                                          // of the optimizer
+  std::vector<std::set<ParamId>> gradients_;            // by stage
+  std::map<int, std::vector<const Buffer*>> prepared_;  // by replica, in the order of their nodes
+  std::map<std::pair<int, int>, std::set<int>> done_;   // (stage, replica): ranks of what was done
+  std::set<ParamId> left_;                              // of the instruction: gradients that it has not named
+};
+
+}  // namespace
+
+Status verify_update_operands(const Program& program, const Module& module) {
+  return UpdateOperands(program, module).run();
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,88 @@
+#include "runtime/checkpoint/class_names.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <unistd.h>
+
+#include "graph/base/durable.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/read_file.h"
+#include "runtime/xxh128.h"
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStem = "classes-";
+constexpr std::string_view kEnd = ".json";
+
+std::string path_of(const std::string& directory, std::string_view digest) {
+  return directory + "/" + std::string(kStem) + std::string(digest) + std::string(kEnd);
+}
+
+}  // namespace
+
+Result<std::string> write_class_names(const std::string& directory, const std::vector<std::string>& names) {
+  // A line a name, for people.
+  const std::string text = nlohmann::json(names).dump(0, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string digest = xxh128(std::as_bytes(std::span(text)));
+  if (read_class_names(directory, digest).ok()) {
+    return digest;
+  }
+  const std::string path = path_of(directory, digest);
+  const std::string fresh = path + pending_tail();
+  int fault = write_durably(fresh, std::as_bytes(std::span(text)));
+  if (fault == 0 && ::rename(fresh.c_str(), path.c_str()) != 0) {
+    fault = errno;
+  }
+  fault = fault == 0 ? sync_directory(directory) : fault;
+  if (fault != 0) {
+    ::unlink(fresh.c_str());
+    return checkpoint_write_error(path, fault);
+  }
+  return digest;
+}
+
+Result<std::vector<std::string>> read_class_names(const std::string& directory, const std::string& digest) {
+  const std::string path = path_of(directory, digest);
+  auto read = read_text(path);
+  if (!read.ok() && read.error().code == "XG0710") {
+    Error missing = std::move(read).error();
+    missing.help = "copy it from the directory that the run saved into";
+    return missing;
+  }
+  XRUN_ASSIGN(const std::string text, std::move(read));
+  if (xxh128(std::as_bytes(std::span(text))) != digest) {
+    return damaged(path, "does not have the digest of what was written");
+  }
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  std::vector<std::string> names;
+  for (const auto& name : json) {
+    if (!json.is_array() || !name.is_string()) {
+      return damaged(path, "is no list of names");
+    }
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+std::set<std::string> class_names_in(const std::string& directory) {
+  std::set<std::string> digests;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(kStem) && name.ends_with(kEnd)) {
+      digests.insert(name.substr(kStem.size(), name.size() - kStem.size() - kEnd.size()));
+    }
+  }
+  return digests;
+}
+
+void remove_class_names(const std::string& directory, const std::string& digest) {
+  ::unlink(path_of(directory, digest).c_str());
+}
+
+}  // namespace xrun::runtime

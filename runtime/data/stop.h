@@ -1,0 +1,21 @@
+// How long work on data is told to end early.
+#pragma once
+
+#include <atomic>
+
+#include "graph/base/result.h"
+
+namespace xrun::runtime {
+
+// Set by whoever wants the work to end, also by a signal handler; null: nobody does.
+using StopFlag = const std::atomic<bool>*;
+
+// Errors: kInterrupted once the flag is set. Threads: any.
+inline Status check_stop(StopFlag stop) {
+  if (stop != nullptr && stop->load(std::memory_order_relaxed)) {
+    return Error{ErrorKind::kInterrupted, "", "stopped while data was opened", "run again"};
+  }
+  return {};
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,116 @@
+#include "ops/head/tree_fold.h"
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <gtest/gtest.h>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/ops/head_runner.h"
+
+namespace xrun::ops {
+namespace {
+
+// What a fold leaves of each subtree, with sums that tell in which order they were made.
+struct Folded {
+  std::vector<uint64_t> sums;
+  int64_t blocks = 0;  // that were made, each once
+};
+
+uint64_t leaf(int64_t block) { return static_cast<uint64_t>(block) * 0x9E3779B97F4A7C15U + 1; }
+uint64_t sum(uint64_t left, uint64_t right) { return (left ^ (left >> 29)) * 0xBF58476D1CE4E5B9U + 3 * right; }
+
+uint64_t expected(int64_t begin, int64_t end) {
+  if (end - begin == 1) {
+    return leaf(begin);
+  }
+  int64_t half = 1;
+  while (2 * half < end - begin) {
+    half *= 2;
+  }
+  return sum(expected(begin, begin + half), expected(begin + half, end));
+}
+
+HeadShape shape_with(int64_t shard, int64_t shards, int workers) {
+  return {.classes = 1'000'000,  // 123 blocks
+          .dim = 8,
+          .shard = shard_classes(1'000'000, shard, shards),
+          .rows = 32,
+          .block_rows = 32,
+          .workers = workers};
+}
+
+Folded fold(const HeadShape& shape, const std::function<void(int64_t)>& make) {
+  const HeadLayout layout = head_layout(shape);
+  const HeadScratch at = head_scratch(shape, HeadPass::kForward);
+  const Block out(at.partial_bytes * static_cast<Bytes>(layout.subtrees.size()));
+  const Block scratch(at.total);
+  std::vector<std::atomic<int>> seen(static_cast<size_t>(layout.blocks.end));
+  ThreadWorkers workers(shape.workers);
+  const auto write = [](std::byte* to, uint64_t value) { std::memcpy(to, &value, sizeof value); };
+  const auto read = [](const std::byte* from) {
+    uint64_t value = 0;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  };
+  TreeFold(layout, at, out.data(), scratch.data())
+      .run(
+          workers,
+          [&](int64_t block, std::byte* partial, int) {
+            ++seen[static_cast<size_t>(block)];
+            write(partial, leaf(block));
+            make(block);
+            EXPECT_EQ(read(partial), leaf(block)) << "another block has this place, too";
+          },
+          [&](std::byte* left, std::byte* right) { write(left, sum(read(left), read(right))); });
+  Folded folded;
+  for (size_t s = 0; s < layout.subtrees.size(); ++s) {
+    folded.sums.push_back(read(out.data() + static_cast<Bytes>(s) * at.partial_bytes));
+  }
+  for (int64_t block = layout.blocks.begin; block < layout.blocks.end; ++block) {
+    folded.blocks += seen[static_cast<size_t>(block)] == 1 ? 1 : 0;
+  }
+  return folded;
+}
+
+void expect_right(const HeadShape& shape, const std::function<void(int64_t)>& make) {
+  const HeadLayout layout = head_layout(shape);
+  const Folded folded = fold(shape, make);
+  EXPECT_EQ(folded.blocks, layout.blocks.size());
+  for (size_t s = 0; s < layout.subtrees.size(); ++s) {
+    EXPECT_EQ(folded.sums[s], expected(layout.subtrees[s].begin, layout.subtrees[s].end)) << s;
+  }
+}
+
+TEST(TreeFold, SumsAreThoseOfTheTreeInWhateverOrderBlocksAreFinished) {
+  for (const int workers : {1, 2, 5, 16}) {
+    for (const auto& [shard, shards] : {std::pair{0, 1}, std::pair{1, 3}, std::pair{4, 5}, std::pair{70, 123}}) {
+      SCOPED_TRACE(std::to_string(workers) + " workers, shard " + std::to_string(shard));
+      expect_right(shape_with(shard, shards, workers), [](int64_t block) {
+        for (uint64_t i = 0; i < leaf(block) % 7; ++i) {
+          std::this_thread::yield();
+        }
+      });
+    }
+  }
+}
+
+// While one block takes long, the others of its worker's share are made by the others: there are buffers enough for
+// some time, and the pass comes to its end without.
+TEST(TreeFold, ABlockThatTakesLongDoesNotHoldUpTheNext) {
+  constexpr int64_t kOthers = 16;
+  for (const int64_t slow : {0, 1, 5, 64, 100}) {
+    std::atomic<int64_t> done = 0;
+    expect_right(shape_with(0, 1, 2), [&](int64_t block) {
+      for (const int64_t before = done; block == slow && done < before + kOthers;) {
+        std::this_thread::yield();
+      }
+      ++done;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace xrun::ops
