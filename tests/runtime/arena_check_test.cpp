@@ -62,14 +62,14 @@ class Writes final : public InstructionRunner {
 std::string verdict(const Program& program, const std::function<void(int32_t, const BoundMemory&)>& body = nullptr) {
   std::string said;
   for (const bool parallel : {false, true}) {
-    auto memory = BoundMemory::map(program);
+    const auto devices = make_cpu_devices(program.threads);
+    auto memory = BoundMemory::map(program, *devices);
     EXPECT_TRUE(memory.ok());
     ArenaCheck check(program, *memory);
     Writes runner;
     if (body) {
       runner.body = [&](int32_t instruction) { body(instruction, *memory); };
     }
-    const auto devices = make_cpu_devices(program.threads);
     auto executor = make_parallel_executor(program, runner, *devices, &check);
     if (!parallel) {
       executor = std::move(make_sequential_executor(program, runner, &check)).value();
@@ -115,7 +115,7 @@ TEST(ArenaCheck, AWriteToBytesThatNobodyHasIsFound) {
   const auto at = [](int32_t when, Bytes where) {
     return [=](int32_t instruction, const BoundMemory& memory) {
       if (instruction == when) {
-        std::memset(memory.at(0, where), 1, 1);
+        memory.arena(0).fill(where, 1, std::byte{1});
       }
     };
   };
