@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
+#include "runtime/comm/local/local_communicator.h"
 #include "runtime/executor/arena_check.h"
 #include "runtime/executor/program_runner.h"
 #include "runtime/executor/step_times.h"
@@ -55,7 +56,8 @@ class BoundSession final : public Session {
     if (sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
       XRUN_ASSIGN(executor_, make_sequential_executor(program_, runner_, check_.get()));
     } else {
-      executor_ = make_parallel_executor(program_, runner_, devices_, check_.get());
+      communicator_ = std::make_unique<LocalCommunicator>(devices_, group_sizes(program_));
+      executor_ = make_parallel_executor(program_, runner_, devices_, *communicator_, check_.get());
     }
     return {};
   }
@@ -139,6 +141,7 @@ class BoundSession final : public Session {
   std::vector<BatchView> ring_;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
+  std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Executor> executor_;
 };
 

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/train/session.h"
@@ -70,7 +71,8 @@ std::string verdict(const Program& program, const std::function<void(int32_t, co
     if (body) {
       runner.body = [&](int32_t instruction) { body(instruction, *memory); };
     }
-    auto executor = make_parallel_executor(program, runner, *devices, &check);
+    LocalCommunicator communicator(*devices, group_sizes(program));
+    auto executor = make_parallel_executor(program, runner, *devices, communicator, &check);
     if (!parallel) {
       executor = std::move(make_sequential_executor(program, runner, &check)).value();
     }
