@@ -1,4 +1,4 @@
-// Sums in one fixed order: the tree over partials and replicas, and the norm over chunks (DETERMINISM 2, 15).
+// Sums in one fixed order: the tree over partials and replicas, and the chunks of a norm (DETERMINISM 2, 15).
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,6 @@ namespace xrun::runtime {
 // that a tree over partials that lie on several replicas is the tree over partials, then over replicas. Other terms are
 // overwritten.
 void fold_tree(std::span<float* const> terms, int64_t count);
-
-// Sum of squares in f64, ascending.
-double sum_of_squares(const float* values, int64_t count);
 
 // Chunk of a tensor whose squares are summed by one owner.
 inline constexpr int64_t kNormChunk = 4096;
