@@ -9,6 +9,7 @@
 #include "graph/reader_def.h"
 #include "lang/frontend.h"
 #include "lang/lower/curves.h"
+#include "lang/std_library.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
 
