@@ -7,6 +7,7 @@
 #include "lang/elaborate/check_types.h"
 #include "lang/elaborate/options.h"
 #include "lang/elaborate/uncalled.h"
+#include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 #include "lang/syntax/parser.h"
@@ -244,9 +245,9 @@ class Frontend {
     if (run) {
       chosen = read_settings(*run.file, *run.decl, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
-        if (is_setting(DeclKind::kRun, node.key)) {
+        if (find_setting(DeclKind::kRun, {}, node.key) != nullptr) {
           if (!node.has_value() || path_text(*node.ast, node.value).empty()) {
-            diagnostics_.add(fault("XG0205", node.has_value() ? (*node.ast)[node.value].span : node.key_span,
+            diagnostics_.add(fault("XG0205", value_span(node),
                                    fmt::format("`{}` of a run is a name", node.key), "not a name",
                                    {fmt::format("write the name of a declaration: {} = NAME", node.key)}));
           }

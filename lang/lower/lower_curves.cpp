@@ -24,7 +24,7 @@ constexpr CurveKind kCurves[] = {
 
 std::span<const CurveKind> curve_kinds() { return kCurves; }
 
-void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (!node.has_value()) {
     ev_.refuse("XG0205", node.key_span, "`lr` is a number, a curve or a list of curves", "a group",
                {"write lr = 0.1, lr = cosine(0.1 .. 0) or lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"});

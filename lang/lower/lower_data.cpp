@@ -63,13 +63,7 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
                is_meant ? replacement("call it so", named[0].key_span, "train")
                         : Fix{"call one of the sources so, or add one: source train = ..."});
   }
-  for (const SettingNode& node : settings.root.children) {
-    if (node.key == "max_bad") {
-      module_.data.max_bad = real(node, scope, 0, 1).value_or(module_.data.max_bad);
-    } else {
-      lower_binding(node, scope);
-    }
-  }
+  lower_settings(settings.root, DeclKind::kData, {}, scope);
   for (const Source& source : sources_) {
     module_.data.sources.push_back(source.spec);
   }
@@ -106,7 +100,7 @@ bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
     return false;
   }
   const Signature& signature = ev_.signatures().of(reader->name, reader->signature);
-  const auto bound = arguments(node, reader->name, reader->signature, scope);
+  const auto bound = arguments(ast, node.value, reader->name, reader->signature, scope);
   const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;
   if (!attrs) {
     return false;
@@ -158,9 +152,9 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
   return CallSpec{std::string(name.text), *attrs, span};
 }
 
-void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (!node.has_value()) {
-    unknown_setting(node, DeclKind::kData, "data", {"max_bad"});
+    unknown_setting(node, DeclKind::kData, {});
     return;
   }
   const Ast& ast = *node.ast;

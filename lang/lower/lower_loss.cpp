@@ -90,7 +90,7 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   ev_.graph().loss = value.tensor;
 }
 
-void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const SettingDef&) {
   const Ast* ast = node.ast;
   if (!node.has_value() || (*ast)[node.value].kind != ExprKind::kList) {
     Fix fix{"write metrics = [accuracy(logits, label)]"};
@@ -142,25 +142,19 @@ std::string ModuleBuilder::differences(const MetricSpec& metric) {
   return text;
 }
 
-void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
-  if (node.has_value()) {
-    refuse_value(node,
-                 {.title = "write",
-                  .lines = {"eval {", "  every = 1 epoch", "  test  = accuracy(logits, label, source=test)", "}"}});
-    return;
-  }
-  for (const SettingNode& child : node.children) {
-    if (child.key == "every") {
-      module_.train.eval_every = train_span(child, scope);
-    } else if (!child.has_value() || nearest(child.key, {"every"}) == "every") {
-      unknown_setting(child, DeclKind::kError, "eval", {"every"});
-    } else if (auto spec = metric(*child.ast, child.value, child.key, scope)) {
-      spec->span = child.span;
-      module_.train.eval.push_back(std::move(*spec));
-    }
-  }
-  if (!module_.train.eval_every) {
+void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  lower_group(node, scope, def);
+  if (!node.has_value() && !module_.train.eval_every) {
     module_.train.eval_every = TrainSpan{1, TrainSpan::kEpochs};
+  }
+}
+
+void ModuleBuilder::lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if (!node.has_value() || nearest(node.key, {"every"}) == "every") {
+    unknown_setting(node, def.kind, def.group);
+  } else if (auto spec = metric(*node.ast, node.value, node.key, scope)) {
+    spec->span = node.span;
+    module_.train.eval.push_back(std::move(*spec));
   }
 }
 

@@ -22,9 +22,9 @@ std::string ready_optimizers() {
 
 }  // namespace
 
-void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef&) {
   const std::string name = word(node);
-  const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
+  const Span at = value_span(node);
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
     ev_.refuse("XG0199", at, fmt::format("`optimizer {}` of your own is not available yet", name),
                "of a later edition of xrun", {fmt::format("take one of {}", ready_optimizers())});
@@ -49,7 +49,7 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
                      {fmt::format("write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers())}));
     return;
   }
-  const auto bound = arguments(node, def->name, def->signature, scope);
+  const auto bound = arguments(*node.ast, node.value, def->name, def->signature, scope);
   const auto attrs = bound ? ev_.attributes(ev_.signatures().of(def->name, def->signature), *bound) : std::nullopt;
   if (!attrs) {
     return;
@@ -72,32 +72,31 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
   module_.train.optimizer = {name, *attrs, at};
 }
 
-void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& path, Scope& scope) {
+void ModuleBuilder::lower_tensors(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (node.has_value()) {
-    refuse_value(node, {.title = "write a group for each prefix of tensors",
-                        .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
+    ev_.refuse("XG0210", node.key_span, fmt::format("`{}` stands in the group of a tensor prefix", node.key),
+               "of no group",
+               {.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
     return;
   }
-  GroupSpec group{.path = path, .lr = {}, .weight_decay = {}, .span = node.span};
+  lower_tensors_at(node, node.key, scope);
+}
+
+void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope) {
+  group_ = {.path = path, .lr = {}, .weight_decay = {}, .span = node.span};
   for (const SettingNode& child : node.children) {
-    const std::string below = path.empty() ? child.key : path + "." + child.key;
+    if (child.has_value()) {
+      lower_setting(child, DeclKind::kTrain, "groups PATH", scope);
+    }
+  }
+  GroupSpec group = std::move(group_);
+  for (const SettingNode& child : node.children) {
     if (!child.has_value()) {
-      lower_groups(child, below, scope);
-    } else if (path.empty()) {
-      ev_.refuse(
-          "XG0210", child.key_span, fmt::format("`{}` stands in the group of a tensor prefix", child.key),
-          "of no group",
-          {.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
-    } else if (child.key == "lr") {
-      group.lr = real(child, scope, 0, HUGE_VAL);
-    } else if (child.key == "weight_decay") {
-      group.weight_decay = real(child, scope, 0, HUGE_VAL);
-    } else {
-      unknown_setting(child, DeclKind::kError, "groups", {"lr", "weight_decay"});
+      lower_tensors_at(child, path + "." + child.key, scope);
     }
   }
   const bool is_prefix_alone = !group.lr && !group.weight_decay && !node.children.empty();
-  if (path.empty() || is_prefix_alone) {
+  if (is_prefix_alone) {
     return;
   }
   if (!names_a_tensor(path)) {
@@ -116,7 +115,7 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
 
 // Weights below the paths get no gradient, so that nothing updates them and nothing is kept for it. Running statistics
 // are no weights: they go on following the data, since the layers behind them see what batch norm makes of these.
-void ModuleBuilder::lower_freeze(const SettingNode& node) {
+void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingDef&) {
   module_.train.freeze = paths(node);
   std::vector<Parameter>& params = ev_.graph().params;
   for (const std::string& path : module_.train.freeze) {

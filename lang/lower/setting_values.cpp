@@ -18,16 +18,9 @@ std::string_view example_of(Dimension dimension) {
                                          : "a number with its unit";
 }
 
-std::string word_of(const Expr& expr) {
-  return expr.kind == ExprKind::kName   ? std::string(expr.name.text)
-         : expr.kind == ExprKind::kNone ? "none"
-         : expr.kind == ExprKind::kAuto ? "auto"
-                                        : "";
-}
-
 }  // namespace
 
-std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& scope) {
+std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if (!node.has_value()) {
     ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a value, not a group", node.key), "",
                {fmt::format("write {} = ...", node.key)});
@@ -37,24 +30,21 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
   const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr && scope.file != nullptr &&
                        !scope.file->find(expr.name.text) && !scope.file->is_missing(expr.name.text);
   if (unknown && expr.name.text != "N") {
-    const auto infos = all_settings();
-    const auto info =
-        std::find_if(infos.begin(), infos.end(), [&](const SettingInfo& known) { return known.key == node.key; });
-    if (info != infos.end()) {
-      ev_.refuse("XG0201", expr.span, fmt::format("there is no `{}` here", expr.name.text), "unknown name",
-                 {fmt::format("`{}` takes {}", node.key, info->type)});
-      return std::nullopt;
-    }
+    ev_.refuse("XG0201", expr.span, fmt::format("there is no `{}` here", expr.name.text), "unknown name",
+               {fmt::format("`{}` takes {}", node.key, def.type)});
+    return std::nullopt;
   }
   Datum value = ev_.eval(*node.ast, node.value, scope);
   return value.is_error() ? std::nullopt : std::optional(std::move(value));
 }
 
-std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scope, int64_t low, int64_t high) {
-  const auto value = value_of(node, scope);
+std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (!value) {
     return std::nullopt;
   }
+  const auto low = static_cast<int64_t>(def.low);
+  const int64_t high = def.high < 0x1p63 ? static_cast<int64_t>(def.high) : INT64_MAX;
   const auto number = whole_number(*value);
   if (!number && !value->whole()) {
     if (value->number() && value->dimension != Dimension::kPlain) {
@@ -75,8 +65,8 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
   return number;
 }
 
-std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope, double low, double high) {
-  const auto value = value_of(node, scope);
+std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (!value) {
     return std::nullopt;
   }
@@ -90,10 +80,10 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
     return std::nullopt;
   }
   const double number = value->as_double();
-  if (!(number >= low && number <= high)) {
+  if (!(number >= def.low && number <= def.high)) {
     ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
-               {std::isinf(high) ? fmt::format("write a number of {} and more", low)
-                                 : fmt::format("write a number of {} to {}", low, high)});
+               {std::isinf(def.high) ? fmt::format("write a number of {} and more", def.low)
+                                     : fmt::format("write a number of {} to {}", def.low, def.high)});
     return std::nullopt;
   }
   return number;
@@ -105,10 +95,6 @@ void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
              expr.kind == ExprKind::kNumber
                  ? replacement("leave the unit out", expr.span, std::string(node.ast->number(node.value).text))
                  : Fix{"leave the unit out"});
-}
-
-void ModuleBuilder::refuse_value(const SettingNode& node, Fix fix) {
-  ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a group", node.key), "has a value here", std::move(fix));
 }
 
 // A path that names no part of the model.
@@ -132,8 +118,8 @@ void ModuleBuilder::refuse_path(Span at, const std::string& path) {
                            : fmt::format("did you mean `{}`?", near)});
 }
 
-std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope) {
-  const auto value = value_of(node, scope);
+std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (value && value->kind != DatumKind::kBool) {
     ev_.refuse("XG0205", value->span, fmt::format("`{}` is true or false, not {}", node.key, kind_text(*value)), "",
                {fmt::format("write {} = true, or {} = false", node.key, node.key)});
@@ -142,8 +128,8 @@ std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope) {
   return value ? std::optional(value->flag) : std::nullopt;
 }
 
-std::optional<std::string> ModuleBuilder::text(const SettingNode& node, Scope& scope) {
-  const auto value = value_of(node, scope);
+std::optional<std::string> ModuleBuilder::text(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (value && value->kind != DatumKind::kString) {
     ev_.refuse(
         "XG0205", value->span, fmt::format("`{}` is a string, not {}", node.key, kind_text(*value)), "",
@@ -153,8 +139,8 @@ std::optional<std::string> ModuleBuilder::text(const SettingNode& node, Scope& s
   return value ? std::optional(value->text) : std::nullopt;
 }
 
-std::optional<TrainSpan> ModuleBuilder::train_span(const SettingNode& node, Scope& scope) {
-  const auto value = value_of(node, scope);
+std::optional<TrainSpan> ModuleBuilder::train_span(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   return value ? train_span(*value, fmt::format("`{}`", node.key), value->span) : std::nullopt;
 }
 
@@ -192,18 +178,18 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
   return span;
 }
 
-std::optional<double> ModuleBuilder::quantity(const SettingNode& node, Scope& scope, Dimension dimension) {
-  const auto value = value_of(node, scope);
+std::optional<double> ModuleBuilder::quantity(const SettingNode& node, Scope& scope, const SettingDef& def,
+                                              Dimension dimension) {
+  const auto value = value_of(node, scope, def);
   return value ? quantity(*value, node.key, value->span, dimension) : std::nullopt;
 }
 
-std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, Bytes low) {
-  constexpr double kMost = 1e6 * 0x1p40;
-  const auto value = value_of(node, scope);
+std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   const auto bytes = value ? quantity(*value, node.key, value->span, Dimension::kSize) : std::nullopt;
-  if (bytes && !(*bytes >= static_cast<double>(low) && *bytes <= kMost)) {
+  if (bytes && !(*bytes >= def.low && *bytes <= def.high)) {
     ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
-               {*bytes > kMost ? "write at most 1_000_000TiB" : "write 1B or more"});
+               {*bytes > def.high ? "write at most 1_000_000TiB" : "write 1B or more"});
     return std::nullopt;
   }
   return bytes ? std::optional(static_cast<Bytes>(*bytes)) : std::nullopt;
@@ -263,23 +249,9 @@ void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<
   ev_.report(std::move(d));
 }
 
-std::string ModuleBuilder::symbol(const SettingNode& node) const {
-  return node.has_value() ? word_of((*node.ast)[node.value]) : "";
-}
-
-std::string ModuleBuilder::word(const SettingNode& node) const {
-  const Expr* expr = node.has_value() ? &(*node.ast)[node.value] : nullptr;
-  const bool is_call = expr != nullptr && expr->kind == ExprKind::kCall;
-  return is_call ? word_of((*node.ast)[expr->lhs]) : symbol(node);
-}
-
-bool ModuleBuilder::is_auto(const SettingNode& node) const {
-  return node.has_value() && (*node.ast)[node.value].kind == ExprKind::kAuto;
-}
-
-std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const SettingNode& node, std::string_view name,
-                                                              std::string_view signature, Scope& scope) {
-  return arguments(*node.ast, node.value, name, signature, scope);
+std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const SettingNode& node, const SettingChoice& choice,
+                                                              Scope& scope) {
+  return arguments(*node.ast, node.value, choice.word, choice.signature, scope);
 }
 
 std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, ExprId id, std::string_view name,
@@ -292,28 +264,6 @@ std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, Ex
   }
   Scope env;
   return ev_.bind(ev_.signatures().of(name, signature), call, scope, env);
-}
-
-bool ModuleBuilder::one_of(const SettingNode& node, std::initializer_list<std::string_view> words,
-                           std::initializer_list<std::string_view> calls) {
-  const std::string given = word(node);
-  const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
-  if (std::find(calls.begin(), calls.end(), given) != calls.end()) {
-    return true;  // arguments() says which are missing
-  }
-  if (std::find(words.begin(), words.end(), given) != words.end()) {
-    if (symbol(node) == given) {
-      return true;
-    }
-    ev_.refuse("XG0204", at, fmt::format("`{}` of `{}` takes no arguments", given, node.key), "",
-               replacement("write it alone", at, given));
-    return false;
-  }
-  std::vector<std::string> names(words.begin(), words.end());
-  names.insert(names.end(), calls.begin(), calls.end());
-  ev_.refuse("XG0205", at, fmt::format("`{}` is one of {}", node.key, fmt::join(names, ", ")), "not one of them",
-             given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
-  return false;
 }
 
 // A list of tensor paths, or one: names, chains of names or strings.

@@ -7,69 +7,6 @@
 namespace xrun::lang {
 namespace {
 
-constexpr DeclKind kData = DeclKind::kData;
-constexpr DeclKind kTrain = DeclKind::kTrain;
-constexpr DeclKind kCluster = DeclKind::kCluster;
-constexpr DeclKind kSchedule = DeclKind::kSchedule;
-constexpr DeclKind kRun = DeclKind::kRun;
-
-constexpr SettingInfo kSettings[] = {
-    {kData, "max_bad", "share", "0.1%", "the share of broken samples at which the run ends"},
-    {kData, "*", "field -> stages", "the field of its own name", "what an input of the model or a label is made of"},
-
-    {kTrain, "batch", "int", "required", "samples of a step over all devices"},
-    {kTrain, "epochs", "number", "required, or `steps`", "how often the training samples are seen"},
-    {kTrain, "steps", "int", "required, or `epochs`", "how many updates are made"},
-    {kTrain, "loss", "expr", "required", "one value a sample; the run minimises their mean"},
-    {kTrain, "metrics", "list", "[]",
-     "measured in training and, without `eval`, on all other sources after each epoch"},
-    {kTrain, "optimizer", "sgd adam adamw lars lamb", "required", "how gradients become updates"},
-    {kTrain, "lr", "number, curve, list of curves", "required", "the rate"},
-    {kTrain, "precision", "f32, mixed(bf16 or f16)", "f32, on GPUs mixed(bf16)", "in what operands are rounded"},
-    {kTrain, "groups", "{ PATH { lr, weight_decay } }", "{}", "factors of the rate and decay by tensor prefix"},
-    {kTrain, "seed", "int", "1", "keys every random number"},
-    {kTrain, "deterministic", "bool", "false", "the same bits for every plan"},
-    {kTrain, "eval", "{ every, NAME = metric(...) }", "`metrics`, after each epoch",
-     "measured on other sources while training"},
-    {kTrain, "log", "{ every, tensorboard, prometheus }", "10 steps", "how often progress is reported"},
-    {kTrain, "grad_accumulation", "int", "1", "steps whose gradients are added before an update"},
-    {kTrain, "clip", "none, norm(x, heads=false), value(x)", "none", "bounds gradients"},
-    {kTrain, "norm_rows", "int, global", "64, or the batch where that is less",
-     "samples that batch norm takes together"},
-    {kTrain, "compress", "none, topk(p, per_layer, on)", "none", "sends only the largest gradients"},
-    {kTrain, "active_classes", "all, sample(p), knn(...)", "all", "which classes take part in the softmax"},
-    {kTrain, "reduce", "mean, sum", "mean", "how the losses of a batch become one"},
-    {kTrain, "freeze", "list of paths", "[]", "tensors that are not trained"},
-    {kTrain, "init", "seed, checkpoint(\"...\")", "seed", "the first weights"},
-    {kTrain, "order", "shuffled, sequential", "shuffled", "the order of the samples of an epoch"},
-    {kTrain, "stop_when", "metric test", "none", "ends the run early"},
-    {kTrain, "checkpoint", "{ every, keep, dir, async }", "1 epoch, 3", "when the run is saved"},
-    {kTrain, "ema", "float", "none", "a running mean of the weights"},
-
-    {kCluster, "nodes", "int", "1", "machines"},
-    {kCluster, "network", "ethernet(rate, latency), infiniband(...)", "none", "what joins the machines"},
-    {kCluster, "node", "{ gpu, gpus, link, cpu, cores, memory, storage }", "detected", "one machine"},
-    {kCluster, "reserve", "size", "chosen by the planner", "memory that is left alone"},
-
-    {kSchedule, "stages", "auto, int", "auto", "parts of the pipeline"},
-    {kSchedule, "micro_batches", "auto, int", "auto", "equal pieces of the global batch"},
-    {kSchedule, "pipeline", "auto, gpipe, one_f_one_b", "auto", "the order of forward and backward passes"},
-    {kSchedule, "replicas", "auto, int", "auto", "copies of the pipeline"},
-    {kSchedule, "recompute", "auto, none, all, list of paths", "auto", "what is computed again instead of kept"},
-    {kSchedule, "overlap", "auto, bool", "auto", "communication beside computation"},
-    {kSchedule, "bucket", "size", "25MiB", "gradients that are reduced together"},
-    {kSchedule, "shard", "HEAD { over, split, chunks, granularity }", "auto", "how a head is split"},
-    {kSchedule, "pin", "{ PATH = stage(k) }", "{}", "which stage a part lies in"},
-    {kSchedule, "memory_limit", "size", "what the device has", "per device"},
-    {kSchedule, "search", "{ time, seed }", "auto", "how long the planner may look"},
-
-    {kRun, "model", "NAME", "the only one", ""},
-    {kRun, "data", "NAME", "the only one", ""},
-    {kRun, "train", "NAME", "the only one", ""},
-    {kRun, "cluster", "NAME", "the only one", ""},
-    {kRun, "schedule", "NAME", "the only one", ""},
-};
-
 // The child called `key`, made where there is none.
 SettingNode& child_of(SettingNode& node, std::string_view key, Span key_span, Span span) {
   for (SettingNode& child : node.children) {
@@ -79,6 +16,13 @@ SettingNode& child_of(SettingNode& node, std::string_view key, Span key_span, Sp
   }
   node.children.push_back({.key = std::string(key), .key_span = key_span, .span = span});
   return node.children.back();
+}
+
+std::string word_of(const Expr& expr) {
+  return expr.kind == ExprKind::kName   ? std::string(expr.name.text)
+         : expr.kind == ExprKind::kNone ? "none"
+         : expr.kind == ExprKind::kAuto ? "auto"
+                                        : "";
 }
 
 void report_twice(const SettingNode& before, const SettingNode& again, Diagnostics& diagnostics) {
@@ -155,13 +99,6 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
 
 }  // namespace
 
-std::span<const SettingInfo> all_settings() { return kSettings; }
-
-bool is_setting(DeclKind kind, std::string_view key) {
-  return std::any_of(std::begin(kSettings), std::end(kSettings),
-                     [&](const SettingInfo& info) { return info.kind == kind && info.key == key; });
-}
-
 const SettingNode* SettingNode::find(std::string_view name) const {
   for (const SettingNode& child : children) {
     if (child.key == name) {
@@ -176,7 +113,8 @@ Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& di
   settings.root.key = std::string(keyword_of(decl.kind));
   settings.root.key_span = decl.keyword;
   settings.root.span = decl.span;
-  read_group(file.ast, decl.settings, settings.root, decl.kind == kData ? &settings.sources : nullptr, diagnostics);
+  read_group(file.ast, decl.settings, settings.root, decl.kind == DeclKind::kData ? &settings.sources : nullptr,
+             diagnostics);
   const auto written = file.ast[decl.settings];
   settings.has_error = decl.has_fault || std::any_of(written.begin(), written.end(), [](const Setting& setting) {
                          return setting.kind == SettingKind::kError;
@@ -210,6 +148,18 @@ void override_setting(Settings& settings, std::string_view path, const Ast& ast,
   node->value = value;
   node->children.clear();
 }
+
+Span value_span(const SettingNode& node) { return node.has_value() ? (*node.ast)[node.value].span : node.key_span; }
+
+std::string symbol(const SettingNode& node) { return node.has_value() ? word_of((*node.ast)[node.value]) : ""; }
+
+std::string word(const SettingNode& node) {
+  const Expr* expr = node.has_value() ? &(*node.ast)[node.value] : nullptr;
+  const bool is_call = expr != nullptr && expr->kind == ExprKind::kCall;
+  return is_call ? word_of((*node.ast)[expr->lhs]) : symbol(node);
+}
+
+bool is_auto(const SettingNode& node) { return node.has_value() && (*node.ast)[node.value].kind == ExprKind::kAuto; }
 
 std::string path_text(const Ast& ast, ExprId id) {
   if (!id.valid()) {

@@ -1,5 +1,5 @@
-// Settings of `data train cluster schedule run`: which exist, and the written ones of a declaration as a tree into
-// which --set has been merged.
+// The written settings of a declaration as a tree into which --set has been merged; which ones exist is in
+// setting_def.h.
 #pragma once
 
 #include <span>
@@ -12,17 +12,6 @@
 #include "lang/syntax/syntax.h"
 
 namespace xrun::lang {
-
-// One row of the table of settings. A "*" stands for a name of the user's.
-struct SettingInfo {
-  DeclKind kind = DeclKind::kError;
-  std::string_view key;
-  std::string_view type;
-  std::string_view fallback;  // the default as written; "required" where there is none
-  std::string_view doc;
-};
-std::span<const SettingInfo> all_settings();
-bool is_setting(DeclKind kind, std::string_view key);  // of the first level
 
 // `a.b = value` and `a { b = value }` are the same tree.
 struct SettingNode {
@@ -51,6 +40,13 @@ Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& di
 void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value,
                       Diagnostics& diagnostics);
 
+// Of the value; of the key where it is a group.
+Span value_span(const SettingNode& node);
+// The bare name, `none` or `auto` that a value is; empty for another expression.
+std::string symbol(const SettingNode& node);
+// The same, or the name of what is called.
+std::string word(const SettingNode& node);
+bool is_auto(const SettingNode& node);
 // "backbone.stem" of a name, a chain of fields or a string; empty for another expression.
 std::string path_text(const Ast& ast, ExprId id);
 

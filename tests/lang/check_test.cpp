@@ -6,7 +6,7 @@
 
 #include "graph/print.h"
 #include "lang/frontend.h"
-#include "lang/lower/module_builder.h"
+#include "lang/lower/math_text.h"
 #include "lang/print_module.h"
 #include "tests/lang/checked.h"
 #include "tests/lang/test_ops.h"

@@ -35,9 +35,9 @@ TEST(Messages, EveryCodeThatTheLanguageGivesIsInTheCatalogue) {
   const std::regex code("\"(XG[0-9]{4})\"");
   const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
   int found = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(room)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(room)) {
     if (entry.path().extension() == ".cpp") {
-      found += expect_known_codes("lang/" + entry.path().filename().string(), code);
+      found += expect_known_codes("lang/" + std::filesystem::relative(entry.path(), room).string(), code);
     }
   }
   EXPECT_GT(found, 20);
@@ -61,11 +61,11 @@ TEST(Messages, NoDiagnosticIsMadeWithoutItsFix) {
   const std::regex by_hand(R"(\.code = |Diagnostic [a-z_]*\{)");
   const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";
   int makers = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(room)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(room)) {
     if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") {
       continue;
     }
-    const std::string text = test::read_source_file("lang/" + entry.path().filename().string());
+    const std::string text = test::read_source_file("lang/" + std::filesystem::relative(entry.path(), room).string());
     const bool is_maker = entry.path().filename() == "faults.cpp";
     EXPECT_EQ(std::regex_search(text, by_hand), is_maker) << entry.path();
     makers += is_maker ? 1 : 0;
