@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 // By the first digits of a code: how paths of files begin that may give it.
 const std::map<std::string, std::vector<std::string>> kHomes{
     {"XG06", {"planner/", "runtime/"}},
-    {"XG07", {"runtime/checkpoint/"}},
+    {"XG07", {"runtime/checkpoint/", "runtime/formats/safetensors"}},
     {"XG09", {"runtime/"}},
 };
 

@@ -48,9 +48,10 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/data", kRuntime + Folders{"runtime/data", "runtime/train", "runtime/formats"}},
     {"runtime/train", kRuntime + Folders{"runtime/train", "runtime/executor", "runtime/checkpoint", "runtime/data"}},
     {"runtime", kRuntime},
-    {"runtime/cli", kRuntime + kPlanner +
-                        Folders{"runtime/cli", "runtime/train", "runtime/checkpoint", "runtime/executor",
-                                "runtime/data", "runtime/formats", "lang", "planner/report", "planner/verify"}},
+    {"runtime/cli",
+     kRuntime + kPlanner +
+         Folders{"runtime/cli", "runtime/train", "runtime/checkpoint", "runtime/executor", "runtime/data",
+                 "runtime/formats", "lang", "lang/syntax", "planner/report", "planner/verify"}},
 };
 
 // What `runtime` may see of `planner`.
