@@ -8,7 +8,7 @@
 namespace xrun::ops {
 
 // Whether the kernels below take this convolution, since they win: a pure function of operator, row block, shape and
-// instruction set (DETERMINISM 12).
+// instruction set (docs/determinism.md, "Choice of kernels").
 bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& shape);
 
 // `shape` as of the forward pass in all three. Inputs and outputs as in ops/weight_kernel.h.
