@@ -314,8 +314,11 @@ class ExchangeOperands : OperandView {
                : at_fault("sums other weights than the first member of its group, or in another order");
   }
 
-  std::map<int, std::set<int>> members_;                                            // devices by group
-  std::vector<std::vector<ShardPart>> parts_;                                       // by head, by shard
+  std::map<int, std::set<int>> members_;                              // devices by group
+  std::vector<std::vector<ShardPart>> parts_;                         // by head, by shard
+  std::vector<std::set<int>> holders_;                                // by head: devices of shards with rows
+  std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
+  std::set<int> norm_devices_;
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // (group, sending device)
   std::map<int, std::vector<ParamId>> sum_order_;                                   // by group
 };
