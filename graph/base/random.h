@@ -1,4 +1,4 @@
-// Counter-based random numbers (DETERMINISM 4): a draw is a pure function of what it is for, never of who draws it.
+// Counter-based random numbers (DETERMINISM 4): a draw depends on its key and position, never on the thread.
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011 (Philox4x32-10).
 #pragma once
 
