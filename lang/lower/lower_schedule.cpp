@@ -54,18 +54,14 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope, const Set
   // Without a model, as in a file of machines, there is nothing to compare with.
   if (choice_.model &&
       std::none_of(heads.begin(), heads.end(), [&](const Head& head) { return head.name == node.key; })) {
-    std::vector<std::string> names;
-    for (const Head& head : heads) {
-      names.push_back(head.name);
-    }
+    const std::vector<std::string> names = names_of(heads, &Head::name);
     Fix fix = did_you_mean(node.key, names, node.key_span,
                            {names.empty() ? "leave it out: the model has no heads"
                                           : fmt::format("name one of {}", fmt::join(names, ", "))});
     if (ev_.sources().text(node.key_span) != node.key) {
       fix.edits.clear();  // a flag: its text is the value alone
     }
-    ev_.refuse("XG0217", node.key_span, fmt::format("the model has no head `{}`", node.key), "a hint for nothing",
-               std::move(fix));
+    ev_.refuse("XG0217", node.key_span, {"the model has no head `{}`", node.key}, "a hint for nothing", std::move(fix));
   }
   module_.schedule.shards.push_back({.head = node.key, .shards = 0, .granularity = "auto", .span = node.span});
   lower_settings(node, def.kind, "shard HEAD", scope);
@@ -103,7 +99,7 @@ void ModuleBuilder::lower_pins(const SettingNode& node, const std::string& path,
   }
   const int64_t stage = to_int64((*bound)[0].value()).value_or(-1);
   if (stage < 0) {
-    ev_.refuse("XG0214", (*bound)[0].span, fmt::format("there is no stage {}", stage), "",
+    ev_.refuse("XG0214", (*bound)[0].span, {"there is no stage {}", stage}, "",
                {"stages are counted from 0: write stage(0) for the first"});
     return;
   }

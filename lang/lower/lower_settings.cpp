@@ -1,4 +1,4 @@
-// What the records of settings have in common: finding them, groups, choices, and values of a later edition.
+// Lowering by the records of settings: lookup, groups, choices, and settings of a later edition.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -35,18 +35,16 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
       fix.title = fmt::format("move the line to `train{}{}` (line {})", choice_.train.decl->name ? " " : "",
                               choice_.train.decl->name.text, at.line);
     }
-    Diagnostic d =
-        fault("XG0503", node.key_span, fmt::format("a {} cannot change what is learned", keyword_of(kind)),
-              node.key == "active_classes" ? "changes the loss" : "changes the loss or the update", std::move(fix));
-    d.notes.push_back("`cluster` and `schedule` may change speed and memory only");
-    ev_.report(std::move(d));
+    ev_.report(fault("XG0503", node.key_span, {"a {} cannot change what is learned", keyword_of(kind)},
+                     node.key == "active_classes" ? "changes the loss" : "changes the loss or the update",
+                     std::move(fix))
+                   .note("`cluster` and `schedule` may change speed and memory only"));
     return;
   }
   const std::string_view place = group.empty() ? keyword_of(kind) : group.substr(0, group.find(' '));
   const std::vector<std::string> names = setting_keys(kind, group);
-  Fix fix =
-      did_you_mean(node.key, names, node.key_span,
-                   {fmt::format("leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", "))});
+  Fix fix = did_you_mean(node.key, names, node.key_span,
+                         {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
     fix.edits.clear();  // a flag: its text is the value alone
   }
@@ -54,10 +52,9 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   if (!fix.edits.empty() && node.key.size() > fix.edits[0].text.size() && node.key_span != node.span) {
     fix.edits[0].text.resize(node.key.size(), ' ');
   }
-  Diagnostic d = fault("XG0210", node.key_span, fmt::format("unknown setting `{}` in `{}`", node.key, place),
-                       fmt::format("not a setting of {}", place), std::move(fix));
-  d.notes.emplace_back("a setting is known or it is an error; none is ever ignored");
-  ev_.report(std::move(d));
+  ev_.report(fault("XG0210", node.key_span, {"unknown setting `{}` in `{}`", node.key, place},
+                   {"not a setting of {}", place}, std::move(fix))
+                 .note("a setting is known or it is an error; none is ever ignored"));
 }
 
 void ModuleBuilder::refuse_value(const SettingNode& node, const SettingDef& def) {
@@ -68,7 +65,7 @@ void ModuleBuilder::refuse_value(const SettingNode& node, const SettingDef& def)
     begin == 0 ? fix.title = line : fix.lines.emplace_back(line);
     begin = end + 1;
   }
-  ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a group", node.key), "has a value here", std::move(fix));
+  ev_.refuse("XG0205", node.key_span, {"`{}` is a group", node.key}, "has a value here", std::move(fix));
 }
 
 void ModuleBuilder::lower_group(const SettingNode& node, Scope& scope, const SettingDef& def) {
@@ -89,13 +86,13 @@ std::optional<SettingChoice> ModuleBuilder::choose(const SettingNode& node, cons
       continue;
     }
     if (choice.signature.empty() && symbol(node) != given) {
-      ev_.refuse("XG0204", at, fmt::format("`{}` of `{}` takes no arguments", given, node.key), "",
+      ev_.refuse("XG0204", at, {"`{}` of `{}` takes no arguments", given, node.key}, "",
                  replacement("write it alone", at, given));
       return std::nullopt;
     }
     return choice;
   }
-  ev_.refuse("XG0205", at, fmt::format("`{}` is one of {}", node.key, fmt::join(names, ", ")), "not one of them",
+  ev_.refuse("XG0205", at, {"`{}` is one of {}", node.key, fmt::join(names, ", ")}, "not one of them",
              given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
   return std::nullopt;
 }
@@ -131,8 +128,7 @@ void ModuleBuilder::say_later(const SettingNode& node, const SettingDef& def) {
   const std::string path = fmt::format("`{}{}{}`", place.substr(0, place.find(' ')), place.empty() ? "" : ".", def.key);
   Fix fix{def.instead.empty() ? fmt::format("leave `{}` out", def.key) : std::string(def.instead)};
   if (def.instead.empty() && (def.fallback == "none" || def.fallback == "all")) {
-    fix = replacement(fmt::format("leave it out, or write `{}`", def.fallback), value_span(node),
-                      std::string(def.fallback));
+    fix = replacement({"leave it out, or write `{}`", def.fallback}, value_span(node), std::string(def.fallback));
   }
   ev_.not_yet(node.key_span, def.what.empty() ? path : fmt::format(fmt::runtime(def.what), word(node)), std::move(fix));
 }

@@ -9,9 +9,10 @@ namespace xrun::lang {
 namespace {
 
 constexpr int64_t kDefaultRows = 64;
+
 }  // namespace
 
-// One of `keys` is set; silent where a fault of its own says why it is not: a misspelt one, or one that has no value.
+// Reports that none of `keys` is set, unless another fault explains it: a misspelt key, or one without a value.
 void ModuleBuilder::require(const Settings& settings, std::initializer_list<std::string_view> keys) {
   std::string list;
   for (const std::string_view key : keys) {
@@ -26,12 +27,12 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
     list += fmt::format("{}`{}`", list.empty() ? "" : " or ", key);
   }
   if (!settings.has_error) {
-    ev_.refuse("XG0501", settings.root.key_span, fmt::format("`train` needs {}", list), "missing here",
-               {fmt::format("set it: {}", setting(DeclKind::kTrain, *keys.begin()).example)});
+    ev_.refuse("XG0501", settings.root.key_span, {"`train` needs {}", list}, "missing here",
+               {"set it: {}", setting(DeclKind::kTrain, *keys.begin()).example});
   }
 }
 
-// Batch and precision come first: messages about the model's logits speak of them.
+// Batch and precision come first: messages about the model's logits use them.
 void ModuleBuilder::lower_batch(const Settings& settings, Scope& scope) {
   if (const SettingNode* node = settings.root.find("batch")) {
     module_.train.batch = whole(*node, scope, setting(DeclKind::kTrain, "batch")).value_or(0);
@@ -78,8 +79,8 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   train.batch *= train.grad_accumulation;
   if (const double most = setting(DeclKind::kTrain, "batch").high; static_cast<double>(train.batch) > most) {
     ev_.refuse("XG0214", value_span(*settings.root.find("grad_accumulation")),
-               fmt::format("an update cannot take {} samples", train.batch), "",
-               {fmt::format("make `batch` or `grad_accumulation` smaller: their product is at most {:.0f}", most)});
+               {"an update cannot take {} samples", train.batch}, "",
+               {"make `batch` or `grad_accumulation` smaller: their product is at most {:.0f}", most});
   }
 }
 
@@ -88,10 +89,9 @@ void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {
   const SettingNode* epochs = settings.root.find("epochs");
   const SettingNode* steps = settings.root.find("steps");
   if (epochs != nullptr && steps != nullptr) {
-    Diagnostic d = fault("XG0211", steps->key_span, "a run is measured in epochs or in steps, not in both",
-                         "set here, too", {"leave one of both out"});
-    d.secondary.push_back({epochs->key_span, "set here"});
-    ev_.report(std::move(d));
+    ev_.report(fault("XG0211", steps->key_span, "a run is measured in epochs or in steps, not in both", "set here, too",
+                     {"leave one of both out"})
+                   .also(epochs->key_span, "set here"));
   } else if (epochs != nullptr) {
     duration = {real(*epochs, scope, setting(DeclKind::kTrain, "epochs")).value_or(1), TrainSpan::kEpochs};
   } else if (steps != nullptr) {
@@ -114,7 +114,7 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
                {"name a step directory or its parent, init = checkpoint(\"ckpt/t/latest\"), or leave `init` out"});
   }
   module_.train.init_checkpoint = path.value().text;
-  // As of data: a path of the command line starts where the model's file lies.
+  // A path of the command line starts where the model's file lies, as those of data do.
   const bool in_text = choice_.train && choice_.train.file->file == path.span.file;
   module_.train.directory = in_text ? choice_.train.file->directory : main_.directory;
 }
@@ -138,7 +138,7 @@ void ModuleBuilder::lower_clip(const SettingNode& node, Scope& scope, const Sett
   clip.limit = (*bound)[0].value().as_double();
   clip.heads = clip.kind == ClipSpec::kNorm && (*bound)[1].value().flag;
   if (!(clip.limit > 0)) {
-    ev_.refuse("XG0214", (*bound)[0].span, fmt::format("`clip` cannot be {:g}", clip.limit), "",
+    ev_.refuse("XG0214", (*bound)[0].span, {"`clip` cannot be {:g}", clip.limit}, "",
                {"write a number above 0, or clip = none"});
   }
 }
@@ -157,7 +157,7 @@ void ModuleBuilder::lower_precision(const SettingNode& node, Scope& scope, const
   if (dtype.value().text == "f16") {
     ev_.not_yet(dtype.span, "`mixed(f16)`", replacement("write bf16", dtype.span, "bf16"));
   } else if (dtype.value().text != "bf16") {
-    ev_.refuse("XG0205", dtype.span, fmt::format("`mixed` takes bf16 or f16, not `{}`", dtype.value().text), "",
+    ev_.refuse("XG0205", dtype.span, {"`mixed` takes bf16 or f16, not `{}`", dtype.value().text}, "",
                replacement("write bf16", dtype.span, "bf16"));
   }
   if ((*bound)[1].value().kind != DatumKind::kNone) {
@@ -165,7 +165,7 @@ void ModuleBuilder::lower_precision(const SettingNode& node, Scope& scope, const
   }
 }
 
-// The row block: what batch norm takes together, and the unit of every kernel call (DETERMINISM 1).
+// The row block: the group of batch norm and the unit of every kernel call (DETERMINISM 1).
 void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
   TrainSpec& train = module_.train;
   const int64_t batch = train.batch;
@@ -196,10 +196,9 @@ void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
       divisors = divisors.empty() ? std::to_string(rows) : std::to_string(rows) + ", " + divisors;
     }
   }
-  Diagnostic d =
-      fault("XG0507", at, fmt::format("row blocks of {} samples do not divide a batch of {}", train.norm_rows, batch),
-            fmt::format("{} / {} leaves {} samples over", batch, train.norm_rows, batch % train.norm_rows),
-            {"norm_rows may be one of " + divisors});
+  Diagnostic d = fault("XG0507", at, {"row blocks of {} samples do not divide a batch of {}", train.norm_rows, batch},
+                       {"{} / {} leaves {} samples over", batch, train.norm_rows, batch % train.norm_rows},
+                       {"norm_rows may be one of {}", divisors});
   if (at != train.batch_span) {
     d.secondary.push_back({train.batch_span, "the batch"});
   } else {

@@ -1,4 +1,4 @@
-// What updates the weights, and which: the optimizer, its groups and what is frozen.
+// The optimizer, its groups of tensors, and the weights that are frozen.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -11,13 +11,9 @@ namespace xrun::lang {
 namespace {
 
 std::string ready_optimizers() {
-  std::string names;
-  for (const OptimizerDef* def : all_optimizers()) {
-    if (def->availability == Availability::kReady) {
-      names += fmt::format("{}`{}`", names.empty() ? "" : ", ", def->name);
-    }
-  }
-  return names;
+  return listed(all_optimizers(), [](const OptimizerDef* def) {
+    return def->availability == Availability::kReady ? fmt::format("`{}`", def->name) : "";
+  });
 }
 
 }  // namespace
@@ -26,8 +22,8 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
   const std::string name = word(node);
   const Span at = value_span(node);
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
-    ev_.refuse("XG0199", at, fmt::format("`optimizer {}` of your own is not available yet", name),
-               "of a later edition of xrun", {fmt::format("take one of {}", ready_optimizers())});
+    ev_.refuse("XG0199", at, {"`optimizer {}` of your own is not available yet", name}, "of a later edition of xrun",
+               {"take one of {}", ready_optimizers()});
     return;
   }
   const OptimizerDef* def = find_optimizer(name);
@@ -35,18 +31,14 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
     return;  // reported where it is imported
   }
   if (def == nullptr) {
-    std::vector<std::string> names;
-    for (const OptimizerDef* known : all_optimizers()) {
-      names.emplace_back(known->name);
-    }
+    const std::vector<std::string> names = names_of(all_optimizers(), &OptimizerDef::name);
     Span named = at;
     named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
     ev_.refuse(
         "XG0201", named,
         name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
         name.empty() ? "" : "unknown optimizer",
-        did_you_mean(name, names, named,
-                     {fmt::format("write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers())}));
+        did_you_mean(name, names, named, {"write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers()}));
     return;
   }
   const auto bound = arguments(*node.ast, node.value, def->name, def->signature, scope);
@@ -61,22 +53,22 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
         value.plain_number() ? refused_argument(argument, value.as_double()) : std::string_view();
     if (!allowed.empty()) {
       ev_.refuse("XG0214", value.span.valid() ? value.span : arg.span,
-                 fmt::format("`{}` of `{}` cannot be {}", argument, name, value.as_double()), "",
-                 {fmt::format("write a number of {}", allowed)});
+                 {"`{}` of `{}` cannot be {}", argument, name, value.as_double()}, "",
+                 {"write a number of {}", allowed});
       return;
     }
   }
   if (def->availability == Availability::kNotYet) {
-    ev_.not_yet(at, fmt::format("the optimizer `{}`", name), {fmt::format("take one of {}", ready_optimizers())});
+    ev_.not_yet(at, {"the optimizer `{}`", name}, {"take one of {}", ready_optimizers()});
   }
   module_.train.optimizer = {name, *attrs, at};
 }
 
 void ModuleBuilder::lower_tensors(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (node.has_value()) {
-    ev_.refuse("XG0210", node.key_span, fmt::format("`{}` stands in the group of a tensor prefix", node.key),
-               "of no group",
-               {.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
+    ev_.refuse(
+        "XG0210", node.key_span, {"`{}` stands in the group of a tensor prefix", node.key}, "of no group",
+        Fix{.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
     return;
   }
   lower_tensors_at(node, node.key, scope);
@@ -101,7 +93,7 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
   }
   if (!names_a_tensor(path)) {
     if (names_a_part(path)) {
-      ev_.refuse("XG0217", node.key_span, fmt::format("`{}` has no weights", path), "",
+      ev_.refuse("XG0217", node.key_span, {"`{}` has no weights", path}, "",
                  {"leave it out, or name a layer or block with weights, or one of its tensors"});
     } else {
       refuse_path(node.key_span, path);
@@ -114,7 +106,7 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
 }
 
 // Weights below the paths get no gradient, so that nothing updates them and nothing is kept for it. Running statistics
-// are no weights: they go on following the data, since the layers behind them see what batch norm makes of these.
+// are no weights: they go on following the data, since later layers read values normalised by them.
 void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingDef&) {
   module_.train.freeze = paths(node);
   std::vector<Parameter>& params = ev_.graph().params;
@@ -126,7 +118,7 @@ void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingD
       }
     }
     if (!any && names_a_part(path)) {
-      ev_.refuse("XG0217", node.key_span, fmt::format("`freeze` names `{}`, which has no weights", path), "",
+      ev_.refuse("XG0217", node.key_span, {"`freeze` names `{}`, which has no weights", path}, "",
                  {"leave it out, or name a layer or block with weights, or one of its tensors"});
     }
   }
@@ -147,8 +139,8 @@ void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingD
       }
     }
     if (some && !all) {
-      ev_.not_yet(node.key_span, fmt::format("freezing a part of the head `{}`", head.name),
-                  {fmt::format("freeze all of it, `{}`, or nothing", head.name)});
+      ev_.not_yet(node.key_span, {"freezing a part of the head `{}`", head.name},
+                  {"freeze all of it, `{}`, or nothing", head.name});
     }
   }
 }

@@ -31,11 +31,11 @@ Graph without_metrics(const Graph& graph) {
   kept.metrics.clear();
   kept.bindings.clear();
   kept.outputs.clear();
-  std::vector<bool> wanted(graph.nodes.size(), false);
-  std::vector<bool> metric(graph.nodes.size(), false);
+  IdVector<NodeId, bool> wanted(graph.nodes.size(), false);
+  IdVector<NodeId, bool> metric(graph.nodes.size(), false);
   for (const ValueId id : graph.metrics) {
     if (graph.value(id).producer.valid()) {
-      metric[static_cast<size_t>(graph.value(id).producer.index)] = true;
+      metric[graph.value(id).producer] = true;
     }
   }
   const auto consumers = consumers_of(graph);
@@ -45,9 +45,9 @@ Graph without_metrics(const Graph& graph) {
     bool read = false;
     for (const ValueId output : graph.nodes[i].outputs) {
       used = used || output == graph.loss;
-      for (const NodeId reader : consumers[static_cast<size_t>(output.index)]) {
+      for (const NodeId reader : consumers[output]) {
         read = true;
-        used = used || wanted[static_cast<size_t>(reader.index)];
+        used = used || wanted[reader];
       }
     }
     wanted[i] = used || (!metric[i] && !read);

@@ -44,11 +44,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
   return settings;
 }
 
-Scope ModuleBuilder::constants(const DeclRef& decl) {
-  Scope scope;
-  scope.file = decl ? decl.file : &main_;
-  return scope;
-}
+Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }
 
 bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
   if (!choice_.model) {
@@ -94,8 +90,7 @@ Module ModuleBuilder::build(const Choice& choice) {
                                     [&name = target](const NamedValue& input) { return input.name == name; });
       // An input that could not be made was reported where it is declared.
       if (!used && module_.train.loss.valid() && !asked_.contains(target) && declared_input(target) == nullptr) {
-        ev_.diagnostics().add(warning("XG0423", span,
-                                      fmt::format("`{}` is bound in `data`, but nothing uses it", target),
+        ev_.diagnostics().add(warning("XG0423", span, {"`{}` is bound in `data`, but nothing uses it", target},
                                       "neither an input of the model nor a part of the loss", {"leave the line out"}));
       }
     }

@@ -1,4 +1,4 @@
-// From checked declarations to a Module: which declarations make the run, and what each of them says.
+// Lowers the declarations of one run to a Module. One thread; used once; the evaluator and the files outlive it.
 #pragma once
 
 #include <deque>
@@ -47,7 +47,8 @@ class ModuleBuilder {
       : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
 
   Module build(const Choice& choice);
-  // The keys of a declaration that the run did not choose, once the run is built; its values wait for a run that does.
+  // Checks the keys of a declaration that the run did not choose; its values are checked by a run that chooses it.
+  // REQUIRES: after `build`.
   void check_unchosen(const DeclRef& ref);
 
   // Actions that records of settings name (SettingDef::action). First those that many settings have.
@@ -56,7 +57,7 @@ class ModuleBuilder {
   template <auto kMember>
   void store_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
   template <class T>
-  void check(const SettingNode& node, Scope& scope, const SettingDef& def);  // a T that nothing keeps
+  void check(const SettingNode& node, Scope& scope, const SettingDef& def);  // a value of type T that is not kept
   void check_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
   void say_unread(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_group(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -114,7 +115,7 @@ class ModuleBuilder {
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
 
-  // lower_settings.cpp: what the records of settings have in common
+  // lower_settings.cpp: used by all records of settings
   void lower_settings(const SettingNode& parent, DeclKind kind, std::string_view group, Scope& scope);
   void lower_setting(const SettingNode& node, DeclKind kind, std::string_view group, Scope& scope);
   void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group);
@@ -176,7 +177,7 @@ class ModuleBuilder {
   std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
   std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings
   std::set<std::string, std::less<>> asked_;               // those that the loss or a metric speaks of
-  bool data_is_partial_ = false;  // some of it could not be read: what seems to be missing may be there
+  bool data_is_partial_ = false;                       // a part could not be read: a missing name may be declared there
   std::set<std::string, std::less<>> broken_sources_;  // whose fields are not known
   Scope model_scope_;
   GroupSpec group_;  // the group of tensors that is being read

@@ -9,7 +9,7 @@
 
 namespace xrun::lang {
 
-// What a member of a spec holds, without the optional and the Hint around it.
+// The type of a member of a spec without the optional and the Hint around it.
 template <class T>
 struct Held {
   using Type = T;
@@ -179,7 +179,7 @@ constexpr SettingDef kSettings[] = {
     Def{kData, "", "NAME", "field -> stages", "the field of its own name",
         "what an input of the model or a label is made of", &B::lower_binding},
 
-    // Learned, in the order of the math text.
+    // In the order of the math text.
     Def{kTrain, "", "batch", "int", "required", "samples of a step over all devices", nullptr, 1, kMostSamples}
         .learned([](Train t) { return fmt::format("batch {}\n", t.batch); })
         .such_as("batch = 64"),

@@ -26,10 +26,9 @@ std::string word_of(const Expr& expr) {
 }
 
 void report_twice(const SettingNode& before, const SettingNode& again, Diagnostics& diagnostics) {
-  Diagnostic d =
-      fault("XG0211", again.key_span, "`" + again.key + "` is set twice", "set again", {"leave one of both out"});
-  d.secondary.push_back({before.key_span, "set here first"});
-  diagnostics.add(std::move(d));
+  diagnostics.add(
+      fault("XG0211", again.key_span, {"`{}` is set twice", again.key}, "set again", {"leave one of both out"})
+          .also(before.key_span, "set here first"));
 }
 
 void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector<SettingNode>* sources,
@@ -40,9 +39,8 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
       continue;
     }
     if (into.children.size() >= kMostSettings || (sources != nullptr && sources->size() >= kMostSettings)) {
-      diagnostics.add(fault("XG0216", setting.span,
-                            "a group holds at most " + std::to_string(kMostSettings) + " settings", "one too many",
-                            {"leave some out: one for a prefix holds for all that lies below it"}));
+      diagnostics.add(fault("XG0216", setting.span, {"a group holds at most {} settings", kMostSettings},
+                            "one too many", {"leave some out: one for a prefix holds for all that lies below it"}));
       return;
     }
     if (setting.kind == SettingKind::kSource) {
@@ -100,12 +98,8 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
 }  // namespace
 
 const SettingNode* SettingNode::find(std::string_view name) const {
-  for (const SettingNode& child : children) {
-    if (child.key == name) {
-      return &child;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find(children, name, &SettingNode::key);
+  return found == children.end() ? nullptr : &*found;
 }
 
 Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics) {
@@ -129,9 +123,8 @@ void override_setting(Settings& settings, std::string_view path, const Ast& ast,
   for (std::string_view rest = path; !rest.empty();) {
     if (node->has_value()) {
       Diagnostic d =
-          fault("XG0210", at,
-                "`" + node->key + "` has a value, so there is no `" + settings.root.key + "." + std::string(path) + "`",
-                "not a setting", {"set `" + node->key + "` as a whole"});
+          fault("XG0210", at, {"`{}` has a value, so there is no `{}.{}`", node->key, settings.root.key, path},
+                "not a setting", {"set `{}` as a whole", node->key});
       if (node->span.valid() && node->span != at) {
         d.secondary.push_back({node->span, "the value"});
       }

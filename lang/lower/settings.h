@@ -29,14 +29,14 @@ struct SettingNode {
 struct Settings {
   SettingNode root;
   std::vector<SettingNode> sources;  // source NAME = value
-  bool has_error = false;            // one could not be read: what seems to be missing may be that one
+  bool has_error = false;            // one could not be read; a missing setting may be that one
 };
 
 // Reads the settings of a declaration; a setting that is given twice is XG0211.
 Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics);
 
 // Puts a value from the command line where `path` ("shard.id.over") leads, in the place of what is there. A path
-// through something that has a value is XG0210: nobody would read what lies below it.
+// through a setting that has a value is XG0210: values below it would not be read.
 void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value,
                       Diagnostics& diagnostics);
 

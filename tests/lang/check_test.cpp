@@ -394,7 +394,8 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
 // With every setting of `train` that changes what is learned, and with none of them.
 TEST(Digest, ItsTextStays) {
   const std::string all =
-      "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], by=0.5)]\n"
+      "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], "
+      "by=0.5)]\n"
       "  steps = 1200\n  precision = mixed(bf16)\n  seed = 7\n  grad_accumulation = 2\n  clip = norm(5, heads=true)\n"
       "  norm_rows = 32\n  reduce = sum\n  freeze = [embed.bias]\n  init = checkpoint(\"old/runs/latest\")\n"
       "  order = sequential\n  groups {\n    id { weight_decay = 0 }\n    embed { lr = 0.5 }\n  }\n"

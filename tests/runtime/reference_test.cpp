@@ -1,5 +1,6 @@
 // docs/reference.md lists what can be called: its tables are what the registries say, and their examples check.
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -32,9 +33,13 @@ bool is_for_models(const OpDef& op) { return op.name.find('.') == std::string_vi
 
 template <class Def>
 Row row_of(const Def& def) {
+  std::string doc(def.doc);
+  if constexpr (requires { def.bounds; }) {
+    doc += def.bounds.empty() ? "" : fmt::format("; {}", def.bounds);
+  }
   return {.call = fmt::format("{}{}", def.name, def.signature),
           .gives = "",
-          .doc = std::string(def.doc),
+          .doc = std::move(doc),
           .example = std::string(def.example),
           .availability = def.availability};
 }
@@ -130,7 +135,10 @@ std::string settings_table(lang::DeclKind kind) {
                 std::string::npos)
           << def.path();
       EXPECT_FALSE(def.doc.empty()) << def.path();
-      text += fmt::format("| `{}` | `{}` | {} | {}{} |\n", def.path(), def.type, def.fallback,
+      const std::string bounds = def.low == 0 && std::isinf(def.high) ? ""
+                                 : std::isinf(def.high)               ? fmt::format(", from {}", def.low)
+                                                                      : fmt::format(", {} to {}", def.low, def.high);
+      text += fmt::format("| `{}` | `{}`{} | {} | {}{} |\n", def.path(), def.type, bounds, def.fallback,
                           def.later ? "**not yet:** " : "", def.doc);
     }
   }
