@@ -135,9 +135,10 @@ std::string settings_table(lang::DeclKind kind) {
                 std::string::npos)
           << def.path();
       EXPECT_FALSE(def.doc.empty()) << def.path();
-      const std::string bounds = def.low == 0 && std::isinf(def.high) ? ""
-                                 : std::isinf(def.high)               ? fmt::format(", from {}", def.low)
-                                                                      : fmt::format(", {} to {}", def.low, def.high);
+      const std::string bounds = def.type == "size"                     ? fmt::format(", {}B to 1_000_000TiB", def.low)
+                                 : def.low == 0 && std::isinf(def.high) ? ""
+                                 : std::isinf(def.high)                 ? fmt::format(", from {}", def.low)
+                                                                        : fmt::format(", {} to {}", def.low, def.high);
       text += fmt::format("| `{}` | `{}`{} | {} | {}{} |\n", def.path(), def.type, bounds, def.fallback,
                           def.later ? "**not yet:** " : "", def.doc);
     }
