@@ -259,6 +259,7 @@ TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
 }
 
 TEST(Determinism, AnAddressOfADeviceIsFollowedByItsTasksAlone) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // workers run beside the test
   const std::vector<int> threads{1};
   const testing::GuardedDeviceSet devices(threads);
   const auto memory = devices.device(0).map(4096).value();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <sys/mman.h>
@@ -54,7 +55,8 @@ class Guard {
 
 class GuardedMemory final : public DeviceMemory {
  public:
-  GuardedMemory(Guard& guard, Bytes bytes) : guard_(guard), bytes_(bytes), size_(static_cast<size_t>(bytes)) {
+  GuardedMemory(std::shared_ptr<Guard> guard, Bytes bytes)
+      : guard_(std::move(guard)), bytes_(bytes), size_(static_cast<size_t>(bytes)) {
     if (bytes == 0) {
       return;
     }
@@ -66,11 +68,11 @@ class GuardedMemory final : public DeviceMemory {
       *base = static_cast<std::byte*>(mapped);
     }
     close(file);
-    guard_.add(kernels_, size_);
+    guard_->add(kernels_, size_);
   }
   ~GuardedMemory() override {
     if (bytes_ > 0) {
-      guard_.remove(kernels_, size_);
+      guard_->remove(kernels_, size_);
       munmap(kernels_, size_);
       munmap(copies_, size_);
     }
@@ -89,7 +91,7 @@ class GuardedMemory final : public DeviceMemory {
   std::byte* kernel_address(Bytes offset) const override { return kernels_ + offset; }
 
  private:
-  Guard& guard_;
+  std::shared_ptr<Guard> guard_;
   Bytes bytes_;
   size_t size_;
   std::byte* kernels_ = nullptr;
@@ -98,7 +100,7 @@ class GuardedMemory final : public DeviceMemory {
 
 class GuardedDevice final : public Device {
  public:
-  GuardedDevice(Guard& guard, Device& device) : guard_(guard), device_(device) {}
+  GuardedDevice(std::shared_ptr<Guard> guard, Device& device) : guard_(std::move(guard)), device_(device) {}
 
   int index() const override { return device_.index(); }
   int count() const override { return device_.count(); }
@@ -110,18 +112,19 @@ class GuardedDevice final : public Device {
   void submit(Task task) override { device_.submit({&GuardedDevice::run, new Guarded{guard_, task}, 0}); }
 
  private:
+  // The last task of a step may end after the set: it holds the guard.
   struct Guarded {
-    Guard& guard;
+    std::shared_ptr<Guard> guard;
     Task task;
   };
   static void run(void* context, int32_t /*argument*/) {
     const std::unique_ptr<Guarded> guarded(static_cast<Guarded*>(context));
-    guarded->guard.begin();
+    guarded->guard->begin();
     guarded->task.run(guarded->task.context, guarded->task.argument);
-    guarded->guard.end();
+    guarded->guard->end();
   }
 
-  Guard& guard_;
+  std::shared_ptr<Guard> guard_;
   Device& device_;
 };
 
@@ -135,7 +138,7 @@ class GuardedDeviceSet final : public DeviceSet {
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
 
  private:
-  Guard guard_;
+  std::shared_ptr<Guard> guard_ = std::make_shared<Guard>();
   std::unique_ptr<DeviceSet> cpus_;
   std::vector<std::unique_ptr<Device>> devices_;
 };
