@@ -32,7 +32,7 @@ class Attrs {
   const std::vector<int64_t>& integers(std::string_view name) const;
   std::vector<double> reals(std::string_view name) const;
   const std::vector<std::string>& texts(std::string_view name) const;
-  // The same with a value for "absent".
+  // The same; an absent argument gives `otherwise`.
   bool flag(std::string_view name, bool otherwise) const;
   int64_t integer(std::string_view name, int64_t otherwise) const;
   double real(std::string_view name, double otherwise) const;

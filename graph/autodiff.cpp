@@ -9,32 +9,30 @@ namespace xrun {
 namespace {
 
 // Marks values that depend on a parameter that is updated; only their gradients are made.
-std::vector<bool> find_wanted(const Graph& graph) {
-  std::vector<bool> wanted(graph.values.size(), false);
+IdVector<ValueId, bool> find_wanted(const Graph& graph) {
+  IdVector<ValueId, bool> wanted(graph.values.size(), false);
   for (const Parameter& parameter : graph.params) {
-    wanted[static_cast<size_t>(parameter.value.index)] = parameter.updated();
+    wanted[parameter.value] = parameter.updated();
   }
   for (const Node& node : graph.nodes) {
-    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                 [&](ValueId id) { return wanted[static_cast<size_t>(id.index)]; });
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return wanted[id]; });
     for (const ValueId output : node.outputs) {
-      wanted[static_cast<size_t>(output.index)] = any;
+      wanted[output] = any;
     }
   }
   return wanted;
 }
 
 // The nodes of the head pass of a head: the classifier and everything that reads its logits.
-std::vector<bool> find_head_nodes(const Graph& graph) {
-  std::vector<bool> sharded(graph.values.size(), false);
-  std::vector<bool> head_nodes(graph.nodes.size(), false);
+IdVector<NodeId, bool> find_head_nodes(const Graph& graph) {
+  IdVector<ValueId, bool> sharded(graph.values.size(), false);
+  IdVector<NodeId, bool> head_nodes(graph.nodes.size(), false);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    head_nodes[i] = node.op->head != nullptr || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-                      return sharded[static_cast<size_t>(id.index)];
-                    });
+    head_nodes[i] = node.op->head != nullptr ||
+                    std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return sharded[id]; });
     for (const ValueId output : node.outputs) {
-      sharded[static_cast<size_t>(output.index)] = head_nodes[i];
+      sharded[output] = head_nodes[i];
     }
   }
   return head_nodes;
@@ -61,7 +59,7 @@ class Differentiator {
     graph_.param_grads.assign(graph_.params.size(), ValueId());
     for (size_t p = 0; p < graph_.params.size(); ++p) {
       const Parameter& parameter = graph_.params[p];
-      const auto& partials = partials_[static_cast<size_t>(parameter.value.index)];
+      const auto& partials = partials_[parameter.value];
       if (!parameter.updated() || parameter.head || partials.empty()) {
         continue;
       }
@@ -84,7 +82,7 @@ class Differentiator {
     }
     for (const Head& head : graph_.heads) {
       const ValueId feature = graph_.node(head.node).inputs[0];
-      if (!wanted_[static_cast<size_t>(feature.index)]) {
+      if (!wanted_[feature]) {
         continue;
       }
       TensorType type = graph_.value(feature).type;
@@ -98,13 +96,13 @@ class Differentiator {
                     emit("cast", producer, {grad}, Attrs{{"to", std::string(name_of(narrow))}}));
         grad = cast[0];
       }
-      partial_of(feature).push_back({head.node, grad});
+      partials_[feature].push_back({head.node, grad});
     }
     const NodeId loss = graph_.value(graph_.loss).producer;
-    if (loss.valid() && !head_nodes_[static_cast<size_t>(loss.index)]) {
+    if (loss.valid() && !head_nodes_[loss]) {
       const ValueId rows = graph_.loss;
       XRUN_ASSIGN(std::vector<ValueId> ones, emit("fill", loss, {rows}, Attrs{{"value", row_weight_}}));
-      partial_of(rows).push_back({loss, ones[0]});
+      partials_[rows].push_back({loss, ones[0]});
     }
     return {};
   }
@@ -131,7 +129,7 @@ class Differentiator {
     }
     std::vector<bool> wanted;
     for (const ValueId input : graph_.node(id).inputs) {
-      wanted.push_back(wanted_[static_cast<size_t>(input.index)]);
+      wanted.push_back(wanted_[input]);
     }
     if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) {
       return {};
@@ -142,7 +140,7 @@ class Differentiator {
     for (int i = 0; i < builder.input_count(); ++i) {
       const ValueId grad = builder.grads()[static_cast<size_t>(i)];
       if (wanted[static_cast<size_t>(i)] && grad.valid()) {
-        partial_of(builder.input(i)).push_back({id, grad});
+        partials_[builder.input(i)].push_back({id, grad});
       }
     }
     return {};
@@ -150,7 +148,7 @@ class Differentiator {
 
   // The sum of the gradients of a value, in consumer order; invalid when there are none.
   Result<ValueId> total(ValueId value, NodeId producer) {
-    std::vector<Partial> partials = partials_[static_cast<size_t>(value.index)];
+    std::vector<Partial> partials = partials_[value];
     if (partials.empty()) {
       return ValueId();
     }
@@ -161,7 +159,7 @@ class Differentiator {
       XRUN_ASSIGN(std::vector<ValueId> out, emit("add", producer, {sum, partials[i].grad}, {}));
       sum = out[0];
     }
-    partials_[static_cast<size_t>(value.index)] = {{partials[0].from, sum}};
+    partials_[value] = {{partials[0].from, sum}};
     return sum;
   }
 
@@ -169,7 +167,6 @@ class Differentiator {
     NodeId from;  // the consumer that the gradient comes from
     ValueId grad;
   };
-  std::vector<Partial>& partial_of(ValueId id) { return partials_[static_cast<size_t>(id.index)]; }
   void grow() {
     partials_.resize(graph_.values.size());
     wanted_.resize(graph_.values.size(), false);
@@ -179,9 +176,9 @@ class Differentiator {
   const OpRegistry& registry_;
   double row_weight_;
   size_t forward_count_;
-  std::vector<bool> wanted_;
-  std::vector<bool> head_nodes_;
-  std::vector<std::vector<Partial>> partials_;
+  IdVector<ValueId, bool> wanted_;
+  IdVector<NodeId, bool> head_nodes_;
+  IdVector<ValueId, std::vector<Partial>> partials_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// What an operator's gradient sees and does. One builder serves one node.
+// Passed to OpDef::grad: reads tensors and output gradients of one node, and appends its backward nodes.
 class GradBuilder {
  public:
   GradBuilder(Graph& graph, const OpRegistry& registry, NodeId node, std::vector<ValueId> output_grads,
@@ -24,7 +24,7 @@ class GradBuilder {
 
   // Appends a backward node; inputs are given in full. Gives its outputs.
   Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
-  // Says what the gradient of an input is; once each.
+  // Sets the gradient of an input. REQUIRES: it was not set before.
   void set_grad(int input, ValueId grad);
   const std::vector<ValueId>& grads() const { return grads_; }
 

@@ -1,4 +1,4 @@
-// What a graph costs, by the operators' own formulae.
+// The cost of a graph, by the formulas of its operators.
 #pragma once
 
 #include "graph/graph.h"

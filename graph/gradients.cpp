@@ -20,13 +20,12 @@ const Node* find_head(const Graph& graph, ParamId param) {
 }  // namespace
 
 bool has_gradient(const Graph& graph, ParamId param) {
-  const auto index = static_cast<size_t>(param.index);
-  const Parameter& what = graph.params[index];
+  const Parameter& what = graph.param(param);
   if (!what.updated() || graph.param_grads.empty()) {
     return false;
   }
   if (!what.head) {
-    return graph.param_grads[index].valid();
+    return graph.param_grads[param].valid();
   }
   const Node* head = find_head(graph, param);
   return head != nullptr && std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {

@@ -1,4 +1,4 @@
-// Gradients of a differentiated graph: which weights a step moves.
+// Tells which weights of a differentiated graph a step moves.
 #pragma once
 
 #include "graph/graph.h"
@@ -6,7 +6,7 @@
 namespace xrun {
 
 // Whether the loss moves this weight: it is updated and has a gradient, or belongs to a sharded head that a loss reads.
-// A weight of a part that only makes an output has none.
+// A weight that only outputs depend on has no gradient.
 bool has_gradient(const Graph& graph, ParamId param);
 
 }  // namespace xrun

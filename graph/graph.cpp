@@ -33,27 +33,19 @@ NodeId Graph::add_node(Node node, const std::vector<TensorType>& types) {
 }
 
 std::optional<ValueId> Graph::find_binding(std::string_view name) const {
-  for (const NamedValue& binding : bindings) {
-    if (binding.name == name) {
-      return binding.value;
-    }
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(bindings, name, &NamedValue::name);
+  return found == bindings.end() ? std::nullopt : std::optional(found->value);
 }
 
 std::optional<ValueId> Graph::find_param(std::string_view name) const {
-  for (const Parameter& parameter : params) {
-    if (parameter.name == name) {
-      return parameter.value;
-    }
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(params, name, &Parameter::name);
+  return found == params.end() ? std::nullopt : std::optional(found->value);
 }
 
 std::vector<Expansion> Graph::expansion_of(const Node& node) const {
   std::vector<Expansion> steps;
-  for (ExpansionId id = node.expansion; id.valid(); id = expansions[static_cast<size_t>(id.index)].outer) {
-    steps.push_back(expansions[static_cast<size_t>(id.index)].step);
+  for (ExpansionId id = node.expansion; id.valid(); id = expansions[id].outer) {
+    steps.push_back(expansions[id].step);
   }
   std::reverse(steps.begin(), steps.end());
   return steps;
@@ -112,11 +104,11 @@ Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> input
   return graph.add_node(std::move(node), shape.outputs);
 }
 
-std::vector<std::vector<NodeId>> consumers_of(const Graph& graph) {
-  std::vector<std::vector<NodeId>> consumers(graph.values.size());
+IdVector<ValueId, std::vector<NodeId>> consumers_of(const Graph& graph) {
+  IdVector<ValueId, std::vector<NodeId>> consumers(graph.values.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId input : graph.nodes[i].inputs) {
-      auto& list = consumers[static_cast<size_t>(input.index)];
+      auto& list = consumers[input];
       if (list.empty() || list.back() != NodeId(i)) {
         list.push_back(NodeId(i));
       }

@@ -9,7 +9,7 @@
 
 #include "graph/attr.h"
 #include "graph/base/diagnostic.h"
-#include "graph/base/id.h"
+#include "graph/base/id_vector.h"
 #include "graph/base/source.h"
 #include "graph/op_def.h"
 #include "graph/specs.h"
@@ -80,23 +80,23 @@ struct ExpansionStep {
 };
 
 struct Graph {
-  std::vector<Value> values;
-  std::vector<Node> nodes;  // forward nodes first, then backward nodes, each group topological
-  std::vector<Parameter> params;
+  IdVector<ValueId, Value> values;
+  IdVector<NodeId, Node> nodes;  // forward nodes first, then backward nodes, each group topological
+  IdVector<ParamId, Parameter> params;
   std::vector<NamedValue> inputs;    // in order of declaration; labels after the model's inputs
   std::vector<NamedValue> outputs;   // of inference
   std::vector<NamedValue> bindings;  // every name bound in the model: `shape(digits.logits)`, `train.loss`
   std::vector<Head> heads;
-  std::vector<ValueId> metrics;      // values of train.metrics, then of train.eval; kept by passes
-  ValueId loss;                      // none before training is attached
-  std::vector<ValueId> param_grads;  // after autodiff: one per param, none where not updated or not reached
-  std::vector<ExpansionStep> expansions;
+  std::vector<ValueId> metrics;            // values of train.metrics, then of train.eval; kept by passes
+  ValueId loss;                            // none before training is attached
+  IdVector<ParamId, ValueId> param_grads;  // after autodiff: one per param, none where not updated or not reached
+  IdVector<ExpansionId, ExpansionStep> expansions;
 
-  const Value& value(ValueId id) const { return values[static_cast<size_t>(id.index)]; }
-  Value& value(ValueId id) { return values[static_cast<size_t>(id.index)]; }
-  const Node& node(NodeId id) const { return nodes[static_cast<size_t>(id.index)]; }
-  Node& node(NodeId id) { return nodes[static_cast<size_t>(id.index)]; }
-  const Parameter& param(ParamId id) const { return params[static_cast<size_t>(id.index)]; }
+  const Value& value(ValueId id) const { return values[id]; }
+  Value& value(ValueId id) { return values[id]; }
+  const Node& node(NodeId id) const { return nodes[id]; }
+  Node& node(NodeId id) { return nodes[id]; }
+  const Parameter& param(ParamId id) const { return params[id]; }
 
   ValueId add_input(std::string name, TensorType type);
   ValueId add_param(std::string name, TensorType type, Init init, bool trained, bool head, Span span);
@@ -115,6 +115,6 @@ Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> input
                        Span span);
 
 // Nodes that consume each value, in node order.
-std::vector<std::vector<NodeId>> consumers_of(const Graph& graph);
+IdVector<ValueId, std::vector<NodeId>> consumers_of(const Graph& graph);
 
 }  // namespace xrun

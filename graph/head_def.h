@@ -1,6 +1,6 @@
-// What a sharded classifier head computes, as data: the head operator says how logits come from features, the loss says
-// what is done to them (docs/algorithms.md, "Head pass" and "Margins"). Planner and executor read these values, never
-// operator names.
+// The mathematics of a sharded classifier head as data: the head operator gives the form of the logits, the loss gives
+// the margin (docs/algorithms.md, "Head pass" and "Margins"). Planner and executor read these values, never operator
+// names.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Class blocks, shards and memory of a sharded classifier head as pure functions of its shape: what the planner counts
-// and the head kernels (ops/head.h) lay out (docs/determinism.md, "Class blocks").
+// Class blocks, shards and memory of a sharded classifier head as pure functions of its shape (docs/determinism.md,
+// "Class blocks" and "Sums over classes"). The planner counts with them, and the head kernels (ops/head.h) lay their
+// buffers out by them.
 //   class block  cb(C) consecutive classes: the unit of sharding and of every sum over classes
 //   subtree      aligned run of 2^l class blocks (cut off at the end): a node of the one fixed binary tree over blocks
 #pragma once

@@ -1,4 +1,4 @@
-// Types of all values from those of inputs and parameters: run again after a pass has changed some of them.
+// Infers the types of all values from those of inputs and parameters, also after a pass has changed some of them.
 #pragma once
 
 #include "graph/graph.h"

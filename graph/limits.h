@@ -1,5 +1,5 @@
-// How large the tensors of a graph may be. What is beyond is refused where it would arise, so that sizes are products
-// in 64 bits everywhere.
+// The largest tensors of a graph. A larger one is refused where it would be made, so that every size fits 64 bits as a
+// product of dimensions.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace xrun {
 // Elements of one sample, and of a weight: more than any machine holds.
 inline constexpr int64_t kMostElementsOfSample = int64_t{1} << 36;
 inline constexpr int64_t kMostElementsOfWeight = int64_t{1} << 50;
-// More dimensions than any operator wants; loops over them keep their counters in place.
+// More dimensions than any operator needs; loops over dimensions keep their counters in arrays of this size.
 inline constexpr size_t kMostDims = 12;
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// Module: everything that one run means: the graph of the chosen model with its loss and metrics, and the specs.
+// Module: the meaning of one run: the graph of the chosen model with its loss and metrics, and the specs.
 #pragma once
 
 #include <string>

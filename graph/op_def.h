@@ -86,8 +86,8 @@ struct OpDef {
   bool (*is_identity)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
-  // How dimensions split and combine (shard_rule.h): "n*->n*". Where that depends on the call, `shard_of` gives the
-  // text. Operators without a kernel have neither: heads are split by class blocks (head_shape.h).
+  // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". Where that depends on the call, `shard_of`
+  // gives the text. Operators without a kernel have neither: heads are split by class blocks (head_shape.h).
   std::string_view shard;
   std::string (*shard_of)(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                           const Attrs& attrs) = nullptr;

@@ -1,5 +1,6 @@
 #include "graph/optimizer_def.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -71,12 +72,8 @@ double value_of(const CurvePiece& piece, double t) {
 }  // namespace
 
 const OptimizerDef* find_optimizer(std::string_view name) {
-  for (const OptimizerDef& def : kOptimizers) {
-    if (def.name == name) {
-      return &def;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find(kOptimizers, name, &OptimizerDef::name);
+  return found == kOptimizers.end() ? nullptr : &*found;
 }
 
 std::vector<const OptimizerDef*> all_optimizers() {
@@ -88,7 +85,7 @@ std::vector<const OptimizerDef*> all_optimizers() {
 }
 
 std::string_view refused_argument(std::string_view argument, double value) {
-  // Each test is of what is good, so that what is no number is refused. Kernels compute in f32, where less is 0.
+  // Each test holds for good values, so that NaN is refused. Kernels compute in f32, where smaller values are 0.
   constexpr double kLeast = std::numeric_limits<float>::min();
   constexpr double kMost = std::numeric_limits<float>::max();
   if (argument == "beta1" || argument == "beta2" || argument == "momentum") {

@@ -1,5 +1,5 @@
-// Optimizers and rate curves as values: what the language checks and what the planner counts. The update kernels are in
-// ops/optimizer.h.
+// Optimizers and rate curves as records: the language checks by them, and the planner counts their states. The update
+// kernels are in ops/optimizer.h.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ struct OptimizerDef {
 
 const OptimizerDef* find_optimizer(std::string_view name);
 std::vector<const OptimizerDef*> all_optimizers();
-// What an argument takes, "0 <= momentum < 1", where `value` is outside of it; empty where it is not. An argument means
-// the same to every optimizer that has it.
+// The values that an argument takes, "at least 0, and less than 1", where `value` is not one of them; else empty. An
+// argument means the same to every optimizer that has it.
 std::string_view refused_argument(std::string_view argument, double value);
 
 // The rate over a run: pieces that follow one another. Steps are counted from 0.

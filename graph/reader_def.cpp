@@ -1,6 +1,7 @@
 #include "graph/reader_def.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -15,18 +16,30 @@ Error out_of_range(std::string_view name, std::string_view value, std::string_vi
   return fault("XG0413", fmt::format("`{}` is {}", name, value), fmt::format("`{}` takes {}", name, allowed));
 }
 
-Status check_range(const Attrs& args, std::string_view name, int64_t low, int64_t high) {
-  const int64_t value = args.integer(name);
-  if (value < low || value > high) {
-    return out_of_range(name, fmt::format("{}", value), fmt::format("{} to {}", low, high));
-  }
-  return {};
+double number(std::string_view text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
-Status check_real(const Attrs& args, std::string_view name, double low, double high) {
-  const double value = args.real(name);
-  if (!(value >= low && value <= high)) {
-    return out_of_range(name, fmt::format("{}", value), fmt::format("{} to {}", low, high));
+// `all`: "size 4..1024, em 4..1024".
+Status check_bounds(std::string_view all, const Attrs& args) {
+  while (!all.empty()) {
+    const std::string_view one = all.substr(0, all.find(", "));
+    all.remove_prefix(std::min(all.size(), one.size() + 2));
+    const std::string_view name = one.substr(0, one.find(' '));
+    const std::string_view low = one.substr(name.size() + 1, one.find("..") - name.size() - 1);
+    const std::string_view high = one.substr(one.find("..") + 2);
+    const AttrValue* given = args.find(name);
+    if (given == nullptr) {
+      continue;  // `none`
+    }
+    const double value = args.real(name);
+    if (!(value >= number(low) && value <= number(high))) {
+      const auto* whole = std::get_if<int64_t>(given);
+      return out_of_range(name, whole != nullptr ? fmt::format("{}", *whole) : fmt::format("{}", value),
+                          fmt::format("{} to {}", low, high));
+    }
   }
   return {};
 }
@@ -43,7 +56,7 @@ Status check_interval(const Attrs& args, std::string_view name, int64_t limit) {
 // Pictures above this side are refused before memory is taken for them.
 constexpr int64_t kLargestSide = 16'384;
 constexpr int64_t kLastCodePoint = 0x110000;
-constexpr int64_t kMostClasses = int64_t{1} << 40;
+constexpr int64_t kMostColumns = 1 << 24;
 
 TensorType per_sample(DType dtype, std::vector<int64_t> dims, int64_t classes = 0) {
   dims.insert(dims.begin(), kBatch);
@@ -62,8 +75,6 @@ Field unknown_label(std::string name) { return {.name = std::move(name), .type =
 
 Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
   XRUN_TRY(check_interval(args, "chars", kLastCodePoint));
-  XRUN_TRY(check_range(args, "size", 4, 1024));
-  XRUN_TRY(check_range(args, "em", 4, 1024));
   const auto* fonts = std::get_if<std::vector<std::string>>(args.find("fonts"));
   if (fonts == nullptr || fonts->empty()) {
     return out_of_range("fonts", "no list of names",
@@ -105,9 +116,6 @@ Result<std::vector<Field>> csv_fields(const Attrs& args) {
 }
 
 Result<std::vector<Field>> synthetic_fields(const Attrs& args) {
-  XRUN_TRY(check_range(args, "classes", 1, kMostClasses));
-  XRUN_TRY(check_range(args, "samples", 1, kMostClasses));
-  XRUN_TRY(check_real(args, "noise", 0, 1e6));
   const auto* shape = std::get_if<std::vector<int64_t>>(args.find("shape"));
   double elements = 1;
   for (const int64_t dim : shape == nullptr ? std::vector<int64_t>{0} : *shape) {
@@ -148,50 +156,53 @@ constexpr auto kReady = Availability::kReady;
 constexpr auto kNotYet = Availability::kNotYet;
 
 constexpr ReaderDef kReaders[] = {
-    {"glyphs", "(fonts: list, chars: range, size: int = 32, em: int = 26)",
+    {"glyphs", "(fonts: list, chars: range, size: int = 32, em: int = 26)", "size 4..1024, em 4..1024",
      "characters drawn from installed fonts, `em` pixels high in a picture of `size`; label = code point - first",
      "glyphs([\"uming\", \"ukai\"], 0x4E00..0x9FA6)", kReady, glyphs_fields, glyphs_held},
-    {"idx", "(images: str, labels: str)", "pictures and labels of a pair of IDX files, gzip accepted",
+    {"idx", "(images: str, labels: str)", "", "pictures and labels of a pair of IDX files, gzip accepted",
      "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
-    {"folder", "(paths: list, match: str = \"*\")",
+    {"folder", "(paths: list, match: str = \"*\")", "",
      "PNG and JPEG files in directories or zip archives whose names fit `match`; the class is the directory that holds "
      "the file; links are followed",
      "folder(\"pictures/train\", match=\"*_{01..15}.png\")", kReady, folder_fields},
-    {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")",
+    {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")", "",
      "numbers in a text table, gzip accepted, read through column(i) and columns(a..b)",
      "csv(\"digits.csv\", rows=0..1437)", kReady, csv_fields},
     {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
+     "classes 1..1099511627776, samples 1..1099511627776, noise 0..1000000",
      "made up, without a file: a random prototype of unit variance for each class, plus noise; another `seed` gives "
      "other samples of the same classes",
      "synthetic([64], 1000, 20_000)", kReady, synthetic_fields, nothing_held, true},
-    {"recordio", "(path: str)", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
+    {"recordio", "(path: str)", "", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
      recordio_fields},
-    {"pairs", "(path: str)", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet, pairs_fields},
-    {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "pictures named by a list of path and label",
-     "list(\"train.tsv\", root=\"pictures\")", kNotYet, list_fields},
-    {"webdataset", "(path: str)", "samples of tar shards", "webdataset(\"train-{000..127}.tar\")", kNotYet,
+    {"pairs", "(path: str)", "", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet,
+     pairs_fields},
+    {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "",
+     "pictures named by a list of path and label", "list(\"train.tsv\", root=\"pictures\")", kNotYet, list_fields},
+    {"webdataset", "(path: str)", "", "samples of tar shards", "webdataset(\"train-{000..127}.tar\")", kNotYet,
      webdataset_fields},
-    {"npy", "(path: str)", "rows of a NumPy array", "npy(\"rows.npy\")", kNotYet, npy_fields},
-    {"text", "(path: str)", "lines of text", "text(\"lines.txt\")", kNotYet, text_fields},
+    {"npy", "(path: str)", "", "rows of a NumPy array", "npy(\"rows.npy\")", kNotYet, npy_fields},
+    {"text", "(path: str)", "", "lines of text", "text(\"lines.txt\")", kNotYet, text_fields},
 };
 
 // ---- stages ----------------------------------------------------------------------------------------------------
 
-Result<std::vector<int64_t>> picture_dims(const Field& input, std::string_view stage) {
+// A fault unless the field is a decoded picture.
+Status check_picture(const AugmentDef& def, const Field& input) {
   if (input.encoded) {
-    return fault("XG0409", fmt::format("`{}` needs a picture, but `{}` is an encoded file", stage, input.name),
+    return fault("XG0409", fmt::format("`{}` needs a picture, but `{}` is an encoded file", def.name, input.name),
                  "put `decode` before it");
   }
   if (input.type.rank() != 4) {
     return fault(
         "XG0409",
-        fmt::format("`{}` needs a picture [N, C, H, W], but `{}` is {}", stage, input.name, to_text(input.type)),
+        fmt::format("`{}` needs a picture [N, C, H, W], but `{}` is {}", def.name, input.name, to_text(input.type)),
         "leave the stage out, or bind a field that holds pictures");
   }
-  return std::vector<int64_t>(input.type.dims.begin() + 1, input.type.dims.end());
+  return {};
 }
 
-Result<TensorType> infer_decode(const Field& input, const Attrs& args) {
+Result<TensorType> decoded(const AugmentDef&, const Field& input, const Attrs& args) {
   if (!input.encoded) {
     return fault("XG0409",
                  fmt::format("`decode` needs an encoded file, but `{}` is {}", input.name, to_text(input.type)),
@@ -204,51 +215,43 @@ Result<TensorType> infer_decode(const Field& input, const Attrs& args) {
   if (!args.has("size")) {
     return per_sample(DType::kU8, {channels, 0, 0});
   }
-  XRUN_TRY(check_range(args, "size", 1, kLargestSide));
   return per_sample(DType::kF32, {channels, args.integer("size"), args.integer("size")});
 }
 
-Result<TensorType> infer_resize(const Field& input, const Attrs& args) {
-  XRUN_ASSIGN(const auto dims, picture_dims(input, "resize"));
-  XRUN_TRY(check_range(args, "size", 1, kLargestSide));
-  return per_sample(DType::kF32, {dims[0], args.integer("size"), args.integer("size")});
+Result<TensorType> resized(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_picture(def, input));
+  return per_sample(DType::kF32, {input.type.dims[1], args.integer("size"), args.integer("size")});
 }
 
-Result<TensorType> crop(const Field& input, const Attrs& args, std::string_view stage, int64_t pad) {
-  XRUN_ASSIGN(const auto dims, picture_dims(input, stage));
-  XRUN_TRY(check_range(args, "size", 1, kLargestSide));
+Result<TensorType> cropped(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_picture(def, input));
   const int64_t size = args.integer("size");
-  for (const int64_t side : {dims[1], dims[2]}) {
+  const int64_t pad = args.integer("pad", 0);
+  for (const int64_t side : {input.type.dims[2], input.type.dims[3]}) {
     if (side != 0 && size > side + 2 * pad) {
-      return fault("XG0409", fmt::format("`{}({})` does not fit a picture of {}", stage, size, to_text(input.type)),
+      return fault("XG0409", fmt::format("`{}({})` does not fit a picture of {}", def.name, size, to_text(input.type)),
                    fmt::format("ask for at most {}, or `resize` first", side + 2 * pad));
     }
   }
-  return per_sample(input.type.dtype, {dims[0], size, size});
+  return per_sample(input.type.dtype, {input.type.dims[1], size, size});
 }
 
-Result<TensorType> infer_random_crop(const Field& input, const Attrs& args) {
-  XRUN_TRY(check_range(args, "pad", 0, kLargestSide));
-  return crop(input, args, "random_crop", args.integer("pad"));
-}
-Result<TensorType> infer_center_crop(const Field& input, const Attrs& args) {
-  return crop(input, args, "center_crop", 0);
-}
-
-Result<TensorType> infer_random_resized_crop(const Field& input, const Attrs& args) {
-  XRUN_ASSIGN(const auto dims, picture_dims(input, "random_resized_crop"));
-  XRUN_TRY(check_range(args, "size", 1, kLargestSide));
-  return per_sample(DType::kF32, {dims[0], args.integer("size"), args.integer("size")});
-}
-
-Result<TensorType> infer_flip(const Field& input, const Attrs&) {
-  XRUN_TRY(picture_dims(input, "random_flip"));
+Result<TensorType> same_picture(const AugmentDef& def, const Field& input, const Attrs&) {
+  XRUN_TRY(check_picture(def, input));
   return input.type;
 }
 
-Result<TensorType> as_float(const Field& input, std::string_view stage) {
+Result<TensorType> float_picture(const AugmentDef& def, const Field& input, const Attrs&) {
+  XRUN_TRY(check_picture(def, input));
+  TensorType type = input.type;
+  type.dtype = DType::kF32;
+  type.classes = 0;
+  return type;
+}
+
+Result<TensorType> as_float(const AugmentDef& def, const Field& input, const Attrs&) {
   if (input.encoded) {
-    return fault("XG0409", fmt::format("`{}` needs numbers, but `{}` is an encoded file", stage, input.name),
+    return fault("XG0409", fmt::format("`{}` needs numbers, but `{}` is an encoded file", def.name, input.name),
                  "put `decode` before it");
   }
   TensorType type = input.type;
@@ -257,10 +260,8 @@ Result<TensorType> as_float(const Field& input, std::string_view stage) {
   return type;
 }
 
-Result<TensorType> infer_scale(const Field& input, const Attrs&) { return as_float(input, "scale"); }
-
-Result<TensorType> infer_normalize(const Field& input, const Attrs& args) {
-  XRUN_ASSIGN(TensorType type, as_float(input, "normalize"));
+Result<TensorType> normalized(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_ASSIGN(TensorType type, as_float(def, input, args));
   const int64_t channels = type.rank() == 4 ? type.dims[1] : 1;
   for (const std::string_view name : {"mean", "std"}) {
     const AttrValue* given = args.find(name);
@@ -280,13 +281,12 @@ Result<TensorType> infer_normalize(const Field& input, const Attrs& args) {
   return type;
 }
 
-Result<TensorType> infer_as_index(const Field& input, const Attrs& args) {
+Result<TensorType> class_number(const AugmentDef&, const Field& input, const Attrs& args) {
   if (input.encoded || input.type.rank() != 1) {
     return fault("XG0409",
                  fmt::format("`as_index` needs one number a sample, but `{}` is {}", input.name, to_text(input.type)),
                  "take one column: column(i) -> as_index(classes)");
   }
-  XRUN_TRY(check_range(args, "classes", 1, kMostClasses));
   const int64_t classes = args.integer("classes");
   return per_sample(index_dtype(classes), {}, classes);
 }
@@ -305,87 +305,67 @@ Status check_row(const Field& input, std::string_view stage, int64_t end) {
   return {};
 }
 
-constexpr int64_t kMostColumns = 1 << 24;
-
-Result<TensorType> infer_columns(const Field& input, const Attrs& args) {
+Result<TensorType> columns_of(const AugmentDef& def, const Field& input, const Attrs& args) {
   XRUN_TRY(check_interval(args, "range", kMostColumns));
   const auto& range = args.integers("range");
-  XRUN_TRY(check_row(input, "columns", range[1]));
+  XRUN_TRY(check_row(input, def.name, range[1]));
   return per_sample(DType::kF32, {range[1] - range[0]});
 }
 
-Result<TensorType> infer_column(const Field& input, const Attrs& args) {
-  XRUN_TRY(check_range(args, "index", 0, kMostColumns));
-  XRUN_TRY(check_row(input, "column", args.integer("index") + 1));
+Result<TensorType> column_of(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_row(input, def.name, args.integer("index") + 1));
   return per_sample(input.type.dtype, {});
 }
 
-Result<TensorType> float_picture(const Field& input, std::string_view stage) {
-  XRUN_ASSIGN(auto dims, picture_dims(input, stage));
-  return per_sample(DType::kF32, std::move(dims));
-}
-
-Result<TensorType> infer_affine(const Field& input, const Attrs& args) {
-  XRUN_TRY(check_real(args, "rotate", 0, 3.2));
-  XRUN_TRY(check_real(args, "scale", 0, 0.9));
-  XRUN_TRY(check_real(args, "shear", 0, 2));
-  XRUN_TRY(check_real(args, "shift", 0, 1));
-  return float_picture(input, "random_affine");
-}
-Result<TensorType> infer_stroke(const Field& input, const Attrs& args) {
-  XRUN_TRY(check_real(args, "w", 0, 1));
-  return float_picture(input, "random_stroke");
-}
-Result<TensorType> infer_blur(const Field& input, const Attrs& args) {
-  XRUN_TRY(check_real(args, "p", 0, 1));
-  return float_picture(input, "random_blur");
-}
-Result<TensorType> infer_noise(const Field& input, const Attrs& args) {
-  XRUN_TRY(check_real(args, "sigma", 0, 1e6));
-  return as_float(input, "random_noise");
-}
-Result<TensorType> infer_jitter(const Field& input, const Attrs& args) {
-  for (const std::string_view name : {"brightness", "contrast", "saturation"}) {
-    XRUN_TRY(check_real(args, name, 0, 1));
-  }
-  return float_picture(input, "color_jitter");
-}
-
 constexpr AugmentDef kAugments[] = {
-    {"decode", "(size: int = none, channels: int = 3)",
+    {"decode", "(size: int = none, channels: int = 3)", "size 1..16384",
      "JPEG or PNG to pixels of 0 to 255, grey with channels=1; with `size`, resized to a square",
-     "decode(32, channels=1)", false, kReady, infer_decode},
-    {"resize", "(size: int)", "to size x size by antialiased bilinear filtering", "resize(32)", false, kReady,
-     infer_resize},
-    {"random_crop", "(size: int, pad: int = 0)",
+     "decode(32, channels=1)", false, kReady, decoded},
+    {"resize", "(size: int)", "size 1..16384", "to size x size by antialiased bilinear filtering", "resize(32)", false,
+     kReady, resized},
+    {"random_crop", "(size: int, pad: int = 0)", "size 1..16384, pad 0..16384",
      "a random square, after `pad` zeros on each side; outside training the one in the middle",
-     "random_crop(32, pad=4)", true, kReady, infer_random_crop},
-    {"center_crop", "(size: int)", "the square in the middle", "center_crop(64)", false, kReady, infer_center_crop},
-    {"random_resized_crop", "(size: int)", "a random area and aspect, resized to a square", "random_resized_crop(64)",
-     true, kNotYet, infer_random_resized_crop},
-    {"random_flip", "()", "left and right swapped with probability 1/2", "random_flip", true, kReady, infer_flip},
+     "random_crop(32, pad=4)", true, kReady, cropped},
+    {"center_crop", "(size: int)", "size 1..16384", "the square in the middle", "center_crop(64)", false, kReady,
+     cropped},
+    {"random_resized_crop", "(size: int)", "size 1..16384", "a random area and aspect, resized to a square",
+     "random_resized_crop(64)", true, kNotYet, resized},
+    {"random_flip", "()", "", "left and right swapped with probability 1/2", "random_flip", true, kReady, same_picture},
     {"color_jitter", "(brightness: float = 0, contrast: float = 0, saturation: float = 0)",
-     "random brightness, contrast and saturation", "color_jitter(brightness=0.2)", true, kNotYet, infer_jitter},
-    {"scale", "(k: float)", "x times k", "scale(1 / 255)", false, kReady, infer_scale},
-    {"normalize", "(mean: list, std: list)", "(x - mean) / std, for all channels or one by one",
-     "normalize(mean=127.5, std=127.5)", false, kReady, infer_normalize},
-    {"as_index", "(classes: int)", "a whole number in 0..classes-1", "as_index(10)", false, kReady, infer_as_index},
-    {"columns", "(range: range)", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)", false,
-     kReady, infer_columns},
-    {"column", "(index: int)", "one column of a row of a table, counted from 0", "column(64)", false, kReady,
-     infer_column},
+     "brightness 0..1, contrast 0..1, saturation 0..1", "random brightness, contrast and saturation",
+     "color_jitter(brightness=0.2)", true, kNotYet, float_picture},
+    {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", false, kReady, as_float},
+    {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
+     "normalize(mean=127.5, std=127.5)", false, kReady, normalized},
+    {"as_index", "(classes: int)", "classes 1..1099511627776", "a whole number in 0..classes-1", "as_index(10)", false,
+     kReady, class_number},
+    {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)", false,
+     kReady, columns_of},
+    {"column", "(index: int)", "index 0..16777216", "one column of a row of a table, counted from 0", "column(64)",
+     false, kReady, column_of},
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
+     "rotate 0..3.2, scale 0..0.9, shear 0..2, shift 0..1",
      "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",
-     "random_affine(rotate=0.1, shift=0.06)", true, kReady, infer_affine},
-    {"random_stroke", "(w: float)", "strokes up to w of a 3x3 dilation thicker or of an erosion thinner",
-     "random_stroke(0.5)", true, kReady, infer_stroke},
-    {"random_blur", "(p: float)", "with probability p, mixed with its 3x3 mean", "random_blur(0.3)", true, kReady,
-     infer_blur},
-    {"random_noise", "(sigma: float)", "normal noise of deviation sigma, then clamped to 0..1", "random_noise(0.05)",
-     true, kReady, infer_noise},
+     "random_affine(rotate=0.1, shift=0.06)", true, kReady, float_picture},
+    {"random_stroke", "(w: float)", "w 0..1", "strokes up to w of a 3x3 dilation thicker or of an erosion thinner",
+     "random_stroke(0.5)", true, kReady, float_picture},
+    {"random_blur", "(p: float)", "p 0..1", "with probability p, mixed with its 3x3 mean", "random_blur(0.3)", true,
+     kReady, float_picture},
+    {"random_noise", "(sigma: float)", "sigma 0..1000000", "normal noise of deviation sigma, then clamped to 0..1",
+     "random_noise(0.05)", true, kReady, as_float},
 };
 
 }  // namespace
+
+Result<std::vector<Field>> ReaderDef::fields(const Attrs& arguments) const {
+  XRUN_TRY(check_bounds(bounds, arguments));
+  return fields_of(arguments);
+}
+
+Result<TensorType> AugmentDef::infer(const Field& input, const Attrs& arguments) const {
+  XRUN_TRY(check_bounds(bounds, arguments));
+  return type_of(*this, input, arguments);
+}
 
 const ReaderDef* DataRegistry::find_reader(std::string_view name) const {
   const auto found = std::ranges::find(readers, name, [](const ReaderDef* def) { return def->name; });

@@ -1,4 +1,4 @@
-// Readers and augmentations as values: signature and fields here, the doing in runtime/data.
+// Readers and augmentations as records: signature, bounds and fields here; runtime/data carries them out.
 #pragma once
 
 #include <span>
@@ -32,25 +32,35 @@ struct Field {
 struct ReaderDef {
   std::string_view name;
   std::string_view signature;  // "(fonts: list, chars: range, size: int = 32, em: int = 26)"
+  std::string_view bounds;     // of arguments that are numbers, both allowed: "size 4..1024, em 4..1024"
   std::string_view doc;
   std::string_view example;  // what stands behind `source train =`
   Availability availability = Availability::kReady;
-  // Fields by arguments alone; nothing is opened.
-  Result<std::vector<Field>> (*fields)(const Attrs& arguments) = nullptr;
+  // For arguments within their bounds; called by `fields`.
+  Result<std::vector<Field>> (*fields_of)(const Attrs& arguments) = nullptr;
   // What an open reader holds in memory, at most, by arguments that `fields` accepts; null: as much as its files have.
   Bytes (*held)(const Attrs& arguments) = nullptr;
   bool synthetic = false;  // made up: said wherever results are printed
+
+  // Fields by arguments alone; nothing is opened. Errors: XG0413 for an argument that is out of range.
+  Result<std::vector<Field>> fields(const Attrs& arguments) const;
 };
 
 // A stage of a data binding: decode, resize, random_affine, columns ...
 struct AugmentDef {
   std::string_view name;
   std::string_view signature;  // arguments after the input
+  std::string_view bounds;     // as of a reader
   std::string_view doc;
   std::string_view example;    // "resize(32)"
   bool training_only = false;  // random_* stages
   Availability availability = Availability::kReady;
-  Result<TensorType> (*infer)(const Field& input, const Attrs& arguments) = nullptr;
+  // For arguments within their bounds; called by `infer`.
+  Result<TensorType> (*type_of)(const AugmentDef& def, const Field& input, const Attrs& arguments) = nullptr;
+
+  // What the stage makes of a field. Errors: XG0413 for an argument that is out of range, XG0409 for a field that it
+  // does not take.
+  Result<TensorType> infer(const Field& input, const Attrs& arguments) const;
 };
 
 struct DataRegistry {

@@ -1,5 +1,5 @@
-// What a file says besides the graph: training, data, machine, hints. Values with spans, so that an infeasible plan can
-// point at the line that asks for it.
+// The settings of a file: training, data, machine, hints. Values have spans, so that an infeasible plan can point at
+// the line that asks for it.
 #pragma once
 
 #include <cstdint>
@@ -132,7 +132,7 @@ struct TrainSpec {
   Span span;
   Span batch_span;
 
-  // What evaluation measures: `eval`, or `metrics` where there is no `eval`.
+  // The metrics of an evaluation: `eval`, or `metrics` where there is no `eval`.
   const std::vector<MetricSpec>& measured() const { return eval.empty() ? metrics : eval; }
 };
 

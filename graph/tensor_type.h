@@ -1,4 +1,4 @@
-// What flows along an edge: element type and shape, with the batch dimension symbolic.
+// The type of a tensor: element type and shape, with the batch dimension symbolic.
 #pragma once
 
 #include <cstdint>

@@ -11,15 +11,11 @@ Error broken(const std::string& what) {
   return {ErrorKind::kWorld, "XG0002", "internal: the graph is not well formed: " + what, "please report this", {}};
 }
 
-bool in_range(const Graph& graph, ValueId id) {
-  return id.valid() && static_cast<size_t>(id.index) < graph.values.size();
-}
-
 Status verify_node(const Graph& graph, size_t index) {
   const Node& node = graph.nodes[index];
   const std::string name = "node #" + std::to_string(index) + " " + std::string(node.op->name);
   for (const ValueId id : node.inputs) {
-    if (!in_range(graph, id)) {
+    if (!graph.values.has(id)) {
       return broken(name + " reads an unknown value");
     }
     const NodeId producer = graph.value(id).producer;
@@ -28,7 +24,7 @@ Status verify_node(const Graph& graph, size_t index) {
     }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!in_range(graph, node.outputs[i])) {
+    if (!graph.values.has(node.outputs[i])) {
       return broken(name + " writes an unknown value");
     }
     const Value& value = graph.value(node.outputs[i]);

@@ -7,29 +7,25 @@
 
 namespace xrun::lang {
 
-Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix fix) {
-  Diagnostic made{.code = code, .message = std::move(message), .primary = {at, std::move(label)}};
-  made.fixes.push_back(std::move(fix));
+Diagnostic fault(const char* code, Span at, Text message, Text label, Help help) {
+  Diagnostic made{.code = code, .message = std::move(message.text), .primary = {at, std::move(label.text)}};
+  made.fixes.push_back(std::move(help.fix));
   return made;
 }
 
-Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix fix) {
-  Diagnostic made = fault(code, at, std::move(message), std::move(label), std::move(fix));
+Diagnostic warning(const char* code, Span at, Text message, Text label, Help help) {
+  Diagnostic made = fault(code, at, std::move(message), std::move(label), std::move(help));
   made.severity = Severity::kWarning;
   return made;
 }
 
-Fix replacement(std::string title, Span span, std::string text, bool sure) {
-  Fix fix;
-  fix.title = std::move(title);
-  fix.edits.push_back({span, std::move(text)});
-  fix.sure = sure;
-  return fix;
+Fix replacement(Text title, Span span, Text text, bool sure) {
+  return {.title = std::move(title.text), .edits = {{span, std::move(text.text)}}, .sure = sure};
 }
 
-Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Fix otherwise) {
+Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Help otherwise) {
   const std::string near = nearest(name, candidates);
-  return near.empty() ? std::move(otherwise) : replacement("did you mean `" + near + "`?", at, near);
+  return near.empty() ? std::move(otherwise.fix) : replacement({"did you mean `{}`?", near}, at, near);
 }
 
 Diagnostic& Faults::add(Diagnostic diagnostic) {
@@ -40,8 +36,8 @@ Diagnostic& Faults::add(Diagnostic diagnostic) {
     return dropped_;
   }
   if (severity == Severity::kError && ++errors_ == kMaxErrors) {
-    diagnostic.notes.push_back("this is fault number " + std::to_string(kMaxErrors) +
-                               " of the file; further ones are not shown");
+    diagnostic.notes.push_back(
+        fmt::format("this is fault number {} of the file; further ones are not shown", kMaxErrors));
   }
   found_.push_back(std::move(diagnostic));
   return found_.back();

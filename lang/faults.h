@@ -1,8 +1,9 @@
-// Faults of the user's text, each made together with its fix, and those of one file while it is read: a sink that
-// keeps them in the order of the text and ends a flood.
+// Faults of the user's text, each made together with its fix; and those of one file while it is read: a sink that keeps
+// them in the order of the text and ends a flood.
 #pragma once
 
 #include <deque>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,32 +12,55 @@
 
 namespace xrun::lang {
 
-// An error. Nothing in this room makes a diagnostic in another way, so none is without a fix.
-//   fix  what to do, {"write it so"}; with an edit where the edit is mechanical (replacement, did_you_mean)
-Diagnostic fault(const char* code, Span at, std::string message, std::string label, Fix fix);
-Diagnostic warning(const char* code, Span at, std::string message, std::string label, Fix fix);
+// Words of a diagnostic: a text as it is, or a format of fmt with its arguments, {"`{}` is bound twice", name}.
+struct Text {
+  Text(const char* as_it_is) : text(as_it_is) {}
+  Text(std::string as_it_is) : text(std::move(as_it_is)) {}
+  template <class... Args>
+  requires(sizeof...(Args) > 0) Text(fmt::format_string<Args...> form, Args&&... args)
+      : text(fmt::format(form, std::forward<Args>(args)...)) {}
+
+  std::string text;
+};
+
+// The way out of a fault: a fix with its edits, or only its title, as words.
+struct Help {
+  Help(Fix made) : fix(std::move(made)) {}
+  Help(const char* title) : fix{title} {}
+  Help(std::string title) : fix{std::move(title)} {}
+  template <class... Args>
+  requires(sizeof...(Args) > 0) Help(fmt::format_string<Args...> form, Args&&... args)
+      : fix{fmt::format(form, std::forward<Args>(args)...)} {}
+
+  Fix fix;
+};
+
+// An error. Nothing in this room makes a diagnostic in another way, so that none is without a fix. Further labels and
+// notes are put behind it: fault(...).also(span, "declared here").note("...").
+Diagnostic fault(const char* code, Span at, Text message, Text label, Help help);
+Diagnostic warning(const char* code, Span at, Text message, Text label, Help help);
 
 // A fix that is one replacement; an empty span at a place inserts.
-Fix replacement(std::string title, Span span, std::string text, bool sure = false);
+Fix replacement(Text title, Span span, Text text, bool sure = false);
 // Puts the candidate that is near enough for a typing slip in the place of `name`; where there is none, `otherwise`.
-Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Fix otherwise);
+Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Help otherwise);
 
 // Collects what lexer and parser find in one file; `flush` hands it on, sorted by place.
 class Faults {
  public:
-  // After so many errors a file is not read on word by word: what follows is seldom independent of what came before.
+  // After so many errors the rest of a file is skipped: later errors seldom have causes of their own.
   static constexpr int kMaxErrors = 100;
 
   explicit Faults(Diagnostics& sink) : sink_(sink) {}
 
   // Keeps the diagnostic and gives it back for notes and further spans. Beyond kMaxErrors errors it is dropped.
-  Diagnostic& error(const char* code, Span at, std::string message, std::string label, Fix fix) {
-    return add(lang::fault(code, at, std::move(message), std::move(label), std::move(fix)));
+  Diagnostic& error(const char* code, Span at, Text message, Text label, Help help) {
+    return add(lang::fault(code, at, std::move(message), std::move(label), std::move(help)));
   }
-  Diagnostic& warning(const char* code, Span at, std::string message, std::string label, Fix fix) {
-    return add(lang::warning(code, at, std::move(message), std::move(label), std::move(fix)));
+  Diagnostic& warning(const char* code, Span at, Text message, Text label, Help help) {
+    return add(lang::warning(code, at, std::move(message), std::move(label), std::move(help)));
   }
-  // Whether errors are dropped from here on; who makes many of them asks before making another.
+  // Whether errors are dropped from here on; loops that report ask before each report.
   bool full() const { return errors_ >= kMaxErrors; }
   bool full_of_warnings() const { return found_.size() >= 2 * kMaxErrors; }
   void flush();

@@ -7,6 +7,7 @@
 #include "lang/elaborate/check_types.h"
 #include "lang/elaborate/options.h"
 #include "lang/elaborate/uncalled.h"
+#include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 #include "lang/syntax/parser.h"
@@ -78,15 +79,15 @@ class Frontend {
       if (is_string && !value.starts_with('"')) {
         flag.ast = string_value(file, value);
       } else if (value.find_first_not_of(' ') == std::string::npos) {
-        diagnostics_.add(fault("XG0110", {}, fmt::format("`--set {}=` has no value", path), "",
-                               {fmt::format("write it behind the `=`: --set {}=VALUE", path)}));
+        diagnostics_.add(fault("XG0110", {}, {"`--set {}=` has no value", path}, "",
+                               {"write it behind the `=`: --set {}=VALUE", path}));
       } else {
         flag.ast = parse_value(sources_, file, diagnostics_);
       }
     }
   }
 
-  // What the parser makes of the text in quotes.
+  // The tree that the parser makes of the text in quotes.
   static Ast string_value(int32_t file, const std::string& text) {
     Ast ast;
     ast.file = file;
@@ -96,29 +97,20 @@ class Frontend {
     return ast;
   }
 
-  static std::optional<DeclKind> settings_kind(std::string_view word) {
-    for (const DeclKind kind : {DeclKind::kData, DeclKind::kTrain, DeclKind::kCluster, DeclKind::kSchedule}) {
-      if (keyword_of(kind) == word) {
-        return kind;
-      }
-    }
-    return std::nullopt;
-  }
-
   void set_options() {
     for (SetFlag& flag : flags_) {
       const Span at{flag.ast.file, 0, 0};
       const size_t dot = flag.path.find('.');
       if (("." + flag.path + ".").find("..") != std::string::npos) {
-        diagnostics_.add(fault("XG0210", at, fmt::format("`--set {}` names no setting", flag.path),
-                               "a step of the path is empty",
+        diagnostics_.add(fault("XG0210", at, {"`--set {}` names no setting", flag.path}, "a step of the path is empty",
                                {"write names with a dot between them, as in schedule.stages"}));
         flag.path.clear();  // it is for nobody
         continue;
       }
       if (dot != std::string::npos) {
-        if (!settings_kind(std::string_view(flag.path).substr(0, dot))) {
-          diagnostics_.add(fault("XG0210", at, fmt::format("`--set {}` names no setting", flag.path), "",
+        const DeclKind kind = kind_of(std::string_view(flag.path).substr(0, dot));
+        if (!has_settings(kind) || kind == DeclKind::kRun) {
+          diagnostics_.add(fault("XG0210", at, {"`--set {}` names no setting", flag.path}, "",
                                  {"begin the path with data, train, cluster or schedule"}));
         }
         continue;
@@ -132,7 +124,7 @@ class Frontend {
           }
         }
         const std::string near = nearest(flag.path, known);
-        diagnostics_.add(fault("XG0201", at, fmt::format("the file has no option `{}`", flag.path), "",
+        diagnostics_.add(fault("XG0201", at, {"the file has no option `{}`", flag.path}, "",
                                {!near.empty()   ? "did you mean `" + near + "`?"
                                 : known.empty() ? fmt::format("declare it in the file: option {}: int = ...", flag.path)
                                                 : fmt::format("its options are {}", fmt::join(known, ", "))}));
@@ -141,8 +133,7 @@ class Frontend {
       if (!flag.ast.value.valid()) {
         continue;
       }
-      Scope scope;
-      scope.file = main_;
+      Scope scope{.file = main_};
       evaluator_.set_option(found.decl, evaluator_.eval(flag.ast, flag.ast.value, scope),
                             flag.ast[flag.ast.value].span);
     }
@@ -190,27 +181,26 @@ class Frontend {
       if (!at.valid()) {
         fix.edits.clear();  // it is named on the command line
       }
-      diagnostics_.add(fault("XG0213", at, fmt::format("`{}` has no `{} {}`", file.path, keyword_of(kind), name),
-                             "unknown name", std::move(fix)));
+      diagnostics_.add(fault("XG0213", at, {"`{}` has no `{} {}`", file.path, keyword_of(kind), name}, "unknown name",
+                             std::move(fix)));
     }
     return found;
   }
 
-  // The only declaration of a kind; more than one is a question that only `run` answers.
+  // The only declaration of a kind; of several, a `run` has to name one.
   DeclRef only(DeclKind kind) {
     const auto found = main_->all(kind);
     if (found.size() > 1) {
       const std::vector<std::string> names = names_of(*main_, kind);
       const std::string_view name = names.empty() ? "NAME" : std::string_view(names[0]);
-      Diagnostic d = fault(
-          "XG0213", found[1].decl->keyword,
-          fmt::format("the file has {} declarations of `{}`, and nothing says which one is meant", found.size(),
-                      keyword_of(kind)),
-          "another one",
-          {kind == DeclKind::kRun ? fmt::format("name it: --run {}", name)
-                                  : fmt::format("name it in a `run`: run NAME {{ {} = {} }}", keyword_of(kind), name)});
-      d.secondary.push_back({found[0].decl->keyword, "one"});
-      diagnostics_.add(std::move(d));
+      diagnostics_.add(fault("XG0213", found[1].decl->keyword,
+                             {"the file has {} declarations of `{}`, and nothing says which one is meant", found.size(),
+                              keyword_of(kind)},
+                             "another one",
+                             {kind == DeclKind::kRun
+                                  ? fmt::format("name it: --run {}", name)
+                                  : fmt::format("name it in a `run`: run NAME {{ {} = {} }}", keyword_of(kind), name)})
+                           .also(found[0].decl->keyword, "one"));
       return {};
     }
     return found.empty() ? DeclRef{} : found[0];
@@ -244,17 +234,16 @@ class Frontend {
     if (run) {
       chosen = read_settings(*run.file, *run.decl, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
-        if (is_setting(DeclKind::kRun, node.key)) {
+        if (find_setting(DeclKind::kRun, {}, node.key) != nullptr) {
           if (!node.has_value() || path_text(*node.ast, node.value).empty()) {
-            diagnostics_.add(fault("XG0205", node.has_value() ? (*node.ast)[node.value].span : node.key_span,
-                                   fmt::format("`{}` of a run is a name", node.key), "not a name",
-                                   {fmt::format("write the name of a declaration: {} = NAME", node.key)}));
+            diagnostics_.add(fault("XG0205", value_span(node), {"`{}` of a run is a name", node.key}, "not a name",
+                                   {"write the name of a declaration: {} = NAME", node.key}));
           }
         } else {
-          diagnostics_.add(fault(
-              "XG0210", node.key_span, fmt::format("unknown setting `{}` in `run`", node.key), "not a setting of run",
-              did_you_mean(node.key, {"model", "data", "train", "cluster", "schedule"}, node.key_span,
-                           {"a run names its model, data, train, cluster and schedule: KIND = NAME"})));
+          diagnostics_.add(
+              fault("XG0210", node.key_span, {"unknown setting `{}` in `run`", node.key}, "not a setting of run",
+                    did_you_mean(node.key, {"model", "data", "train", "cluster", "schedule"}, node.key_span,
+                                 {"a run names its model, data, train, cluster and schedule: KIND = NAME"})));
         }
       }
     }
@@ -279,8 +268,8 @@ class Frontend {
         const auto module = file->modules.find(name.substr(0, dot));
         if (module == file->modules.end()) {
           diagnostics_.add(fault("XG0201", (*node->ast)[node->value].span,
-                                 fmt::format("nothing is imported as `{}`", name.substr(0, dot)), "unknown import",
-                                 {fmt::format("import it: import \"FILE\" as {}", name.substr(0, dot))}));
+                                 {"nothing is imported as `{}`", name.substr(0, dot)}, "unknown import",
+                                 {"import it: import \"FILE\" as {}", name.substr(0, dot)}));
           continue;
         }
         file = module->second;
@@ -321,7 +310,7 @@ class Frontend {
     return all[0];
   }
 
-  // What no run asks for is checked as far as it goes without one.
+  // Checks the declarations that belong to no run.
   void check_declarations(const SourceFile& file) {
     for (const Decl& decl : file.ast.decls) {
       if (decl.kind == DeclKind::kLet) {

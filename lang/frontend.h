@@ -27,8 +27,8 @@ struct CheckedFile {
 };
 
 // Reads the file at `path` and what it imports, checks everything, elaborates the chosen model with data and train, and
-// runs the tests of the main file. What is checked but cannot be run by this edition is in Module::not_yet; whoever
-// plans or trains refuses a module in which it is not empty.
+// runs the tests of the main file. What is checked but cannot be run by this edition is in Module::not_yet; planning
+// and training refuse a module in which it is not empty.
 // Nothing when there are errors; they are in `diagnostics`, and so are warnings.
 std::optional<CheckedFile> load(const std::string& path, SourceMap& sources, Diagnostics& diagnostics,
                                 const FrontendOptions& options);

@@ -1,4 +1,4 @@
-// What a caller of the frontend chooses: registries, `--run`, `--set`, `--cluster`, `--schedule`, and bounds of the
+// The choices of a caller of the frontend: registries, `--run`, `--set`, `--cluster`, `--schedule`, and bounds of the
 // work.
 #pragma once
 

@@ -1,6 +1,7 @@
-// "did you mean `x`?": finds what was meant where a name is not known.
+// Names in messages: the nearest known name ("did you mean `x`?"), and lists of names.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,5 +10,26 @@ namespace xrun::lang {
 
 // The candidate nearest to `name` where it is near enough for a typing slip; else empty.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
+
+// The names of a range, by a member or a function of its elements: candidates of `nearest`.
+template <class Range, class Name>
+std::vector<std::string> names_of(const Range& range, Name name) {
+  std::vector<std::string> names;
+  for (const auto& item : range) {
+    names.emplace_back(std::invoke(name, item));
+  }
+  return names;
+}
+
+// "a, b, c": the elements of a range as `print` writes them; those that it writes as nothing are left out.
+template <class Range, class Print>
+std::string listed(const Range& range, Print print) {
+  std::string text;
+  for (const auto& item : range) {
+    const std::string one(std::invoke(print, item));
+    text += text.empty() || one.empty() ? one : ", " + one;
+  }
+  return text;
+}
 
 }  // namespace xrun::lang

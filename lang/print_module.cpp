@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -71,10 +72,7 @@ std::string curve_text(const CurveSpec& curve) {
   }
   if (curve.kind == "steps") {
     text += fmt::format(", by={:g}, at=[", curve.by);
-    for (size_t i = 0; i < curve.at.size(); ++i) {
-      text += (i > 0 ? ", " : "") + to_text(curve.at[i]);
-    }
-    text += "]";
+    text += listed(curve.at, [](const TrainSpan& at) { return to_text(at); }) + "]";
   }
   return text + ")";
 }
@@ -88,11 +86,7 @@ void print_train(const TrainSpec& train, Lines& lines) {
   lines.set("batch", std::to_string(train.batch));
   lines.set("duration", to_text(train.duration));
   lines.set("optimizer", call_text(train.optimizer));
-  std::string curves;
-  for (const CurveSpec& curve : train.lr) {
-    curves += (curves.empty() ? "" : ", ") + curve_text(curve);
-  }
-  lines.set("lr", "[" + curves + "]");
+  lines.set("lr", fmt::format("[{}]", listed(train.lr, curve_text)));
   lines.set("precision", train.precision == PrecisionMode::kF32 ? "f32" : "mixed(bf16)");
   lines.set("norm_rows", std::to_string(train.norm_rows));
   lines.set("reduce", train.reduce_sum ? "sum" : "mean");

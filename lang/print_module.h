@@ -1,4 +1,4 @@
-// The stable text of a checked module, `--emit checked`: what each declaration says with every default written out.
+// The stable text of a checked module, `--emit checked`: each declaration with every default written out.
 #pragma once
 
 #include <string>

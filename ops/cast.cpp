@@ -111,10 +111,6 @@ class Fill final : public Kernel {
   int64_t n_;
 };
 
-Result<std::unique_ptr<Kernel>> make_fill(const KernelSpec& spec) {
-  return std::unique_ptr<Kernel>(std::make_unique<Fill>(spec));
-}
-
 constexpr Op kStopGradient{.def = {.name = "stop_gradient",
                                    .signature = "(x: [N, ...])",
                                    .group = "shape",
@@ -140,7 +136,7 @@ constexpr Op kFill{.def = {.name = "fill",
                            .doc = "a constant in the shape of x: where differentiation starts",
                            .infer = infer_fill,
                            .shard = "n*->n*"},
-                   .cpu = make_fill};
+                   .cpu = make_plain<Fill>};
 
 constexpr std::array<const Op*, 3> kOps{&kStopGradient, &kCast, &kFill};
 

@@ -1,14 +1,18 @@
 #include "ops/dense_loss.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "ops/lane_math.h"
+#include "ops/make_kernel.h"
 #include "ops/simd.h"
 
 namespace xrun::ops {
 
 namespace {
+
+#include "ops/head/insert_best.h"
 
 struct RowSums {
   float max = 0;     // of z
@@ -86,117 +90,77 @@ struct DenseRows {
   int64_t k;
 };
 
-class DenseCe final : public Kernel {
- public:
-  explicit DenseCe(const KernelSpec& spec) : of_(spec) {}
-  Status run(const KernelCall& call) const override {
-    const int32_t* label = call.inputs[1].as<int32_t>();
-    for (int64_t row = 0; row < of_.rows; ++row) {
-      const float* x = call.inputs[0].as<float>() + row * of_.classes;
-      const RowSums sums = of_.sums(x);
-      const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
-      double loss = 0 * lse;  // without a target: 0, and NaN where a logit is
-      if (of_.has_target(label[row])) {
-        const double z = static_cast<double>(x[label[row]]) * static_cast<double>(of_.scale);
-        loss = lse - (1 - of_.smoothing) * z - of_.smoothing * sums.total / static_cast<double>(of_.classes);
-      }
-      call.outputs[0].as<float>()[row] = static_cast<float>(loss);
+void run_dense_ce(const DenseRows& of, const KernelCall& call) {
+  const int32_t* label = call.inputs[1].as<int32_t>();
+  for (int64_t row = 0; row < of.rows; ++row) {
+    const float* x = call.inputs[0].as<float>() + row * of.classes;
+    const RowSums sums = of.sums(x);
+    const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
+    double loss = 0 * lse;  // without a target: 0, and NaN where a logit is
+    if (of.has_target(label[row])) {
+      const double z = static_cast<double>(x[label[row]]) * static_cast<double>(of.scale);
+      loss = lse - (1 - of.smoothing) * z - of.smoothing * sums.total / static_cast<double>(of.classes);
     }
-    return {};
+    call.outputs[0].as<float>()[row] = static_cast<float>(loss);
   }
+}
 
- private:
-  DenseRows of_;
-};
-
-class DenseCeDx final : public Kernel {
- public:
-  explicit DenseCeDx(const KernelSpec& spec) : of_(spec) {}
-  Status run(const KernelCall& call) const override {
-    const int32_t* label = call.inputs[1].as<int32_t>();
-    for (int64_t row = 0; row < of_.rows; ++row) {
-      const float* x = call.inputs[0].as<float>() + row * of_.classes;
-      float* dx = call.outputs[0].as<float>() + row * of_.classes;
-      const bool has_target = of_.has_target(label[row]);
-      const float factor = has_target ? call.inputs[2].as<float>()[row] * of_.scale : 0;
-      const auto smooth = static_cast<float>(of_.smoothing / static_cast<double>(of_.classes)) * factor;
-      const RowSums sums = of_.sums(x);
-      run_for<GradBody>(of_.isa, x, of_.classes, of_.scale, static_cast<const RowSums*>(&sums), factor, smooth, dx);
-      if (has_target) {
-        dx[label[row]] -= static_cast<float>(1 - of_.smoothing) * factor;
-      }
+void run_dense_ce_dx(const DenseRows& of, const KernelCall& call) {
+  const int32_t* label = call.inputs[1].as<int32_t>();
+  for (int64_t row = 0; row < of.rows; ++row) {
+    const float* x = call.inputs[0].as<float>() + row * of.classes;
+    float* dx = call.outputs[0].as<float>() + row * of.classes;
+    const bool has_target = of.has_target(label[row]);
+    const float factor = has_target ? call.inputs[2].as<float>()[row] * of.scale : 0;
+    const auto smooth = static_cast<float>(of.smoothing / static_cast<double>(of.classes)) * factor;
+    const RowSums sums = of.sums(x);
+    run_for<GradBody>(of.isa, x, of.classes, of.scale, static_cast<const RowSums*>(&sums), factor, smooth, dx);
+    if (has_target) {
+      dx[label[row]] -= static_cast<float>(1 - of.smoothing) * factor;
     }
-    return {};
   }
+}
 
- private:
-  DenseRows of_;
-};
-
-class DenseAccuracy final : public Kernel {
- public:
-  explicit DenseAccuracy(const KernelSpec& spec) : of_(spec) {}
-  Status run(const KernelCall& call) const override {
-    for (int64_t row = 0; row < of_.rows; ++row) {
-      const float* x = call.inputs[0].as<float>() + row * of_.classes;
-      const int32_t label = call.inputs[1].as<int32_t>()[row];
-      bool sound = of_.has_target(label);
-      int64_t ahead = 0;
-      for (int64_t c = 0; sound && c < of_.classes; ++c) {
-        sound = x[c] == x[c];
-        ahead += x[c] > x[label] || (x[c] == x[label] && c < label) ? 1 : 0;
-      }
-      call.outputs[0].as<float>()[row] = sound && ahead < of_.k ? 1.0F : 0.0F;
+void run_dense_accuracy(const DenseRows& of, const KernelCall& call) {
+  for (int64_t row = 0; row < of.rows; ++row) {
+    const float* x = call.inputs[0].as<float>() + row * of.classes;
+    const int32_t label = call.inputs[1].as<int32_t>()[row];
+    bool sound = of.has_target(label);
+    int64_t ahead = 0;
+    for (int64_t c = 0; sound && c < of.classes; ++c) {
+      sound = x[c] == x[c];
+      ahead += x[c] > x[label] || (x[c] == x[label] && c < label) ? 1 : 0;
     }
-    return {};
+    call.outputs[0].as<float>()[row] = sound && ahead < of.k ? 1.0F : 0.0F;
   }
+}
 
- private:
-  DenseRows of_;
-};
-
-class DenseTopk final : public Kernel {
- public:
-  explicit DenseTopk(const KernelSpec& spec) : of_(spec) {}
-  Status run(const KernelCall& call) const override {
-    for (int64_t row = 0; row < of_.rows; ++row) {
-      const float* x = call.inputs[0].as<float>() + row * of_.classes;
-      int32_t* which = call.outputs[0].as<int32_t>() + row * of_.k;
-      float* value = call.outputs[1].as<float>() + row * of_.k;
-      for (int64_t i = 0; i < of_.k; ++i) {
-        value[i] = -std::numeric_limits<float>::infinity();
-        which[i] = -1;
-      }
-      for (int64_t c = 0; c < of_.classes; ++c) {
-        if (!(x[c] > value[of_.k - 1])) {
-          continue;
-        }
-        int64_t at = of_.k - 1;
-        for (; at > 0 && x[c] > value[at - 1]; --at) {
-          value[at] = value[at - 1];
-          which[at] = which[at - 1];
-        }
-        value[at] = x[c];
-        which[at] = static_cast<int32_t>(c);
-      }
+void run_dense_topk(const DenseRows& of, const KernelCall& call) {
+  for (int64_t row = 0; row < of.rows; ++row) {
+    const float* x = call.inputs[0].as<float>() + row * of.classes;
+    int32_t* which = call.outputs[0].as<int32_t>() + row * of.k;
+    float* value = call.outputs[1].as<float>() + row * of.k;
+    std::fill_n(value, of.k, -std::numeric_limits<float>::infinity());
+    std::fill_n(which, of.k, -1);
+    for (int64_t c = 0; c < of.classes; ++c) {
+      insert_best(value, which, 1, of.k, x[c], static_cast<int32_t>(c));
     }
-    return {};
   }
-
- private:
-  DenseRows of_;
-};
-
-template <typename K>
-Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
-  return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec) { return make<DenseCe>(spec); }
-Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec) { return make<DenseCeDx>(spec); }
-Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec) { return make<DenseAccuracy>(spec); }
-Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec) { return make<DenseTopk>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec) {
+  return make_plain<Applied<DenseRows, run_dense_ce>>(spec);
+}
+Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec) {
+  return make_plain<Applied<DenseRows, run_dense_ce_dx>>(spec);
+}
+Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec) {
+  return make_plain<Applied<DenseRows, run_dense_accuracy>>(spec);
+}
+Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec) {
+  return make_plain<Applied<DenseRows, run_dense_topk>>(spec);
+}
 
 }  // namespace xrun::ops

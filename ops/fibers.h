@@ -75,4 +75,18 @@ XRUN_INLINE float max_of(const float* v, int64_t n) {
   return best;
 }
 
+// A kernel along the dimension `axis` of its node; scratch holds `runs` fibers in f32.
+class FiberKernel : public Kernel {
+ public:
+  Bytes scratch_bytes() const override { return runs_ * fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+
+ protected:
+  FiberKernel(const KernelSpec& spec, const TensorType& x, const TensorType* y, int64_t runs)
+      : isa_(spec.isa), fibers_(x, y, spec.rows, spec.attrs.integer("axis", -1)), runs_(runs) {}
+
+  Isa isa_;
+  Fibers fibers_;
+  int64_t runs_;
+};
+
 }  // namespace xrun::ops

@@ -35,14 +35,21 @@ Status grad_global(GradBuilder& builder) {
   return {};
 }
 
+class GlobalPoolBase : public Kernel {
+ protected:
+  GlobalPoolBase(const KernelSpec& spec, const TensorType& image)
+      : isa_(spec.isa), rows_(spec.rows), channels_(image.dims[1]), positions_(image.row_elements() / channels_) {}
+
+  Isa isa_;
+  int64_t rows_;
+  int64_t channels_;
+  int64_t positions_;
+};
+
 template <typename T>
-class GlobalAvgPool final : public Kernel {
+class GlobalAvgPool final : public GlobalPoolBase {
  public:
-  explicit GlobalAvgPool(const KernelSpec& spec)
-      : isa_(spec.isa),
-        rows_(spec.rows),
-        channels_(spec.inputs[0].dims[1]),
-        positions_(spec.inputs[0].row_elements() / channels_) {}
+  explicit GlobalAvgPool(const KernelSpec& spec) : GlobalPoolBase(spec, spec.inputs[0]) {}
   Bytes scratch_bytes() const override { return channels_ * static_cast<Bytes>(sizeof(float)); }
   Status run(const KernelCall& call) const override {
     auto* const sums = reinterpret_cast<float*>(call.scratch);
@@ -54,12 +61,6 @@ class GlobalAvgPool final : public Kernel {
     }
     return {};
   }
-
- private:
-  Isa isa_;
-  int64_t rows_;
-  int64_t channels_;
-  int64_t positions_;
 };
 
 template <typename T>
@@ -72,13 +73,9 @@ struct SpreadBody {
 };
 
 template <typename T>
-class GlobalAvgPoolGrad final : public Kernel {
+class GlobalAvgPoolGrad final : public GlobalPoolBase {
  public:
-  explicit GlobalAvgPoolGrad(const KernelSpec& spec)
-      : isa_(spec.isa),
-        rows_(spec.rows),
-        channels_(spec.outputs[0].dims[1]),
-        positions_(spec.outputs[0].row_elements() / channels_) {}
+  explicit GlobalAvgPoolGrad(const KernelSpec& spec) : GlobalPoolBase(spec, spec.outputs[0]) {}
   Status run(const KernelCall& call) const override {
     for (int64_t r = 0; r < rows_; ++r) {
       run_for<SpreadBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>() + r * channels_),
@@ -87,12 +84,6 @@ class GlobalAvgPoolGrad final : public Kernel {
     }
     return {};
   }
-
- private:
-  Isa isa_;
-  int64_t rows_;
-  int64_t channels_;
-  int64_t positions_;
 };
 
 }  // namespace

@@ -148,14 +148,25 @@ struct WeightGradBody {
   }
 };
 
-template <typename T, bool kCentre>
-class Norm final : public Kernel {
+class NormBase : public Kernel {
  public:
-  explicit Norm(const KernelSpec& spec)
+  explicit NormBase(const KernelSpec& spec)
       : isa_(spec.isa),
         d_(spec.inputs[0].dims.back()),
         rows_(block_elements(spec.inputs[0], spec.rows) / d_),
         eps_(static_cast<float>(spec.attrs.real("eps"))) {}
+
+ protected:
+  Isa isa_;
+  int64_t d_;
+  int64_t rows_;
+  float eps_;
+};
+
+template <typename T, bool kCentre>
+class Norm final : public NormBase {
+ public:
+  using NormBase::NormBase;
   Bytes scratch_bytes() const override { return align_up(d_, kLanes) * static_cast<Bytes>(sizeof(float)); }
   Status run(const KernelCall& call) const override {
     const float* const bias = kCentre ? call.inputs[2].as<float>() : nullptr;
@@ -164,22 +175,12 @@ class Norm final : public Kernel {
                                      call.outputs[0].as<T>(), rows_, d_, reinterpret_cast<float*>(call.scratch));
     return {};
   }
-
- private:
-  Isa isa_;
-  int64_t d_;
-  int64_t rows_;
-  float eps_;
 };
 
 template <typename T, bool kCentre>
-class NormGrad final : public Kernel {
+class NormGrad final : public NormBase {
  public:
-  explicit NormGrad(const KernelSpec& spec)
-      : isa_(spec.isa),
-        d_(spec.inputs[0].dims.back()),
-        rows_(block_elements(spec.inputs[0], spec.rows) / d_),
-        eps_(static_cast<float>(spec.attrs.real("eps"))) {}
+  using NormBase::NormBase;
   Bytes scratch_bytes() const override {
     return 2 * (align_up(d_, kLanes) + align_up(rows_, kLanes)) * static_cast<Bytes>(sizeof(float));
   }
@@ -197,12 +198,6 @@ class NormGrad final : public Kernel {
                                d_, call.outputs[1].as<float>(), dbias);
     return {};
   }
-
- private:
-  Isa isa_;
-  int64_t d_;
-  int64_t rows_;
-  float eps_;
 };
 
 template <typename T>

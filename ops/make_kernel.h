@@ -1,4 +1,4 @@
-// Makes a kernel class for the element type of a node's first input.
+// Makes a kernel class from its spec, or for the element type of a node's first input.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,28 @@
 
 namespace xrun::ops {
 
+// A kernel that is one function of what its spec says, kept as `State`, and of the call.
+template <class State, void (*kRun)(const State&, const KernelCall&)>
+class Applied final : public Kernel {
+ public:
+  explicit Applied(const KernelSpec& spec) : state_(spec) {}
+  Status run(const KernelCall& call) const override {
+    kRun(state_, call);
+    return {};
+  }
+
+ private:
+  State state_;
+};
+
+template <class K>
+Result<std::unique_ptr<Kernel>> make_plain(const KernelSpec& spec) {
+  return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
+}
+
 template <template <typename> class K>
 Result<std::unique_ptr<Kernel>> make_by_dtype(const KernelSpec& spec) {
-  if (spec.inputs[0].dtype == DType::kBF16) {
-    return std::unique_ptr<Kernel>(std::make_unique<K<Bf16>>(spec));
-  }
-  return std::unique_ptr<Kernel>(std::make_unique<K<float>>(spec));
+  return spec.inputs[0].dtype == DType::kBF16 ? make_plain<K<Bf16>>(spec) : make_plain<K<float>>(spec);
 }
 
 }  // namespace xrun::ops

@@ -12,6 +12,25 @@ struct UpdateBody {
   }
 };
 
+struct SquaresBody {
+  XRUN_INLINE static void run(const float* g, int64_t n, double* sum) {
+    using D16 [[gnu::vector_size(128)]] = double;
+    D16 sums{};
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const D16 wide = __builtin_convertvector(load_upto(g + i, n - i), D16);
+      sums += wide * wide;
+    }
+    double lanes[kLanes];
+    std::memcpy(lanes, &sums, sizeof sums);
+    for (int width = kLanes / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) {
+        lanes[i] += lanes[i + width];
+      }
+    }
+    *sum = lanes[0];
+  }
+};
+
 }  // namespace
 
 Result<OptimizerForm> optimizer_form(const CallSpec& spec) {
@@ -61,6 +80,12 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
             float* s1, int64_t n) {
   run_for<UpdateBody>(isa, &form, &scalars, w, g, s0, s1, n);
+}
+
+double sum_of_squares(Isa isa, const float* g, int64_t n) {
+  double sum = 0;
+  run_for<SquaresBody>(isa, g, n, &sum);
+  return sum;
 }
 
 }  // namespace xrun::ops

@@ -135,4 +135,8 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
             float* s1, int64_t n);
 
+// Of a gradient, for clip = norm: in f64, sixteen running sums and a fixed tree over them. The same bits on every
+// instruction set, since the square of an f32 is exact.
+double sum_of_squares(Isa isa, const float* g, int64_t n);
+
 }  // namespace xrun::ops

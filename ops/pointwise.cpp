@@ -225,40 +225,30 @@ struct GradBody {
 
 template <class F>
 struct Pointwise {
-  template <typename T>
-  class Forward final : public Kernel {
-   public:
-    explicit Forward(const KernelSpec& spec)
-        : isa_(spec.isa), function_(spec.attrs), n_(block_elements(spec.inputs[0], spec.rows)) {}
-    Status run(const KernelCall& call) const override {
-      run_for<ForwardBody<F, T>>(isa_, &function_, static_cast<const T*>(call.inputs[0].as<T>()),
-                                 call.outputs[0].as<T>(), n_);
-      return {};
-    }
-
-   private:
-    Isa isa_;
-    F function_;
-    int64_t n_;
+  struct Elements {
+    explicit Elements(const KernelSpec& spec)
+        : isa(spec.isa), function(spec.attrs), n(block_elements(spec.inputs[0], spec.rows)) {}
+    Isa isa;
+    F function;
+    int64_t n;
   };
+
+  template <typename T>
+  static void run_forward(const Elements& all, const KernelCall& call) {
+    run_for<ForwardBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>()),
+                               call.outputs[0].as<T>(), all.n);
+  }
+  template <typename T>
+  using Forward = Applied<Elements, run_forward<T>>;
 
   // inputs: y or x, dy.
   template <typename T>
-  class Backward final : public Kernel {
-   public:
-    explicit Backward(const KernelSpec& spec)
-        : isa_(spec.isa), function_(spec.attrs), n_(block_elements(spec.inputs[0], spec.rows)) {}
-    Status run(const KernelCall& call) const override {
-      run_for<GradBody<F, T>>(isa_, &function_, static_cast<const T*>(call.inputs[0].as<T>()),
-                              static_cast<const T*>(call.inputs[1].as<T>()), call.outputs[0].as<T>(), n_);
-      return {};
-    }
-
-   private:
-    Isa isa_;
-    F function_;
-    int64_t n_;
-  };
+  static void run_backward(const Elements& all, const KernelCall& call) {
+    run_for<GradBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>()),
+                            static_cast<const T*>(call.inputs[1].as<T>()), call.outputs[0].as<T>(), all.n);
+  }
+  template <typename T>
+  using Backward = Applied<Elements, run_backward<T>>;
 
   static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs& attrs) {
     XRUN_TRY(expect_activation(F::kName, inputs[0]));

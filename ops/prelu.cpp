@@ -73,33 +73,35 @@ struct GradBody {
   }
 };
 
-template <typename T>
-class Prelu final : public Kernel {
+class PreluBase : public Kernel {
  public:
-  explicit Prelu(const KernelSpec& spec)
+  explicit PreluBase(const KernelSpec& spec)
       : isa_(spec.isa),
         channels_(spec.inputs[0].dims[1]),
         rows_(block_elements(spec.inputs[0], spec.rows) / channels_) {}
-  Status run(const KernelCall& call) const override {
-    run_for<ForwardBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
-                            static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<T>(), rows_,
-                            channels_);
-    return {};
-  }
 
- private:
+ protected:
   Isa isa_;
   int64_t channels_;
   int64_t rows_;
 };
 
 template <typename T>
-class PreluGrad final : public Kernel {
+class Prelu final : public PreluBase {
  public:
-  explicit PreluGrad(const KernelSpec& spec)
-      : isa_(spec.isa),
-        channels_(spec.inputs[0].dims[1]),
-        rows_(block_elements(spec.inputs[0], spec.rows) / channels_) {}
+  using PreluBase::PreluBase;
+  Status run(const KernelCall& call) const override {
+    run_for<ForwardBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
+                            static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<T>(), rows_,
+                            channels_);
+    return {};
+  }
+};
+
+template <typename T>
+class PreluGrad final : public PreluBase {
+ public:
+  using PreluBase::PreluBase;
   Status run(const KernelCall& call) const override {
     run_for<GradBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
                          static_cast<const T*>(call.inputs[1].as<T>()),
@@ -107,11 +109,6 @@ class PreluGrad final : public Kernel {
                          call.outputs[1].as<float>(), rows_, channels_);
     return {};
   }
-
- private:
-  Isa isa_;
-  int64_t channels_;
-  int64_t rows_;
 };
 
 }  // namespace

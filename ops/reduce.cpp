@@ -134,11 +134,9 @@ struct Reduce {
   }
 
   template <typename T>
-  class Forward final : public Kernel {
+  class Forward final : public FiberKernel {
    public:
-    explicit Forward(const KernelSpec& spec)
-        : isa_(spec.isa), fibers_(spec.inputs[0], &spec.outputs[0], spec.rows, spec.attrs.integer("axis")) {}
-    Bytes scratch_bytes() const override { return fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    explicit Forward(const KernelSpec& spec) : FiberKernel(spec, spec.inputs[0], &spec.outputs[0], 1) {}
     Status run(const KernelCall& call) const override {
       const T* const x = call.inputs[0].as<T>();
       T* const y = call.outputs[0].as<T>();
@@ -148,18 +146,12 @@ struct Reduce {
       });
       return {};
     }
-
-   private:
-    Isa isa_;
-    Fibers fibers_;
   };
 
   template <typename T>
-  class Backward final : public Kernel {
+  class Backward final : public FiberKernel {
    public:
-    explicit Backward(const KernelSpec& spec)
-        : isa_(spec.isa), fibers_(spec.outputs[0], &spec.inputs[0], spec.rows, spec.attrs.integer("axis")) {}
-    Bytes scratch_bytes() const override { return fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    explicit Backward(const KernelSpec& spec) : FiberKernel(spec, spec.outputs[0], &spec.inputs[0], 1) {}
     Status run(const KernelCall& call) const override {
       const T* const dy = call.inputs[0].as<T>();
       const T* const x = F::kNeedsInput ? call.inputs[1].as<T>() : nullptr;
@@ -170,10 +162,6 @@ struct Reduce {
       });
       return {};
     }
-
-   private:
-    Isa isa_;
-    Fibers fibers_;
   };
 
   static constexpr Op kForward{.def = {.name = F::kName,

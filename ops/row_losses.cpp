@@ -91,47 +91,34 @@ struct RowLoss {
     return {};
   }
 
-  class Forward final : public Kernel {
-   public:
-    explicit Forward(const KernelSpec& spec) : isa_(spec.isa), rows_(spec.rows), n_(spec.inputs[0].row_elements()) {}
-    Status run(const KernelCall& call) const override {
-      run_for<LossBody<F>>(isa_, static_cast<const float*>(call.inputs[0].as<float>()),
-                           static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<float>(), rows_,
-                           n_);
-      return {};
-    }
-
-   private:
-    Isa isa_;
-    int64_t rows_;
-    int64_t n_;
+  struct Rows {
+    explicit Rows(const KernelSpec& spec) : isa(spec.isa), count(spec.rows), n(spec.inputs[0].row_elements()) {}
+    Isa isa;
+    int64_t count;
+    int64_t n;
   };
+
+  static void run_forward(const Rows& rows, const KernelCall& call) {
+    run_for<LossBody<F>>(rows.isa, static_cast<const float*>(call.inputs[0].as<float>()),
+                         static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<float>(), rows.count,
+                         rows.n);
+  }
 
   // inputs: x, target, dloss [N].
-  class Backward final : public Kernel {
-   public:
-    explicit Backward(const KernelSpec& spec) : isa_(spec.isa), rows_(spec.rows), n_(spec.inputs[0].row_elements()) {}
-    Status run(const KernelCall& call) const override {
-      run_for<SlopeBody<F>>(isa_, static_cast<const float*>(call.inputs[0].as<float>()),
-                            static_cast<const float*>(call.inputs[1].as<float>()),
-                            static_cast<const float*>(call.inputs[2].as<float>()), call.outputs[0].as<float>(), rows_,
-                            n_);
-      return {};
-    }
-
-   private:
-    Isa isa_;
-    int64_t rows_;
-    int64_t n_;
-  };
+  static void run_backward(const Rows& rows, const KernelCall& call) {
+    run_for<SlopeBody<F>>(rows.isa, static_cast<const float*>(call.inputs[0].as<float>()),
+                          static_cast<const float*>(call.inputs[1].as<float>()),
+                          static_cast<const float*>(call.inputs[2].as<float>()), call.outputs[0].as<float>(),
+                          rows.count, rows.n);
+  }
 
   // The inputs are f32 once mixed precision has seen that losses are wide.
-  template <class K>
+  template <auto kRun>
   static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
     if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[1].dtype != DType::kF32) {
       return dtype_error(F::kName, spec.inputs[0], "losses are computed in f32");
     }
-    return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
+    return make_plain<Applied<Rows, kRun>>(spec);
   }
 
   static constexpr Op kForward{.def = {.name = F::kName,
@@ -143,7 +130,7 @@ struct RowLoss {
                                        .infer = infer,
                                        .grad = grad,
                                        .shard = "n.,n.->n"},
-                               .cpu = make<Forward>};
+                               .cpu = make<run_forward>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(x: [N, ...], target: [N, ...], dloss: [N])",
                                         .group = "losses",
@@ -151,7 +138,7 @@ struct RowLoss {
                                         .precision = PrecisionRule::kWide,
                                         .infer = same_as_input,
                                         .shard = "n.,n.,n->n."},
-                                .cpu = make<Backward>};
+                                .cpu = make<run_backward>};
 };
 
 constexpr std::array<const Op*, 4> kOps{&RowLoss<Mse>::kForward, &RowLoss<Mse>::kBackward, &RowLoss<Bce>::kForward,

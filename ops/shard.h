@@ -1,4 +1,4 @@
-// What the shard rules (graph/shard_rule.h) share that depend on the call.
+// What the shard rules (OpDef::shard) share that depend on the call.
 #pragma once
 
 #include <span>

@@ -107,11 +107,9 @@ struct Map {
   }
 
   template <typename T>
-  class Forward final : public Kernel {
+  class Forward final : public FiberKernel {
    public:
-    explicit Forward(const KernelSpec& spec)
-        : isa_(spec.isa), fibers_(spec.inputs[0], nullptr, spec.rows, spec.attrs.integer("axis", -1)) {}
-    Bytes scratch_bytes() const override { return fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    explicit Forward(const KernelSpec& spec) : FiberKernel(spec, spec.inputs[0], nullptr, 1) {}
     Status run(const KernelCall& call) const override {
       const T* const x = call.inputs[0].as<T>();
       T* const y = call.outputs[0].as<T>();
@@ -121,18 +119,12 @@ struct Map {
       });
       return {};
     }
-
-   private:
-    Isa isa_;
-    Fibers fibers_;
   };
 
   template <typename T>
-  class Backward final : public Kernel {
+  class Backward final : public FiberKernel {
    public:
-    explicit Backward(const KernelSpec& spec)
-        : isa_(spec.isa), fibers_(spec.inputs[0], nullptr, spec.rows, spec.attrs.integer("axis", -1)) {}
-    Bytes scratch_bytes() const override { return 2 * fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
+    explicit Backward(const KernelSpec& spec) : FiberKernel(spec, spec.inputs[0], nullptr, 2) {}
     Status run(const KernelCall& call) const override {
       const T* const kept = call.inputs[0].as<T>();
       const T* const dy = call.inputs[1].as<T>();
@@ -144,10 +136,6 @@ struct Map {
       });
       return {};
     }
-
-   private:
-    Isa isa_;
-    Fibers fibers_;
   };
 
   static constexpr Op kForward{.def = {.name = F::kName,

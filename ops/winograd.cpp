@@ -253,9 +253,20 @@ std::unique_ptr<Kernel> make_for(const KernelSpec& spec, Args... args) {
 bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& s) {
   // Fewer channels leave the transforms nothing to save.
   constexpr int64_t kFewest = 32;
-  return spec.isa >= Isa::kAvx512 && s.dtype == DType::kF32 && s.kernel == kWindow && s.stride == 1 && s.pad == 1 &&
-         s.dilation == 1 && s.groups == 1 && s.channels % kGroup == 0 && s.out_channels % kGroup == 0 &&
-         s.channels >= kFewest && s.out_channels >= kFewest;
+  const bool possible = spec.isa >= Isa::kAvx512 && s.dtype == DType::kF32 && s.kernel == kWindow && s.stride == 1 &&
+                        s.pad == 1 && s.dilation == 1 && s.groups == 1 && s.channels % kGroup == 0 &&
+                        s.out_channels % kGroup == 0 && s.channels >= kFewest && s.out_channels >= kFewest;
+  const int64_t pixels = spec.rows * s.height * s.width;
+  if (!possible || !spec.outputs[0].has_batch()) {
+    // Four times the sums of a direct convolution are cleared, written and folded for each row block.
+    constexpr int64_t kFewestPixels = 256;
+    return possible && pixels >= kFewestPixels;
+  }
+  // Each strip of tiles reads four times the weights of a direct convolution. A strip that is not all of the block has
+  // to use them for so many pixels, in tiles; measured in tests/ops/kernels_bench.cpp (docs/decisions/0008).
+  constexpr int64_t kFewestTiles = 5;
+  const Tiling tiling = tiling_of(s, spec.rows, kTilesBytes);
+  return tiling.slots == tiling.count || pixels * tiling.slots >= kFewestTiles * kTile * kTile * tiling.count;
 }
 
 std::unique_ptr<Kernel> make_winograd(const KernelSpec& spec, const dnn::ConvShape& shape) {

@@ -7,7 +7,8 @@
 
 namespace xrun::ops {
 
-// Whether the kernels below take this convolution: a pure function of shape and instruction set.
+// Whether the kernels below take this convolution, since they win: a pure function of operator, row block, shape and
+// instruction set (docs/determinism.md, "Choice of kernels").
 bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& shape);
 
 // `shape` as of the forward pass in all three. Inputs and outputs as in ops/weight_kernel.h.

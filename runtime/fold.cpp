@@ -14,12 +14,4 @@ void fold_tree(std::span<float* const> terms, int64_t count) {
   }
 }
 
-double sum_of_squares(const float* values, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
-  return sum;
-}
-
 }  // namespace xrun::runtime

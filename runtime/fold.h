@@ -1,5 +1,4 @@
-// Sums in one fixed order: the tree over partials and replicas, and the norm over chunks (docs/determinism.md,
-// "Gradient partials" and "Scalars").
+// Sums over partials and replicas in one fixed order (docs/determinism.md, "Gradient partials").
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,5 @@ namespace xrun::runtime {
 // that a tree over partials that lie on several replicas is the tree over partials, then over replicas. Other terms are
 // overwritten.
 void fold_tree(std::span<float* const> terms, int64_t count);
-
-// Sum of squares in f64, ascending.
-double sum_of_squares(const float* values, int64_t count);
 
 }  // namespace xrun::runtime

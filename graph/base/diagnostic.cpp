@@ -273,7 +273,7 @@ class Renderer {
 }  // namespace
 
 void Diagnostics::add(Diagnostic diagnostic) {
-  // Nobody reads more; the rest is only counted, so that a hostile text costs neither memory nor time.
+  // Further ones are only counted, so that a hostile text costs neither memory nor time.
   constexpr size_t kMostKept = 500;
   if (all_.size() >= kMostKept) {
     errors_ += diagnostic.severity == Severity::kError ? 1 : 0;

@@ -37,6 +37,12 @@ struct Diagnostic {
   std::vector<std::string> notes;
   std::vector<Expansion> expansion;
   std::vector<Fix> fixes;
+
+  // Adds a label at another place, and a note.
+  Diagnostic& also(Span at, std::string text) & { return secondary.push_back({at, std::move(text)}), *this; }
+  Diagnostic& note(std::string text) & { return notes.push_back(std::move(text)), *this; }
+  Diagnostic&& also(Span at, std::string text) && { return std::move(also(at, std::move(text))); }
+  Diagnostic&& note(std::string text) && { return std::move(note(std::move(text))); }
 };
 
 // Collects the diagnostics of a run, in order, each cause once.

@@ -1,4 +1,4 @@
-// Bytes that outlive a crash: what is renamed over something good must be on the disk before its name is.
+// Files that outlive a crash: the bytes of a file reach the disk before its name replaces an older one.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ int write_durably(const std::string& path, std::span<const std::byte> bytes);
 /// @return 0, or the errno of the step that failed.
 int sync_directory(const std::string& path);
 
-// How a kind of results is known again, so that nothing else is written over.
+// How a kind of result files is recognised, so that no other file is overwritten.
 struct FileKind {
   std::string_view name;  // "plan"
   std::string_view code;  // of errors

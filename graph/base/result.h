@@ -13,7 +13,7 @@
 
 namespace xrun {
 
-// Decides the exit code (docs/command.md, "Exit codes"): who has to do something about it.
+// Decides the exit code (docs/command.md, "Exit codes"), by the party that can act on the error.
 enum class ErrorKind {
   kContent,      // 1: a named input is missing or its content is wrong
   kUsage,        // 2: wrong use of the command
@@ -30,11 +30,11 @@ struct Error {
   std::string help;     // how to fix it; may be empty
   Span span{};          // where in the model text, when known
 
-  // What a fault of the text has besides; most errors have none of it.
+  // Only faults of the model's text have these.
   std::string label;          // beside the mark
   std::vector<Label> others;  // other places involved
   std::vector<std::string> notes;
-  std::vector<Edit> edits;           // what `help` says, done
+  std::vector<Edit> edits;           // the edits that carry out `help`
   std::vector<std::string> choices;  // ways of which one is to be chosen, below `help`
 };
 

@@ -1,5 +1,5 @@
-// Source files, the spans that travel from text to plan, so that a run-time error can still point at a line, and what
-// is said of a span.
+// Source files and spans of their text. Spans travel from text to plan, so that an error at run time can point at a
+// line; labels and edits refer to them.
 #pragma once
 
 #include <cstdint>

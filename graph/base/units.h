@@ -1,4 +1,4 @@
-// Quantities that are easy to mix up, and how people read them.
+// Types of quantities, and their text for people.
 #pragma once
 
 #include <cstdint>

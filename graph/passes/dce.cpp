@@ -5,18 +5,14 @@
 namespace xrun {
 
 Result<Graph> eliminate_dead_code(Graph graph) {
-  std::vector<bool> live(graph.values.size(), false);
+  IdVector<ValueId, bool> live(graph.values.size(), false);
   const auto mark = [&](ValueId id) {
     if (id.valid()) {
-      live[static_cast<size_t>(id.index)] = true;
+      live[id] = true;
     }
   };
-  mark(graph.loss);
-  for (const NamedValue& output : graph.outputs) {
-    mark(output.value);
-  }
-  for (const ValueId metric : graph.metrics) {
-    mark(metric);
+  for (const ValueId result : results_of(graph)) {
+    mark(result);
   }
   for (const ValueId grad : graph.param_grads) {
     mark(grad);
@@ -27,7 +23,7 @@ Result<Graph> eliminate_dead_code(Graph graph) {
   std::vector<bool> keep(graph.nodes.size(), false);
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     for (const ValueId output : graph.nodes[i].outputs) {
-      keep[i] = keep[i] || live[static_cast<size_t>(output.index)];
+      keep[i] = keep[i] || live[output];
     }
     if (keep[i]) {
       for (const ValueId input : graph.nodes[i].inputs) {

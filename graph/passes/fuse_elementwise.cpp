@@ -3,47 +3,28 @@
 #include "graph/passes/rewrite.h"
 
 namespace xrun {
-namespace {
-
-// Values that something besides nodes holds: they must stay as they are.
-std::vector<bool> find_held(const Graph& graph) {
-  std::vector<bool> held(graph.values.size(), false);
-  const auto hold = [&](ValueId id) {
-    if (id.valid()) {
-      held[static_cast<size_t>(id.index)] = true;
-    }
-  };
-  hold(graph.loss);
-  for (const NamedValue& output : graph.outputs) {
-    hold(output.value);
-  }
-  for (const ValueId metric : graph.metrics) {
-    hold(metric);
-  }
-  return held;
-}
-
-}  // namespace
-
 Result<Graph> fuse_elementwise(Graph graph) {
-  const std::vector<std::vector<NodeId>> consumers = consumers_of(graph);
-  const std::vector<bool> held = find_held(graph);
+  const auto consumers = consumers_of(graph);
+  IdVector<ValueId, bool> held(graph.values.size(), false);
+  for (const ValueId id : results_of(graph)) {
+    held[id] = true;
+  }
   // The pointwise node that each node takes in.
-  std::vector<NodeId> absorbed(graph.nodes.size());
-  std::vector<bool> gone(graph.nodes.size(), false);
+  IdVector<NodeId, NodeId> absorbed(graph.nodes.size());
+  IdVector<NodeId, bool> gone(graph.nodes.size(), false);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (node.op->absorbs.empty() || gone[i]) {
       continue;
     }
-    const auto output = static_cast<size_t>(node.outputs[0].index);
+    const ValueId output = node.outputs[0];
     if (held[output] || consumers[output].size() != 1) {
       continue;
     }
     const NodeId next = consumers[output][0];
     if (graph.node(next).op->name == node.op->absorbs && graph.node(next).inputs.size() == 1) {
       absorbed[i] = next;
-      gone[static_cast<size_t>(next.index)] = true;
+      gone[next] = true;
     }
   }
   Rewriter rewriter(graph);

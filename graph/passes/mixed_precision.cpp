@@ -21,7 +21,7 @@ class Mixer {
   }
 
  private:
-  // The dtype in which a node wants its activations; nothing for "as they come".
+  // The dtype that the activations of a node are cast to; nothing where they stay as they are.
   std::optional<DType> wish(const Node& node, const std::vector<ValueId>& inputs) {
     switch (node.op->precision) {
       case PrecisionRule::kNarrow:

@@ -2,6 +2,16 @@
 
 namespace xrun {
 
+std::vector<ValueId> results_of(const Graph& graph) {
+  std::vector<ValueId> results = graph.metrics;
+  for (const NamedValue& output : graph.outputs) {
+    results.push_back(output.value);
+  }
+  results.push_back(graph.loss);
+  std::erase_if(results, [](ValueId id) { return !id.valid(); });
+  return results;
+}
+
 Rewriter::Rewriter(const Graph& old) : old_(old), values_(old.values.size()), nodes_(old.nodes.size()) {
   // Value ids of inputs and parameters keep their relative order, so a graph without changes prints as before.
   for (size_t i = 0; i < old.values.size(); ++i) {
@@ -26,7 +36,7 @@ ValueId Rewriter::map(ValueId id) const {
   if (!id.valid()) {
     return id;
   }
-  const ValueId mapped = values_[static_cast<size_t>(id.index)];
+  const ValueId mapped = values_[id];
   XRUN_CHECK(mapped.valid(), "a pass dropped a value that is still read");
   return mapped;
 }
@@ -46,7 +56,7 @@ NodeId Rewriter::copy(NodeId id, std::vector<ValueId> new_inputs, Attrs attrs) {
   node.inputs = std::move(new_inputs);
   node.attrs = std::move(attrs);
   if (node.forward.valid()) {
-    node.forward = nodes_[static_cast<size_t>(node.forward.index)];
+    node.forward = nodes_[node.forward];
   }
   std::vector<TensorType> types;
   for (const ValueId output : old_outputs) {
@@ -54,9 +64,9 @@ NodeId Rewriter::copy(NodeId id, std::vector<ValueId> new_inputs, Attrs attrs) {
   }
   const NodeId made = result_.add_node(std::move(node), types);
   for (size_t i = 0; i < old_outputs.size(); ++i) {
-    values_[static_cast<size_t>(old_outputs[i].index)] = result_.node(made).outputs[i];
+    values_[old_outputs[i]] = result_.node(made).outputs[i];
   }
-  nodes_[static_cast<size_t>(id.index)] = made;
+  nodes_[id] = made;
   return made;
 }
 
@@ -70,7 +80,7 @@ Graph Rewriter::finish() && {
     }
   }
   for (const Head& head : old_.heads) {
-    const NodeId node = nodes_[static_cast<size_t>(head.node.index)];
+    const NodeId node = nodes_[head.node];
     if (node.valid()) {
       result_.heads.push_back({head.name, node, head.span});
     }

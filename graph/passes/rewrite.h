@@ -1,4 +1,4 @@
-// Rewriter: what all passes share: an old graph is walked in order and a new one grows, with a map of values and nodes.
+// Rewriter, the frame of all passes: walks an old graph in order and builds a new one, with a map of values and nodes.
 #pragma once
 
 #include <vector>
@@ -6,6 +6,9 @@
 #include "graph/graph.h"
 
 namespace xrun {
+
+// The loss, the outputs and the metrics, as far as they are there: values that something besides nodes holds.
+std::vector<ValueId> results_of(const Graph& graph);
 
 class Rewriter {
  public:
@@ -17,8 +20,8 @@ class Rewriter {
 
   // The new value of an old one; the old one must have been copied or replaced.
   ValueId map(ValueId id) const;
-  bool has(ValueId id) const { return values_[static_cast<size_t>(id.index)].valid(); }
-  void replace(ValueId old_value, ValueId new_value) { values_[static_cast<size_t>(old_value.index)] = new_value; }
+  bool has(ValueId id) const { return values_[id].valid(); }
+  void replace(ValueId old_value, ValueId new_value) { values_[old_value] = new_value; }
 
   // Copies a node with mapped inputs; types of outputs are taken over, and infer_types may run later.
   NodeId copy(NodeId id);
@@ -31,8 +34,8 @@ class Rewriter {
  private:
   const Graph& old_;
   Graph result_;
-  std::vector<ValueId> values_;
-  std::vector<NodeId> nodes_;
+  IdVector<ValueId, ValueId> values_;
+  IdVector<NodeId, NodeId> nodes_;
 };
 
 }  // namespace xrun

@@ -27,11 +27,11 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
   bool good = true;
   size_t place = 0;
   const auto too_many = [&](Span at) {
-    report(with_signature(fault("XG0204", at,
-                                fmt::format("`{}` takes {} argument{}, but gets more", signature.name, params.size(),
-                                            params.size() == 1 ? "" : "s"),
-                                "one too many", {"leave it out"}),
-                          signature));
+    report(with_signature(
+        fault("XG0204", at,
+              {"`{}` takes {} argument{}, but gets more", signature.name, params.size(), params.size() == 1 ? "" : "s"},
+              "one too many", {"leave it out"}),
+        signature));
     good = false;
   };
   const auto positional = [&](Given item) {
@@ -71,13 +71,10 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
       if (!good) {
         continue;  // one of them is enough
       }
-      std::vector<std::string> names;
-      for (const Param& param : params) {
-        names.emplace_back(param.name.text);
-      }
+      const auto names = names_of(params, [](const Param& param) { return param.name.text; });
       const std::string near = nearest(arg.name.text, names);
       report(with_signature(
-          fault("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", signature.name, arg.name.text),
+          fault("XG0203", arg.name.span, {"`{}` has no argument named `{}`", signature.name, arg.name.text},
                 "unknown argument",
                 near.empty()
                     ? Fix{names.empty() ? "leave it out: it takes none"
@@ -98,12 +95,10 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
       if (!std::exchange(good, false)) {
         continue;
       }
-      Diagnostic d = with_signature(
-          fault("XG0204", item.span, fmt::format("`{}` of `{}` is given twice", param.name.text, signature.name),
-                "again", {"leave one of both out"}),
-          signature);
-      d.secondary.push_back({slot.span, "given here, too"});
-      report(std::move(d));
+      report(with_signature(fault("XG0204", item.span, {"`{}` of `{}` is given twice", param.name.text, signature.name},
+                                  "again", {"leave one of both out"}),
+                            signature)
+                 .also(slot.span, "given here, too"));
       good = false;
       continue;
     }
@@ -126,10 +121,9 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     slot.param = &param;
     if (!slot.given) {
       if (!param.value.valid()) {
-        report(
-            with_signature(fault("XG0204", call.span, fmt::format("`{}` needs `{}`", signature.name, param.name.text),
-                                 "missing", {fmt::format("give it: {}({}=...)", signature.name, param.name.text)}),
-                           signature));
+        report(with_signature(fault("XG0204", call.span, {"`{}` needs `{}`", signature.name, param.name.text},
+                                    "missing", {"give it: {}({}=...)", signature.name, param.name.text}),
+                              signature));
         return std::nullopt;
       }
       slot.span = call.span;
@@ -146,12 +140,12 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
       }
     }
     if (const Local* known = env.find(param.name.text); known != nullptr && !equal(known->value, slot.values.front())) {
-      report(with_signature(
-          fault("XG0302", slot.span,
-                fmt::format("`{}` of `{}` is {}, but the tensor before it has {} = {}", param.name.text, signature.name,
-                            to_text(slot.values.front()), param.name.text, to_text(known->value)),
-                "", {fmt::format("write {}, or leave the parameter out of the block", to_text(known->value))}),
-          signature));
+      report(
+          with_signature(fault("XG0302", slot.span,
+                               {"`{}` of `{}` is {}, but the tensor before it has {} = {}", param.name.text,
+                                signature.name, to_text(slot.values.front()), param.name.text, to_text(known->value)},
+                               "", {"write {}, or leave the parameter out of the block", to_text(known->value)}),
+                         signature));
       return std::nullopt;
     }
     bind_param(param, slot.values.front(), env);
@@ -214,10 +208,10 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
   const std::string what = fmt::format("`{}` of `{}`", param.name.text, signature.name);
   const auto expects = [&](std::string_view wanted) {
     const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
-    report(with_signature(fault(has_unit ? "XG0107" : "XG0205", at,
-                                fmt::format("{} expects {}, but gets {}", what, wanted, kind_text(value)), "",
-                                {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
-                          signature));
+    report(with_signature(
+        fault(has_unit ? "XG0107" : "XG0205", at, {"{} expects {}, but gets {}", what, wanted, kind_text(value)}, "",
+              {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
+        signature));
     return false;
   };
   if (value.kind == DatumKind::kTensor) {
@@ -245,16 +239,15 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
       const std::string_view written = sources_.text(at);
       Fix fix{"say how to round: `//`, `ceil(..)` or `floor(..)`"};
       if (value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos) {
-        fix = replacement("say how to round: `floor(..)` is the other way", at, fmt::format("ceil({})", written));
+        fix = replacement("say how to round: `floor(..)` is the other way", at, {"ceil({})", written});
       }
-      Diagnostic d = fault("XG0312", at, fmt::format("{} is not a whole number: {}", what, to_text(value)),
-                           fmt::format("= {:.6g}", real), std::move(fix));
-      d.notes.push_back("`/` is exact");
-      report(std::move(d));
+      report(fault("XG0312", at, {"{} is not a whole number: {}", what, to_text(value)}, {"= {:.6g}", real},
+                   std::move(fix))
+                 .note("`/` is exact"));
       return false;
     }
     if (value.whole() && !to_int64(value)) {
-      refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "it does not fit 64 bits",
+      refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "it does not fit 64 bits",
              {"write a smaller number"});
       return false;
     }

@@ -7,55 +7,53 @@
 namespace xrun::lang {
 namespace {
 
+// The items of a list as elements of one type; nothing where one of them has no such form.
+template <class T, class Convert>
+std::optional<AttrValue> list_of(const std::vector<Datum>& items, Convert convert) {
+  std::vector<T> list;
+  for (const Datum& item : items) {
+    const std::optional<T> element = convert(item);
+    if (!element) {
+      return std::nullopt;
+    }
+    list.push_back(*element);
+  }
+  return list;
+}
+
+std::optional<int64_t> dimension_of(const Datum& value) {
+  return value.kind == DatumKind::kBatch ? std::optional(kBatch) : to_int64(value);
+}
+
+std::optional<double> number_of(const Datum& value) {
+  return value.plain_number() ? std::optional(value.as_double()) : std::nullopt;
+}
+
+std::optional<std::string> words_of(const Datum& value) {
+  const bool words = value.kind == DatumKind::kString || value.kind == DatumKind::kSymbol;
+  return words ? std::optional(value.text) : std::nullopt;
+}
+
 // A constant as an attribute; nothing where it has no such form.
 std::optional<AttrValue> to_attr(const Datum& value) {
-  switch (value.kind) {
-    case DatumKind::kBool:
-      return value.flag;
-    case DatumKind::kExact:
-    case DatumKind::kReal:
-      if (const auto whole = to_int64(value)) {
-        return *whole;
-      }
-      return value.as_double();
-    case DatumKind::kString:
-    case DatumKind::kSymbol:
-      return value.text;
-    case DatumKind::kBatch:
-      return kBatch;
-    case DatumKind::kAuto:
-      return std::string("auto");
-    case DatumKind::kRange:
-    case DatumKind::kList:
-    case DatumKind::kTuple:
-      break;
-    default:
-      return std::nullopt;
+  if (value.kind == DatumKind::kBool) {
+    return value.flag;
   }
-  const auto& items = *value.items;
-  const auto all = [&](auto test) { return std::all_of(items.begin(), items.end(), test); };
-  if (all([](const Datum& d) { return to_int64(d) || d.kind == DatumKind::kBatch; })) {
-    std::vector<int64_t> list;
-    for (const Datum& item : items) {
-      list.push_back(item.kind == DatumKind::kBatch ? kBatch : *to_int64(item));
-    }
-    return list;
+  if (value.kind == DatumKind::kAuto) {
+    return std::string("auto");
   }
-  if (all([](const Datum& d) { return d.plain_number(); })) {
-    std::vector<double> list;
-    for (const Datum& item : items) {
-      list.push_back(item.as_double());
-    }
-    return list;
+  if (const auto whole = dimension_of(value)) {
+    return *whole;
   }
-  if (all([](const Datum& d) { return d.kind == DatumKind::kString || d.kind == DatumKind::kSymbol; })) {
-    std::vector<std::string> list;
-    for (const Datum& item : items) {
-      list.push_back(item.text);
-    }
-    return list;
+  if (value.number()) {
+    return value.as_double();
   }
-  return std::nullopt;
+  if (value.items == nullptr) {
+    return words_of(value);
+  }
+  auto list = list_of<int64_t>(*value.items, dimension_of);
+  list = list ? list : list_of<double>(*value.items, number_of);
+  return list ? list : list_of<std::string>(*value.items, words_of);
 }
 
 }  // namespace
@@ -69,11 +67,10 @@ std::optional<Attrs> Evaluator::attributes(const Signature& signature, const std
     }
     const auto attr = to_attr(value);
     if (!attr) {
-      report(with_signature(
-          fault("XG0205", value.span.valid() ? value.span : arg.span,
-                fmt::format("`{}` of `{}` cannot be {}", arg.param->name.text, signature.name, kind_text(value)), "",
-                {"write a number, a string, true or false, or a list of numbers or of strings"}),
-          signature));
+      report(with_signature(fault("XG0205", value.span.valid() ? value.span : arg.span,
+                                  {"`{}` of `{}` cannot be {}", arg.param->name.text, signature.name, kind_text(value)},
+                                  "", {"write a number, a string, true or false, or a list of numbers or of strings"}),
+                            signature));
       return std::nullopt;
     }
     // A whole number where a float is declared stays a float, so that equal calls print alike.

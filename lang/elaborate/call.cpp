@@ -1,7 +1,8 @@
-// Calls: what a name stands for, and what calling it gives.
+// Calls: finds the operator, block or function of a name, and evaluates the call.
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -12,21 +13,19 @@ bool is_measure(std::string_view name) {
 
 }  // namespace
 
-// What can be had instead of an operator of a later edition.
+// Names the operators of this edition that are of the same kind as one of a later edition.
 Fix Evaluator::others_of_its_kind(const OpDef& op) const {
-  std::string names;
-  for (const OpDef* other : options_.ops->all()) {
-    if (other->group == op.group && !op.group.empty() && other->availability == Availability::kReady) {
-      names += fmt::format("{}`{}`", names.empty() ? "" : ", ", other->name);
-    }
-  }
+  const std::string names = listed(options_.ops->all(), [&](const OpDef* other) {
+    const bool of_its_kind = other->group == op.group && !op.group.empty();
+    return of_its_kind && other->availability == Availability::kReady ? fmt::format("`{}`", other->name) : "";
+  });
   return {names.empty() ? "leave it out, or compute it from operators of this edition"
                         : fmt::format("of its kind this edition has {}", names)};
 }
 
 Datum Evaluator::same_label(Span at, std::string_view label) {
-  return refuse("XG0209", at, fmt::format("two parts of this scope are called `{}`", label),
-                "tensors take their names from labels", {fmt::format("choose another one: as {}_2", label)});
+  return refuse("XG0209", at, {"two parts of this scope are called `{}`", label},
+                "tensors take their names from labels", {"choose another one: as {}_2", label});
 }
 
 Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
@@ -42,22 +41,16 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
   const DeclRef found = file != nullptr ? file->find(last.text) : DeclRef{};
   if (found) {
     callee.decl = found;
-    switch (found.decl->kind) {
-      case DeclKind::kBlock:
-        callee.kind = Callee::kBlock;
-        return callee;
-      case DeclKind::kFn:
-        callee.kind = Callee::kFn;
-        return callee;
-      case DeclKind::kPointwise:
-        callee.kind = Callee::kPointwise;
-        return callee;
-      default:
-        refuse("XG0220", last.span,
-               fmt::format("`{}` is a {} and cannot be called", callee.name, keyword_of(found.decl->kind)), "",
-               {"leave the call out, or call an operator, a block or a function"});
-        return callee;
+    const DeclKind kind = found.decl->kind;
+    callee.kind = kind == DeclKind::kBlock       ? Callee::kBlock
+                  : kind == DeclKind::kFn        ? Callee::kFn
+                  : kind == DeclKind::kPointwise ? Callee::kPointwise
+                                                 : Callee::kUnknown;
+    if (callee.kind == Callee::kUnknown) {
+      refuse("XG0220", last.span, {"`{}` is a {} and cannot be called", callee.name, keyword_of(kind)}, "",
+             {"leave the call out, or call an operator, a block or a function"});
     }
+    return callee;
   }
   if (path.size() == 1) {
     // `max` is an operator on tensors and a function of numbers: the arguments decide (eval_call).
@@ -92,14 +85,14 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
   }
   const bool is_value = scope.find(last.text) != nullptr && path.size() == 1;
   if (is_value) {
-    refuse("XG0220", last.span, fmt::format("`{}` is a value and cannot be called", last.text),
+    refuse("XG0220", last.span, {"`{}` is a value and cannot be called", last.text},
            "not an operator, block or function", {"leave the call out: a value stands for itself"});
   } else {
-    refuse("XG0201", last.span, fmt::format("there is no operator or block `{}`", callee.name), "unknown name",
+    refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
            did_you_mean(last.text, candidates, last.span,
-                        {fmt::format("declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
-                                     "use {}",
-                                     last.text, last.text)}));
+                        {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
+                         "use {}",
+                         last.text, last.text}));
   }
   return callee;
 }
@@ -114,7 +107,7 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
   } else {
     const Datum value = eval(ast, expr.lhs, scope);
     return value.is_error() ? value
-                            : refuse("XG0220", lhs.span, fmt::format("{} cannot be called", kind_text(value)), "",
+                            : refuse("XG0220", lhs.span, {"{} cannot be called", kind_text(value)}, "",
                                      {"write the name of an operator, a block or a function before the brackets"});
   }
   const Callee callee = find_callee(path, scope);
@@ -161,11 +154,10 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     case Callee::kFn:
       return call_fn(callee.decl, call, scope);
     case Callee::kPointwise:
-      return refuse("XG0199", call.span, fmt::format("`pointwise {}` is not available yet", callee.name),
+      return refuse("XG0199", call.span, {"`pointwise {}` is not available yet", callee.name},
                     "of a later edition of xrun", {"write it as a block of operators such as `exp` and `x * y`"});
     case Callee::kBlock: {
-      Scope env;
-      env.file = callee.decl.file;
+      Scope env{.file = callee.decl.file};
       const auto bound = bind(signatures_.of(callee.decl), call, scope, env);
       return bound ? call_block(callee.decl, *bound, env, call) : Datum();
     }
@@ -176,7 +168,6 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
 Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   const Signature& signature = signatures_.of(op);
   Scope env;
-  env.file = nullptr;
   const auto bound = bind(signature, call, scope, env, call.flowing ? Span{} : call.span);
   if (!bound) {
     return {};
@@ -196,7 +187,7 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
     }
   }
   if (op.availability == Availability::kNotYet) {
-    not_yet(call.name_span, fmt::format("the operator `{}`", op.name), others_of_its_kind(op));
+    not_yet(call.name_span, {"the operator `{}`", op.name}, others_of_its_kind(op));
   }
   Datum made = apply(op, std::move(inputs), *attrs, call.label, call.span);
   note_columns(*bound, made);
@@ -246,8 +237,8 @@ bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logit
 
 Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
   if (op.infer == nullptr) {
-    return refuse("XG0199", at, fmt::format("the operator `{}` is not available yet", op.name),
-                  "of a later edition of xrun", others_of_its_kind(op));
+    return refuse("XG0199", at, {"the operator `{}` is not available yet", op.name}, "of a later edition of xrun",
+                  others_of_its_kind(op));
   }
   const auto path = work_.names.leaf(op.name, label.text);
   if (!path) {
@@ -265,10 +256,7 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
   if (!made.ok()) {
     const Error& error = made.error();
-    std::string shapes;
-    for (const Datum& input : inputs) {
-      shapes += (shapes.empty() ? "" : ", ") + to_text(type_of(input));
-    }
+    const std::string shapes = listed(inputs, [&](const Datum& input) { return to_text(type_of(input)); });
     return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
                   shapes.empty() ? "" : "gets " + shapes, {error.help});
   }
@@ -281,11 +269,10 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   const bool owns = std::any_of(node.inputs.begin(), node.inputs.end(),
                                 [&](ValueId id) { return work_.graph.value(id).param.valid(); });
   if (options_.strict && owns && !label && work_.names.count(op.name) > 1) {
-    diagnostics_.add(
-        warning("XG0225", at, fmt::format("`{}` has no label, and it is not the only `{}` here", op.name, op.name),
-                fmt::format("its tensors are called `{}`: one more before it would rename them", node.path),
-                replacement("give it one", {at.file, at.end, at.end},
-                            fmt::format(" as {}", node.path.substr(node.path.rfind('.') + 1)))));
+    diagnostics_.add(warning(
+        "XG0225", at, {"`{}` has no label, and it is not the only `{}` here", op.name, op.name},
+        {"its tensors are called `{}`: one more before it would rename them", node.path},
+        replacement("give it one", {at.file, at.end, at.end}, {" as {}", node.path.substr(node.path.rfind('.') + 1)})));
   }
   const size_t visible = std::min(node.outputs.size(), static_cast<size_t>(std::max(op.visible_outputs, 1)));
   Datum result = make_tensor(node.outputs[0]);
@@ -311,7 +298,7 @@ Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& 
   }
   for (const Arg& arg : call.args) {
     if (arg.name) {
-      return refuse("XG0203", arg.name.span, fmt::format("`{}` has no argument named `{}`", name, arg.name.text),
+      return refuse("XG0203", arg.name.span, {"`{}` has no argument named `{}`", name, arg.name.text},
                     "unknown argument", {"write the value alone: functions of numbers take theirs by place"});
     }
     args.push_back(eval(*call.ast, arg.value, scope));
@@ -330,16 +317,15 @@ Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {
     return recurs(call.span, fmt::format("`{}` calls itself", decl.name.text));
   }
   const Ast& ast = fn.file->ast;
-  Scope env;
-  env.file = fn.file;
+  Scope env{.file = fn.file};
   const auto bound = bind(signatures_.of(fn), call, scope, env);
   if (!bound) {
     return {};
   }
   for (const BoundArg& arg : *bound) {
     if (arg.value().kind == DatumKind::kTensor) {
-      return refuse("XG0205", arg.span, fmt::format("`{}` is a function of constants, not of tensors", decl.name.text),
-                    "a tensor", {fmt::format("make it a block: block {}(...) {{ return ... }}", decl.name.text)});
+      return refuse("XG0205", arg.span, {"`{}` is a function of constants, not of tensors", decl.name.text}, "a tensor",
+                    {"make it a block: block {}(...) {{ return ... }}", decl.name.text});
     }
   }
   active_.push_back(&decl);

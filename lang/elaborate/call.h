@@ -1,4 +1,4 @@
-// A call on its way from the text to what it calls.
+// A call of the text, and the operator, block or function that it names.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace xrun::lang {
 
-// What a name that is called stands for.
+// The operator, block or function that a called name stands for.
 struct Callee {
   enum Kind { kUnknown, kBlock, kFn, kOp, kBuiltin, kPointwise };
   Kind kind = kUnknown;

@@ -23,8 +23,8 @@ class TypeChecker {
       type(params[i].type);
       const auto before = params.first(i);
       if (std::ranges::find(before, params[i].name.text, [](const Param& p) { return p.name.text; }) != before.end()) {
-        report("XG0202", params[i].name.span, fmt::format("two parameters are called `{}`", params[i].name.text),
-               "again", {"give one of them another name"});
+        report("XG0202", params[i].name.span, {"two parameters are called `{}`", params[i].name.text}, "again",
+               {"give one of them another name"});
       }
     }
     for (const Type& result : ast_[decl.results]) {
@@ -53,8 +53,8 @@ class TypeChecker {
     if (type.has_dims ? !is_element : !is_element && !is_constant) {
       unknown(type);
     } else if (!type.has_dims && !is_constant) {
-      report("XG0303", type.span, fmt::format("`{}` is the type of a tensor, and a tensor has dimensions", name),
-             "no dimensions here", {"write them behind it: " + with_dimensions(type)});
+      report("XG0303", type.span, {"`{}` is the type of a tensor, and a tensor has dimensions", name},
+             "no dimensions here", {"write them behind it: {}", with_dimensions(type)});
     } else if (name == "index" && !type.argument.valid()) {
       report("XG0303", type.name.span, "`index` says how many classes there are", "it does not",
              {"write index(C)[N]: a number, or a name that the type binds"});
@@ -62,8 +62,7 @@ class TypeChecker {
       report("XG0303", ast_[type.argument].span, "`index` says how many classes there are, and `N` is the batch", "",
              {"write a number, or another name: index(C)[N]"});
     } else if (name != "index" && type.argument.valid()) {
-      report("XG0303", type.name.span, fmt::format("`{}` takes no argument", name), "",
-             {fmt::format("write {} alone", name)});
+      report("XG0303", type.name.span, {"`{}` takes no argument", name}, "", {"write {} alone", name});
     }
   }
 
@@ -79,8 +78,8 @@ class TypeChecker {
     if (!type.has_dims) {
       names.insert(names.end(), std::begin(kConstants), std::end(kConstants));
     }
-    report("XG0303", type.name.span,
-           fmt::format("there is no {}type `{}`", type.has_dims ? "element " : "", type.name.text), "unknown type",
+    report("XG0303", type.name.span, {"there is no {}type `{}`", type.has_dims ? "element " : "", type.name.text},
+           "unknown type",
            did_you_mean(type.name.text, names, type.name.span,
                         {type.has_dims ? "write one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)"
                                        : "write one of int float bool str list range symbol, or the type of a tensor, "
@@ -99,8 +98,8 @@ class TypeChecker {
     }
   }
 
-  void report(const char* code, Span at, std::string message, std::string label, Fix fix) {
-    diagnostics_.add(fault(code, at, std::move(message), std::move(label), std::move(fix)));
+  void report(const char* code, Span at, Text message, Text label, Help help) {
+    diagnostics_.add(fault(code, at, std::move(message), std::move(label), std::move(help)));
   }
 
   const Ast& ast_;

@@ -1,5 +1,5 @@
-// Types as declarations write them: their names are known and they have what their kind needs, whether or not anything
-// calls what they stand in.
+// Checks the types that declarations write, also of declarations that nothing calls: names are known, and each type has
+// the dimensions and the argument that its kind needs.
 #pragma once
 
 #include "lang/faults.h"
@@ -7,8 +7,8 @@
 
 namespace xrun::lang {
 
-// Reports XG0303 for parameters, results and inputs of `file`, and XG0202 for parameters of one name. Who expands a
-// declaration later stays silent about such types.
+// Reports XG0303 for parameters, results and inputs of `file`, and XG0202 for parameters of one name. Elaboration
+// does not report such types again.
 void check_types(const SourceFile& file, Diagnostics& diagnostics);
 
 // C of `index(C)`, H of [N, H]: a name that a type may bind.

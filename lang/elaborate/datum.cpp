@@ -135,29 +135,8 @@ std::string to_text(const Rational& value) {
 namespace {
 
 std::string_view base_unit(Dimension dimension) {
-  switch (dimension) {
-    case Dimension::kPlain:
-      return "";
-    case Dimension::kSize:
-      return "B";
-    case Dimension::kRate:
-      return "B/s";
-    case Dimension::kTime:
-      return "s";
-    case Dimension::kCompute:
-      return " FLOP/s";
-    case Dimension::kPower:
-      return "W";
-    case Dimension::kClock:
-      return " Hz";
-    case Dimension::kSteps:
-      return " steps";
-    case Dimension::kEpochs:
-      return " epochs";
-    case Dimension::kSamples:
-      return " samples";
-  }
-  return "";
+  constexpr std::string_view kUnits[] = {"", "B", "B/s", "s", " FLOP/s", "W", " Hz", " steps", " epochs", " samples"};
+  return kUnits[static_cast<size_t>(dimension)];
 }
 
 std::string joined(const std::vector<Datum>& items) {
@@ -205,30 +184,26 @@ std::string to_text(const Datum& value) {
 
 std::string kind_text(const Datum& value) {
   switch (value.kind) {
-    case DatumKind::kError:
-      return "nothing";
     case DatumKind::kNone:
-      return "`none`";
     case DatumKind::kAuto:
-      return "`auto`";
     case DatumKind::kBool:
-      return value.flag ? "`true`" : "`false`";
+      return "`" + to_text(value) + "`";
     case DatumKind::kExact:
     case DatumKind::kReal:
-      if (value.dimension != Dimension::kPlain) {
-        return std::string(name_of(value.dimension));
-      }
-      return "the number " + to_text(value);
-    case DatumKind::kString:
-      return "a string";
+      return value.dimension == Dimension::kPlain ? "the number " + to_text(value)
+                                                  : std::string(name_of(value.dimension));
     case DatumKind::kSymbol:
       return "the name `" + value.text + "`";
+    case DatumKind::kTuple:
+      return "a tuple of " + std::to_string(value.items->size());
+    case DatumKind::kError:
+      return "nothing";
+    case DatumKind::kString:
+      return "a string";
     case DatumKind::kBatch:
       return "the batch dimension `N`";
     case DatumKind::kTensor:
       return "a tensor";
-    case DatumKind::kTuple:
-      return "a tuple of " + std::to_string(value.items->size());
     case DatumKind::kList:
       return "a list";
     case DatumKind::kRange:

@@ -1,4 +1,5 @@
-// Datum: the value of an expression of the language while a file is elaborated (docs/language.md, "Expressions").
+// Datum: the value of an expression while a file is elaborated (docs/language.md, "Expressions"). A value; lists are
+// shared and constant.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ struct Rational {
   bool operator==(const Rational&) const = default;
 };
 
-// Nothing where 128 bits do not hold the result; division by zero is the caller's to exclude.
+// Nothing where 128 bits do not hold the result. REQUIRES: of `divide`, b is not 0.
 std::optional<Rational> add(const Rational& a, const Rational& b);
 std::optional<Rational> subtract(const Rational& a, const Rational& b);
 std::optional<Rational> multiply(const Rational& a, const Rational& b);

@@ -20,21 +20,21 @@ Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const Fronten
     : sources_(sources), diagnostics_(diagnostics), options_(options), signatures_(signatures) {}
 
 void Evaluator::report(Diagnostic diagnostic) {
-  // The model alone is no news: the chain starts to matter with the first block.
+  // The chain is shown from the first block on: that a fault lies in the model is seen by its place.
   if (work_.expansion.size() > 1 && diagnostic.expansion.empty()) {
     diagnostic.expansion = work_.steps();
   }
   diagnostics_.add(std::move(diagnostic));
 }
 
-Datum Evaluator::refuse(const char* code, Span at, std::string message, std::string label, Fix fix) {
-  report(fault(code, at, std::move(message), std::move(label), std::move(fix)));
+Datum Evaluator::refuse(const char* code, Span at, Text message, Text label, Help help) {
+  report(fault(code, at, std::move(message), std::move(label), std::move(help)));
   return {};
 }
 
-void Evaluator::not_yet(Span at, std::string what, Fix fix) {
+void Evaluator::not_yet(Span at, Text what, Help help) {
   Diagnostic d =
-      fault("XG0199", at, std::move(what) + " is not available yet", "of a later edition of xrun", std::move(fix));
+      fault("XG0199", at, {"{} is not available yet", what.text}, "of a later edition of xrun", std::move(help));
   for (const Diagnostic& known : not_yet_) {
     if (known.message == d.message) {
       return;
@@ -51,8 +51,7 @@ bool Evaluator::spend(Span at) {
   if (++steps_ > options_.max_steps || work_.size() > options_.max_nodes) {
     exhausted_ = true;
     refuse("XG0216", at,
-           fmt::format("this expands to more than {} nodes or {} steps of evaluation", options_.max_nodes,
-                       options_.max_steps),
+           {"this expands to more than {} nodes or {} steps of evaluation", options_.max_nodes, options_.max_steps},
            "the bound is reached here",
            {"look for a `repeat` count that is too large, or for blocks that call one another twice"});
     return false;
@@ -161,7 +160,7 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
     return value;
   }
   if ((value.kind != DatumKind::kList && value.kind != DatumKind::kTuple) || items.size() != 1) {
-    return refuse("XG0304", expr.span, fmt::format("{} cannot be indexed", kind_text(value)), "",
+    return refuse("XG0304", expr.span, {"{} cannot be indexed", kind_text(value)}, "",
                   {value.kind == DatumKind::kTensor ? "`x -> take(i)` and `x -> slice(axis, begin, end)` cut tensors"
                                                     : "an index takes one item of a list or a tuple: sizes[0]"});
   }
@@ -171,8 +170,7 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
     return index;
   }
   if (!at || *at < 0 || *at >= static_cast<int64_t>(value.items->size())) {
-    return refuse("XG0304", index.span, fmt::format("there is no item {} of {}", to_text(index), value.items->size()),
-                  "",
+    return refuse("XG0304", index.span, {"there is no item {} of {}", to_text(index), value.items->size()}, "",
                   {value.items->empty()
                        ? "an empty list has no items"
                        : fmt::format("items are counted from 0: write a number of 0 to {}", value.items->size() - 1)});
@@ -201,8 +199,8 @@ Datum Evaluator::make_list(DatumKind kind, std::vector<Datum> items, Span at) {
   Datum made = make_items(kind, std::move(items));
   if (made.weight > kHeaviest || made.depth > kDeepestList) {
     return refuse("XG0216", at, "this list is too large",
-                  fmt::format("{} items, {} lists within one another", made.weight, made.depth),
-                  {fmt::format("make it smaller: at most {} items and a depth of {}", kHeaviest, kDeepestList)});
+                  {"{} items, {} lists within one another", made.weight, made.depth},
+                  {"make it smaller: at most {} items and a depth of {}", kHeaviest, kDeepestList});
   }
   return made;
 }
@@ -226,8 +224,8 @@ Datum Evaluator::eval_range(const Ast& ast, const Expr& expr, Scope& scope) {
   }
   if (!from.plain_number() || !to.plain_number()) {
     const Datum& wrong = from.plain_number() ? to : from;
-    return refuse("XG0304", wrong.span, fmt::format("a range goes from number to number, not to {}", kind_text(wrong)),
-                  "", {"write numbers without a unit on both sides: 0 .. 10"});
+    return refuse("XG0304", wrong.span, {"a range goes from number to number, not to {}", kind_text(wrong)}, "",
+                  {"write numbers without a unit on both sides: 0 .. 10"});
   }
   return make_items(DatumKind::kRange, {std::move(from), std::move(to)});
 }
@@ -238,7 +236,7 @@ std::optional<bool> Evaluator::condition(const Ast& ast, ExprId id, Scope& scope
     return std::nullopt;
   }
   if (value.kind != DatumKind::kBool) {
-    refuse("XG0304", value.span, fmt::format("a condition is true or false, not {}", kind_text(value)), "",
+    refuse("XG0304", value.span, {"a condition is true or false, not {}", kind_text(value)}, "",
            {"compare it with something: x > 0, x == 1"});
     return std::nullopt;
   }
@@ -252,8 +250,8 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
   }
   if (expr.op == Op::kNot) {
     if (value.kind != DatumKind::kBool) {
-      return refuse("XG0304", value.span, fmt::format("`not` goes with true and false, not with {}", kind_text(value)),
-                    "", {"compare it with something: not x > 0, x != 1"});
+      return refuse("XG0304", value.span, {"`not` goes with true and false, not with {}", kind_text(value)}, "",
+                    {"compare it with something: not x > 0, x != 1"});
     }
     return make_bool(!value.flag);
   }
@@ -265,8 +263,8 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
     return apply(*op, {value}, {}, {}, expr.span);
   }
   if (!value.number()) {
-    return refuse("XG0304", value.span, fmt::format("`-` goes with numbers and tensors, not with {}", kind_text(value)),
-                  "", {"leave the `-` out"});
+    return refuse("XG0304", value.span, {"`-` goes with numbers and tensors, not with {}", kind_text(value)}, "",
+                  {"leave the `-` out"});
   }
   return value.kind == DatumKind::kExact ? make_exact({-value.exact.num, value.exact.den}, value.dimension)
                                          : make_real(-value.real, value.dimension);
@@ -292,7 +290,7 @@ Datum Evaluator::eval_binary(const Ast& ast, const Expr& expr, Scope& scope) {
   Problem problem;
   Datum value = constant_binary(expr.op, a, b, problem);
   return value.is_error() ? refuse(problem.code, expr.name.span, std::move(problem.message),
-                                   fmt::format("{} {} {}", to_text(a), text_of(expr.op), to_text(b)), {problem.fix})
+                                   {"{} {} {}", to_text(a), text_of(expr.op), to_text(b)}, {problem.fix})
                           : value;
 }
 

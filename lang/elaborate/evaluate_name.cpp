@@ -1,10 +1,11 @@
-// What a name or a field stands for: a binding, a constant of this file or of an imported one, N.
+// Evaluates names and fields: a binding, a constant of this file or of an imported one, N.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <utility>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -41,9 +42,8 @@ Datum Evaluator::eval_name(const Name& name, Scope& scope) {
       if (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet) {
         return eval_constant(found);
       }
-      return refuse("XG0220", name.span,
-                    fmt::format("`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)), "",
-                    {fmt::format("call it, {}(x), or put it behind `->`", name.text)});
+      return refuse("XG0220", name.span, {"`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)}, "",
+                    {"call it, {}(x), or put it behind `->`", name.text});
     }
   }
   return unknown_name(name, scope);
@@ -54,8 +54,8 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
     return {};  // reported where it is imported
   }
   if (options_.ops->find(name.text) != nullptr) {
-    return refuse("XG0220", name.span, fmt::format("`{}` is an operator, not a value", name.text), "",
-                  {fmt::format("call it, {}(x), or put it behind `->`", name.text)});
+    return refuse("XG0220", name.span, {"`{}` is an operator, not a value", name.text}, "",
+                  {"call it, {}(x), or put it behind `->`", name.text});
   }
   std::vector<std::string> values;
   for (Scope* level = &scope; level != nullptr; level = level->parent) {
@@ -80,10 +80,10 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   if (!values.empty() && values.size() <= kFew) {
     otherwise.title += fmt::format("; known here: {}", fmt::join(values, ", "));
   }
-  Diagnostic d = fault("XG0201", name.span, fmt::format("there is no `{}` here", name.text),
+  Diagnostic d = fault("XG0201", name.span, {"there is no `{}` here", name.text},
                        scope.resolve ? "neither in the model nor in the data" : "unknown name",
                        did_you_mean(name.text, others, name.span, std::move(otherwise)));
-  // In `train` the loss and the metrics speak of the same names: one report is enough.
+  // In `train` the loss and the metrics use the same names: one report is enough.
   const auto& reported = diagnostics_.all();
   if (scope.resolve && std::any_of(reported.begin(), reported.end(), [&](const Diagnostic& known) {
         return known.message == d.message && known.primary.text == d.primary.text;
@@ -107,14 +107,13 @@ void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
 Datum Evaluator::eval_constant(const DeclRef& decl) {
   if (const auto known = constants_.find(decl.decl); known != constants_.end()) {
     if (!known->second.second) {
-      return refuse("XG0208", decl.decl->name.span, fmt::format("`{}` is defined by itself", decl.decl->name.text),
+      return refuse("XG0208", decl.decl->name.span, {"`{}` is defined by itself", decl.decl->name.text},
                     "its value leads back here", {"give it a value that does not need it"});
     }
     return known->second.first;
   }
   constants_[decl.decl] = {Datum(), false};
-  Scope scope;
-  scope.file = decl.file;
+  Scope scope{.file = decl.file};
   Datum value = eval(decl.file->ast, decl.decl->value, scope);
   if (value.kind == DatumKind::kTensor) {
     value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",
@@ -139,8 +138,8 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
       if (found && (found.decl->kind == DeclKind::kOption || found.decl->kind == DeclKind::kLet)) {
         return eval_constant(found);
       }
-      return refuse("XG0201", expr.name.span,
-                    fmt::format("`{}` declares no value `{}`", module->second->path, expr.name.text), "unknown name",
+      return refuse("XG0201", expr.name.span, {"`{}` declares no value `{}`", module->second->path, expr.name.text},
+                    "unknown name",
                     did_you_mean(expr.name.text, values_of(*module->second), expr.name.span,
                                  {"fields of an import are its options and lets: declare it there"}));
     }
@@ -157,14 +156,10 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
       if (Local* local = inside.find(expr.name.text)) {
         return local->value;
       }
-      std::vector<std::string> bound;
-      for (const auto& [name, local] : inside.locals) {
-        bound.emplace_back(name);
-      }
-      return refuse("XG0201", expr.name.span, fmt::format("model `{}` binds no `{}`", lhs.name.text, expr.name.text),
-                    "unknown name",
-                    did_you_mean(expr.name.text, bound, expr.name.span,
-                                 {fmt::format("bind it in the model: {} = ...", expr.name.text)}));
+      const auto bound = names_of(inside.locals, [](const auto& local) { return local.first; });
+      return refuse(
+          "XG0201", expr.name.span, {"model `{}` binds no `{}`", lhs.name.text, expr.name.text}, "unknown name",
+          did_you_mean(expr.name.text, bound, expr.name.span, {"bind it in the model: {} = ...", expr.name.text}));
     }
   }
   if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.file->is_missing(lhs.name.text)) {
@@ -174,15 +169,14 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
   const bool known = lhs.kind != ExprKind::kName || scope.find(lhs.name.text) != nullptr || scope.resolve ||
                      scope.file == nullptr || scope.file->find(lhs.name.text);
   if (!known && lhs.name.text != "N") {
-    return refuse(
-        "XG0201", lhs.name.span, fmt::format("there is no `{}` here", lhs.name.text), "unknown name",
-        replacement("a path stands in double quotes", expr.span, fmt::format("\"{}\"", sources_.text(expr.span))));
+    return refuse("XG0201", lhs.name.span, {"there is no `{}` here", lhs.name.text}, "unknown name",
+                  replacement("a path stands in double quotes", expr.span, {"\"{}\"", sources_.text(expr.span)}));
   }
   const Datum value = eval(ast, expr.lhs, scope);
   if (value.is_error()) {
     return value;
   }
-  return refuse("XG0304", expr.name.span, fmt::format("{} has no field `{}`", kind_text(value), expr.name.text), "",
+  return refuse("XG0304", expr.name.span, {"{} has no field `{}`", kind_text(value), expr.name.text}, "",
                 {"leave it out: only imports have fields, and models in tests"});
 }
 

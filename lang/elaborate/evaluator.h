@@ -1,5 +1,6 @@
 // Elaboration: walks the syntax tree once, computes what is constant, and appends nodes to a graph for what is not.
-// Checking and lowering are one walk, since the shapes that are checked are those of the graph that is made.
+// Checking and lowering are one walk, since the shapes that are checked are those of the graph that is made. One
+// thread; sources, diagnostics, options and signatures outlive the evaluator.
 #pragma once
 
 #include <map>
@@ -81,7 +82,7 @@ class Evaluator {
   // ---- tests (tests_eval.cpp)
   TestResult run_test(const SourceFile& file, const Decl& test);
 
-  // ---- what all share
+  // ---- shared by all parts
   Graph& graph() { return work_.graph; }
   TensorNames& names() { return work_.names; }
   Signatures& signatures() { return signatures_; }
@@ -91,9 +92,9 @@ class Evaluator {
   Diagnostics& diagnostics() { return diagnostics_; }
   void report(Diagnostic diagnostic);  // with the chain of expansions
   // Reports lang::fault(...); an error node.
-  Datum refuse(const char* code, Span at, std::string message, std::string label, Fix fix);
+  Datum refuse(const char* code, Span at, Text message, Text label, Help help);
   // Kept for Module::not_yet; `fix`: what can be had instead.
-  void not_yet(Span at, std::string what, Fix fix);
+  void not_yet(Span at, Text what, Help help);
   std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
   bool exhausted() const { return exhausted_; }
   void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402

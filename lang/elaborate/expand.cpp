@@ -3,11 +3,12 @@
 #include <utility>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
 
-// Blocks within blocks: a frame of the stack each, and no model comes near.
+// Blocks within blocks; each takes a frame of the stack. Real models have about ten.
 constexpr size_t kMostBlocks = 128;
 
 }  // namespace
@@ -27,9 +28,9 @@ bool Evaluator::bind_local(const Name& name, Datum value, Scope& scope, bool war
     return true;  // the parser refused to bind `N`
   }
   if (const auto known = scope.locals.find(name.text); known != scope.locals.end()) {
-    Diagnostic d = fault("XG0202", name.span, fmt::format("`{}` is bound twice", name.text), "bound again",
-                         replacement("a name keeps its value: give the new one a name of its own", name.span,
-                                     fmt::format("{}2", name.text)));
+    Diagnostic d =
+        fault("XG0202", name.span, {"`{}` is bound twice", name.text}, "bound again",
+              replacement("a name keeps its value: give the new one a name of its own", name.span, {"{}2", name.text}));
     if (known->second.span.valid()) {
       d.secondary.push_back({known->second.span, "bound here first"});
     }
@@ -48,7 +49,7 @@ void Evaluator::bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope&
     return;
   }
   if (!value.is_error() && (value.kind != DatumKind::kTuple || value.items->size() != names.size())) {
-    refuse("XG0304", value.span, fmt::format("{} names are bound to {}", names.size(), kind_text(value)), "",
+    refuse("XG0304", value.span, {"{} names are bound to {}", names.size(), kind_text(value)}, "",
            {value.kind == DatumKind::kTuple
                 ? fmt::format("write {} names, `_` for what is not needed", value.items->size())
                 : "write one name, or `fork` what flows in: x -> fork { a, b }"});
@@ -85,12 +86,10 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   if (call.label) {
     shown = fmt::format("{} ({})", call.label.text, decl.name.text);
   } else {
-    std::string args;
-    for (const BoundArg& arg : bound) {
-      if (!takes_tensor(*arg.param) && arg.value().kind != DatumKind::kTensor) {
-        args += fmt::format("{}{}={}", args.empty() ? "" : ", ", arg.param->name.text, to_text(arg.value()));
-      }
-    }
+    std::string args = listed(bound, [](const BoundArg& arg) {
+      const bool constant = !takes_tensor(*arg.param) && arg.value().kind != DatumKind::kTensor;
+      return constant ? fmt::format("{}={}", arg.param->name.text, to_text(arg.value())) : "";
+    });
     constexpr size_t kLongest = 80;  // it is kept for every call that leads to a node
     if (args.size() > kLongest) {
       args = fmt::format("{}...", args.substr(0, kLongest));
@@ -141,7 +140,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
     }
   }
   if (!returned && !has_error && !exhausted_ && !decl.has_fault) {
-    refuse("XG0224", decl.name.span, fmt::format("block `{}` returns nothing", decl.name.text), "",
+    refuse("XG0224", decl.name.span, {"block `{}` returns nothing", decl.name.text}, "",
            {"end it with what it gives: return x"});
   }
   if (!result.is_error()) {
@@ -167,10 +166,10 @@ void Evaluator::check_results(const DeclRef& block, const Datum& value, Scope& e
     values = *value.items;
   }
   if (values.size() != results.size()) {
-    refuse("XG0306", block.decl->name.span,
-           fmt::format("`{}` says that it returns {} values, and returns {}", block.decl->name.text, results.size(),
-                       values.size()),
-           "", {"make both the same: a type behind `->` for each value of the tuple behind `return`"});
+    refuse(
+        "XG0306", block.decl->name.span,
+        {"`{}` says that it returns {} values, and returns {}", block.decl->name.text, results.size(), values.size()},
+        "", {"make both the same: a type behind `->` for each value of the tuple behind `return`"});
     return;
   }
   for (size_t i = 0; i < results.size(); ++i) {
@@ -182,7 +181,7 @@ void Evaluator::check_results(const DeclRef& block, const Datum& value, Scope& e
 void Evaluator::warn_unused(const Scope& scope) {
   for (const auto& [name, local] : scope.locals) {
     if (local.warns && !local.used && !local.value.is_error() && !name.starts_with('_')) {
-      diagnostics_.add(warning("XG0215", local.span, fmt::format("`{}` is never used", name), "",
+      diagnostics_.add(warning("XG0215", local.span, {"`{}` is never used", name}, "",
                                replacement("leave the line out, or call it `_`", local.span, "_")));
     }
   }

@@ -20,10 +20,10 @@ void Evaluator::model_output(const Ast& ast, const Stmt& stmt, Scope& scope) {
       continue;
     }
     if (value.kind != DatumKind::kTensor) {
-      refuse("XG0303", name.span, fmt::format("an output is a tensor, not {}", kind_text(value)), "",
+      refuse("XG0303", name.span, {"an output is a tensor, not {}", kind_text(value)}, "",
              {"name an input, a head, or what operators make of them"});
     } else if (Local* local = scope.find(name.text); local != nullptr && std::exchange(local->output, true)) {
-      refuse("XG0202", name.span, fmt::format("`{}` is an output already", name.text), "again", {"leave it out"});
+      refuse("XG0202", name.span, {"`{}` is an output already", name.text}, "again", {"leave it out"});
     } else {
       work_.graph.outputs.push_back({std::string(name.text), value.tensor});
     }
@@ -46,7 +46,7 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
   } else if (expr.kind == ExprKind::kPipe && ast[expr.stages].back().kind == StageKind::kCall) {
     const auto stages = ast[expr.stages];
     if (const Name& label = stages.back().label) {
-      refuse("XG0224", label.span, "a head is called by its name", fmt::format("it is `{}`", name.text),
+      refuse("XG0224", label.span, "a head is called by its name", {"it is `{}`", name.text},
              {"leave `as` and the name out"});
     }
     value = eval_stages(eval(ast, expr.lhs, scope), ast, stages.first(stages.size() - 1), scope);
@@ -75,8 +75,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
   called_.insert(&decl);
   const bool outer = std::exchange(in_test_, false);
   if (decl.has_params) {
-    Scope nothing;
-    nothing.file = model.file;
+    Scope nothing{.file = model.file};
     const auto bound =
         bind(signatures_.of(model), {.ast = &ast, .span = decl.name.span, .name_span = decl.name.span}, nothing, scope);
     (void)bound;

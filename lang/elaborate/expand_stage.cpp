@@ -78,10 +78,10 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
   }
   const auto copies = whole_number(count);
   if (!copies || *copies < 0 || *copies > kMostCopies) {
-    return refuse("XG0304", count.span,
-                  fmt::format("a repeat count is a whole number of 0 to {}, not {}",
-                              format_with_underscores(kMostCopies), to_text(count)),
-                  "", {"write a number in these bounds"});
+    return refuse(
+        "XG0304", count.span,
+        {"a repeat count is a whole number of 0 to {}, not {}", format_with_underscores(kMostCopies), to_text(count)},
+        "", {"write a number in these bounds"});
   }
   if (!enter_scope("repeat", stage.label, stage.span)) {
     return {};
@@ -89,9 +89,7 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
   const std::string base = work_.names.path();
   for (int64_t i = 0; i < *copies && !value.is_error(); ++i) {
     work_.names.enter(base + "." + std::to_string(i));
-    Scope inside;
-    inside.parent = &scope;
-    inside.file = scope.file;
+    Scope inside{.parent = &scope, .file = scope.file};
     if (stage.index) {
       inside.locals[stage.index.text] = {.value = make_whole(i), .span = stage.index.span, .used = true};
     }
@@ -104,7 +102,7 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
 
 Datum Evaluator::eval_residual(const Datum& value, const Ast& ast, const Stage& stage, Scope& scope) {
   if (value.kind != DatumKind::kTensor) {
-    return refuse("XG0303", stage.span, fmt::format("`residual` adds to a tensor, not to {}", kind_text(value)), "",
+    return refuse("XG0303", stage.span, {"`residual` adds to a tensor, not to {}", kind_text(value)}, "",
                   {"let one tensor flow in: x -> residual { ... }"});
   }
   const Datum inner = eval_stages(value, ast, ast[ast[stage.pipes][0].stages], scope);
@@ -113,17 +111,17 @@ Datum Evaluator::eval_residual(const Datum& value, const Ast& ast, const Stage& 
   }
   const OpDef* add = options_.ops->find("add");
   if (inner.kind != DatumKind::kTensor || add == nullptr) {
-    return refuse("XG0303", stage.span, fmt::format("`residual` adds a tensor, not {}", kind_text(inner)), "",
+    return refuse("XG0303", stage.span, {"`residual` adds a tensor, not {}", kind_text(inner)}, "",
                   {"let one tensor come out of its braces"});
   }
   if (refuse_sharded(inner, stage.span)) {
     return {};
   }
   if (type_of(value).dims != type_of(inner).dims) {
-    return refuse("XG0301", stage.span, "a residual has to keep the shape of what flows in",
-                  fmt::format("{} becomes {}", to_text(type_of(value)), to_text(type_of(inner))),
-                  {fmt::format("end its braces with a layer that makes {} again, or add by hand what fits: x + y",
-                               to_text(type_of(value)))});
+    return refuse(
+        "XG0301", stage.span, "a residual has to keep the shape of what flows in",
+        {"{} becomes {}", to_text(type_of(value)), to_text(type_of(inner))},
+        {"end its braces with a layer that makes {} again, or add by hand what fits: x + y", to_text(type_of(value))});
   }
   return apply(*add, {value, inner}, {}, {}, stage.span);
 }

@@ -6,8 +6,8 @@
 namespace xrun::lang {
 namespace {
 
-void report(Evaluator& evaluator, const char* code, Span at, std::string message, std::string label, Fix fix) {
-  evaluator.diagnostics().add(fault(code, at, std::move(message), std::move(label), std::move(fix)));
+void report(Evaluator& evaluator, const char* code, Span at, Text message, Text label, Help help) {
+  evaluator.diagnostics().add(fault(code, at, std::move(message), std::move(label), std::move(help)));
 }
 
 }  // namespace
@@ -16,16 +16,15 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   const Datum value = evaluator.eval_constant({&file, &decl});
   if (value.is_error()) {
     if (!decl.value.valid()) {
-      report(evaluator, "XG0204", decl.name.span, fmt::format("option `{}` has no value", decl.name.text), "",
-             {fmt::format("give it one by --set {}=..., or here behind its type", decl.name.text)});
+      report(evaluator, "XG0204", decl.name.span, {"option `{}` has no value", decl.name.text}, "",
+             {"give it one by --set {}=..., or here behind its type", decl.name.text});
     }
     return;
   }
   const std::string_view type = decl.type_name.text;
   const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
   if (!known) {
-    report(evaluator, "XG0205", decl.type_name.span,
-           fmt::format("an option is an int, float, bool or str, not `{}`", type), "",
+    report(evaluator, "XG0205", decl.type_name.span, {"an option is an int, float, bool or str, not `{}`", type}, "",
            did_you_mean(type, {"int", "float", "bool", "str"}, decl.type_name.span, {"write one of them"}));
     return;
   }
@@ -35,7 +34,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
                                       : value.kind == DatumKind::kString;
   if (type == "int" && value.whole() && !good) {
     report(evaluator, "XG0214", value.span.valid() ? value.span : decl.name.span,
-           fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "it does not fit 64 bits",
+           {"option `{}` cannot be {}", decl.name.text, to_text(value)}, "it does not fit 64 bits",
            {"write a smaller number"});
     return;
   }
@@ -46,7 +45,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
                                                      : "a number";
     Diagnostic d = fault(
         "XG0205", value.span.valid() ? value.span : decl.name.span,
-        fmt::format("option `{}` is {}, not {}", decl.name.text, wanted, kind_text(value)), "",
+        {"option `{}` is {}, not {}", decl.name.text, wanted, kind_text(value)}, "",
         {type == "str" ? fmt::format("put it in double quotes; on the command line --set '{}=\"...\"'", decl.name.text)
                        : fmt::format("write {}", wanted)});
     if (value.span != decl.name.span && value.span.valid()) {
@@ -58,8 +57,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   if (!decl.range.valid()) {
     return;
   }
-  Scope scope;
-  scope.file = &file;
+  Scope scope{.file = &file};
   const Datum range = evaluator.eval(file.ast, decl.range, scope);
   if (range.is_error()) {
     return;
@@ -84,11 +82,10 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
     return;
   }
   if (!inside) {
-    Diagnostic d = fault("XG0214", value.span.valid() ? value.span : decl.name.span,
-                         fmt::format("option `{}` cannot be {}", decl.name.text, to_text(value)), "",
-                         {fmt::format("keep it in {}", to_text(range))});
-    d.secondary.push_back({range.span, "what it may be"});
-    evaluator.diagnostics().add(std::move(d));
+    evaluator.diagnostics().add(fault("XG0214", value.span.valid() ? value.span : decl.name.span,
+                                      {"option `{}` cannot be {}", decl.name.text, to_text(value)}, "",
+                                      {"keep it in {}", to_text(range)})
+                                    .also(range.span, "what it may be"));
   }
 }
 

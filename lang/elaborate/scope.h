@@ -19,7 +19,7 @@ namespace xrun::lang {
 // An `if` stage without `else` that was not taken: its value is what flowed in.
 struct SkippedIf {
   Span condition;
-  Span pipe;          // what would have been done
+  Span pipe;          // of the stages that were skipped
   std::string input;  // the name of what flowed in; empty when it has none
   explicit operator bool() const { return condition.valid(); }
 };
@@ -28,7 +28,7 @@ struct Local {
   Datum value;
   Span span;
   bool used = false;
-  bool warns = false;   // a binding that nobody uses is worth a warning
+  bool warns = false;   // a binding that is not used gets a warning
   bool output = false;  // of the model
   SkippedIf skipped;
 };

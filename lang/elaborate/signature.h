@@ -1,5 +1,4 @@
-// What a callable takes: parameters in the language's own syntax, for operators, readers, optimizers, blocks and
-// functions alike.
+// Signatures: the parameters of operators, readers, optimizers, blocks and functions, all in the language's own syntax.
 #pragma once
 
 #include <map>

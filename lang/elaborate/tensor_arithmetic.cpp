@@ -1,4 +1,5 @@
 // `a + b` on tensors: which operator it is, and why two shapes do not go together.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
@@ -6,32 +7,20 @@
 namespace xrun::lang {
 namespace {
 
-std::string_view operator_name(Op op) {
-  switch (op) {
-    case Op::kAdd:
-      return "add";
-    case Op::kSub:
-      return "sub";
-    case Op::kMul:
-      return "mul";
-    case Op::kDiv:
-      return "div";
-    default:
-      return {};
-  }
-}
+// The operator of tensors for a sign, and the verb of messages; null for a sign that tensors do not know.
+struct Arithmetic {
+  Op op;
+  std::string_view name;
+  std::string_view verb;
+};
 
-std::string_view verb(Op op) {
-  switch (op) {
-    case Op::kAdd:
-      return "add";
-    case Op::kSub:
-      return "subtract";
-    case Op::kMul:
-      return "multiply";
-    default:
-      return "divide";
-  }
+const Arithmetic* arithmetic_of(Op op) {
+  static constexpr Arithmetic kAll[] = {{Op::kAdd, "add", "add"},
+                                        {Op::kSub, "sub", "subtract"},
+                                        {Op::kMul, "mul", "multiply"},
+                                        {Op::kDiv, "div", "divide"}};
+  const auto found = std::ranges::find(kAll, op, &Arithmetic::op);
+  return found == std::end(kAll) ? nullptr : found;
 }
 
 std::string dims_text(const TensorType& type) {
@@ -76,12 +65,12 @@ Difference difference(const TensorType& a, const TensorType& b) {
 Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr,
                                    Scope& scope) {
   const std::string sign = "`" + std::string(text_of(op)) + "`";
-  const OpDef* tensor_op = options_.ops->find(operator_name(op));
+  const Arithmetic* known = arithmetic_of(op);
+  const OpDef* tensor_op = known != nullptr ? options_.ops->find(known->name) : nullptr;
   const bool a_tensor = a.kind == DatumKind::kTensor;
   const bool b_tensor = b.kind == DatumKind::kTensor;
   if (tensor_op == nullptr || !(a_tensor || a.plain_number()) || !(b_tensor || b.plain_number())) {
-    return refuse("XG0304", expr.name.span,
-                  fmt::format("{} does not go with {} and {}", sign, kind_text(a), kind_text(b)), "",
+    return refuse("XG0304", expr.name.span, {"{} does not go with {} and {}", sign, kind_text(a), kind_text(b)}, "",
                   {tensor_op == nullptr ? "tensors know `+ - * /`; `power`, `clamp` and their like are operators"
                                         : "put a tensor or a plain number on each side"});
   }
@@ -92,10 +81,10 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     const TensorType& left = type_of(a);
     const TensorType& right = type_of(b);
     if (Difference found = difference(left, right); !found.why.empty()) {
-      Diagnostic d = fault(
-          "XG0301", expr.name.span,
-          fmt::format("cannot {} tensors of different {}", verb(op), left.rank() == right.rank() ? "shapes" : "ranks"),
-          std::move(found.why), {std::move(found.fix)});
+      Diagnostic d =
+          fault("XG0301", expr.name.span,
+                {"cannot {} tensors of different {}", known->verb, left.rank() == right.rank() ? "shapes" : "ranks"},
+                std::move(found.why), {std::move(found.fix)});
       d.secondary.push_back({a.span, dims_text(left)});
       d.secondary.push_back({b.span, dims_text(right)});
       explain_skipped(d, ast, expr, scope);
@@ -107,7 +96,7 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
   // A number beside a tensor is one operator with two constants: scale * x + shift.
   const OpDef* affine = options_.ops->find("scale_shift");
   if (affine == nullptr) {
-    return refuse("XG0304", expr.name.span, fmt::format("{} needs tensors on both sides", sign), "",
+    return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
                   {"write a tensor in the place of the number"});
   }
   const double number = a_tensor ? b.as_double() : a.as_double();
@@ -150,7 +139,7 @@ void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr,
     if (active_.empty() || active_.back()->results.count != 1) {
       continue;
     }
-    // The block says what it returns: [N, 4 * width, ...] for x: [N, C, ...].
+    // The block declares its result: [N, 4 * width, ...] for x: [N, C, ...].
     const Decl& block = *active_.back();
     const auto result = ast[ast[block.results].front().dims];
     for (const Param& param : ast[block.params]) {
@@ -164,8 +153,7 @@ void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr,
         continue;
       }
       const Span at{local->skipped.condition.file, local->skipped.condition.begin, local->skipped.condition.begin};
-      d.fixes = {
-          replacement("project whenever the channel count changes, too", at, fmt::format("{} != {} or ", in, out))};
+      d.fixes = {replacement("project whenever the channel count changes, too", at, {"{} != {} or ", in, out})};
     }
   }
 }

@@ -11,23 +11,22 @@ namespace {
 
 // The nodes and parameters of `graph` that `value` is computed from. Values keep their ids.
 Graph leading_to(const Graph& graph, ValueId value) {
-  std::vector<bool> wanted(graph.values.size());
-  wanted[static_cast<size_t>(value.index)] = true;
+  IdVector<ValueId, bool> wanted(graph.values.size());
+  wanted[value] = true;
   Graph part;
   part.values = graph.values;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    if (std::any_of(node.outputs.begin(), node.outputs.end(),
-                    [&](ValueId id) { return wanted[static_cast<size_t>(id.index)]; })) {
+    if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return wanted[id]; })) {
       for (const ValueId input : node.inputs) {
-        wanted[static_cast<size_t>(input.index)] = true;
+        wanted[input] = true;
       }
       part.nodes.push_back(node);
     }
   }
   std::reverse(part.nodes.begin(), part.nodes.end());
   for (const Parameter& param : graph.params) {
-    if (wanted[static_cast<size_t>(param.value.index)]) {
+    if (wanted[param.value]) {
       part.params.push_back(param);
     }
   }
@@ -43,8 +42,7 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   tested_.clear();
   Workspace outer = std::exchange(work_, work_.aside());
   const int before = diagnostics_.error_count();
-  Scope scope;
-  scope.file = &file;
+  Scope scope{.file = &file};
   for (const Stmt& stmt : ast[test.body]) {
     last_skipped_ = {};
     if (stmt.kind == StmtKind::kBind) {
@@ -70,7 +68,7 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
             fix = replacement("fix the model, or expect what it has", ast[expr.rhs].span, shown(left));
           }
         }
-        refuse("XG0219", expr.span, fmt::format("test \"{}\" fails", result.name), std::move(label), std::move(fix));
+        refuse("XG0219", expr.span, {"test \"{}\" fails", result.name}, std::move(label), std::move(fix));
       }
     } else if (stmt.kind != StmtKind::kError) {
       refuse("XG0224", stmt.span, "a test has `expect`, `assert` and bindings", "not a statement of a test",
@@ -87,8 +85,8 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
 // own.
 Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& scope) {
   if (call.args.size() != 1 || call.args[0].name || call.flowing) {
-    return refuse("XG0204", call.span, fmt::format("`{}` takes one model or tensor", name), "",
-                  {fmt::format("write {}(MODEL), or {}(x) of a binding x", name, name)});
+    return refuse("XG0204", call.span, {"`{}` takes one model or tensor", name}, "",
+                  {"write {}(MODEL), or {}(x) of a binding x", name, name});
   }
   const Ast& ast = *call.ast;
   const Expr& expr = ast[call.args[0].value];
@@ -102,8 +100,7 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
   TensorNames outer_names = std::exchange(work_.names, {});
   Datum value;
   if (model) {
-    Scope inside;
-    inside.file = model.file;
+    Scope inside{.file = model.file};
     build_model(model, inside);
     if (!work_.graph.outputs.empty()) {
       value = make_tensor(work_.graph.outputs[0].value);
@@ -128,8 +125,8 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
       result = name == "flops" ? make_whole(static_cast<Int128>(cost.flops)) : make_whole(cost.bytes);
     }
   } else if (diagnostics_.error_count() == before) {
-    refuse("XG0303", expr.span, fmt::format("`{}` measures a model or a tensor", name), "this is " + kind_text(value),
-           {fmt::format("name a model, {}(MODEL), or give it a tensor: {}(f32[N, 64] -> linear(10))", name, name)});
+    refuse("XG0303", expr.span, {"`{}` measures a model or a tensor", name}, {"this is {}", kind_text(value)},
+           {"name a model, {}(MODEL), or give it a tensor: {}(f32[N, 64] -> linear(10))", name, name});
   }
   if (model) {
     work_ = std::move(outer);

@@ -29,7 +29,7 @@ void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& nam
   }
 }
 
-// What brings a tensor of `has` dimensions to `wanted`.
+// The stage that turns a tensor of `has` dimensions into one of `wanted`.
 const char* rank_fix(size_t has, size_t wanted) {
   return has == 4 && wanted == 2   ? "put `flatten` or `global_avg_pool` before it"
          : has == 4 && wanted == 3 ? "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image"
@@ -50,7 +50,7 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
   }
   const Span at = ast[id].span;
   if (!value.plain_number()) {
-    refuse("XG0304", at, fmt::format("a dimension is a whole number, not {}", kind_text(value)), "",
+    refuse("XG0304", at, {"a dimension is a whole number, not {}", kind_text(value)}, "",
            {"write a number, or a name that stands for one"});
     return std::nullopt;
   }
@@ -82,14 +82,13 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
     if (fix.edits.empty()) {
       fix.title = "say how to round: `//`, `ceil(..)` or `floor(..)`";
     }
-    Diagnostic d = fault("XG0312", at, std::move(message), std::move(label), std::move(fix));
-    d.notes.push_back("`/` on dimensions is exact; a strided convolution rounds up");
-    report(std::move(d));
+    report(fault("XG0312", at, std::move(message), std::move(label), std::move(fix))
+               .note("`/` on dimensions is exact; a strided convolution rounds up"));
     return std::nullopt;
   }
   const std::optional<int64_t> whole = value.whole() ? to_int64(value) : to_int64(shown);
   if (!whole || *whole < 1 || *whole > kLargestDim) {
-    refuse("XG0302", at, fmt::format("a dimension of {} cannot be", to_text(value)), "",
+    refuse("XG0302", at, {"a dimension of {} cannot be", to_text(value)}, "",
            {"write a number of 1 and more, up to 2^48"});
     return std::nullopt;
   }
@@ -135,12 +134,10 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
         return std::nullopt;
       }
       const Span at = ast[id].span;
-      Diagnostic d = fault("XG0302", at, "the first dimension of an input is the batch, `N`",
-                           fmt::format("this is {}", dim_text(*dim)),
-                           type.dims.count == 1 ? replacement("put it first", {at.file, at.begin, at.begin}, "N, ")
-                                                : replacement("write `N` in its place, or before it", at, "N"));
-      d.notes.push_back("how many samples a batch has is said by `batch` in `train`");
-      report(std::move(d));
+      report(fault("XG0302", at, "the first dimension of an input is the batch, `N`", {"this is {}", dim_text(*dim)},
+                   type.dims.count == 1 ? replacement("put it first", {at.file, at.begin, at.begin}, "N, ")
+                                        : replacement("write `N` in its place, or before it", at, "N"))
+                 .note("how many samples a batch has is said by `batch` in `train`"));
       return std::nullopt;
     }
     made.dims.push_back(*dim);
@@ -174,10 +171,10 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   }
   // Elsewhere what is computed from the call would not take its result.
   const bool best = is_call && at == bound_value_;
-  Diagnostic d = fault("XG0305", at, std::move(message), std::move(label),
-                       best ? replacement("for the best classes, stay sharded", at,
-                                          fmt::format("topk({}, 10)", sources_.text(value.span)))
-                            : Fix{"give the head itself to a loss, a metric or `topk`"});
+  Diagnostic d =
+      fault("XG0305", at, std::move(message), std::move(label),
+            best ? replacement("for the best classes, stay sharded", at, {"topk({}, 10)", sources_.text(value.span)})
+                 : Fix{"give the head itself to a loss, a metric or `topk`"});
   for (const Head& head : work_.graph.heads) {
     if (work_.graph.node(head.node).outputs[0] == value.tensor && head.span.valid()) {
       d.secondary.push_back({head.span, fmt::format("sharded[N, {}]: every device holds a slice of the classes",
@@ -201,13 +198,13 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
   const std::string count = format_with_underscores(has);
   Fix fix{fmt::format("give the head {} classes", count)};
   if (counted.valid()) {
-    fix = replacement(fmt::format("give the head the {} classes of the data", count), counted, count);
+    fix = replacement({"give the head the {} classes of the data", count}, counted, count);
   }
   Diagnostic d = more ? fault("XG0402", counted.valid() ? counted : at,
-                              fmt::format("label {} does not fit a head with {} classes", has - 1, classes),
-                              fmt::format("labels must be 0..{}", classes - 1), std::move(fix))
+                              {"label {} does not fit a head with {} classes", has - 1, classes},
+                              {"labels must be 0..{}", classes - 1}, std::move(fix))
                       : fault("XG0302", counted.valid() ? counted : at,
-                              fmt::format("labels of {} classes do not go with a head of {}", has, classes),
+                              {"labels of {} classes do not go with a head of {}", has, classes},
                               "both are to be the same", std::move(fix));
   if (const auto source = input_spans_.find(label.tensor.index); source != input_spans_.end()) {
     d.secondary.push_back({source->second, fmt::format("labels 0..{}", has - 1)});
@@ -224,8 +221,8 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
                       const std::string& what) {
   if (value.kind != DatumKind::kTensor) {
     if (!value.is_error()) {
-      refuse("XG0303", at, fmt::format("{} is a tensor {}", what, sources_.text(type.span)),
-             "this is " + kind_text(value), {"write a tensor here: an input, or what operators make of it"});
+      refuse("XG0303", at, {"{} is a tensor {}", what, sources_.text(type.span)}, {"this is {}", kind_text(value)},
+             {"write a tensor here: an input, or what operators make of it"});
     }
     return false;
   }
@@ -234,9 +231,9 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   if (actual.sharded && !wants_sharded) {
     return !refuse_sharded(value, call_span_.valid() ? call_span_ : at, call_span_.valid());
   }
-  const auto wrong = [&](std::string why, std::string fix) {
-    refuse("XG0302", at, fmt::format("{} is {}, but gets {}", what, sources_.text(type.span), to_text(actual)),
-           std::move(why), {std::move(fix)});
+  const auto wrong = [&](Text why, Help help) {
+    refuse("XG0302", at, {"{} is {}, but gets {}", what, sources_.text(type.span), to_text(actual)}, std::move(why),
+           {std::move(help)});
     return false;
   };
   const auto dims = ast[type.dims];
@@ -276,7 +273,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     }
     class_counts_.try_emplace(value.tensor.index, counted);
     if (actual.classes == 0 && classes > 0) {
-      // The number of classes is found only by opening the data: it is what the head says, and is checked there.
+      // The number of classes is found only by opening the data: until then it is that of the head.
       TensorType& stored = work_.graph.value(value.tensor).type;
       stored.classes = classes;
       stored.dtype = classes > INT32_MAX ? DType::kI64 : DType::kI32;
@@ -285,16 +282,15 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       return false;
     }
   } else if (type.name && !wants_sharded && type.name.text != name_of(actual.dtype)) {
-    return wrong(fmt::format("elements are {}", name_of(actual.dtype)),
-                 fmt::format("declare it as {}", type.name.text));
+    return wrong({"elements are {}", name_of(actual.dtype)}, {"declare it as {}", type.name.text});
   }
   const auto ellipsis = static_cast<size_t>(std::ranges::find_if(dims, is_ellipsis) - dims.begin());
   const bool open = ellipsis < dims.size();
   const size_t fixed = dims.size() - (open ? 1 : 0);
   const size_t rank = actual.dims.size();
   if (open ? rank < fixed : rank != fixed) {
-    return wrong(fmt::format("{} dimension{}, not {}", rank, rank == 1 ? "" : "s",
-                             open ? std::to_string(fixed) + " or more" : std::to_string(fixed)),
+    return wrong({"{} dimension{}, not {}", rank, rank == 1 ? "" : "s",
+                  open ? std::to_string(fixed) + " or more" : std::to_string(fixed)},
                  rank_fix(rank, fixed));
   }
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -310,8 +306,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       }
     } else if (known == nullptr && is_dimension_variable(expr)) {
       if (dim == kBatch) {
-        return wrong(fmt::format("`{}` cannot be the batch dimension", expr.name.text),
-                     "write `N` in its place in the type");
+        return wrong({"`{}` cannot be the batch dimension", expr.name.text}, "write `N` in its place in the type");
       }
       env.locals[expr.name.text] = {.value = make_whole(dim)};
     } else {
@@ -320,8 +315,8 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
         return false;
       }
       if (*expected != dim) {
-        return wrong(fmt::format("{} = {}, not {}", sources_.text(expr.span), dim_text(*expected), dim_text(dim)),
-                     fmt::format("make dimension {} of it {}, or declare what it is", i, dim_text(*expected)));
+        return wrong({"{} = {}, not {}", sources_.text(expr.span), dim_text(*expected), dim_text(dim)},
+                     {"make dimension {} of it {}, or declare what it is", i, dim_text(*expected)});
       }
     }
   }

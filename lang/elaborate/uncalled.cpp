@@ -6,6 +6,7 @@
 #include <span>
 
 #include "lang/elaborate/check_types.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -34,7 +35,8 @@ bool is_structural(std::string_view code) {
   return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
 }
 
-// The caller's business: an assertion says which arguments are meant, a bound may be that of the trial alone.
+// Faults that depend on the arguments: an assertion that excludes them, and a bound that may be that of the trial
+// alone.
 bool spoils(std::string_view code) {
   return code == "XG0218" || code == "XG0216" || code == "XG0106" || code == "XG0109";
 }
@@ -100,10 +102,9 @@ struct Suspicion {
 // "x: f32[N, 64, 64, 64], width = 2", from the first trial.
 std::string arguments_text(Evaluator& evaluator, const DeclRef& ref, const Trial& trial) {
   const Graph& graph = evaluator.graph();
-  std::string text;
-  for (const NamedValue& input : graph.inputs) {
-    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", input.name, to_text(graph.value(input.value).type));
-  }
+  std::string text = listed(graph.inputs, [&](const NamedValue& input) {
+    return fmt::format("{}: {}", input.name, to_text(graph.value(input.value).type));
+  });
   for (const Param& param : ref.file->ast[ref.decl->params]) {
     const auto place = static_cast<size_t>(&param - ref.file->ast[ref.decl->params].data());
     const Datum constant = made_up_constant(param.type.name.text, trial, place);
@@ -175,7 +176,7 @@ class Suspicions {
     });
   }
 
-  // Whether the declaration has a number among its parameters that only a caller knows.
+  // Whether the declaration has a number without a default among its parameters.
   bool waits_for_numbers() const {
     const auto params = ref_.file->ast[ref_.decl->params];
     return std::any_of(params.begin(), params.end(), [](const Param& param) {
@@ -206,8 +207,7 @@ class Suspicions {
 void Evaluator::try_out(const DeclRef& ref, const Trial& trial) {
   const Decl& decl = *ref.decl;
   const Ast& ast = ref.file->ast;
-  Scope env;
-  env.file = ref.file;
+  Scope env{.file = ref.file};
   if (decl.kind == DeclKind::kModel) {
     build_model(ref, env);
     return;
@@ -251,7 +251,7 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
   std::vector<DeclRef> waiting;
   for (const Decl& decl : file.ast.decls) {
     const bool tried = decl.kind == DeclKind::kBlock || decl.kind == DeclKind::kFn || decl.kind == DeclKind::kModel;
-    // A model with parameters that have no defaults says by itself that it waits for them.
+    // A model with parameters without defaults is reported elsewhere.
     const auto params = file.ast[decl.params];
     const bool waits = decl.kind == DeclKind::kModel &&
                        std::any_of(params.begin(), params.end(), [](const Param& p) { return !p.value.valid(); });

@@ -1,5 +1,5 @@
-// What a file declares and nothing asks for is expanded all the same, with arguments that are made up, so that its
-// mistakes are found before somebody calls it.
+// Expands the declarations of a file that nothing calls, with made-up arguments, so that their mistakes are found
+// before the first call.
 #pragma once
 
 #include "lang/elaborate/evaluator.h"
@@ -7,11 +7,11 @@
 
 namespace xrun::lang {
 
-// One choice of what dimensions and constants could be where the declaration leaves them open.
+// Values for the dimensions and constants that a declaration leaves open.
 struct Trial {
   int64_t first_dim = 1;  // the first dimension variable
   int64_t step = 0;       // how much larger the next one is; 0: all are equal
-  int open_dims = 0;      // what `...` stands for, as a number of dimensions
+  int open_dims = 0;      // how many dimensions `...` stands for
   int64_t whole = 1;
   double real = 1;
   bool flag = false;

@@ -1,4 +1,4 @@
-// What an elaboration writes into: the graph, the names of its tensors, and how the text led to where it is.
+// The output of an elaboration: the graph, the names of its tensors, and the blocks that are being expanded.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct Workspace {
   // Where the text says how many columns logits [N, C] have, by value; for labels that do not fit them.
   std::map<int32_t, Span> columns;
 
-  // Nodes, where one with a long name counts for several: what the bound on an expansion bounds.
+  // The size that FrontendOptions::max_nodes bounds: nodes, where one with a long name counts for several.
   int64_t size() const { return static_cast<int64_t>(graph.nodes.size()) + name_weight; }
-  // Where we are, for a node: steps enter the graph with the first node that needs them.
+  // The chain of expansions for a new node; its steps enter the graph with the first node that needs them.
   ExpansionId expansion_id();
   std::vector<Expansion> steps() const;
-  // An empty one at the same place of the text, for what is only looked at.
+  // An empty workspace at the same place of the text, for a graph that is only measured.
   Workspace aside() const;
 };
 

@@ -1,4 +1,4 @@
-// The curves of `lr`, as values: what the checker reads and what the reference lists (docs/reference.md).
+// The curves of `lr` as records, which the checker and the table of docs/reference.md are made from.
 #pragma once
 
 #include <span>

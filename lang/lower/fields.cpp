@@ -1,22 +1,18 @@
 #include "lang/lower/fields.h"
 
+#include <algorithm>
+
+#include "lang/nearest.h"
+
 namespace xrun::lang {
 
 const Field* find_field(const std::vector<Field>& fields, std::string_view name) {
-  for (const Field& field : fields) {
-    if (field.name == name) {
-      return &field;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find(fields, name, &Field::name);
+  return found == fields.end() ? nullptr : &*found;
 }
 
 std::string field_list(const std::vector<Field>& fields) {
-  std::string text;
-  for (const Field& field : fields) {
-    text += (text.empty() ? "`" : ", `") + field.name + "`";
-  }
-  return text;
+  return listed(fields, [](const Field& field) { return "`" + field.name + "`"; });
 }
 
 std::string field_text(const Field& field) {

@@ -9,7 +9,7 @@
 
 namespace xrun::lang {
 
-inline constexpr std::string_view kRowField = "row";  // what a binding that starts with a stage is made of
+inline constexpr std::string_view kRowField = "row";  // the field of a binding that starts with a stage
 
 // Null where there is no field of this name.
 const Field* find_field(const std::vector<Field>& fields, std::string_view name);

@@ -24,7 +24,7 @@ constexpr CurveKind kCurves[] = {
 
 std::span<const CurveKind> curve_kinds() { return kCurves; }
 
-void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (!node.has_value()) {
     ev_.refuse("XG0205", node.key_span, "`lr` is a number, a curve or a list of curves", "a group",
                {"write lr = 0.1, lr = cosine(0.1 .. 0) or lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"});
@@ -62,7 +62,7 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
       return std::nullopt;
     }
     if (!value.plain_number() || !(value.as_double() >= 0)) {
-      ev_.refuse("XG0205", value.span, fmt::format("a rate is a number of 0 and more, not {}", to_text(value)), "",
+      ev_.refuse("XG0205", value.span, {"a rate is a number of 0 and more, not {}", to_text(value)}, "",
                  {"write such a number, or a curve: warmup, constant, cosine, poly, steps"});
       return std::nullopt;
     }
@@ -81,10 +81,9 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
     const std::string what = fmt::format("`{}` of `{}`", param, name);
     if (param == "rate" && arg.param->type.name.text == "rates") {
       if (value.kind != DatumKind::kRange) {
-        ev_.refuse("XG0205", arg.span, fmt::format("{} goes from rate to rate: a .. b", what),
-                   "this is " + kind_text(value),
-                   {fmt::format("write both rates with two dots between: {}({} .. 0)", name,
-                                value.plain_number() ? to_text(value) : "0.1")});
+        ev_.refuse("XG0205", arg.span, {"{} goes from rate to rate: a .. b", what}, {"this is {}", kind_text(value)},
+                   {"write both rates with two dots between: {}({} .. 0)", name,
+                    value.plain_number() ? to_text(value) : "0.1"});
         return std::nullopt;
       }
       spec.from = (*value.items)[0].as_double();
@@ -112,15 +111,14 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
           return std::nullopt;
         }
         if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
-          ev_.refuse("XG0506", item.span, fmt::format("the times of `steps` rise, and {} does not", to_text(*at)),
+          ev_.refuse("XG0506", item.span, {"the times of `steps` rise, and {} does not", to_text(*at)},
                      "not behind the one before", {"put them in order, each once"});
           return std::nullopt;
         }
         const TrainSpan& run = module_.train.duration;
         if (at->unit == run.unit && run.amount > 0 && at->amount >= run.amount) {
-          ev_.refuse("XG0506", item.span,
-                     fmt::format("{} lies behind the end of a run of {}", to_text(*at), to_text(run)), "never comes",
-                     {"leave it out, or make the run longer"});
+          ev_.refuse("XG0506", item.span, {"{} lies behind the end of a run of {}", to_text(*at), to_text(run)},
+                     "never comes", {"leave it out, or make the run longer"});
           return std::nullopt;
         }
         spec.at.push_back(*at);
@@ -150,8 +148,7 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
         return;
       }
       if (i > 0 && comparable && std::fabs(sum - run.amount) <= 1e-9 * run.amount) {
-        ev_.refuse("XG0506", pieces[i].source,
-                   fmt::format("the curves before it cover all of the run of {}", to_text(run)),
+        ev_.refuse("XG0506", pieces[i].source, {"the curves before it cover all of the run of {}", to_text(run)},
                    "nothing is left for it", {"make their spans shorter, or leave it out"});
         return;
       }
@@ -170,9 +167,8 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
   TrainSpan rest = run;
   rest.amount = std::fabs(gap);
   ev_.refuse(
-      "XG0506", (*node.ast)[node.value].span,
-      fmt::format("the curves cover {} of a run of {}", to_text(covered), to_text(run)),
-      fmt::format("{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"),
+      "XG0506", (*node.ast)[node.value].span, {"the curves cover {} of a run of {}", to_text(covered), to_text(run)},
+      {"{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"},
       {gap <= 0                         ? "make the spans shorter, or the run longer"
        : pieces.back().kind == "warmup" ? "say what follows: lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"
                                         : "leave the span of the last curve out: it then fills the rest of the run"});

@@ -8,31 +8,12 @@
 namespace xrun::lang {
 namespace {
 
-std::vector<std::string> names_of(const DataRegistry& registry, bool readers) {
-  std::vector<std::string> names;
-  for (const ReaderDef* def : registry.readers) {
-    if (readers) {
-      names.emplace_back(def->name);
-    }
-  }
-  for (const AugmentDef* def : registry.augments) {
-    if (!readers) {
-      names.emplace_back(def->name);
-    }
-  }
-  return names;
-}
-
 // "`idx`, `csv`": what runs in this edition.
 template <class Def>
 std::string ready(const std::vector<const Def*>& all) {
-  std::string text;
-  for (const Def* def : all) {
-    if (def->availability == Availability::kReady) {
-      text += fmt::format("{}`{}`", text.empty() ? "" : ", ", def->name);
-    }
-  }
-  return text;
+  return listed(all, [](const Def* def) {
+    return def->availability == Availability::kReady ? fmt::format("`{}`", def->name) : "";
+  });
 }
 
 }  // namespace
@@ -63,13 +44,7 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
                is_meant ? replacement("call it so", named[0].key_span, "train")
                         : Fix{"call one of the sources so, or add one: source train = ..."});
   }
-  for (const SettingNode& node : settings.root.children) {
-    if (node.key == "max_bad") {
-      module_.data.max_bad = real(node, scope, 0, 1).value_or(module_.data.max_bad);
-    } else {
-      lower_binding(node, scope);
-    }
-  }
+  lower_settings(settings.root, DeclKind::kData, {}, scope);
   for (const Source& source : sources_) {
     module_.data.sources.push_back(source.spec);
   }
@@ -86,10 +61,10 @@ void ModuleBuilder::refuse_reader(const SettingNode& node) {
              name.empty() || known != nullptr ? "a source is a call of a reader"
                                               : fmt::format("there is no reader `{}`", name),
              known != nullptr ? "not called" : "unknown reader",
-             known != nullptr ? Fix{fmt::format("give it its arguments: {}", known->example)}
-                              : did_you_mean(name, names_of(registry_, true), at,
-                                             {fmt::format("write one of {}: source train = folder(\"pictures\")",
-                                                          ready(registry_.readers))}));
+             known != nullptr
+                 ? Fix{fmt::format("give it its arguments: {}", known->example)}
+                 : did_you_mean(name, names_of(registry_.readers, &ReaderDef::name), at,
+                                {"write one of {}: source train = folder(\"pictures\")", ready(registry_.readers)}));
 }
 
 // Whether the source is known with its fields.
@@ -106,14 +81,14 @@ bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
     return false;
   }
   const Signature& signature = ev_.signatures().of(reader->name, reader->signature);
-  const auto bound = arguments(node, reader->name, reader->signature, scope);
+  const auto bound = arguments(ast, node.value, reader->name, reader->signature, scope);
   const auto attrs = bound ? ev_.attributes(signature, *bound) : std::nullopt;
   if (!attrs) {
     return false;
   }
   if (reader->availability == Availability::kNotYet) {
-    ev_.not_yet(ast[expr.lhs].span, fmt::format("the reader `{}`", reader->name),
-                {fmt::format("bring the data into a form that this edition reads: {}", ready(registry_.readers))});
+    ev_.not_yet(ast[expr.lhs].span, {"the reader `{}`", reader->name},
+                {"bring the data into a form that this edition reads: {}", ready(registry_.readers)});
   }
   auto fields = reader->fields(*attrs);
   if (!fields.ok()) {
@@ -139,9 +114,9 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
                                                   Span span, Scope& scope, const AugmentDef** def) {
   *def = registry_.find_augment(name.text);
   if (*def == nullptr) {
-    ev_.refuse("XG0201", name.span, fmt::format("there is no data stage `{}`", name.text), "unknown stage",
-               did_you_mean(name.text, names_of(registry_, false), name.span,
-                            {fmt::format("leave it out, or write one of {}", ready(registry_.augments))}));
+    ev_.refuse("XG0201", name.span, {"there is no data stage `{}`", name.text}, "unknown stage",
+               did_you_mean(name.text, names_of(registry_.augments, &AugmentDef::name), name.span,
+                            {"leave it out, or write one of {}", ready(registry_.augments)}));
     return std::nullopt;
   }
   const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature);
@@ -152,15 +127,15 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
     return std::nullopt;
   }
   if ((*def)->availability == Availability::kNotYet) {
-    ev_.not_yet(name.span, fmt::format("the data stage `{}`", (*def)->name),
-                {fmt::format("leave it out, or take one of {}", ready(registry_.augments))});
+    ev_.not_yet(name.span, {"the data stage `{}`", (*def)->name},
+                {"leave it out, or take one of {}", ready(registry_.augments)});
   }
   return CallSpec{std::string(name.text), *attrs, span};
 }
 
-void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (!node.has_value()) {
-    unknown_setting(node, DeclKind::kData, "data", {"max_bad"});
+    unknown_setting(node, DeclKind::kData, {});
     return;
   }
   const Ast& ast = *node.ast;
@@ -212,22 +187,17 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
     const Field* field = find_field(source.fields, binding.field);
     if (field == nullptr) {
       if (good) {
-        std::vector<std::string> known;
-        for (const Field& given : source.fields) {
-          known.push_back(given.name);
-        }
+        const std::vector<std::string> known = names_of(source.fields, &Field::name);
         const bool is_row = known.size() == 1 && known[0] == kRowField;
-        Diagnostic d =
+        ev_.report(
             fault("XG0422", field_span,
-                  fmt::format("`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name,
-                              binding.field),
-                  "its fields are " + field_list(source.fields),
+                  {"`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name, binding.field},
+                  {"its fields are {}", field_list(source.fields)},
                   is_row && first.kind == ExprKind::kName ? Fix{"take columns of the row: columns(a..b), or column(i)"}
                   : first.kind == ExprKind::kName
                       ? did_you_mean(binding.field, known, field_span, {"begin with one of its fields"})
-                      : Fix{"begin with one of its fields: FIELD -> ..."});
-        d.secondary.push_back({source.spec.reader.span, "this source"});
-        ev_.report(std::move(d));
+                      : Fix{"begin with one of its fields: FIELD -> ..."})
+                .also(source.spec.reader.span, "this source"));
       }
       good = false;
       continue;
@@ -236,7 +206,7 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope) {
     for (const auto& [stage, def] : stages) {
       auto type = def->infer(now, stage.args);
       if (!type.ok()) {
-        ev_.refuse(type.error().code.c_str(), stage.span, type.error().message, "gets " + field_text(now),
+        ev_.refuse(type.error().code.c_str(), stage.span, type.error().message, {"gets {}", field_text(now)},
                    {type.error().help});
         good = false;
         break;

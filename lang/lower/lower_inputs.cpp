@@ -1,4 +1,4 @@
-// What the inputs of the model, the loss and the metrics get from the data.
+// Binds the inputs of the model, the loss and the metrics to fields of the data.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ std::string mismatch(const TensorType& input, const Field& field) {
 
 }  // namespace
 
-// Whether what the data gives can stand for an input: floats and u8 of any width for floats, sizes that are not known
+// Whether a field can be an input: floats and u8 of any width for floats, sizes that are not known
 // before the file is opened for any size.
 bool ModuleBuilder::fits(const TensorType& input, const Field& field) const {
   if (field.encoded || field.type.rank() != input.rank()) {
@@ -79,12 +79,12 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
     const bool is_row = source.fields.size() == 1 && source.fields[0].name == kRowField;
     Diagnostic d =
         field == nullptr
-            ? fault("XG0420", at, fmt::format("nothing gives the input `{}`", input.name),
-                    "this source has the fields " + field_list(source.fields),
-                    {fmt::format("bind it in `data`: {} = {}", input.name, is_row ? "columns(a..b)" : "FIELD -> ...")})
+            ? fault("XG0420", at, {"nothing gives the input `{}`", input.name},
+                    {"this source has the fields {}", field_list(source.fields)},
+                    {"bind it in `data`: {} = {}", input.name, is_row ? "columns(a..b)" : "FIELD -> ..."})
             : fault("XG0421", at,
-                    fmt::format("the input `{}` is {}, but source `{}` gives {}", input.name, to_text(type),
-                                source.spec.name, field_text(*field)),
+                    {"the input `{}` is {}, but source `{}` gives {}", input.name, to_text(type), source.spec.name,
+                     field_text(*field)},
                     field->encoded ? "not decoded" : mismatch(type, *field),
                     {field->encoded ? "put `decode` behind the field: file -> decode(32)"
                                     : "change the stages of `data`, or declare the input as what they give"});
@@ -96,7 +96,7 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
   }
 }
 
-// What a source gives for a name: what is bound to it, or a field of its own that nothing is bound to.
+// The field of a source for a name: its binding, or where it has none the field of this name.
 const Field* ModuleBuilder::given(const Source& source, std::string_view name) const {
   const auto bound = source.bound.find(std::string(name));
   if (bound != source.bound.end()) {
@@ -117,12 +117,10 @@ void ModuleBuilder::check_metric_sources() {
         if (datum.tensor != input || targets_.contains(name) || find_field(source.fields, name) != nullptr) {
           continue;
         }
-        Diagnostic d = fault("XG0420", metric.span,
-                             fmt::format("source `{}` gives no `{}` to measure with", source.spec.name, name),
-                             "its fields are " + field_list(source.fields),
-                             {fmt::format("measure on another source, or bind it in `data`: {} = FIELD -> ...", name)});
-        d.secondary.push_back({source.spec.reader.span, "this source"});
-        ev_.report(std::move(d));
+        ev_.report(fault("XG0420", metric.span, {"source `{}` gives no `{}` to measure with", source.spec.name, name},
+                         {"its fields are {}", field_list(source.fields)},
+                         {"measure on another source, or bind it in `data`: {} = FIELD -> ...", name})
+                       .also(source.spec.reader.span, "this source"));
       }
     }
   };
@@ -158,8 +156,8 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
     return is_target ? std::optional(Datum()) : std::nullopt;  // a binding that failed was reported
   }
   if (field->encoded) {
-    return ev_.refuse("XG0421", at, fmt::format("`{}` is an encoded file", name), "not decoded",
-                      {fmt::format("decode it in `data`: image = {} -> decode(32)", name)});
+    return ev_.refuse("XG0421", at, {"`{}` is an encoded file", name}, "not decoded",
+                      {"decode it in `data`: image = {} -> decode(32)", name});
   }
   TensorType type = field->type;
   if (type.classes == 0 && (type.dtype == DType::kU8 || type.dtype == DType::kF64 || type.dtype == DType::kF16)) {
@@ -168,7 +166,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   Datum value = make_tensor(ev_.graph().add_input(std::string(name), std::move(type)));
   const auto target = targets_.find(name);
   value.span = target != targets_.end() ? target->second : train->spec.span;
-  // What says how many classes there are: `as_index` at the end of a binding, or the source itself.
+  // The place that says how many classes there are: `as_index` at the end of a binding, or the source itself.
   const auto& bindings = module_.data.bindings;
   const auto binding =
       std::find_if(bindings.begin(), bindings.end(), [&](const DataBinding& one) { return one.target == name; });
@@ -178,7 +176,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   return value;
 }
 
-// Whether a name that nothing knows may be of what could not be read; a slip of a name that is known is none.
+// Whether an unknown name may be declared in a part that could not be read; a misspelt known name is not.
 bool ModuleBuilder::may_be_a_field(std::string_view name, const std::vector<std::string>& known) const {
   const bool unread =
       data_is_partial_ || broken_sources_.contains("train") || (sources_.empty() && !broken_sources_.empty());

@@ -11,7 +11,7 @@ namespace xrun::lang {
 
 namespace {
 
-// Whether an argument is what the signature says without it. A default that is computed from other arguments counts as
+// Whether an argument equals its default. A default that is computed from other arguments counts as
 // kept: those tell the calls apart.
 bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   if (!param.value.valid()) {
@@ -56,13 +56,13 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   }
   const Span at = (*node.ast)[node.value].span;
   if (value.kind != DatumKind::kTensor) {
-    ev_.refuse("XG0504", at, fmt::format("a loss is a tensor with one value a sample, not {}", kind_text(value)), "",
+    ev_.refuse("XG0504", at, {"a loss is a tensor with one value a sample, not {}", kind_text(value)}, "",
                {"call one: softmax_ce(logits, label)"});
     return;
   }
   const TensorType& type = ev_.type_of(value);
   if (type.dims != std::vector<int64_t>{kBatch} || type.classes > 0) {
-    ev_.refuse("XG0504", at, "a loss has one value a sample", fmt::format("this is {}", to_text(type)),
+    ev_.refuse("XG0504", at, "a loss has one value a sample", {"this is {}", to_text(type)},
                {"call one, softmax_ce(logits, label), or take the mean over the other dimensions: x -> mean(1)"});
     return;
   }
@@ -82,7 +82,7 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
     if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& loss_node) {
           return loss_node.op->margin != nullptr && !loss_node.inputs.empty() && loss_node.inputs[0] == logits;
         })) {
-      ev_.not_yet(head.span, fmt::format("the head `{}`, which the loss does not use,", head.name),
+      ev_.not_yet(head.span, {"the head `{}`, which the loss does not use,", head.name},
                   {"leave it out of the model, or compute the loss from it"});
     }
   }
@@ -90,13 +90,13 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   ev_.graph().loss = value.tensor;
 }
 
-void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const SettingDef&) {
   const Ast* ast = node.ast;
   if (!node.has_value() || (*ast)[node.value].kind != ExprKind::kList) {
     Fix fix{"write metrics = [accuracy(logits, label)]"};
     if (node.has_value() && (*ast)[node.value].kind == ExprKind::kCall) {
       const Span call = (*ast)[node.value].span;
-      fix = replacement("put it into a list", call, fmt::format("[{}]", ev_.sources().text(call)));
+      fix = replacement("put it into a list", call, {"[{}]", ev_.sources().text(call)});
     }
     ev_.refuse("XG0205", node.key_span, "`metrics` is a list of metrics", "not a list", std::move(fix));
     return;
@@ -118,7 +118,8 @@ void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope) {
   }
 }
 
-// What tells a metric from the plain one: "_k5_val" of accuracy(logits, label, k=5, source=val).
+// The arguments that differ from the defaults, as a part of a name: "_k5_val" of accuracy(logits, label, k=5,
+// source=val).
 std::string ModuleBuilder::differences(const MetricSpec& metric) {
   const Graph& graph = ev_.graph();
   const Node& node = graph.node(graph.value(metric.value).producer);
@@ -142,25 +143,19 @@ std::string ModuleBuilder::differences(const MetricSpec& metric) {
   return text;
 }
 
-void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope) {
-  if (node.has_value()) {
-    refuse_value(node,
-                 {.title = "write",
-                  .lines = {"eval {", "  every = 1 epoch", "  test  = accuracy(logits, label, source=test)", "}"}});
-    return;
-  }
-  for (const SettingNode& child : node.children) {
-    if (child.key == "every") {
-      module_.train.eval_every = train_span(child, scope);
-    } else if (!child.has_value() || nearest(child.key, {"every"}) == "every") {
-      unknown_setting(child, DeclKind::kError, "eval", {"every"});
-    } else if (auto spec = metric(*child.ast, child.value, child.key, scope)) {
-      spec->span = child.span;
-      module_.train.eval.push_back(std::move(*spec));
-    }
-  }
-  if (!module_.train.eval_every) {
+void ModuleBuilder::lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  lower_group(node, scope, def);
+  if (!node.has_value() && !module_.train.eval_every) {
     module_.train.eval_every = TrainSpan{1, TrainSpan::kEpochs};
+  }
+}
+
+void ModuleBuilder::lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if (!node.has_value() || nearest(node.key, {"every"}) == "every") {
+    unknown_setting(node, def.kind, def.group);
+  } else if (auto spec = metric(*node.ast, node.value, node.key, scope)) {
+    spec->span = node.span;
+    module_.train.eval.push_back(std::move(*spec));
   }
 }
 
@@ -176,7 +171,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
   }
   constexpr size_t kMostMetrics = 256;
   if (ev_.graph().metrics.size() >= kMostMetrics) {
-    ev_.refuse("XG0216", expr.span, fmt::format("a run has at most {} metrics", kMostMetrics), "one too many",
+    ev_.refuse("XG0216", expr.span, {"a run has at most {} metrics", kMostMetrics}, "one too many",
                {"leave it out, or measure it by `xrun eval`"});
     return std::nullopt;
   }
@@ -186,7 +181,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     return std::nullopt;
   }
   if (callee.kind != Callee::kOp) {
-    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "not an operator",
+    ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not an operator",
                {"write accuracy(logits, label)"});
     return std::nullopt;
   }
@@ -212,14 +207,11 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
       continue;
     }
     spec.source = path_text(ast, arg.value);
-    std::vector<std::string> known;
-    for (const Source& source : sources_) {
-      known.push_back(source.spec.name);
-    }
+    const auto known = names_of(sources_, [](const Source& source) { return source.spec.name; });
     if (std::find(known.begin(), known.end(), spec.source) == known.end() && !data_is_partial_ &&
         !broken_sources_.contains(spec.source)) {
       const Span at = ast[arg.value].span;
-      ev_.refuse("XG0201", at, fmt::format("the data has no source `{}`", spec.source), "unknown source",
+      ev_.refuse("XG0201", at, {"the data has no source `{}`", spec.source}, "unknown source",
                  did_you_mean(
                      spec.source, known, at,
                      {known.empty() ? "declare it in `data`: source test = ..."
@@ -228,7 +220,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     }
   }
   if (callee.op->availability == Availability::kNotYet && callee.op->infer == nullptr) {
-    ev_.not_yet(op_name.span, fmt::format("the metric `{}`", callee.name),
+    ev_.not_yet(op_name.span, {"the metric `{}`", callee.name},
                 {"measure accuracy(logits, label) instead, or leave it out"});
     return std::nullopt;
   }
@@ -244,7 +236,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
   Graph& graph = ev_.graph();
   const ValueId made = value.kind == DatumKind::kTensor ? value.tensor : ValueId();
   if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
-    ev_.refuse("XG0505", expr.span, fmt::format("`{}` is no metric", callee.name), "not one value a sample",
+    ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not one value a sample",
                {"write accuracy(logits, label)"});
     return std::nullopt;
   }

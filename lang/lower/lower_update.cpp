@@ -1,4 +1,4 @@
-// What updates the weights, and which: the optimizer, its groups and what is frozen.
+// The optimizer, its groups of tensors, and the weights that are frozen.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -11,23 +11,19 @@ namespace xrun::lang {
 namespace {
 
 std::string ready_optimizers() {
-  std::string names;
-  for (const OptimizerDef* def : all_optimizers()) {
-    if (def->availability == Availability::kReady) {
-      names += fmt::format("{}`{}`", names.empty() ? "" : ", ", def->name);
-    }
-  }
-  return names;
+  return listed(all_optimizers(), [](const OptimizerDef* def) {
+    return def->availability == Availability::kReady ? fmt::format("`{}`", def->name) : "";
+  });
 }
 
 }  // namespace
 
-void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
+void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef&) {
   const std::string name = word(node);
-  const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
+  const Span at = value_span(node);
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
-    ev_.refuse("XG0199", at, fmt::format("`optimizer {}` of your own is not available yet", name),
-               "of a later edition of xrun", {fmt::format("take one of {}", ready_optimizers())});
+    ev_.refuse("XG0199", at, {"`optimizer {}` of your own is not available yet", name}, "of a later edition of xrun",
+               {"take one of {}", ready_optimizers()});
     return;
   }
   const OptimizerDef* def = find_optimizer(name);
@@ -35,21 +31,17 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
     return;  // reported where it is imported
   }
   if (def == nullptr) {
-    std::vector<std::string> names;
-    for (const OptimizerDef* known : all_optimizers()) {
-      names.emplace_back(known->name);
-    }
+    const std::vector<std::string> names = names_of(all_optimizers(), &OptimizerDef::name);
     Span named = at;
     named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
     ev_.refuse(
         "XG0201", named,
         name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
         name.empty() ? "" : "unknown optimizer",
-        did_you_mean(name, names, named,
-                     {fmt::format("write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers())}));
+        did_you_mean(name, names, named, {"write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers()}));
     return;
   }
-  const auto bound = arguments(node, def->name, def->signature, scope);
+  const auto bound = arguments(*node.ast, node.value, def->name, def->signature, scope);
   const auto attrs = bound ? ev_.attributes(ev_.signatures().of(def->name, def->signature), *bound) : std::nullopt;
   if (!attrs) {
     return;
@@ -61,48 +53,47 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope) {
         value.plain_number() ? refused_argument(argument, value.as_double()) : std::string_view();
     if (!allowed.empty()) {
       ev_.refuse("XG0214", value.span.valid() ? value.span : arg.span,
-                 fmt::format("`{}` of `{}` cannot be {}", argument, name, value.as_double()), "",
-                 {fmt::format("write a number of {}", allowed)});
+                 {"`{}` of `{}` cannot be {}", argument, name, value.as_double()}, "",
+                 {"write a number of {}", allowed});
       return;
     }
   }
   if (def->availability == Availability::kNotYet) {
-    ev_.not_yet(at, fmt::format("the optimizer `{}`", name), {fmt::format("take one of {}", ready_optimizers())});
+    ev_.not_yet(at, {"the optimizer `{}`", name}, {"take one of {}", ready_optimizers()});
   }
   module_.train.optimizer = {name, *attrs, at};
 }
 
-void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& path, Scope& scope) {
+void ModuleBuilder::lower_tensors(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (node.has_value()) {
-    refuse_value(node, {.title = "write a group for each prefix of tensors",
-                        .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
+    ev_.refuse(
+        "XG0210", node.key_span, {"`{}` stands in the group of a tensor prefix", node.key}, "of no group",
+        Fix{.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
     return;
   }
-  GroupSpec group{.path = path, .lr = {}, .weight_decay = {}, .span = node.span};
+  lower_tensors_at(node, node.key, scope);
+}
+
+void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope) {
+  group_ = {.path = path, .lr = {}, .weight_decay = {}, .span = node.span};
   for (const SettingNode& child : node.children) {
-    const std::string below = path.empty() ? child.key : path + "." + child.key;
+    if (child.has_value()) {
+      lower_setting(child, DeclKind::kTrain, "groups PATH", scope);
+    }
+  }
+  GroupSpec group = std::move(group_);
+  for (const SettingNode& child : node.children) {
     if (!child.has_value()) {
-      lower_groups(child, below, scope);
-    } else if (path.empty()) {
-      ev_.refuse(
-          "XG0210", child.key_span, fmt::format("`{}` stands in the group of a tensor prefix", child.key),
-          "of no group",
-          {.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
-    } else if (child.key == "lr") {
-      group.lr = real(child, scope, 0, HUGE_VAL);
-    } else if (child.key == "weight_decay") {
-      group.weight_decay = real(child, scope, 0, HUGE_VAL);
-    } else {
-      unknown_setting(child, DeclKind::kError, "groups", {"lr", "weight_decay"});
+      lower_tensors_at(child, path + "." + child.key, scope);
     }
   }
   const bool is_prefix_alone = !group.lr && !group.weight_decay && !node.children.empty();
-  if (path.empty() || is_prefix_alone) {
+  if (is_prefix_alone) {
     return;
   }
   if (!names_a_tensor(path)) {
     if (names_a_part(path)) {
-      ev_.refuse("XG0217", node.key_span, fmt::format("`{}` has no weights", path), "",
+      ev_.refuse("XG0217", node.key_span, {"`{}` has no weights", path}, "",
                  {"leave it out, or name a layer or block with weights, or one of its tensors"});
     } else {
       refuse_path(node.key_span, path);
@@ -115,8 +106,8 @@ void ModuleBuilder::lower_groups(const SettingNode& node, const std::string& pat
 }
 
 // Weights below the paths get no gradient, so that nothing updates them and nothing is kept for it. Running statistics
-// are no weights: they go on following the data, since the layers behind them see what batch norm makes of these.
-void ModuleBuilder::lower_freeze(const SettingNode& node) {
+// are no weights: they go on following the data, since later layers read values normalised by them.
+void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingDef&) {
   module_.train.freeze = paths(node);
   std::vector<Parameter>& params = ev_.graph().params;
   for (const std::string& path : module_.train.freeze) {
@@ -127,7 +118,7 @@ void ModuleBuilder::lower_freeze(const SettingNode& node) {
       }
     }
     if (!any && names_a_part(path)) {
-      ev_.refuse("XG0217", node.key_span, fmt::format("`freeze` names `{}`, which has no weights", path), "",
+      ev_.refuse("XG0217", node.key_span, {"`freeze` names `{}`, which has no weights", path}, "",
                  {"leave it out, or name a layer or block with weights, or one of its tensors"});
     }
   }
@@ -148,8 +139,8 @@ void ModuleBuilder::lower_freeze(const SettingNode& node) {
       }
     }
     if (some && !all) {
-      ev_.not_yet(node.key_span, fmt::format("freezing a part of the head `{}`", head.name),
-                  {fmt::format("freeze all of it, `{}`, or nothing", head.name)});
+      ev_.not_yet(node.key_span, {"freezing a part of the head `{}`", head.name},
+                  {"freeze all of it, `{}`, or nothing", head.name});
     }
   }
 }

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <openssl/sha.h>
 
-#include "graph/print.h"
-#include "lang/nearest.h"
+#include "lang/lower/math_text.h"
 
 namespace xrun::lang {
 
@@ -47,52 +44,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
   return settings;
 }
 
-Scope ModuleBuilder::constants(const DeclRef& decl) {
-  Scope scope;
-  scope.file = decl ? decl.file : &main_;
-  return scope;
-}
-
-void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group,
-                                    const std::vector<std::string>& known) {
-  const bool placement = kind == DeclKind::kCluster || kind == DeclKind::kSchedule;
-  if (placement && is_setting(DeclKind::kTrain, node.key)) {
-    Fix fix{"move the line to a `train`"};
-    if (choice_.train) {
-      const Position at = ev_.sources().position(choice_.train.decl->span.file, choice_.train.decl->keyword.begin);
-      fix.title = fmt::format("move the line to `train{}{}` (line {})", choice_.train.decl->name ? " " : "",
-                              choice_.train.decl->name.text, at.line);
-    }
-    Diagnostic d =
-        fault("XG0503", node.key_span, fmt::format("a {} cannot change what is learned", keyword_of(kind)),
-              node.key == "active_classes" ? "changes the loss" : "changes the loss or the update", std::move(fix));
-    d.notes.push_back("`cluster` and `schedule` may change speed and memory only");
-    ev_.report(std::move(d));
-    return;
-  }
-  std::vector<std::string> names = known;
-  for (const SettingInfo& info : all_settings()) {
-    if (info.kind == kind && info.key != "*") {
-      names.emplace_back(info.key);
-    }
-  }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  Fix fix =
-      did_you_mean(node.key, names, node.key_span,
-                   {fmt::format("leave it out, or write one that `{}` knows: {}", group, fmt::join(names, ", "))});
-  if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
-    fix.edits.clear();  // a flag: its text is the value alone
-  }
-  // Keeps the column of the `=`.
-  if (!fix.edits.empty() && node.key.size() > fix.edits[0].text.size() && node.key_span != node.span) {
-    fix.edits[0].text.resize(node.key.size(), ' ');
-  }
-  Diagnostic d = fault("XG0210", node.key_span, fmt::format("unknown setting `{}` in `{}`", node.key, group),
-                       fmt::format("not a setting of {}", group), std::move(fix));
-  d.notes.emplace_back("a setting is known or it is an error; none is ever ignored");
-  ev_.report(std::move(d));
-}
+Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }
 
 bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
   if (!choice_.model) {
@@ -138,8 +90,7 @@ Module ModuleBuilder::build(const Choice& choice) {
                                     [&name = target](const NamedValue& input) { return input.name == name; });
       // An input that could not be made was reported where it is declared.
       if (!used && module_.train.loss.valid() && !asked_.contains(target) && declared_input(target) == nullptr) {
-        ev_.diagnostics().add(warning("XG0423", span,
-                                      fmt::format("`{}` is bound in `data`, but nothing uses it", target),
+        ev_.diagnostics().add(warning("XG0423", span, {"`{}` is bound in `data`, but nothing uses it", target},
                                       "neither an input of the model nor a part of the loss", {"leave the line out"}));
       }
     }
@@ -177,8 +128,8 @@ void ModuleBuilder::check_unchosen(const DeclRef& ref) {
   const Settings settings = read_settings(*ref.file, *ref.decl, ev_.diagnostics());
   for (const SettingNode& node : settings.root.children) {
     const bool is_binding = kind == DeclKind::kData && node.has_value();
-    if (!is_binding && !is_setting(kind, node.key)) {
-      unknown_setting(node, kind, keyword_of(kind), {});
+    if (!is_binding && find_setting(kind, {}, node.key) == nullptr) {
+      unknown_setting(node, kind, {});
     }
   }
   for (const SettingNode& source : settings.sources) {
@@ -187,16 +138,6 @@ void ModuleBuilder::check_unchosen(const DeclRef& ref) {
       refuse_reader(source);
     }
   }
-}
-
-std::string sha256_hex(std::string_view text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex += fmt::format("{:02x}", byte);
-  }
-  return hex;
 }
 
 }  // namespace xrun::lang

@@ -1,4 +1,4 @@
-// From checked declarations to a Module: which declarations make the run, and what each of them says.
+// Lowers the declarations of one run to a Module. One thread; used once; the evaluator and the files outlive it.
 #pragma once
 
 #include <deque>
@@ -12,6 +12,7 @@
 #include "graph/module.h"
 #include "graph/reader_def.h"
 #include "lang/elaborate/evaluator.h"
+#include "lang/lower/setting_def.h"
 #include "lang/lower/settings.h"
 
 namespace xrun::lang {
@@ -46,8 +47,37 @@ class ModuleBuilder {
       : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
 
   Module build(const Choice& choice);
-  // The keys of a declaration that the run did not choose, once the run is built; its values wait for a run that does.
+  // Checks the keys of a declaration that the run did not choose; its values are checked by a run that chooses it.
+  // REQUIRES: after `build`.
   void check_unchosen(const DeclRef& ref);
+
+  // Actions that records of settings name (SettingDef::action). First those that many settings have.
+  template <auto kMember>
+  void store(const SettingNode& node, Scope& scope, const SettingDef& def);  // a value of the member's type
+  template <auto kMember>
+  void store_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
+  template <class T>
+  void check(const SettingNode& node, Scope& scope, const SettingDef& def);  // a value of type T that is not kept
+  void check_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void say_unread(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_group(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_binding(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_rate(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_tensors(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_freeze(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_precision(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_clip(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_init(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_order(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_metrics(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_cpu(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_recompute(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_shard(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_over(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_pin(const SettingNode& node, Scope& scope, const SettingDef& def);
 
  private:
   // One source of the data with the fields that it gives.
@@ -62,43 +92,50 @@ class ModuleBuilder {
   bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
-  void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group,
-                       const std::vector<std::string>& known);
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
   // setting_values.cpp: values of one kind each; they report and give nothing where the value is of another kind
-  std::optional<Datum> value_of(const SettingNode& node, Scope& scope);
-  std::optional<int64_t> whole(const SettingNode& node, Scope& scope, int64_t low, int64_t high);
-  std::optional<double> real(const SettingNode& node, Scope& scope, double low, double high);
+  std::optional<Datum> value_of(const SettingNode& node, Scope& scope, const SettingDef& def);
+  std::optional<int64_t> whole(const SettingNode& node, Scope& scope, const SettingDef& def);
+  std::optional<double> real(const SettingNode& node, Scope& scope, const SettingDef& def);
   void refuse_unit(const SettingNode& node, const Datum& value);  // of a key that takes a plain number
-  void refuse_value(const SettingNode& node, Fix fix);            // of a key that is a group
   void refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units, std::string otherwise);
   void refuse_path(Span at, const std::string& path);  // of no part of the model
-  std::optional<bool> flag(const SettingNode& node, Scope& scope);
-  std::optional<std::string> text(const SettingNode& node, Scope& scope);
-  std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope);
+  std::optional<bool> flag(const SettingNode& node, Scope& scope, const SettingDef& def);
+  std::optional<std::string> text(const SettingNode& node, Scope& scope, const SettingDef& def);
+  std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<TrainSpan> train_span(const Datum& value, std::string_view what, Span at);
-  std::optional<double> quantity(const SettingNode& node, Scope& scope, Dimension dimension);
-  std::optional<Bytes> size(const SettingNode& node, Scope& scope, Bytes low);  // 0: none is fine, 1: not nothing
+  std::optional<double> quantity(const SettingNode& node, Scope& scope, const SettingDef& def, Dimension dimension);
   std::optional<double> quantity(const Datum& value, std::string_view what, Span at, Dimension dimension);
-  std::string symbol(const SettingNode& node) const;  // a bare name, none or auto; empty for another expression
-  std::string word(const SettingNode& node) const;    // the same, or the name of what is called
-  bool is_auto(const SettingNode& node) const;
-  // Arguments of `symbol(...)` by a signature.
-  std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, std::string_view name,
-                                                 std::string_view signature, Scope& scope);
+  std::optional<Bytes> size(const SettingNode& node, Scope& scope, const SettingDef& def);
+  std::vector<std::string> paths(const SettingNode& node);
+  // Arguments of `word(...)` by a signature.
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
-  bool one_of(const SettingNode& node, std::initializer_list<std::string_view> words,
-              std::initializer_list<std::string_view> calls = {});
-  std::vector<std::string> paths(const SettingNode& node);
+  std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
+
+  // lower_settings.cpp: used by all records of settings
+  void lower_settings(const SettingNode& parent, DeclKind kind, std::string_view group, Scope& scope);
+  void lower_setting(const SettingNode& node, DeclKind kind, std::string_view group, Scope& scope);
+  void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group);
+  void refuse_value(const SettingNode& node, const SettingDef& def);  // of a key that is a group
+  // The choice of a record that is written; reports one that is not among them, and arguments of a plain word.
+  std::optional<SettingChoice> choose(const SettingNode& node, const SettingDef& def);
+  void say_later(const SettingNode& node, const SettingDef& def);
+
+  // setting_def.cpp: by the type of a member
+  template <class Spec, class T>
+  Spec& spec_of(T Spec::*);
+  template <class T>
+  std::optional<T> read(const SettingNode& node, Scope& scope, const SettingDef& def);
+  template <class T>
+  std::optional<T> check_value(const SettingNode& node, Scope& scope, const SettingDef& def);
 
   // lower_data.cpp
   void lower_data(const DeclRef& decl);
   void refuse_reader(const SettingNode& node);
   bool lower_source(const SettingNode& node, Scope& scope);
-  void lower_binding(const SettingNode& node, Scope& scope);
   std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
                                      Scope& scope, const AugmentDef** def);
 
@@ -112,41 +149,23 @@ class ModuleBuilder {
   std::optional<Datum> data_value(std::string_view name, Span at);
   bool may_be_a_field(std::string_view name, const std::vector<std::string>& known) const;
 
-  // lower_train.cpp
+  // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
   void lower_train(const DeclRef& decl);
   void lower_batch(const Settings& settings, Scope& scope);
-  void train_setting(const SettingNode& node, Scope& scope);
-  void lower_loss(const SettingNode& node, Scope& scope);
-  void lower_metrics(const SettingNode& node, Scope& scope);
-  void lower_eval(const SettingNode& node, Scope& scope);
-  void lower_checkpoint(const SettingNode& node, Scope& scope);
-  void lower_log(const SettingNode& node, Scope& scope);
-  void lower_clip(const SettingNode& node, Scope& scope);
+  void lower_duration(const Settings& settings, Scope& scope);
   void lower_norm_rows(const Settings& settings, Scope& scope);
-  PrecisionMode precision(const SettingNode& node, Scope& scope, bool quiet);
+  void require(const Settings& settings, std::initializer_list<std::string_view> keys);
+  void lower_loss(const SettingNode& node, Scope& scope);
   std::string differences(const MetricSpec& metric);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
-  void require(const Settings& settings, std::initializer_list<std::string_view> keys);
-
-  // lower_update.cpp
-  void lower_optimizer(const SettingNode& node, Scope& scope);
-  void lower_groups(const SettingNode& node, const std::string& path, Scope& scope);
-  void lower_freeze(const SettingNode& node);
-
-  // lower_curves.cpp
-  void lower_rate(const SettingNode& node, Scope& scope);
+  void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
   void check_spans(const SettingNode& node);
 
   // lower_schedule.cpp
   void lower_cluster(const DeclRef& decl);
-  void lower_node(const SettingNode& node, Scope& scope);
-  void lower_network(const SettingNode& node, Scope& scope);
   void lower_schedule(const DeclRef& decl);
-  void lower_shard(const SettingNode& node, Scope& scope);
-  void lower_pins(const SettingNode& node, const std::string& path, Scope& scope);
-  void lower_recompute(const SettingNode& node);
-  void lower_search(const SettingNode& node, Scope& scope);
+  void lower_pins(const SettingNode& node, const std::string& path, Scope& scope, const SettingDef& pin);
 
   Evaluator& ev_;
   const SourceFile& main_;
@@ -158,14 +177,10 @@ class ModuleBuilder {
   std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
   std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings
   std::set<std::string, std::less<>> asked_;               // those that the loss or a metric speaks of
-  bool data_is_partial_ = false;  // some of it could not be read: what seems to be missing may be there
+  bool data_is_partial_ = false;                       // a part could not be read: a missing name may be declared there
   std::set<std::string, std::less<>> broken_sources_;  // whose fields are not known
   Scope model_scope_;
+  GroupSpec group_;  // the group of tensors that is being read
 };
-
-// The text that the math digest is taken over: graph with its loss, training source, bindings and everything of train
-// that changes what is learned; no evaluation, logging, checkpoints or directories.
-std::string math_text(const Module& module);
-std::string sha256_hex(std::string_view text);
 
 }  // namespace xrun::lang

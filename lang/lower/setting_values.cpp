@@ -18,56 +18,44 @@ std::string_view example_of(Dimension dimension) {
                                          : "a number with its unit";
 }
 
-std::string word_of(const Expr& expr) {
-  return expr.kind == ExprKind::kName   ? std::string(expr.name.text)
-         : expr.kind == ExprKind::kNone ? "none"
-         : expr.kind == ExprKind::kAuto ? "auto"
-                                        : "";
-}
-
 }  // namespace
 
-std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& scope) {
+std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if (!node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a value, not a group", node.key), "",
-               {fmt::format("write {} = ...", node.key)});
+    ev_.refuse("XG0205", node.key_span, {"`{}` is a value, not a group", node.key}, "", {"write {} = ...", node.key});
     return std::nullopt;
   }
   const Expr& expr = (*node.ast)[node.value];
   const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr && scope.file != nullptr &&
                        !scope.file->find(expr.name.text) && !scope.file->is_missing(expr.name.text);
   if (unknown && expr.name.text != "N") {
-    const auto infos = all_settings();
-    const auto info =
-        std::find_if(infos.begin(), infos.end(), [&](const SettingInfo& known) { return known.key == node.key; });
-    if (info != infos.end()) {
-      ev_.refuse("XG0201", expr.span, fmt::format("there is no `{}` here", expr.name.text), "unknown name",
-                 {fmt::format("`{}` takes {}", node.key, info->type)});
-      return std::nullopt;
-    }
+    ev_.refuse("XG0201", expr.span, {"there is no `{}` here", expr.name.text}, "unknown name",
+               {"`{}` takes {}", node.key, def.type});
+    return std::nullopt;
   }
   Datum value = ev_.eval(*node.ast, node.value, scope);
   return value.is_error() ? std::nullopt : std::optional(std::move(value));
 }
 
-std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scope, int64_t low, int64_t high) {
-  const auto value = value_of(node, scope);
+std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (!value) {
     return std::nullopt;
   }
+  const auto low = static_cast<int64_t>(def.low);
+  const int64_t high = def.high < 0x1p63 ? static_cast<int64_t>(def.high) : INT64_MAX;
   const auto number = whole_number(*value);
   if (!number && !value->whole()) {
     if (value->number() && value->dimension != Dimension::kPlain) {
       refuse_unit(node, *value);
     } else {
-      ev_.refuse("XG0205", value->span,
-                 fmt::format("`{}` expects a whole number, but gets {}", node.key, kind_text(*value)), "",
-                 {fmt::format("write {} = {}", node.key, std::max<int64_t>(low, 1))});
+      ev_.refuse("XG0205", value->span, {"`{}` expects a whole number, but gets {}", node.key, kind_text(*value)}, "",
+                 {"write {} = {}", node.key, std::max<int64_t>(low, 1)});
     }
     return std::nullopt;
   }
   if (!number || *number < low || *number > high) {
-    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
+    ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
                {high == INT64_MAX && number ? fmt::format("write a number of {} and more", low)
                                             : fmt::format("write a number of {} to {}", low, high)});
     return std::nullopt;
@@ -75,8 +63,8 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
   return number;
 }
 
-std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope, double low, double high) {
-  const auto value = value_of(node, scope);
+std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (!value) {
     return std::nullopt;
   }
@@ -84,16 +72,16 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
     if (value->number()) {
       refuse_unit(node, *value);
     } else {
-      ev_.refuse("XG0205", value->span, fmt::format("`{}` expects a number, but gets {}", node.key, kind_text(*value)),
-                 "", {fmt::format("write {} = 1", node.key)});
+      ev_.refuse("XG0205", value->span, {"`{}` expects a number, but gets {}", node.key, kind_text(*value)}, "",
+                 {"write {} = 1", node.key});
     }
     return std::nullopt;
   }
   const double number = value->as_double();
-  if (!(number >= low && number <= high)) {
-    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
-               {std::isinf(high) ? fmt::format("write a number of {} and more", low)
-                                 : fmt::format("write a number of {} to {}", low, high)});
+  if (!(number >= def.low && number <= def.high)) {
+    ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
+               {std::isinf(def.high) ? fmt::format("write a number of {} and more", def.low)
+                                     : fmt::format("write a number of {} to {}", def.low, def.high)});
     return std::nullopt;
   }
   return number;
@@ -101,14 +89,10 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
 
 void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
   const Expr& expr = (*node.ast)[node.value];
-  ev_.refuse("XG0107", value.span, fmt::format("`{}` takes a plain number, not {}", node.key, to_text(value)), "",
+  ev_.refuse("XG0107", value.span, {"`{}` takes a plain number, not {}", node.key, to_text(value)}, "",
              expr.kind == ExprKind::kNumber
                  ? replacement("leave the unit out", expr.span, std::string(node.ast->number(node.value).text))
                  : Fix{"leave the unit out"});
-}
-
-void ModuleBuilder::refuse_value(const SettingNode& node, Fix fix) {
-  ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a group", node.key), "has a value here", std::move(fix));
 }
 
 // A path that names no part of the model.
@@ -127,34 +111,33 @@ void ModuleBuilder::refuse_path(Span at, const std::string& path) {
     }
   }
   const std::string near = nearest(path, {parts.begin(), parts.end()});
-  ev_.refuse("XG0217", at, fmt::format("nothing is called `{}`", path), "no part of the model has this name",
+  ev_.refuse("XG0217", at, {"nothing is called `{}`", path}, "no part of the model has this name",
              {near.empty() ? "leave it out, or name a part: `xrun show FILE --table layers` lists them"
                            : fmt::format("did you mean `{}`?", near)});
 }
 
-std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope) {
-  const auto value = value_of(node, scope);
+std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (value && value->kind != DatumKind::kBool) {
-    ev_.refuse("XG0205", value->span, fmt::format("`{}` is true or false, not {}", node.key, kind_text(*value)), "",
-               {fmt::format("write {} = true, or {} = false", node.key, node.key)});
+    ev_.refuse("XG0205", value->span, {"`{}` is true or false, not {}", node.key, kind_text(*value)}, "",
+               {"write {} = true, or {} = false", node.key, node.key});
     return std::nullopt;
   }
   return value ? std::optional(value->flag) : std::nullopt;
 }
 
-std::optional<std::string> ModuleBuilder::text(const SettingNode& node, Scope& scope) {
-  const auto value = value_of(node, scope);
+std::optional<std::string> ModuleBuilder::text(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   if (value && value->kind != DatumKind::kString) {
-    ev_.refuse(
-        "XG0205", value->span, fmt::format("`{}` is a string, not {}", node.key, kind_text(*value)), "",
-        replacement("put it in double quotes", value->span, fmt::format("\"{}\"", ev_.sources().text(value->span))));
+    ev_.refuse("XG0205", value->span, {"`{}` is a string, not {}", node.key, kind_text(*value)}, "",
+               replacement("put it in double quotes", value->span, {"\"{}\"", ev_.sources().text(value->span)}));
     return std::nullopt;
   }
   return value ? std::optional(value->text) : std::nullopt;
 }
 
-std::optional<TrainSpan> ModuleBuilder::train_span(const SettingNode& node, Scope& scope) {
-  const auto value = value_of(node, scope);
+std::optional<TrainSpan> ModuleBuilder::train_span(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   return value ? train_span(*value, fmt::format("`{}`", node.key), value->span) : std::nullopt;
 }
 
@@ -173,37 +156,37 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
                 "put its unit where the number is written, as in 500 steps");
     return std::nullopt;
   } else {
-    ev_.refuse("XG0107", at, fmt::format("{} expects a span of training, but gets {}", what, kind_text(value)), "",
+    ev_.refuse("XG0107", at, {"{} expects a span of training, but gets {}", what, kind_text(value)}, "",
                {"write a number of steps, epochs or samples: 500 steps"});
     return std::nullopt;
   }
   if (!(span.amount > 0)) {
-    ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "", {"write more than 0"});
+    ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "", {"write more than 0"});
     return std::nullopt;
   }
   if (const double near = std::round(span.amount); std::fabs(span.amount - near) <= 1e-9 * span.amount) {
     span.amount = near;  // 7% * 100 steps
   }
   if (span.unit != TrainSpan::kEpochs && !to_int64(span.amount)) {
-    ev_.refuse("XG0214", at, fmt::format("{} cannot be {}", what, to_text(value)), "not a whole number",
+    ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "not a whole number",
                {"write a whole number of them, or a part of an epoch: 0.5 epochs"});
     return std::nullopt;
   }
   return span;
 }
 
-std::optional<double> ModuleBuilder::quantity(const SettingNode& node, Scope& scope, Dimension dimension) {
-  const auto value = value_of(node, scope);
+std::optional<double> ModuleBuilder::quantity(const SettingNode& node, Scope& scope, const SettingDef& def,
+                                              Dimension dimension) {
+  const auto value = value_of(node, scope, def);
   return value ? quantity(*value, node.key, value->span, dimension) : std::nullopt;
 }
 
-std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, Bytes low) {
-  constexpr double kMost = 1e6 * 0x1p40;
-  const auto value = value_of(node, scope);
+std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto value = value_of(node, scope, def);
   const auto bytes = value ? quantity(*value, node.key, value->span, Dimension::kSize) : std::nullopt;
-  if (bytes && !(*bytes >= static_cast<double>(low) && *bytes <= kMost)) {
-    ev_.refuse("XG0214", value->span, fmt::format("`{}` cannot be {}", node.key, to_text(*value)), "",
-               {*bytes > kMost ? "write at most 1_000_000TiB" : "write 1B or more"});
+  if (bytes && !(*bytes >= def.low && *bytes <= def.high)) {
+    ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
+               {*bytes > def.high ? "write at most 1_000_000TiB" : "write 1B or more"});
     return std::nullopt;
   }
   return bytes ? std::optional(static_cast<Bytes>(*bytes)) : std::nullopt;
@@ -212,15 +195,15 @@ std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, 
 std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_view what, Span at, Dimension dimension) {
   if (value.number() && value.dimension == dimension) {
     if (value.as_double() < 0) {
-      ev_.refuse("XG0214", at, fmt::format("`{}` cannot be {}", what, to_text(value)), "", {"leave the `-` out"});
+      ev_.refuse("XG0214", at, {"`{}` cannot be {}", what, to_text(value)}, "", {"leave the `-` out"});
       return std::nullopt;
     }
     return value.as_double();
   }
   if (!value.plain_number()) {
     ev_.refuse(value.number() ? "XG0107" : "XG0205", at,
-               fmt::format("`{}` expects {}, but gets {}", what, name_of(dimension), kind_text(value)), "",
-               {fmt::format("write {}, such as {}", name_of(dimension), example_of(dimension))});
+               {"`{}` expects {}, but gets {}", what, name_of(dimension), kind_text(value)}, "",
+               {"write {}, such as {}", name_of(dimension), example_of(dimension)});
     return std::nullopt;
   }
   std::vector<UnitChoice> units;
@@ -263,23 +246,9 @@ void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<
   ev_.report(std::move(d));
 }
 
-std::string ModuleBuilder::symbol(const SettingNode& node) const {
-  return node.has_value() ? word_of((*node.ast)[node.value]) : "";
-}
-
-std::string ModuleBuilder::word(const SettingNode& node) const {
-  const Expr* expr = node.has_value() ? &(*node.ast)[node.value] : nullptr;
-  const bool is_call = expr != nullptr && expr->kind == ExprKind::kCall;
-  return is_call ? word_of((*node.ast)[expr->lhs]) : symbol(node);
-}
-
-bool ModuleBuilder::is_auto(const SettingNode& node) const {
-  return node.has_value() && (*node.ast)[node.value].kind == ExprKind::kAuto;
-}
-
-std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const SettingNode& node, std::string_view name,
-                                                              std::string_view signature, Scope& scope) {
-  return arguments(*node.ast, node.value, name, signature, scope);
+std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const SettingNode& node, const SettingChoice& choice,
+                                                              Scope& scope) {
+  return arguments(*node.ast, node.value, choice.word, choice.signature, scope);
 }
 
 std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, ExprId id, std::string_view name,
@@ -294,33 +263,11 @@ std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, Ex
   return ev_.bind(ev_.signatures().of(name, signature), call, scope, env);
 }
 
-bool ModuleBuilder::one_of(const SettingNode& node, std::initializer_list<std::string_view> words,
-                           std::initializer_list<std::string_view> calls) {
-  const std::string given = word(node);
-  const Span at = node.has_value() ? (*node.ast)[node.value].span : node.key_span;
-  if (std::find(calls.begin(), calls.end(), given) != calls.end()) {
-    return true;  // arguments() says which are missing
-  }
-  if (std::find(words.begin(), words.end(), given) != words.end()) {
-    if (symbol(node) == given) {
-      return true;
-    }
-    ev_.refuse("XG0204", at, fmt::format("`{}` of `{}` takes no arguments", given, node.key), "",
-               replacement("write it alone", at, given));
-    return false;
-  }
-  std::vector<std::string> names(words.begin(), words.end());
-  names.insert(names.end(), calls.begin(), calls.end());
-  ev_.refuse("XG0205", at, fmt::format("`{}` is one of {}", node.key, fmt::join(names, ", ")), "not one of them",
-             given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
-  return false;
-}
-
 // A list of tensor paths, or one: names, chains of names or strings.
 std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   if (!node.has_value()) {
-    ev_.refuse("XG0205", node.key_span, fmt::format("`{}` is a list of paths, not a group", node.key), "",
-               {fmt::format("write {} = [backbone.stem, \"blocks.7\"]", node.key)});
+    ev_.refuse("XG0205", node.key_span, {"`{}` is a list of paths, not a group", node.key}, "",
+               {"write {} = [backbone.stem, \"blocks.7\"]", node.key});
     return {};
   }
   const Ast& ast = *node.ast;
@@ -331,7 +278,7 @@ std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   }
   constexpr size_t kMostPaths = 1024;
   if (items.size() > kMostPaths) {
-    ev_.refuse("XG0216", expr.span, fmt::format("`{}` takes at most {} paths", node.key, kMostPaths), "",
+    ev_.refuse("XG0216", expr.span, {"`{}` takes at most {} paths", node.key, kMostPaths}, "",
                {"name what the parts have in common: `blocks` stands for all of its tensors"});
     return {};
   }
@@ -339,7 +286,7 @@ std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   for (const ExprId item : items) {
     const std::string path = path_text(ast, item);
     if (path.empty() && ast[item].kind != ExprKind::kError) {
-      ev_.refuse("XG0205", ast[item].span, fmt::format("`{}` takes paths of tensors", node.key), "not a path",
+      ev_.refuse("XG0205", ast[item].span, {"`{}` takes paths of tensors", node.key}, "not a path",
                  {"write one, such as backbone.stem or \"blocks.7\""});
       continue;
     }

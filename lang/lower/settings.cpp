@@ -7,69 +7,6 @@
 namespace xrun::lang {
 namespace {
 
-constexpr DeclKind kData = DeclKind::kData;
-constexpr DeclKind kTrain = DeclKind::kTrain;
-constexpr DeclKind kCluster = DeclKind::kCluster;
-constexpr DeclKind kSchedule = DeclKind::kSchedule;
-constexpr DeclKind kRun = DeclKind::kRun;
-
-constexpr SettingInfo kSettings[] = {
-    {kData, "max_bad", "share", "0.1%", "the share of broken samples at which the run ends"},
-    {kData, "*", "field -> stages", "the field of its own name", "what an input of the model or a label is made of"},
-
-    {kTrain, "batch", "int", "required", "samples of a step over all devices"},
-    {kTrain, "epochs", "number", "required, or `steps`", "how often the training samples are seen"},
-    {kTrain, "steps", "int", "required, or `epochs`", "how many updates are made"},
-    {kTrain, "loss", "expr", "required", "one value a sample; the run minimises their mean"},
-    {kTrain, "metrics", "list", "[]",
-     "measured in training and, without `eval`, on all other sources after each epoch"},
-    {kTrain, "optimizer", "sgd adam adamw lars lamb", "required", "how gradients become updates"},
-    {kTrain, "lr", "number, curve, list of curves", "required", "the rate"},
-    {kTrain, "precision", "f32, mixed(bf16 or f16)", "f32, on GPUs mixed(bf16)", "in what operands are rounded"},
-    {kTrain, "groups", "{ PATH { lr, weight_decay } }", "{}", "factors of the rate and decay by tensor prefix"},
-    {kTrain, "seed", "int", "1", "keys every random number"},
-    {kTrain, "deterministic", "bool", "false", "the same bits for every plan"},
-    {kTrain, "eval", "{ every, NAME = metric(...) }", "`metrics`, after each epoch",
-     "measured on other sources while training"},
-    {kTrain, "log", "{ every, tensorboard, prometheus }", "10 steps", "how often progress is reported"},
-    {kTrain, "grad_accumulation", "int", "1", "steps whose gradients are added before an update"},
-    {kTrain, "clip", "none, norm(x, heads=false), value(x)", "none", "bounds gradients"},
-    {kTrain, "norm_rows", "int, global", "64, or the batch where that is less",
-     "samples that batch norm takes together"},
-    {kTrain, "compress", "none, topk(p, per_layer, on)", "none", "sends only the largest gradients"},
-    {kTrain, "active_classes", "all, sample(p), knn(...)", "all", "which classes take part in the softmax"},
-    {kTrain, "reduce", "mean, sum", "mean", "how the losses of a batch become one"},
-    {kTrain, "freeze", "list of paths", "[]", "tensors that are not trained"},
-    {kTrain, "init", "seed, checkpoint(\"...\")", "seed", "the first weights"},
-    {kTrain, "order", "shuffled, sequential", "shuffled", "the order of the samples of an epoch"},
-    {kTrain, "stop_when", "metric test", "none", "ends the run early"},
-    {kTrain, "checkpoint", "{ every, keep, dir, async }", "1 epoch, 3", "when the run is saved"},
-    {kTrain, "ema", "float", "none", "a running mean of the weights"},
-
-    {kCluster, "nodes", "int", "1", "machines"},
-    {kCluster, "network", "ethernet(rate, latency), infiniband(...)", "none", "what joins the machines"},
-    {kCluster, "node", "{ gpu, gpus, link, cpu, cores, memory, storage }", "detected", "one machine"},
-    {kCluster, "reserve", "size", "chosen by the planner", "memory that is left alone"},
-
-    {kSchedule, "stages", "auto, int", "auto", "parts of the pipeline"},
-    {kSchedule, "micro_batches", "auto, int", "auto", "equal pieces of the global batch"},
-    {kSchedule, "pipeline", "auto, gpipe, one_f_one_b", "auto", "the order of forward and backward passes"},
-    {kSchedule, "replicas", "auto, int", "auto", "copies of the pipeline"},
-    {kSchedule, "recompute", "auto, none, all, list of paths", "auto", "what is computed again instead of kept"},
-    {kSchedule, "overlap", "auto, bool", "auto", "communication beside computation"},
-    {kSchedule, "bucket", "size", "25MiB", "gradients that are reduced together"},
-    {kSchedule, "shard", "HEAD { over, split, chunks, granularity }", "auto", "how a head is split"},
-    {kSchedule, "pin", "{ PATH = stage(k) }", "{}", "which stage a part lies in"},
-    {kSchedule, "memory_limit", "size", "what the device has", "per device"},
-    {kSchedule, "search", "{ time, seed }", "auto", "how long the planner may look"},
-
-    {kRun, "model", "NAME", "the only one", ""},
-    {kRun, "data", "NAME", "the only one", ""},
-    {kRun, "train", "NAME", "the only one", ""},
-    {kRun, "cluster", "NAME", "the only one", ""},
-    {kRun, "schedule", "NAME", "the only one", ""},
-};
-
 // The child called `key`, made where there is none.
 SettingNode& child_of(SettingNode& node, std::string_view key, Span key_span, Span span) {
   for (SettingNode& child : node.children) {
@@ -81,11 +18,17 @@ SettingNode& child_of(SettingNode& node, std::string_view key, Span key_span, Sp
   return node.children.back();
 }
 
+std::string word_of(const Expr& expr) {
+  return expr.kind == ExprKind::kName   ? std::string(expr.name.text)
+         : expr.kind == ExprKind::kNone ? "none"
+         : expr.kind == ExprKind::kAuto ? "auto"
+                                        : "";
+}
+
 void report_twice(const SettingNode& before, const SettingNode& again, Diagnostics& diagnostics) {
-  Diagnostic d =
-      fault("XG0211", again.key_span, "`" + again.key + "` is set twice", "set again", {"leave one of both out"});
-  d.secondary.push_back({before.key_span, "set here first"});
-  diagnostics.add(std::move(d));
+  diagnostics.add(
+      fault("XG0211", again.key_span, {"`{}` is set twice", again.key}, "set again", {"leave one of both out"})
+          .also(before.key_span, "set here first"));
 }
 
 void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector<SettingNode>* sources,
@@ -96,9 +39,8 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
       continue;
     }
     if (into.children.size() >= kMostSettings || (sources != nullptr && sources->size() >= kMostSettings)) {
-      diagnostics.add(fault("XG0216", setting.span,
-                            "a group holds at most " + std::to_string(kMostSettings) + " settings", "one too many",
-                            {"leave some out: one for a prefix holds for all that lies below it"}));
+      diagnostics.add(fault("XG0216", setting.span, {"a group holds at most {} settings", kMostSettings},
+                            "one too many", {"leave some out: one for a prefix holds for all that lies below it"}));
       return;
     }
     if (setting.kind == SettingKind::kSource) {
@@ -155,20 +97,9 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
 
 }  // namespace
 
-std::span<const SettingInfo> all_settings() { return kSettings; }
-
-bool is_setting(DeclKind kind, std::string_view key) {
-  return std::any_of(std::begin(kSettings), std::end(kSettings),
-                     [&](const SettingInfo& info) { return info.kind == kind && info.key == key; });
-}
-
 const SettingNode* SettingNode::find(std::string_view name) const {
-  for (const SettingNode& child : children) {
-    if (child.key == name) {
-      return &child;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find(children, name, &SettingNode::key);
+  return found == children.end() ? nullptr : &*found;
 }
 
 Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics) {
@@ -176,7 +107,8 @@ Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& di
   settings.root.key = std::string(keyword_of(decl.kind));
   settings.root.key_span = decl.keyword;
   settings.root.span = decl.span;
-  read_group(file.ast, decl.settings, settings.root, decl.kind == kData ? &settings.sources : nullptr, diagnostics);
+  read_group(file.ast, decl.settings, settings.root, decl.kind == DeclKind::kData ? &settings.sources : nullptr,
+             diagnostics);
   const auto written = file.ast[decl.settings];
   settings.has_error = decl.has_fault || std::any_of(written.begin(), written.end(), [](const Setting& setting) {
                          return setting.kind == SettingKind::kError;
@@ -191,9 +123,8 @@ void override_setting(Settings& settings, std::string_view path, const Ast& ast,
   for (std::string_view rest = path; !rest.empty();) {
     if (node->has_value()) {
       Diagnostic d =
-          fault("XG0210", at,
-                "`" + node->key + "` has a value, so there is no `" + settings.root.key + "." + std::string(path) + "`",
-                "not a setting", {"set `" + node->key + "` as a whole"});
+          fault("XG0210", at, {"`{}` has a value, so there is no `{}.{}`", node->key, settings.root.key, path},
+                "not a setting", {"set `{}` as a whole", node->key});
       if (node->span.valid() && node->span != at) {
         d.secondary.push_back({node->span, "the value"});
       }
@@ -210,6 +141,18 @@ void override_setting(Settings& settings, std::string_view path, const Ast& ast,
   node->value = value;
   node->children.clear();
 }
+
+Span value_span(const SettingNode& node) { return node.has_value() ? (*node.ast)[node.value].span : node.key_span; }
+
+std::string symbol(const SettingNode& node) { return node.has_value() ? word_of((*node.ast)[node.value]) : ""; }
+
+std::string word(const SettingNode& node) {
+  const Expr* expr = node.has_value() ? &(*node.ast)[node.value] : nullptr;
+  const bool is_call = expr != nullptr && expr->kind == ExprKind::kCall;
+  return is_call ? word_of((*node.ast)[expr->lhs]) : symbol(node);
+}
+
+bool is_auto(const SettingNode& node) { return node.has_value() && (*node.ast)[node.value].kind == ExprKind::kAuto; }
 
 std::string path_text(const Ast& ast, ExprId id) {
   if (!id.valid()) {

@@ -1,5 +1,5 @@
-// Settings of `data train cluster schedule run`: which exist, and the written ones of a declaration as a tree into
-// which --set has been merged.
+// The written settings of a declaration as a tree into which --set has been merged; which ones exist is in
+// setting_def.h.
 #pragma once
 
 #include <span>
@@ -12,17 +12,6 @@
 #include "lang/syntax/syntax.h"
 
 namespace xrun::lang {
-
-// One row of the table of settings. A "*" stands for a name of the user's.
-struct SettingInfo {
-  DeclKind kind = DeclKind::kError;
-  std::string_view key;
-  std::string_view type;
-  std::string_view fallback;  // the default as written; "required" where there is none
-  std::string_view doc;
-};
-std::span<const SettingInfo> all_settings();
-bool is_setting(DeclKind kind, std::string_view key);  // of the first level
 
 // `a.b = value` and `a { b = value }` are the same tree.
 struct SettingNode {
@@ -40,17 +29,24 @@ struct SettingNode {
 struct Settings {
   SettingNode root;
   std::vector<SettingNode> sources;  // source NAME = value
-  bool has_error = false;            // one could not be read: what seems to be missing may be that one
+  bool has_error = false;            // one could not be read; a missing setting may be that one
 };
 
 // Reads the settings of a declaration; a setting that is given twice is XG0211.
 Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics);
 
 // Puts a value from the command line where `path` ("shard.id.over") leads, in the place of what is there. A path
-// through something that has a value is XG0210: nobody would read what lies below it.
+// through a setting that has a value is XG0210: values below it would not be read.
 void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value,
                       Diagnostics& diagnostics);
 
+// Of the value; of the key where it is a group.
+Span value_span(const SettingNode& node);
+// The bare name, `none` or `auto` that a value is; empty for another expression.
+std::string symbol(const SettingNode& node);
+// The same, or the name of what is called.
+std::string word(const SettingNode& node);
+bool is_auto(const SettingNode& node);
 // "backbone.stem" of a name, a chain of fields or a string; empty for another expression.
 std::string path_text(const Ast& ast, ExprId id);
 

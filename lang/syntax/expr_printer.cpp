@@ -5,272 +5,151 @@
 
 namespace xrun::lang {
 
-void ExprPrinter::expr(ExprId id) {
+void ExprPrinter::one(ExprId id) {
   if (!id.valid()) {
-    out_ += "<error>";
-    return;
+    return put("<error>");
   }
   const Expr& e = ast_[id];
   switch (e.kind) {
     case ExprKind::kError:
-      out_ += "<error>";
-      break;
+      return put("<error>");
     case ExprKind::kNumber:
-      number(ast_.number(id));
-      break;
+      return number(ast_.number(id));
     case ExprKind::kString:
-      string(ast_.text(id));
-      break;
+      return string(ast_.text(id));
     case ExprKind::kBool:
-      out_ += e.flag ? "true" : "false";
-      break;
+      return put(e.flag ? "true" : "false");
     case ExprKind::kAuto:
-      out_ += "auto";
-      break;
+      return put("auto");
     case ExprKind::kNone:
-      out_ += "none";
-      break;
+      return put("none");
     case ExprKind::kName:
-      out_ += e.name.text;
-      break;
+      return put(e.name);
     case ExprKind::kEllipsis:
-      out_ += "...";
-      break;
+      return put("...");
     case ExprKind::kTuple:
-      out_ += "(";
-      list(e.items);
-      out_ += e.items.count == 1 ? ",)" : ")";
-      break;
+      return put("(", e.items, e.items.count == 1 ? ",)" : ")");
     case ExprKind::kList:
-      out_ += "[";
-      list(e.items);
-      out_ += "]";
-      break;
+      return put("[", e.items, "]");
     case ExprKind::kCall:
       operand(e.lhs);
-      args(e.args);
-      break;
+      put("(");
+      list(e.args, ", ");
+      return put(")");
     case ExprKind::kIndex:
       operand(e.lhs);
-      out_ += "[";
-      list(e.items);
-      out_ += "]";
-      break;
+      return put("[", e.items, "]");
     case ExprKind::kField:
       operand(e.lhs);
-      out_ += ".";
-      out_ += e.name.text;
-      break;
+      return put(".", e.name);
     case ExprKind::kUnary:
-      out_ += e.op == Op::kNot ? "(not " : "(-";
-      expr(e.lhs);
-      out_ += ")";
-      break;
+      return put(e.op == Op::kNot ? "(not " : "(-", e.lhs, ")");
     case ExprKind::kBinary:
+      return put("(", e.lhs, " ", text_of(e.op), " ", e.rhs, ")");
     case ExprKind::kRange:
-      out_ += "(";
-      expr(e.lhs);
-      out_ += " ";
-      out_ += e.kind == ExprKind::kRange ? ".." : text_of(e.op);
-      out_ += " ";
-      expr(e.rhs);
-      out_ += ")";
-      break;
+      return put("(", e.lhs, " .. ", e.rhs, ")");
     case ExprKind::kIf:
-      out_ += "(if ";
-      expr(e.condition);
-      out_ += " { ";
-      expr(e.lhs);
-      out_ += " } else { ";
-      expr(e.rhs);
-      out_ += " })";
-      break;
+      return put("(if ", e.condition, " { ", e.lhs, " } else { ", e.rhs, " })");
     case ExprKind::kPipe:
-      out_ += "(";
-      expr(e.lhs);
-      out_ += " -> ";
-      stages(e.stages);
-      out_ += ")";
-      break;
+      return put("(", e.lhs, " -> ", e.stages, ")");
   }
 }
 
-void ExprPrinter::type(const Type& t) {
-  out_ += t.name.text;
-  if (t.argument.valid()) {
-    out_ += "(";
-    expr(t.argument);
-    out_ += ")";
+void ExprPrinter::one(const Type& type) {
+  put(type.name);
+  if (type.argument.valid()) {
+    put("(", type.argument, ")");
   }
-  if (t.has_dims) {
-    out_ += "[";
-    list(t.dims);
-    out_ += "]";
+  if (type.has_dims) {
+    put("[", type.dims, "]");
   }
 }
 
-void ExprPrinter::params(Run<Param> run) {
-  out_ += "(";
-  for (const Param& param : ast_[run]) {
-    out_ += out_.back() == '(' ? "" : ", ";
-    out_ += param.name.text;
-    if (param.type.span.valid()) {
-      out_ += ": ";
-      type(param.type);
-    }
-    if (param.value.valid()) {
-      out_ += " = ";
-      expr(param.value);
-    }
+void ExprPrinter::one(const Arg& arg) { put(arg.name, arg.name ? "=" : "", arg.value); }
+
+void ExprPrinter::one(const Param& param) {
+  put(param.name);
+  if (param.type.span.valid()) {
+    put(": ", param.type);
   }
-  out_ += ")";
+  if (param.value.valid()) {
+    put(" = ", param.value);
+  }
+}
+
+void ExprPrinter::one(Run<Param> params) {
+  put("(");
+  list(params, ", ");
+  put(")");
 }
 
 void ExprPrinter::number(const Number& n) {
-  out_ += n.text;
+  put(n.text);
   if (n.unit != kNoUnit) {
-    out_ += info_of(n.unit).word ? " " : "";
-    out_ += info_of(n.unit).text;
+    put(info_of(n.unit).word ? " " : "", info_of(n.unit).text);
   }
 }
 
 void ExprPrinter::string(const std::string& text) {
-  out_ += '"';
+  put("\"");
   for (const char c : text) {
-    switch (c) {
-      case '\n':
-        out_ += "\\n";
-        break;
-      case '\t':
-        out_ += "\\t";
-        break;
-      case '"':
-      case '\\':
-        out_ += '\\';
-        out_ += c;
-        break;
-      default:
-        if (is_control(c)) {
-          out_ += escape_of(c);
-        } else {
-          out_ += c;
-        }
+    if (c == '\n' || c == '\t') {
+      put(c == '\n' ? "\\n" : "\\t");
+    } else if (is_control(c)) {
+      put(escape_of(c));
+    } else {
+      put(c == '"' || c == '\\' ? "\\" : "", std::string_view(&c, 1));
     }
   }
-  out_ += '"';
+  put("\"");
 }
 
-// What a call, an index or a field is taken of; a number there would swallow the dot.
+// The operand of a call, an index or a field. A number is put in parentheses: `1.x` would read as a number with a dot.
 void ExprPrinter::operand(ExprId id) {
   const bool wrap = id.valid() && ast_[id].kind == ExprKind::kNumber;
-  out_ += wrap ? "(" : "";
-  expr(id);
-  out_ += wrap ? ")" : "";
+  put(wrap ? "(" : "", id, wrap ? ")" : "");
 }
 
-void ExprPrinter::list(Run<ExprId> run) {
-  bool first = true;
-  for (const ExprId item : ast_[run]) {
-    out_ += first ? "" : ", ";
-    first = false;
-    expr(item);
-  }
-}
-
-void ExprPrinter::args(Run<Arg> run) {
-  out_ += "(";
-  bool first = true;
-  for (const Arg& arg : ast_[run]) {
-    out_ += first ? "" : ", ";
-    first = false;
-    if (arg.name) {
-      out_ += arg.name.text;
-      out_ += "=";
-    }
-    expr(arg.value);
-  }
-  out_ += ")";
-}
-
-void ExprPrinter::stages(Run<Stage> run) {
-  bool first = true;
-  for (const Stage& s : ast_[run]) {
-    out_ += first ? "" : " -> ";
-    first = false;
-    stage(s);
-  }
-}
-
-void ExprPrinter::fragment(const Pipe& pipe) {
-  out_ += " { ";
-  stages(pipe.stages);
-  out_ += " }";
-}
-
-void ExprPrinter::stage(const Stage& s) {
-  const std::span<const Pipe> pipes = ast_[s.pipes];
-  switch (s.kind) {
+void ExprPrinter::one(const Stage& stage) {
+  const std::span<const Pipe> pipes = ast_[stage.pipes];
+  switch (stage.kind) {
     case StageKind::kError:
-      out_ += "<error>";
+      put("<error>");
       break;
     case StageKind::kCall:
-      out_ += join_path(ast_[s.path]);
-      if (s.has_args) {
-        args(s.args);
+      put(join_path(ast_[stage.path]));
+      if (stage.has_args) {
+        put("(");
+        list(stage.args, ", ");
+        put(")");
       }
       break;
     case StageKind::kRepeat:
-      out_ += "repeat ";
-      expr(s.value);
-      if (s.index) {
-        out_ += " as ";
-        out_ += s.index.text;
-      }
-      fragment(pipes[0]);
+      put("repeat ", stage.value, stage.index ? " as " : "", stage.index, " { ", pipes[0].stages, " }");
       break;
     case StageKind::kResidual:
-      out_ += "residual";
-      fragment(pipes[0]);
+      put("residual { ", pipes[0].stages, " }");
       break;
     case StageKind::kFork:
-      out_ += "fork { ";
-      for (size_t i = 0; i < pipes.size(); ++i) {
-        out_ += i == 0 ? "" : ", ";
-        stages(pipes[i].stages);
+      put("fork { ");
+      for (const Pipe& pipe : pipes) {
+        put(&pipe == pipes.data() ? "" : ", ", pipe.stages);
       }
-      out_ += " }";
+      put(" }");
       break;
     case StageKind::kIf:
-      out_ += "if ";
-      expr(s.value);
-      fragment(pipes[0]);
+      put("if ", stage.value, " { ", pipes[0].stages, " }");
       if (pipes.size() > 1) {
-        out_ += " else";
-        fragment(pipes[1]);
+        put(" else { ", pipes[1].stages, " }");
       }
       break;
   }
-  if (s.label) {
-    out_ += " as ";
-    out_ += s.label.text;
-  }
-}
-
-std::string print_expr(const Ast& ast, ExprId id) {
-  std::string out;
-  ExprPrinter(ast, out).expr(id);
-  return out;
+  put(stage.label ? " as " : "", stage.label);
 }
 
 std::string print_type(const Ast& ast, const Type& type) {
   std::string out;
-  ExprPrinter(ast, out).type(type);
-  return out;
-}
-
-std::string print_params(const Ast& ast, Run<Param> params) {
-  std::string out;
-  ExprPrinter(ast, out).params(params);
+  ExprPrinter(ast, out).put(type);
   return out;
 }
 

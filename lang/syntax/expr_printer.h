@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "lang/syntax/syntax.h"
 
@@ -11,11 +12,31 @@ class ExprPrinter {
  public:
   ExprPrinter(const Ast& ast, std::string& out) : ast_(ast), out_(out) {}
 
-  void expr(ExprId id);
-  void type(const Type& t);
-  void params(Run<Param> run);
+  // Appends texts, names and nodes of the tree in the order given: put("(", e.lhs, " .. ", e.rhs, ")").
+  template <class... Parts>
+  void put(const Parts&... parts) {
+    (one(parts), ...);
+  }
 
  protected:
+  void one(std::string_view text) { out_ += text; }
+  void one(const Name& name) { out_ += name.text; }
+  void one(ExprId id);
+  void one(const Type& type);
+  void one(const Arg& arg);
+  void one(const Param& param);
+  void one(const Stage& stage);
+  void one(Run<Param> params);
+  void one(Run<Stage> stages) { list(stages, " -> "); }
+  void one(Run<ExprId> items) { list(items, ", "); }
+
+  template <class T>
+  void list(Run<T> run, std::string_view between) {
+    for (uint32_t i = 0; i < run.count; ++i) {
+      put(i == 0 ? std::string_view() : between, ast_[run][i]);
+    }
+  }
+
   const Ast& ast_;
   std::string& out_;
 
@@ -23,11 +44,6 @@ class ExprPrinter {
   void number(const Number& n);
   void string(const std::string& text);
   void operand(ExprId id);
-  void list(Run<ExprId> run);
-  void args(Run<Arg> run);
-  void stages(Run<Stage> run);
-  void fragment(const Pipe& pipe);
-  void stage(const Stage& s);
 };
 
 }  // namespace xrun::lang

@@ -82,8 +82,8 @@ class Pairing {
 
   void closes_nothing(const Token& token) {
     if (!faults_.full()) {
-      faults_.error("XG0111", tokens_.span(token), "`" + std::string(text_of(token.kind)) + "` closes nothing",
-                    "no `" + std::string(text_of(partner_of(token.kind))) + "` is open here",
+      faults_.error("XG0111", tokens_.span(token), {"`{}` closes nothing", text_of(token.kind)},
+                    {"no `{}` is open here", text_of(partner_of(token.kind))},
                     replacement("leave it out, or open it before", tokens_.span(token), ""));
     }
   }
@@ -109,7 +109,7 @@ class Pairing {
     open_.pop_back();
   }
 
-  // Everything above the topmost brace was never closed; that is one fault, of the outermost.
+  // Brackets above the topmost brace were never closed; the outermost of them is reported.
   void drop_until_brace(const Token& seen) {
     size_t from = open_.size();
     while (from > 0 && !is_brace(open_[from - 1])) {
@@ -131,9 +131,9 @@ class Pairing {
     if (faults_.full()) {
       return;
     }
-    Diagnostic& fault = faults_.error("XG0111", tokens_.span(outermost),
-                                      "`" + std::string(text_of(outermost.kind)) + "` is never closed", "",
-                                      {"write `" + closing_of(outermost.kind) + "` where it ends"});
+    Diagnostic& fault =
+        faults_.error("XG0111", tokens_.span(outermost), {"`{}` is never closed", text_of(outermost.kind)}, "",
+                      {"write `{}` where it ends", closing_of(outermost.kind)});
     if (seen.kind != TokenKind::kEnd) {
       fault.secondary.push_back({tokens_.span(seen), "it should have been closed before this"});
     }

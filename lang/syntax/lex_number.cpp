@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view kMultipliers = "kMGT";
 
-class NumberLexer {
+class NumberLexer : private Cursor {
  public:
   NumberLexer(std::string_view text, int32_t file, uint32_t begin, Faults& faults)
-      : text_(text), file_(file), begin_(begin), at_(begin), faults_(faults) {}
+      : Cursor(text, file, begin, faults), begin_(begin) {}
 
   Number run(uint32_t& end) {
     if (peek() == '0' && (peek(1) == 'x' || peek(1) == 'X')) {
@@ -26,10 +26,7 @@ class NumberLexer {
   }
 
  private:
-  char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
-
-  // Digits and underscores of a kind into digits_; complains about underscores that stand at an end or together.
+  // Digits and underscores of a kind into digits_; reports underscores that stand at an end or together.
   template <typename IsDigit>
   void digits(IsDigit is_one) {
     const uint32_t from = at_;
@@ -227,7 +224,7 @@ class NumberLexer {
         at_ += 1 + static_cast<uint32_t>(info_of(number_.unit).text.size());
       }
     } else if (info_of(*unit).word) {
-      faults_.error("XG0108", span(from, at_), "`" + std::string(spelled) + "` follows its number after one space", "",
+      faults_.error("XG0108", span(from, at_), {"`{}` follows its number after one space", spelled}, "",
                     replacement("put the space", span(from, from), " ", true));
       number_.unit = *unit;
     } else if (number_.is_percent) {
@@ -279,16 +276,14 @@ class NumberLexer {
       if (number_.is_percent) {
         percent_with_unit(span(from, from + length), at_);
       } else if (spaces > 1) {
-        faults_.error("XG0108", span(from, from + length),
-                      "`" + std::string(name) + "` follows its number after one space", "",
+        faults_.error("XG0108", span(from, from + length), {"`{}` follows its number after one space", name}, "",
                       replacement("leave one space", span(at_, from), " ", true));
       } else {
         number_.unit = *unit;
       }
       at_ = from + length;
     } else if (unit || multiplier) {
-      faults_.error("XG0108", span(from, from + length),
-                    "`" + std::string(name) + "` touches its number: " + std::string(number_.text) + std::string(name),
+      faults_.error("XG0108", span(from, from + length), {"`{}` touches its number: {}{}", name, number_.text, name},
                     "", replacement("leave out the space", span(at_, from), "", true));
       number_.unit = unit.value_or(kNoUnit);
       at_ = from + length;
@@ -321,17 +316,12 @@ class NumberLexer {
     if (spelled[0] == 'E' && (spelled.size() > 1 ? is_digit(spelled[1]) : is_sign(peek()))) {
       fix = replacement("the exponent is a small `e`", span(from, from + 1), "e", true);
     } else if (!meant.empty()) {
-      fix = replacement("did you mean `" + std::string(meant) + "`?", span(from, at_), std::string(meant));
+      fix = replacement({"did you mean `{}`?", meant}, span(from, at_), std::string(meant));
     }
-    faults_.error("XG0108", span(from, at_), "unknown unit `" + std::string(spelled.substr(0, 40)) + "`", "",
-                  std::move(fix));
+    faults_.error("XG0108", span(from, at_), {"unknown unit `{}`", spelled.substr(0, 40)}, "", std::move(fix));
   }
 
-  std::string_view text_;
-  int32_t file_;
   uint32_t begin_;
-  uint32_t at_;
-  Faults& faults_;
   Number number_;
   std::string digits_;
   bool reported_size_ = false;

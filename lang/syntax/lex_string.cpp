@@ -8,10 +8,10 @@
 namespace xrun::lang {
 namespace {
 
-class StringLexer {
+class StringLexer : private Cursor {
  public:
   StringLexer(std::string_view text, int32_t file, uint32_t begin, Faults& faults)
-      : text_(text), file_(file), at_(begin), faults_(faults) {}
+      : Cursor(text, file, begin, faults) {}
 
   std::string run(uint32_t& end) {
     const uint32_t begin = at_++;
@@ -35,7 +35,7 @@ class StringLexer {
       }
     }
     if (!closed) {
-      // What follows on the line is part of the string as far as anyone can tell.
+      // The rest of the line is taken as part of the string.
       const uint32_t last = at_ > begin + 1 && text_[at_ - 1] == '\r' ? at_ - 1 : at_;
       faults_.error("XG0104", span(begin, at_), "the string is not closed on its line", "starts here",
                     replacement("close it where it ends", span(last, last), "\""));
@@ -45,13 +45,10 @@ class StringLexer {
   }
 
  private:
-  char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
-
-  // Of a file with the line ends of Windows, which the lexer reports as a whole.
+  // A carriage return at the end of a line; the lexer reports those of a file together.
   bool is_line_end() const { return peek() == '\r' && (peek(1) == '\n' || at_ + 1 == text_.size()); }
 
-  // Characters that nobody sees are written so that everybody does.
+  // Invisible characters are written as escapes.
   void control(char c) {
     const Span at = span(at_, at_ + 1);
     if (c == '\t') {
@@ -60,8 +57,8 @@ class StringLexer {
     }
     const std::string text = escape_of(c);
     faults_.error(
-        "XG0102", at, "a control character in a string", "number " + std::to_string(static_cast<int>(c)),
-        c == 0 ? replacement("leave it out", at, "") : replacement("write `" + text + "`, or leave it out", at, text));
+        "XG0102", at, "a control character in a string", {"number {}", static_cast<int>(c)},
+        c == 0 ? replacement("leave it out", at, "") : replacement({"write `{}`, or leave it out", text}, at, text));
   }
 
   void escape(std::string& value) {
@@ -97,15 +94,10 @@ class StringLexer {
     const uint32_t length =
         peek() == '\n' || at_ == text_.size() ? 0 : std::max(1U, sequence_length(text_.substr(at_)));
     at_ += length;
-    faults_.error("XG0104", span(begin, at_), "unknown escape `" + std::string(text_.substr(begin, at_ - begin)) + "`",
+    faults_.error("XG0104", span(begin, at_), {"unknown escape `{}`", text_.substr(begin, at_ - begin)},
                   "known are \\n \\t \\\\ \\\" \\u{..}",
                   replacement("a backslash alone is written `\\\\`", span(begin, begin), "\\"));
   }
-
-  std::string_view text_;
-  int32_t file_;
-  uint32_t at_;
-  Faults& faults_;
 };
 
 }  // namespace

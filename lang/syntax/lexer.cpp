@@ -9,11 +9,7 @@ namespace xrun::lang {
 namespace {
 
 TokenKind word_kind(std::string_view word) {
-  if (word.size() < 2 || word.size() > 8) {
-    return TokenKind::kName;
-  }
-  for (int i = static_cast<int>(TokenKind::kTrue); i <= static_cast<int>(TokenKind::kAs); ++i) {
-    const auto kind = static_cast<TokenKind>(i);
+  for (TokenKind kind = TokenKind::kTrue; is_reserved(kind); kind = next(kind)) {
     if (text_of(kind) == word) {
       return kind;
     }
@@ -21,7 +17,7 @@ TokenKind word_kind(std::string_view word) {
   return TokenKind::kName;
 }
 
-// What people paste or carry over from other languages, and what is meant.
+// Signs of other languages and of word processors, and the sign that replaces each.
 struct Foreign {
   std::string_view text;
   std::string_view meant;
@@ -30,11 +26,6 @@ constexpr Foreign kForeign[] = {
     {"\u2192", "->"}, {"\u2212", "-"},  {"\u2013", "-"},   {"\u00D7", "*"}, {"\u2264", "<="},
     {"\u2265", ">="}, {"\u2260", "!="}, {"\u2026", "..."}, {"\u00A0", " "}, {"&&", "and"},
     {"||", "or"},     {"!", "not "},    {"**", "^"},
-};
-
-struct Sign {
-  TokenKind kind = TokenKind::kBad;
-  uint32_t length = 0;  // 0: no sign of the language
 };
 
 // Quotes of other languages and of word processors.
@@ -46,58 +37,22 @@ constexpr Quotes kForeignQuotes[] = {
     {"'", "'"}, {"`", "`"}, {"\u201C", "\u201D"}, {"\u201D", "\u201D"}, {"\u2018", "\u2019"}, {"\u201E", "\u201C"},
 };
 
-// The longest sign that starts with these characters.
-Sign sign_at(char a, char b, char c) {
-  switch (a) {
-    case '(':
-      return {TokenKind::kLeftParen, 1};
-    case ')':
-      return {TokenKind::kRightParen, 1};
-    case '[':
-      return {TokenKind::kLeftBracket, 1};
-    case ']':
-      return {TokenKind::kRightBracket, 1};
-    case '{':
-      return {TokenKind::kLeftBrace, 1};
-    case '}':
-      return {TokenKind::kRightBrace, 1};
-    case ',':
-      return {TokenKind::kComma, 1};
-    case ':':
-      return {TokenKind::kColon, 1};
-    case '+':
-      return {TokenKind::kPlus, 1};
-    case '*':
-      return {TokenKind::kStar, 1};
-    case '%':
-      return {TokenKind::kPercent, 1};
-    case '^':
-      return {TokenKind::kCaret, 1};
-    case '.':
-      return b != '.'   ? Sign{TokenKind::kDot, 1}
-             : c != '.' ? Sign{TokenKind::kRange, 2}
-                        : Sign{TokenKind::kEllipsis, 3};
-    case '-':
-      return b == '>' ? Sign{TokenKind::kArrow, 2} : Sign{TokenKind::kMinus, 1};
-    case '/':
-      return b == '/' ? Sign{TokenKind::kSlashSlash, 2} : Sign{TokenKind::kSlash, 1};
-    case '=':
-      return b == '=' ? Sign{TokenKind::kEqual, 2} : Sign{TokenKind::kAssign, 1};
-    case '<':
-      return b == '=' ? Sign{TokenKind::kLessEqual, 2} : Sign{TokenKind::kLess, 1};
-    case '>':
-      return b == '=' ? Sign{TokenKind::kGreaterEqual, 2} : Sign{TokenKind::kGreater, 1};
-    case '!':
-      return b == '=' ? Sign{TokenKind::kNotEqual, 2} : Sign{};
-    default:
-      return {};
+// The longest sign that `text` begins with; kBad where it begins with none.
+TokenKind sign_at(std::string_view text) {
+  TokenKind longest = TokenKind::kBad;
+  for (TokenKind kind = TokenKind::kLeftParen; kind <= TokenKind::kGreaterEqual; kind = next(kind)) {
+    if (text.starts_with(text_of(kind)) &&
+        (longest == TokenKind::kBad || text_of(kind).size() > text_of(longest).size())) {
+      longest = kind;
+    }
   }
+  return longest;
 }
 
-class Lexer {
+class Lexer : private Cursor {
  public:
   Lexer(const SourceMap& sources, int32_t file, Faults& faults)
-      : text_(sources.text(file)), path_(sources.path(file)), file_(file), faults_(faults) {
+      : Cursor(sources.text(file), file, 0, faults), path_(sources.path(file)) {
     out_.file = file;
     out_.text = text_;
     out_.tokens.reserve(std::min<size_t>(text_.size(), kMaxFileBytes) / 3 + 16);
@@ -125,9 +80,6 @@ class Lexer {
   }
 
  private:
-  char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
-
   void push(TokenKind kind, uint32_t begin, uint32_t literal = 0) {
     out_.tokens.push_back({kind, begin == line_start_, false, begin, at_, literal});
   }
@@ -179,9 +131,8 @@ class Lexer {
       leading_dot();
       return;
     }
-    const auto [kind, length] = sign_at(peek(), peek(1), peek(2));
-    if (length > 0) {
-      at_ += length;
+    if (const TokenKind kind = sign_at(text_.substr(at_)); kind != TokenKind::kBad) {
+      at_ += static_cast<uint32_t>(text_of(kind).size());
       push(kind, begin);
       return;
     }
@@ -233,9 +184,8 @@ class Lexer {
       if (rest.starts_with(foreign.text)) {
         at_ += static_cast<uint32_t>(foreign.text.size());
         push(TokenKind::kBad, begin);
-        faults_.error(
-            "XG0102", span(begin, at_), "`" + std::string(foreign.text) + "` is not a sign of the language", "",
-            replacement("write `" + std::string(foreign.meant) + "`", span(begin, at_), std::string(foreign.meant)));
+        faults_.error("XG0102", span(begin, at_), {"`{}` is not a sign of the language", foreign.text}, "",
+                      replacement({"write `{}`", foreign.meant}, span(begin, at_), std::string(foreign.meant)));
         return;
       }
     }
@@ -246,7 +196,7 @@ class Lexer {
     }
     const auto code = static_cast<unsigned char>(rest[0]);
     if (code < 0x20 || code == 0x7F) {
-      faults_.error("XG0102", span(begin, at_), "control character with number " + std::to_string(code), "",
+      faults_.error("XG0102", span(begin, at_), {"control character with number {}", code}, "",
                     replacement("leave it out", span(begin, at_), ""));
       return;
     }
@@ -254,11 +204,11 @@ class Lexer {
     if (length > 1) {
       fix = {"names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments"};
     }
-    faults_.error("XG0102", span(begin, at_),
-                  "`" + std::string(rest.substr(0, length)) + "` is not a sign of the language", "", std::move(fix));
+    faults_.error("XG0102", span(begin, at_), {"`{}` is not a sign of the language", rest.substr(0, length)}, "",
+                  std::move(fix));
   }
 
-  // 'abc': what people mean is plain, so the whole of it is one fault.
+  // 'abc': the whole string is one fault, since its meaning is clear.
   void foreign_string(const Quotes& quotes) {
     const uint32_t begin = at_;
     const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
@@ -268,7 +218,7 @@ class Lexer {
     Fix fix{"write \" before and behind the string"};
     if (close != std::string_view::npos && line.find_first_of("\"\\") > close) {
       const std::string_view inner = line.substr(quotes.open.size(), close - quotes.open.size());
-      fix = replacement("write it so", span(begin, at_), "\"" + std::string(inner) + "\"", true);
+      fix = replacement("write it so", span(begin, at_), {"\"{}\"", inner}, true);
     }
     faults_.error("XG0102", span(begin, at_), "strings stand in double quotes", "", std::move(fix));
   }
@@ -294,7 +244,7 @@ class Lexer {
     }
   };
 
-  // Of a file in another encoding, every umlaut would be a fault of its own.
+  // Bytes that are not UTF-8 are reported once: in a file of another encoding every umlaut is one.
   void check_encoding() {
     Counted bytes;
     for (uint32_t i = at_; i < text_.size();) {
@@ -309,8 +259,8 @@ class Lexer {
     }
     Diagnostic& fault = faults_.error("XG0102", span(bytes.first, bytes.first + 1), "the file is not UTF-8 text",
                                       "this byte starts no character",
-                                      {.title = "save the file as UTF-8, or convert it from what it is",
-                                       .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
+                                      Fix{.title = "save the file as UTF-8, or convert it from what it is",
+                                          .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
     if (bytes.count > 1) {
       fault.notes.push_back("the file has " + std::to_string(bytes.count) + " such bytes");
     }
@@ -330,16 +280,12 @@ class Lexer {
       faults_
           .error("XG0102", span(returns_.first, returns_.first + 1),
                  "lines end with a carriage return; a line feed alone is used", "",
-                 {.title = "save the file with the line ends of Unix", .lines = {"$ sed -i 's/\\r$//' " + path_}})
+                 Fix{.title = "save the file with the line ends of Unix", .lines = {"$ sed -i 's/\\r$//' " + path_}})
           .notes.push_back("the file has " + std::to_string(returns_.count) + " such lines");
     }
   }
 
-  std::string_view text_;
   std::string path_;
-  int32_t file_;
-  Faults& faults_;
-  uint32_t at_ = 0;
   uint32_t line_start_ = 0;
   Counted tabs_;
   Counted returns_;

@@ -16,6 +16,22 @@ namespace xrun::lang {
 // nearest meaning. Linear in the size of the file.
 Tokens lex(const SourceMap& sources, int32_t file, Faults& faults);
 
+// A place in the text of a file: the base of the classes that read it character by character.
+class Cursor {
+ protected:
+  Cursor(std::string_view text, int32_t file, uint32_t at, Faults& faults)
+      : text_(text), file_(file), at_(at), faults_(faults) {}
+
+  // The character so far ahead; '\0' behind the end.
+  char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
+
+  std::string_view text_;
+  int32_t file_;
+  uint32_t at_;
+  Faults& faults_;
+};
+
 // The number that starts at `begin` (a digit) with its unit. Sets `end` behind it; faults are reported, and the value
 // is then the best guess.
 Number lex_number(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);

@@ -18,40 +18,12 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 1000;
 
-bool in_space(DeclKind kind) {
-  switch (kind) {
-    case DeclKind::kModel:
-    case DeclKind::kData:
-    case DeclKind::kTrain:
-    case DeclKind::kCluster:
-    case DeclKind::kSchedule:
-    case DeclKind::kRun:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool has_name(DeclKind kind) {
-  switch (kind) {
-    case DeclKind::kOption:
-    case DeclKind::kLet:
-    case DeclKind::kFn:
-    case DeclKind::kPointwise:
-    case DeclKind::kOptimizer:
-    case DeclKind::kBlock:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// By errno. A pipe gives its text only once, and a model is read again by whoever resumes or checks it.
+// By errno. A pipe is refused: it gives its text only once, and a model is read again when a run is resumed or checked.
 Diagnostic unreadable(Span at, const std::string& path, std::string label) {
   const int why = errno;
   const bool is_pipe = why == ESPIPE;
   return fault("XG0207", at,
-               "cannot read `" + path + "`: " + (is_pipe ? "it is a pipe or a device, not a file" : std::strerror(why)),
+               {"cannot read `{}`: {}", path, (is_pipe ? "it is a pipe or a device, not a file" : std::strerror(why))},
                std::move(label),
                {is_pipe         ? "save it to a file first"
                 : why == EACCES ? "give this user the right to read it"
@@ -87,7 +59,7 @@ DeclRef SourceFile::find(std::string_view name) const {
   if (const auto at = names.find(name); at != names.end()) {
     return {this, at->second};
   }
-  if (const auto at = used.find(name); at != used.end() && has_name(at->second.decl->kind)) {
+  if (const auto at = used.find(name); at != used.end() && names_a_value(at->second.decl->kind)) {
     return at->second;
   }
   return {};
@@ -157,10 +129,10 @@ void Loader::index(SourceFile& file) {
 
 void Loader::declare(SourceFile& file, const Decl& decl) {
   const Decl* before = nullptr;
-  if (in_space(decl.kind)) {
+  if (has_own_names(decl.kind)) {
     const auto [at, fresh] = file.spaces.try_emplace({decl.kind, decl.name.text}, &decl);
     before = fresh ? nullptr : at->second;
-  } else if (has_name(decl.kind) && decl.name) {
+  } else if (names_a_value(decl.kind) && decl.name) {
     const auto [at, fresh] = file.names.try_emplace(decl.name.text, &decl);
     before = fresh ? nullptr : at->second;
   }
@@ -168,11 +140,10 @@ void Loader::declare(SourceFile& file, const Decl& decl) {
     const Span at = decl.name ? decl.name.span : decl.keyword;
     const std::string what =
         decl.name ? "`" + std::string(decl.name.text) + "`" : "`" + std::string(keyword_of(decl.kind)) + "`";
-    Diagnostic d =
-        fault("XG0202", at, what + " is declared twice", "declared again",
-              {decl.name ? "give one of them another name, or leave it out" : "give them names, or leave one out"});
-    d.secondary.push_back({before->name ? before->name.span : before->keyword, "declared here first"});
-    diagnostics_.add(std::move(d));
+    diagnostics_.add(
+        fault("XG0202", at, {"{} is declared twice", what}, "declared again",
+              {decl.name ? "give one of them another name, or leave it out" : "give them names, or leave one out"})
+            .also(before->name ? before->name.span : before->keyword, "declared here first"));
   }
 }
 
@@ -199,7 +170,7 @@ void Loader::import_all(SourceFile& file) {
       continue;
     }
     if (!file.modules.emplace(alias, from).second) {
-      diagnostics_.add(fault("XG0202", decl.span, "two imports are called `" + std::string(alias) + "`", "again",
+      diagnostics_.add(fault("XG0202", decl.span, {"two imports are called `{}`", alias}, "again",
                              {"give one of them another name: import \"FILE\" as NAME"}));
     }
   }
@@ -218,7 +189,7 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   const std::string key = key_of(path);
   if (const auto known = by_key_.find(key); known != by_key_.end()) {
     if (known->second == nullptr) {
-      diagnostics_.add(fault("XG0206", at, "`" + text + "` imports itself in a circle",
+      diagnostics_.add(fault("XG0206", at, {"`{}` imports itself in a circle", text},
                              "this file is still being read because it leads here",
                              {key == key_of(from.path) ? "leave it out: a file knows its own names"
                                                        : "move what both files need to a third one that both import"}));
@@ -228,7 +199,7 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   if (is_std) {
     const auto source = std_source(text);
     if (!source) {
-      diagnostics_.add(fault("XG0207", at, "there is no `" + text + "` in the standard library", "not found",
+      diagnostics_.add(fault("XG0207", at, {"there is no `{}` in the standard library", text}, "not found",
                              {"its files are \"std/nets\" and \"std/vision\""}));
       return nullptr;
     }
@@ -259,8 +230,7 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
     }
     const SourceFile& from = *source;
     DeclRef found = from.find(name.text);
-    for (const DeclKind space : {DeclKind::kModel, DeclKind::kData, DeclKind::kTrain, DeclKind::kCluster,
-                                 DeclKind::kSchedule, DeclKind::kRun}) {
+    for (DeclKind space = DeclKind::kModel; has_own_names(space); space = next(space)) {
       found = found ? found : from.find(space, name.text);
     }
     if (!found) {
@@ -277,17 +247,15 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
       for (const auto& [known, unused] : from.spaces) {
         candidates.emplace_back(known.second);
       }
-      diagnostics_.add(fault("XG0201", name.span, "`" + from.path + "` declares no `" + std::string(name.text) + "`",
-                             "not found there",
+      diagnostics_.add(fault("XG0201", name.span, {"`{}` declares no `{}`", from.path, name.text}, "not found there",
                              did_you_mean(name.text, candidates, name.span, {"leave it out, or declare it there"})));
       continue;
     }
     if (!file.used.emplace(name.text, found).second) {
-      diagnostics_.add(fault("XG0202", name.span, "`" + std::string(name.text) + "` is brought in twice", "again",
-                             {"leave one of both out"}));
+      diagnostics_.add(
+          fault("XG0202", name.span, {"`{}` is brought in twice", name.text}, "again", {"leave one of both out"}));
     } else if (file.names.contains(name.text) || file.spaces.contains({found.decl->kind, name.text})) {
-      diagnostics_.add(fault("XG0202", name.span,
-                             "`" + std::string(name.text) + "` is brought in and declared here, too", "",
+      diagnostics_.add(fault("XG0202", name.span, {"`{}` is brought in and declared here, too", name.text}, "",
                              {"leave one of both out: import \"FILE\" as NAME keeps the names of that file apart"}));
     }
   }

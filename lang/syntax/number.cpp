@@ -83,29 +83,17 @@ std::optional<Unit> find_unit(std::string_view text) {
 }
 
 std::string_view name_of(Dimension dimension) {
-  switch (dimension) {
-    case Dimension::kPlain:
-      return "a plain number";
-    case Dimension::kSize:
-      return "a size";
-    case Dimension::kRate:
-      return "a data rate";
-    case Dimension::kTime:
-      return "a time";
-    case Dimension::kCompute:
-      return "a rate of floating-point operations";
-    case Dimension::kPower:
-      return "a power";
-    case Dimension::kClock:
-      return "a clock rate";
-    case Dimension::kSteps:
-      return "a number of steps";
-    case Dimension::kEpochs:
-      return "a number of epochs";
-    case Dimension::kSamples:
-      return "a number of samples";
-  }
-  return {};
+  constexpr std::string_view kNames[] = {"a plain number",
+                                         "a size",
+                                         "a data rate",
+                                         "a time",
+                                         "a rate of floating-point operations",
+                                         "a power",
+                                         "a clock rate",
+                                         "a number of steps",
+                                         "a number of epochs",
+                                         "a number of samples"};
+  return kNames[static_cast<size_t>(dimension)];
 }
 
 std::string to_text(Int128 value) {

@@ -20,23 +20,28 @@ constexpr std::array<std::pair<std::string_view, StmtKind>, 8> kStatementWords =
 
 }  // namespace
 
-Run<Stmt> Parser::body() {
+// "{" { item NL } "}"
+template <class T>
+Run<T> Parser::braced(std::vector<T>& stack, std::vector<T>& pool, T (Parser::*item)()) {
   const Nest nest(*this);
   const Token open = current();
   if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
     return {};
   }
-  Gather<Stmt> list(stmt_stack_);
+  Gather<T> list(stack);
   while (!body_ends(open)) {
     const int depth = depth_;
-    list.push(statement());
+    list.push((this->*item)());
     end_of_statement();
     if (lost_) {
       recover(depth);
     }
   }
-  return list.into(ast_.stmts);
+  return list.into(pool);
 }
+
+Run<Stmt> Parser::body() { return braced(stmt_stack_, ast_.stmts, &Parser::statement); }
+Run<Setting> Parser::settings() { return braced(setting_stack_, ast_.settings, &Parser::setting); }
 
 Stmt Parser::statement() {
   Stmt stmt;
@@ -121,7 +126,7 @@ void Parser::binding(Stmt& stmt) {
       for (const auto& [word, kind] : kStatementWords) {
         words.emplace_back(word);
       }
-      fault("XG0114", name.span, "no statement starts with `" + std::string(name.text) + "`", "",
+      fault("XG0114", name.span, {"no statement starts with `{}`", name.text}, "",
             did_you_mean(name.text, words, name.span, {"a binding is written `name = value`"}));
       return;
     }
@@ -140,24 +145,6 @@ ExprId Parser::value_or_error() {
   const Span start = here();
   const ExprId value = expression();
   return lost_ ? error_node(from(start)) : value;
-}
-
-Run<Setting> Parser::settings() {
-  const Nest nest(*this);
-  const Token open = current();
-  if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
-    return {};
-  }
-  Gather<Setting> list(setting_stack_);
-  while (!body_ends(open)) {
-    const int depth = depth_;
-    list.push(setting());
-    end_of_statement();
-    if (lost_) {
-      recover(depth);
-    }
-  }
-  return list.into(ast_.settings);
 }
 
 Setting Parser::setting() {

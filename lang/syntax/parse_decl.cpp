@@ -1,5 +1,6 @@
 // Files and declarations: the edition line, headers and documentation comments.
 #include <algorithm>
+#include <fmt/ranges.h>
 
 #include "lang/syntax/parser_rules.h"
 
@@ -10,19 +11,13 @@ constexpr int kEdition = 1;
 
 std::vector<std::string> keywords() {
   std::vector<std::string> words;
-  for (const DeclKind kind : declaration_kinds()) {
+  for (DeclKind kind = DeclKind::kImport; kind <= DeclKind::kMoved; kind = next(kind)) {
     words.emplace_back(keyword_of(kind));
   }
   return words;
 }
 
-Fix declarations_fix() {
-  std::string text = "declarations start with";
-  for (const std::string& word : keywords()) {
-    text += " " + word;
-  }
-  return {text};
-}
+std::string declarations_help() { return fmt::format("declarations start with {}", fmt::join(keywords(), " ")); }
 
 // Without these a declaration cannot be known to others.
 bool lacks_identity(const Decl& decl) {
@@ -33,16 +28,8 @@ bool lacks_identity(const Decl& decl) {
       return !decl.text.valid();
     case DeclKind::kMoved:
       return !decl.text.valid() || !decl.to.valid();
-    case DeclKind::kOption:
-    case DeclKind::kLet:
-    case DeclKind::kFn:
-    case DeclKind::kPointwise:
-    case DeclKind::kOptimizer:
-    case DeclKind::kBlock:
-    case DeclKind::kModel:
-      return !decl.name;
     default:
-      return false;
+      return (names_a_value(decl.kind) || decl.kind == DeclKind::kModel) && !decl.name;
   }
 }
 
@@ -63,8 +50,8 @@ Ast Parser::parse_file() {
       ast_.edition = kEdition;
     } else {
       faults_.error("XG0112", line,
-                    "edition `" + std::string(tokens_.text.substr(line.begin, line.end - line.begin)) +
-                        "` is not known; this xrun reads `xgraph 1`",
+                    {"edition `{}` is not known; this xrun reads `xgraph 1`",
+                     tokens_.text.substr(line.begin, line.end - line.begin)},
                     "", replacement("write the edition that it reads, or take a newer xrun", line, "xgraph 1"));
     }
     end_of_statement();
@@ -129,10 +116,7 @@ Decl Parser::declaration() {
   }
   advance();
   declaration_header(decl);
-  const bool has_body = decl.kind == DeclKind::kOptimizer || decl.kind == DeclKind::kBlock ||
-                        decl.kind == DeclKind::kModel || decl.kind == DeclKind::kTest;
-  const bool has_settings = decl.kind >= DeclKind::kData && decl.kind <= DeclKind::kRun;
-  if (!has_body && !has_settings) {
+  if (!has_body(decl.kind) && !has_settings(decl.kind)) {
     return decl;
   }
   if (lost_) {
@@ -146,7 +130,7 @@ Decl Parser::declaration() {
       return decl;
     }
   }
-  if (has_body) {
+  if (has_body(decl.kind)) {
     decl.body = body();
   } else {
     decl.settings = settings();
@@ -254,12 +238,12 @@ void Parser::settings_header(Decl& decl) {
 
 void Parser::unknown_declaration() {
   if (!at(TokenKind::kName)) {
-    expected("a declaration", declarations_fix());
+    expected("a declaration", declarations_help());
     return;
   }
   const std::string_view word = tokens_.spelling(current());
-  fault("XG0114", here(), "no declaration starts with `" + std::string(word.substr(0, 40)) + "`", "",
-        did_you_mean(word, keywords(), here(), declarations_fix()));
+  fault("XG0114", here(), {"no declaration starts with `{}`", word.substr(0, 40)}, "",
+        did_you_mean(word, keywords(), here(), declarations_help()));
 }
 
 // The ## lines that touch the declaration at `begin`. The first such lines of a file that a blank line sets off from

@@ -8,54 +8,18 @@
 namespace xrun::lang {
 namespace {
 
-// The operator of each level of binding that a token stands for.
-std::optional<Op> disjunction_of(TokenKind kind) {
-  return kind == TokenKind::kOr ? std::optional(Op::kOr) : std::nullopt;
-}
-
-std::optional<Op> conjunction_of(TokenKind kind) {
-  return kind == TokenKind::kAnd ? std::optional(Op::kAnd) : std::nullopt;
-}
-
-std::optional<Op> comparison_of(TokenKind kind) {
-  switch (kind) {
-    case TokenKind::kEqual:
-      return Op::kEq;
-    case TokenKind::kNotEqual:
-      return Op::kNe;
-    case TokenKind::kLess:
-      return Op::kLt;
-    case TokenKind::kLessEqual:
-      return Op::kLe;
-    case TokenKind::kGreater:
-      return Op::kGt;
-    case TokenKind::kGreaterEqual:
-      return Op::kGe;
-    default:
-      return std::nullopt;
+// The operator that a token stands for, where it is one from `first` to `last`: the levels of binding are runs of Op.
+template <Op first, Op last>
+std::optional<Op> operator_of(TokenKind kind) {
+  for (Op op = first; op <= last; op = static_cast<Op>(static_cast<uint8_t>(op) + 1)) {
+    if (text_of(op) == text_of(kind)) {
+      return op;
+    }
   }
+  return std::nullopt;
 }
 
-std::optional<Op> sum_of(TokenKind kind) {
-  return kind == TokenKind::kPlus    ? std::optional(Op::kAdd)
-         : kind == TokenKind::kMinus ? std::optional(Op::kSub)
-                                     : std::nullopt;
-}
-
-std::optional<Op> product_of(TokenKind kind) {
-  switch (kind) {
-    case TokenKind::kStar:
-      return Op::kMul;
-    case TokenKind::kSlash:
-      return Op::kDiv;
-    case TokenKind::kSlashSlash:
-      return Op::kFloorDiv;
-    case TokenKind::kPercent:
-      return Op::kMod;
-    default:
-      return std::nullopt;
-  }
-}
+constexpr auto comparison_of = operator_of<Op::kEq, Op::kGe>;
 
 }  // namespace
 
@@ -66,12 +30,8 @@ ExprId Parser::expression() {
     return source;
   }
   advance();
-  Expr expr;
-  expr.kind = ExprKind::kPipe;
-  expr.lhs = source;
-  expr.stages = stages();
-  expr.span = from(start);
-  return add(expr);
+  const Run<Stage> run = stages();
+  return add({.kind = ExprKind::kPipe, .span = from(start), .lhs = source, .stages = run});
 }
 
 ExprId Parser::conditional() {
@@ -90,7 +50,7 @@ ExprId Parser::conditional() {
   expr.lhs = braced_expression();
   else_on_its_own_line();
   if (!lost_ && !at(TokenKind::kElse)) {
-    fault("XG0110", here(), "an `if` that gives a value needs an `else`, found " + describe(tokens_, current()), "",
+    fault("XG0110", here(), {"an `if` that gives a value needs an `else`, found {}", describe(tokens_, current())}, "",
           {"say what it gives otherwise: if c { a } else { b }"});
   }
   take(TokenKind::kElse);
@@ -132,18 +92,14 @@ ExprId Parser::prefixed(TokenKind sign, Op op, Rule operand) {
   if (!nest.ok) {
     return error_node(here());
   }
-  Expr expr;
-  expr.kind = ExprKind::kUnary;
-  expr.op = op;
-  expr.name.span = here();
+  const Span start = here();
   advance();
-  expr.lhs = prefixed(sign, op, operand);
-  expr.span = from(expr.name.span);
-  return add(expr);
+  const ExprId lhs = prefixed(sign, op, operand);
+  return add({.kind = ExprKind::kUnary, .op = op, .span = from(start), .lhs = lhs, .name = {{}, start}});
 }
 
-ExprId Parser::disjunction() { return from_the_left(&Parser::conjunction, disjunction_of); }
-ExprId Parser::conjunction() { return from_the_left(&Parser::negation, conjunction_of); }
+ExprId Parser::disjunction() { return from_the_left(&Parser::conjunction, operator_of<Op::kOr, Op::kOr>); }
+ExprId Parser::conjunction() { return from_the_left(&Parser::negation, operator_of<Op::kAnd, Op::kAnd>); }
 ExprId Parser::negation() { return prefixed(TokenKind::kNot, Op::kNot, &Parser::comparison); }
 
 ExprId Parser::comparison() {
@@ -159,7 +115,7 @@ ExprId Parser::comparison() {
     const std::string middle(tokens_.text.substr(ast_[rhs].span.begin, ast_[rhs].span.end - ast_[rhs].span.begin));
     const Span before{tokens_.file, here().begin, here().begin};
     if (Diagnostic* made = fault("XG0115", here(), "comparisons do not chain", "a second comparison",
-                                 replacement("compare twice", before, "and " + middle + " "))) {
+                                 replacement("compare twice", before, {"and {} ", middle}))) {
       made->secondary.push_back({sign, "the first"});
     }
   }
@@ -180,8 +136,8 @@ ExprId Parser::range() {
   return binary(ExprKind::kRange, Op::kAdd, lhs, sign, rhs);
 }
 
-ExprId Parser::sum() { return from_the_left(&Parser::product, sum_of); }
-ExprId Parser::product() { return from_the_left(&Parser::unary, product_of); }
+ExprId Parser::sum() { return from_the_left(&Parser::product, operator_of<Op::kAdd, Op::kSub>); }
+ExprId Parser::product() { return from_the_left(&Parser::unary, operator_of<Op::kMul, Op::kMod>); }
 ExprId Parser::unary() { return prefixed(TokenKind::kMinus, Op::kNeg, &Parser::power); }
 
 ExprId Parser::power() {
@@ -198,21 +154,11 @@ ExprId Parser::power() {
   return binary(ExprKind::kBinary, Op::kPow, lhs, sign, unary());
 }
 
-ExprId Parser::error_node(Span span) {
-  Expr expr;
-  expr.span = span;
-  return add(expr);
-}
+ExprId Parser::error_node(Span span) { return add({.span = span}); }
 
 ExprId Parser::binary(ExprKind kind, Op op, ExprId lhs, Span op_span, ExprId rhs) {
-  Expr expr;
-  expr.kind = kind;
-  expr.op = op;
-  expr.lhs = lhs;
-  expr.rhs = rhs;
-  expr.name.span = op_span;
-  expr.span = join(ast_[lhs].span, ast_[rhs].span);
-  return add(expr);
+  const Span span = join(ast_[lhs].span, ast_[rhs].span);
+  return add({.kind = kind, .op = op, .span = span, .lhs = lhs, .rhs = rhs, .name = {{}, op_span}});
 }
 
 ExprId Parser::add(const Expr& expr) {
@@ -227,8 +173,8 @@ ExprId Parser::add(const Expr& expr) {
     height = std::max(height, stage_height_);
   }
   if (++height > kMaxHeight) {
-    fault("XG0106", expr.span, "the expression is more than " + std::to_string(kMaxHeight) + " operators deep",
-          "one too many", {"give a part of it a name of its own, and use the name here"});
+    fault("XG0106", expr.span, {"the expression is more than {} operators deep", kMaxHeight}, "one too many",
+          {"give a part of it a name of its own, and use the name here"});
     return error_node(expr.span);
   }
   ast_.exprs.push_back(expr);

@@ -1,4 +1,4 @@
-// What operators join: calls, indices and fields; literals, names, tuples and lists.
+// Operands: calls, indices and fields; literals, names, tuples and lists.
 #include "lang/syntax/parser_rules.h"
 
 namespace xrun::lang {
@@ -58,15 +58,15 @@ ExprId Parser::primary() {
     case TokenKind::kLeftBracket:
       return list();
     case TokenKind::kIf:
-      // A condition inside an operator's operand; it would swallow the rest of the line without parentheses.
+      // An operand: without parentheses its last branch would take in the rest of the line.
       fault("XG0110", here(), "an `if` inside an expression stands in parentheses", "needs `(` before it",
             {"write (if c { a } else { b })"});
       return error_node(here());
     case TokenKind::kRepeat:
     case TokenKind::kResidual:
     case TokenKind::kFork:
-      fault("XG0110", here(), "`" + std::string(text_of(kind())) + "` is a stage, and no value stands before it",
-            "not a value", {"write what flows in: x -> " + std::string(text_of(kind())) + " ..."});
+      fault("XG0110", here(), {"`{}` is a stage, and no value stands before it", text_of(kind())}, "not a value",
+            {"write what flows in: x -> {} ...", text_of(kind())});
       return error_node(here());
     default:
       expected("a value", {"write one: a number, a string, a name, a call, a list"});
@@ -89,11 +89,7 @@ ExprId Parser::parenthesized() {
     ast_.exprs[inner.index].span = from(start);
     return inner;
   }
-  Expr expr;
-  expr.kind = ExprKind::kTuple;
-  expr.items = items;
-  expr.span = from(start);
-  return add(expr);
+  return add({.kind = ExprKind::kTuple, .span = from(start), .items = items});
 }
 
 ExprId Parser::list() {
@@ -104,14 +100,11 @@ ExprId Parser::list() {
   const Token open = current();
   advance();
   bool trailing_comma = false;
-  Expr expr;
-  expr.kind = ExprKind::kList;
-  expr.items = expressions(open, TokenKind::kRightBracket, true, trailing_comma);
-  expr.span = from(tokens_.span(open));
-  return add(expr);
+  const Run<ExprId> items = expressions(open, TokenKind::kRightBracket, true, trailing_comma);
+  return add({.kind = ExprKind::kList, .span = from(tokens_.span(open)), .items = items});
 }
 
-// `x = f(` at the end of a line: that it is never closed was said, and what is missing behind it is the same slip.
+// `x = f(` at the end of a line: the open bracket was reported, and the missing argument has the same cause.
 void Parser::leave_open(const Token& open) {
   lost_ = lost_ || (open.unpaired && (at(TokenKind::kNewline) || at(TokenKind::kEnd)));
 }
@@ -164,11 +157,7 @@ Run<Arg> Parser::args() {
 }
 
 ExprId Parser::leaf(ExprKind kind) {
-  Expr expr;
-  expr.kind = kind;
-  expr.span = here();
-  expr.literal = current().literal;
-  expr.flag = at(TokenKind::kTrue);
+  Expr expr{.kind = kind, .flag = at(TokenKind::kTrue), .span = here(), .literal = current().literal};
   if (kind == ExprKind::kName) {
     expr.name = {tokens_.spelling(current()), expr.span};
   }

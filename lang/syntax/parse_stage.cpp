@@ -1,4 +1,4 @@
-// What follows `->`: stages, and the pipes in braces inside them.
+// Stages behind `->`, and the pipes in braces inside them.
 #include <algorithm>
 
 #include "lang/syntax/parser_rules.h"
@@ -22,7 +22,16 @@ Stage Parser::stage() {
   Stage stage;
   const Span start = here();
   int height = 0;
+  Gather<Pipe> pipes(pipe_stack_);
   const auto see = [&](int other) { height = std::max(height, other); };
+  const auto read_value = [&](Rule rule) {
+    stage.value = (this->*rule)();
+    see(height_of(stage.value));
+  };
+  const auto read_fragment = [&] {
+    pipes.push(fragment());
+    see(stage_height_);
+  };
   switch (lost_ ? TokenKind::kEnd : kind()) {
     case TokenKind::kName:
       stage.kind = StageKind::kCall;
@@ -35,61 +44,47 @@ Stage Parser::stage() {
         }
       }
       break;
-    case TokenKind::kRepeat: {
+    case TokenKind::kRepeat:
       advance();
       stage.kind = StageKind::kRepeat;
-      stage.value = sum();
-      see(height_of(stage.value));
+      read_value(&Parser::sum);
       if (take(TokenKind::kAs)) {
         stage.index = expect_new_name("a name for the index");
       }
-      Gather<Pipe> pipes(pipe_stack_);
-      pipes.push(fragment());
-      see(stage_height_);
-      stage.pipes = pipes.into(ast_.pipes);
+      read_fragment();
       break;
-    }
-    case TokenKind::kResidual: {
+    case TokenKind::kResidual:
       advance();
       stage.kind = StageKind::kResidual;
-      Gather<Pipe> pipes(pipe_stack_);
-      pipes.push(fragment());
-      see(stage_height_);
-      stage.pipes = pipes.into(ast_.pipes);
+      read_fragment();
       break;
-    }
     case TokenKind::kFork:
       advance();
       stage.kind = StageKind::kFork;
-      fork_pipes(stage);
+      fork_pipes(pipes);
       see(stage_height_);
       break;
-    case TokenKind::kIf: {
+    case TokenKind::kIf:
       advance();
       stage.kind = StageKind::kIf;
-      stage.value = disjunction();
-      see(height_of(stage.value));
-      Gather<Pipe> pipes(pipe_stack_);
-      pipes.push(fragment());
-      see(stage_height_);
+      read_value(&Parser::disjunction);
+      read_fragment();
       else_on_its_own_line();
       if (take(TokenKind::kElse)) {
         if (at(TokenKind::kIf)) {
           fault("XG0110", here(), "the `else` of a stage has braces", "no braces here",
                 {"write else { if ... { ... } }"});
         }
-        pipes.push(fragment());
-        see(stage_height_);
+        read_fragment();
       }
-      stage.pipes = pipes.into(ast_.pipes);
       break;
-    }
     default:
       if (!lost_) {
         expected("a stage", {"write what comes next: an operator, a block, or `repeat`, `residual`, `fork`, `if`"});
       }
       break;
   }
+  stage.pipes = pipes.into(ast_.pipes);
   if (take(TokenKind::kAs)) {
     stage.label = expect_new_name("a name for the stage");
   }
@@ -125,14 +120,14 @@ Pipe Parser::fragment() {
   return inner;
 }
 
-void Parser::fork_pipes(Stage& stage) {
+// "{" pipe { "," pipe } [ "," ] "}"
+void Parser::fork_pipes(Gather<Pipe>& pipes) {
   stage_height_ = 0;
   const Nest nest(*this);
   const Token open = current();
   if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
     return;
   }
-  Gather<Pipe> pipes(pipe_stack_);
   int highest = 0;
   do {
     skip_newlines();
@@ -145,7 +140,6 @@ void Parser::fork_pipes(Stage& stage) {
   } while (take(TokenKind::kComma));
   expect_close(open, TokenKind::kRightBrace, "`,`");
   stage_height_ = highest;
-  stage.pipes = pipes.into(ast_.pipes);
 }
 
 Run<Name> Parser::path(std::string_view what) {

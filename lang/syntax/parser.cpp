@@ -45,7 +45,7 @@ bool Parser::enter() {
   if (++nesting_ <= kMaxNesting) {
     return true;
   }
-  fault("XG0106", here(), "nested more than " + std::to_string(kMaxNesting) + " levels deep", "one level too many",
+  fault("XG0106", here(), {"nested more than {} levels deep", kMaxNesting}, "one level too many",
         {"give an inner part a name of its own, and use the name here"});
   return false;
 }
@@ -80,12 +80,11 @@ Name Parser::expect_name(std::string_view what) {
     return take_name();
   }
   if (is_reserved(kind())) {
-    fault("XG0113", here(),
-          "expected " + std::string(what) + ", but `" + std::string(text_of(kind())) + "` is a reserved word",
-          "reserved", replacement("choose another name", here(), std::string(text_of(kind())) + "_"));
+    fault("XG0113", here(), {"expected {}, but `{}` is a reserved word", what, text_of(kind())}, "reserved",
+          replacement("choose another name", here(), {"{}_", text_of(kind())}));
     return {};
   }
-  expected(what, {"write " + std::string(what) + " here"});
+  expected(what, {"write {} here", what});
   return {};
 }
 
@@ -99,7 +98,7 @@ Name Parser::expect_new_name(std::string_view what) {
   if (name && name.text[0] >= 'A' && name.text[0] <= 'Z' && !faults_.full_of_warnings()) {
     std::string small(name.text);
     small[0] = static_cast<char>(small[0] - 'A' + 'a');
-    faults_.warning("XG0120", name.span, "`" + std::string(name.text) + "` starts with an upper-case letter",
+    faults_.warning("XG0120", name.span, {"`{}` starts with an upper-case letter", name.text},
                     "such names are for dimensions",
                     replacement("write it small, here and where it is used", name.span, std::move(small)));
   }
@@ -113,7 +112,7 @@ ExprId Parser::expect_string(std::string_view what) {
   if (at(TokenKind::kString)) {
     return leaf(ExprKind::kString);
   }
-  expected(what, {"write " + std::string(what) + " here"});
+  expected(what, {"write {} here", what});
   return {};
 }
 
@@ -141,19 +140,18 @@ bool Parser::expect_close(const Token& open, TokenKind closing, std::string_view
   return false;
 }
 
-Diagnostic* Parser::expected(std::string_view what, Fix fix) {
-  return fault("XG0110", here(), "expected " + std::string(what) + ", found " + describe(tokens_, current()), "",
-               std::move(fix));
+Diagnostic* Parser::expected(std::string_view what, Help help) {
+  return fault("XG0110", here(), {"expected {}, found {}", what, describe(tokens_, current())}, "", std::move(help));
 }
 
 // Behind the last word, with a space before it where signs are written so.
 Fix Parser::insertion(std::string_view sign) const {
   const bool tight = sign == "," || sign == ":" || sign == ")" || sign == "]" || sign == "(";
-  return replacement("put `" + std::string(sign) + "` there", {tokens_.file, last_end_, last_end_},
+  return replacement({"put `{}` there", sign}, {tokens_.file, last_end_, last_end_},
                      (tight ? "" : " ") + std::string(sign));
 }
 
-Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::string label, Fix fix) {
+Diagnostic* Parser::fault(const char* code, Span at, Text message, Text label, Help help) {
   if (lost_) {
     return nullptr;
   }
@@ -168,7 +166,7 @@ Diagnostic* Parser::fault(const char* code, Span at, std::string message, std::s
   if (at.begin == at.end || tokens_.text[at.begin] == '\n') {
     at = {at.file, last_end_, last_end_};  // what is missing is missing behind the last word, not on the next line
   }
-  return &faults_.error(code, at, std::move(message), std::move(label), std::move(fix));
+  return &faults_.error(code, at, std::move(message), std::move(label), std::move(help));
 }
 
 // Behind a statement, a setting or a declaration.
@@ -185,7 +183,7 @@ void Parser::end_of_statement() {
     expected("the end of the line", replacement("a comment starts with `#`", here(), "#"));
     return;
   }
-  // `x -> conv(8) relu`: of a pipe that lost an arrow.
+  // `x -> conv(8) relu`: an arrow is missing in a pipe.
   const size_t line = tokens_.text.rfind('\n', current().begin) + 1;
   const bool pipe =
       at(TokenKind::kName) && tokens_.text.substr(line, current().begin - line).find("->") != std::string_view::npos;
@@ -231,7 +229,7 @@ bool Parser::body_ends(const Token& open) {
   return true;
 }
 
-// Lets `}` NL `else` pass with a report, since what is meant is plain.
+// Reports `}` NL `else` and reads on, since its meaning is clear.
 void Parser::else_on_its_own_line() {
   if (lost_ || !at(TokenKind::kNewline) || ahead().kind != TokenKind::kElse) {
     return;
@@ -279,25 +277,28 @@ std::string describe(const Tokens& tokens, const Token& token) {
   }
 }
 
-Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
+namespace {
+
+Ast parse_by(Ast (Parser::*rule)(), const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
   Faults faults(diagnostics);
-  Ast ast = Parser(lex(sources, file, faults), faults).parse_file();
+  Parser parser(lex(sources, file, faults), faults);
+  Ast ast = (parser.*rule)();
   faults.flush();
   return ast;
+}
+
+}  // namespace
+
+Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
+  return parse_by(&Parser::parse_file, sources, file, diagnostics);
 }
 
 Ast parse_params(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
-  Faults faults(diagnostics);
-  Ast ast = Parser(lex(sources, file, faults), faults).parse_params_only();
-  faults.flush();
-  return ast;
+  return parse_by(&Parser::parse_params_only, sources, file, diagnostics);
 }
 
 Ast parse_value(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
-  Faults faults(diagnostics);
-  Ast ast = Parser(lex(sources, file, faults), faults).parse_value_only();
-  faults.flush();
-  return ast;
+  return parse_by(&Parser::parse_value_only, sources, file, diagnostics);
 }
 
 }  // namespace xrun::lang

@@ -64,8 +64,8 @@ class Parser {
   bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});
   Name take_name();
   // "expected a value, found `)`"
-  Diagnostic* expected(std::string_view what, Fix fix);
-  Diagnostic* fault(const char* code, Span at, std::string message, std::string label, Fix fix);
+  Diagnostic* expected(std::string_view what, Help help);
+  Diagnostic* fault(const char* code, Span at, Text message, Text label, Help help);
   Fix insertion(std::string_view sign) const;  // of a sign that is missing here
   void end_of_statement();
   void recover(int depth);
@@ -88,6 +88,8 @@ class Parser {
   Type type();
 
   // parse_body.cpp
+  template <class T>
+  Run<T> braced(std::vector<T>& stack, std::vector<T>& pool, T (Parser::*item)());
   Run<Stmt> body();
   Stmt statement();
   void binding(Stmt& stmt);
@@ -131,7 +133,7 @@ class Parser {
   Stage stage();
   Pipe pipe();
   Pipe fragment();
-  void fork_pipes(Stage& stage);
+  void fork_pipes(Gather<Pipe>& pipes);
   Run<Name> path(std::string_view what);
 
   Tokens tokens_;

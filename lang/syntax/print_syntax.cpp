@@ -13,183 +13,105 @@ class Printer : private ExprPrinter {
   using ExprPrinter::ExprPrinter;
 
   void file() {
-    out_ += "xgraph " + std::to_string(ast_.edition) + "\n";
-    if (!ast_.doc.empty()) {
-      out_ += "\n";
-      doc(ast_.doc);
-    }
+    put("xgraph ", std::to_string(ast_.edition), "\n", ast_.doc.empty() ? "" : "\n");
+    doc(ast_.doc);
     for (const Decl& decl : ast_.decls) {
-      out_ += "\n";
+      put("\n");
       doc(decl.doc);
       declaration(decl);
-      out_ += "\n";
+      put("\n");
     }
   }
 
  private:
-  void line() { out_.append("\n").append(static_cast<size_t>(2 * indent_), ' '); }
-
   void doc(const std::string& text) {
     for (size_t begin = 0; begin < text.size();) {
       const size_t end = std::min(text.find('\n', begin), text.size());
-      out_ += end == begin ? "##" : "## ";
-      out_ += text.substr(begin, end - begin) + "\n";
+      put(end == begin ? "##" : "## ", text.substr(begin, end - begin), "\n");
       begin = end + 1;
     }
   }
 
-  void names(Run<Name> run) {
-    bool first = true;
-    for (const Name& name : ast_[run]) {
-      out_ += first ? "" : ", ";
-      first = false;
-      out_ += name.text;
-    }
-  }
-
-  void value(const char* before, ExprId id) {
+  // `before` and the expression, where there is one.
+  void value(std::string_view before, ExprId id) {
     if (id.valid()) {
-      out_ += before;
-      expr(id);
+      put(before, id);
     }
   }
 
   void statement(const Stmt& s) {
-    switch (s.kind) {
-      case StmtKind::kError:
-        out_ += "<error>";
-        return;
-      case StmtKind::kInput:
-        out_ += "input ";
-        break;
-      case StmtKind::kOutput:
-        out_ += "output ";
-        break;
-      case StmtKind::kHead:
-        out_ += "head ";
-        break;
-      case StmtKind::kParam:
-        out_ += "param ";
-        break;
-      case StmtKind::kState:
-        out_ += "state ";
-        break;
-      case StmtKind::kReturn:
-        value("return ", s.value);
-        return;
-      case StmtKind::kAssert:
-        value("assert ", s.value);
-        value(", ", s.message);
-        return;
-      case StmtKind::kExpect:
-        value("expect ", s.value);
-        return;
-      case StmtKind::kBind:
-        break;
+    constexpr std::string_view kWords[] = {"<error>", "input ",  "output ", "head ",   "param ",
+                                           "state ",  "return ", "assert ", "expect ", ""};
+    put(kWords[static_cast<size_t>(s.kind)]);
+    if (s.kind == StmtKind::kError) {
+      return;
     }
-    out_ += s.is_tuple ? "(" : "";
-    names(s.names);
-    out_ += s.is_tuple ? ")" : "";
+    if (s.kind == StmtKind::kReturn || s.kind == StmtKind::kAssert || s.kind == StmtKind::kExpect) {
+      put(s.value);
+      return value(", ", s.message);
+    }
+    put(s.is_tuple ? "(" : "");
+    list(s.names, ", ");
+    put(s.is_tuple ? ")" : "");
     if (s.type.span.valid()) {
-      out_ += ": ";
-      type(s.type);
+      put(": ", s.type);
     }
     value(" = ", s.value);
   }
 
   void setting(const Setting& s) {
+    const std::string path = join_path(ast_[s.path]);
     switch (s.kind) {
       case SettingKind::kError:
-        out_ += "<error>";
-        break;
+        return put("<error>");
       case SettingKind::kSource:
-        out_ += "source ";
-        out_ += s.name.text;
-        value(" = ", s.value);
-        break;
+        return put("source ", s.name, " = ", s.value);
       case SettingKind::kValue:
-        out_ += join_path(ast_[s.path]);
-        value(" = ", s.value);
-        break;
+        return put(path, " = ", s.value);
       case SettingKind::kGroup:
-        out_ += join_path(ast_[s.path]);
-        out_ += s.name ? " " : "";
-        out_ += s.name.text;
-        settings(s.settings);
-        break;
+        put(path, s.name ? " " : "", s.name);
+        return braces(s.settings, &Printer::setting);
     }
   }
 
-  void settings(Run<Setting> run) {
-    out_ += " {";
-    ++indent_;
-    for (const Setting& s : ast_[run]) {
-      line();
-      setting(s);
+  template <class T>
+  void braces(Run<T> run, void (Printer::*print)(const T&)) {
+    put(" {");
+    indent_ += 2;
+    for (const T& item : ast_[run]) {
+      put("\n", std::string(indent_, ' '));
+      (this->*print)(item);
     }
-    --indent_;
-    line();
-    out_ += "}";
-  }
-
-  void body(Run<Stmt> run) {
-    out_ += " {";
-    ++indent_;
-    for (const Stmt& s : ast_[run]) {
-      line();
-      statement(s);
-    }
-    --indent_;
-    line();
-    out_ += "}";
+    indent_ -= 2;
+    put("\n", std::string(indent_, ' '), "}");
   }
 
   void declaration(const Decl& d) {
     if (d.kind == DeclKind::kError) {
-      out_ += "<error>";
-      return;
+      return put("<error>");
     }
-    out_ += keyword_of(d.kind);
+    put(keyword_of(d.kind));
     value(" ", d.text);
-    if (d.name) {
-      out_ += d.kind == DeclKind::kImport ? " as " : " ";
-      out_ += d.name.text;
-    }
-    if (d.type_name) {
-      out_ += ": ";
-      out_ += d.type_name.text;
-    }
-    if (!d.names.empty()) {
-      out_ += " use ";
-      names(d.names);
-    }
+    put(!d.name ? "" : d.kind == DeclKind::kImport ? " as " : " ", d.name);
+    put(d.type_name ? ": " : "", d.type_name, d.names.empty() ? "" : " use ");
+    list(d.names, ", ");
     if (d.has_params) {
-      params(d.params);
+      put(d.params);
     }
-    if (!d.results.empty()) {
-      bool first = true;
-      for (const Type& result : ast_[d.results]) {
-        out_ += first ? " -> " : ", ";
-        first = false;
-        type(result);
-      }
-    }
-    if (d.base) {
-      out_ += " extends ";
-      out_ += d.base.text;
-    }
+    put(d.results.empty() ? "" : " -> ");
+    list(d.results, ", ");
+    put(d.base ? " extends " : "", d.base);
     value(" -> ", d.to);
     value(" = ", d.value);
     value(" in ", d.range);
-    if (d.kind >= DeclKind::kData && d.kind <= DeclKind::kRun) {
-      settings(d.settings);
-    } else if (d.kind == DeclKind::kOptimizer || d.kind == DeclKind::kBlock || d.kind == DeclKind::kModel ||
-               d.kind == DeclKind::kTest) {
-      body(d.body);
+    if (has_settings(d.kind)) {
+      braces(d.settings, &Printer::setting);
+    } else if (has_body(d.kind)) {
+      braces(d.body, &Printer::statement);
     }
   }
 
-  int indent_ = 0;
+  size_t indent_ = 0;
 };
 
 }  // namespace

@@ -17,10 +17,7 @@ std::string print_tokens(const SourceMap& sources, int32_t file, Diagnostics& di
 // A tree without error nodes reads back: parse(print(ast)) prints the same. An error node is "<error>".
 std::string print_ast(const Ast& ast);
 
-// One expression or type in the same form: "(4 * width)", "f32[N, 3, 112, 112]".
-std::string print_expr(const Ast& ast, ExprId id);
+// A type in the same form: "f32[N, 3, 112, 112]".
 std::string print_type(const Ast& ast, const Type& type);
-// A parameter list with its parentheses: "(x: [N, C], width: int, k: int = 1)".
-std::string print_params(const Ast& ast, Run<Param> params);
 
 }  // namespace xrun::lang

@@ -6,22 +6,8 @@ namespace xrun::lang {
 namespace {
 
 std::string_view class_of(TokenKind kind) {
-  switch (kind) {
-    case TokenKind::kEnd:
-      return "end";
-    case TokenKind::kNewline:
-      return "newline";
-    case TokenKind::kBad:
-      return "bad";
-    case TokenKind::kName:
-      return "name";
-    case TokenKind::kNumber:
-      return "number";
-    case TokenKind::kString:
-      return "string";
-    default:
-      return is_reserved(kind) ? "word" : "sign";
-  }
+  constexpr std::string_view kClasses[] = {"end", "newline", "bad", "name", "number", "string"};
+  return kind < TokenKind::kTrue ? kClasses[static_cast<size_t>(kind)] : is_reserved(kind) ? "word" : "sign";
 }
 
 }  // namespace

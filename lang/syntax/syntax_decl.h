@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -68,9 +67,20 @@ enum class DeclKind : uint8_t {
   kTest,   // test text body
   kMoved,  // moved text -> to
 };
-std::string_view keyword_of(DeclKind kind);     // "train"
-DeclKind kind_of(std::string_view keyword);     // kError for a word that starts no declaration
-std::span<const DeclKind> declaration_kinds();  // all but kError
+std::string_view keyword_of(DeclKind kind);  // "train"
+DeclKind kind_of(std::string_view keyword);  // kError for a word that starts no declaration
+constexpr DeclKind next(DeclKind kind) { return static_cast<DeclKind>(static_cast<uint8_t>(kind) + 1); }
+
+// `key = value` between the braces.
+constexpr bool has_settings(DeclKind kind) { return kind >= DeclKind::kData && kind <= DeclKind::kRun; }
+// Statements between the braces.
+constexpr bool has_body(DeclKind kind) {
+  return (kind >= DeclKind::kOptimizer && kind <= DeclKind::kModel) || kind == DeclKind::kTest;
+}
+// Whether its name is one of the file's, which the names of models and of settings are not: each of those kinds has
+// names of its own.
+constexpr bool names_a_value(DeclKind kind) { return kind >= DeclKind::kOption && kind <= DeclKind::kBlock; }
+constexpr bool has_own_names(DeclKind kind) { return kind >= DeclKind::kModel && kind <= DeclKind::kRun; }
 
 struct Decl {
   DeclKind kind = DeclKind::kError;

@@ -63,6 +63,7 @@ enum class TokenKind : uint8_t {
 
 // The spelling of a sign or a reserved word, "->"; of the others what a message calls them, "a name".
 std::string_view text_of(TokenKind kind);
+constexpr TokenKind next(TokenKind kind) { return static_cast<TokenKind>(static_cast<uint8_t>(kind) + 1); }
 constexpr bool is_reserved(TokenKind kind) { return kind >= TokenKind::kTrue && kind <= TokenKind::kAs; }
 
 struct Token {

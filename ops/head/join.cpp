@@ -18,6 +18,8 @@ namespace {
 constexpr int kMaxDepth = 34;
 constexpr int64_t kColumns = 64;
 
+#include "ops/head/insert_best.h"
+
 }  // namespace
 
 HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa)
@@ -132,31 +134,17 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
     const int64_t place = padded_row(shape_, layout_, row);
     int32_t* which = classes + row * k;
     float* value = scores + row * k;
-    int64_t found = 0;
+    std::fill_n(value, k, -std::numeric_limits<float>::infinity());
+    std::fill_n(which, k, -1);
     for (const Fold& fold : folds_) {
       if (fold.shard < 0) {
         continue;
       }
       auto* data = const_cast<float*>(reinterpret_cast<const float*>(stats[static_cast<size_t>(fold.shard)]));
       const HeadStats part{data + fold.subtree * layout_.stat_planes * rows, rows, shape_.top_k};
-      for (int64_t i = 0; i < shape_.top_k && part.best_class(i)[place] >= 0; ++i) {
-        const float score = part.best(i)[place];
-        if (found == k && !(score > value[k - 1])) {
-          break;
-        }
-        // Subtrees come in class order: behind equal scores.
-        int64_t at = found < k ? found++ : k - 1;
-        for (; at > 0 && score > value[at - 1]; --at) {
-          value[at] = value[at - 1];
-          which[at] = which[at - 1];
-        }
-        value[at] = score;
-        which[at] = part.best_class(i)[place];
+      for (int64_t i = 0; i < shape_.top_k; ++i) {
+        insert_best(value, which, 1, k, part.best(i)[place], part.best_class(i)[place]);
       }
-    }
-    for (; found < k; ++found) {  // fewer classes than places
-      value[found] = -std::numeric_limits<float>::infinity();
-      which[found] = -1;
     }
   }
 }

@@ -47,13 +47,6 @@ struct Avx2 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(n)), lane));
   }
-  static F round_bf16(F v) {
-    const __m256i u = _mm256_castps_si256(v);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-    const __m256i up = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
-    const __m256i kept = _mm256_and_si256(up, _mm256_set1_epi32(static_cast<int32_t>(0xFFFF0000U)));
-    return _mm256_blendv_ps(_mm256_castsi256_ps(kept), v, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
-  }
 
   static F load_element(const uint32_t* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
   static F broadcast_element(const uint32_t* p) { return _mm256_broadcast_ss(reinterpret_cast<const float*>(p)); }

@@ -6,6 +6,8 @@
 
 constexpr int64_t kPanel = 32;
 
+#include "ops/head/exp_loop.h"
+#include "ops/head/insert_best.h"
 #include "ops/head/product_loops.h"
 #include "ops/head/strip_loops.h"
 #include "ops/head/tile_loops.h"

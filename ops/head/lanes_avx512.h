@@ -34,13 +34,6 @@ struct Avx512 {
                        : static_cast<__mmask16>((1U << n) - 1U);
   }
   static F load_upto(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first_lanes(n), p); }
-  static F round_bf16(F v) {
-    const __m512i u = _mm512_castps_si512(v);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-    const __m512i up = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
-    const __m512i kept = _mm512_and_si512(up, _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000U)));
-    return _mm512_mask_mov_ps(_mm512_castsi512_ps(kept), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
-  }
 
   static F load_element(const uint32_t* p) { return _mm512_loadu_ps(p); }
   static F broadcast_element(const uint32_t* p) {

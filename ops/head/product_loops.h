@@ -80,12 +80,21 @@ inline void transpose_plain(const uint32_t* a, int64_t a_m, int rows, int64_t k,
   }
 }
 
+// The nearest bf16, ties to even; NaN as it is.
+template <typename V>
+typename V::F round_bf16(typename V::F v) {
+  typedef uint32_t Bits __attribute__((vector_size(sizeof(v))));
+  const Bits u = reinterpret_cast<Bits>(v);
+  const Bits kept = (u + 0x7FFFU + ((u >> 16) & 1U)) & 0xFFFF0000U;
+  return v == v ? reinterpret_cast<typename V::F>(kept) : v;
+}
+
 // Sixteen numbers of a class row, as the products read them: normalised, rounded, zeros behind `left`.
 template <typename V>
 typename V::F class_values(const float* w, int64_t left, float inverse, bool round) {
   auto v = V::load_upto(w, left);
   v = V::mul(v, V::broadcast(inverse));
-  return round ? V::round_bf16(v) : v;
+  return round ? round_bf16<V>(v) : v;
 }
 
 template <typename V>

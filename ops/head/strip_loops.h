@@ -11,19 +11,6 @@ typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
   return x;
 }
 
-inline void insert_best(const HeadTileStats& stats, int64_t row, float value, int32_t which) {
-  int64_t at = stats.top_k - 1;
-  if (!(value > stats.best[at * stats.plane + row])) {
-    return;
-  }
-  for (; at > 0 && value > stats.best[(at - 1) * stats.plane + row]; --at) {
-    stats.best[at * stats.plane + row] = stats.best[(at - 1) * stats.plane + row];
-    stats.best_class[at * stats.plane + row] = stats.best_class[(at - 1) * stats.plane + row];
-  }
-  stats.best[at * stats.plane + row] = value;
-  stats.best_class[at * stats.plane + row] = which;
-}
-
 // Largest logits of a strip for G vectors of rows.
 template <typename V, int G>
 void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, typename V::F* max) {
@@ -69,7 +56,8 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
   for (; better != 0; better &= better - 1) {
     const int64_t lane = row + __builtin_ctz(better);
     for (int64_t c = begin; c < end; ++c) {
-      insert_best(stats, lane, tile.z[c * tile.stride + lane], static_cast<int32_t>(tile.first_class + c));
+      insert_best(stats.best + lane, stats.best_class + lane, stats.plane, stats.top_k, tile.z[c * tile.stride + lane],
+                  static_cast<int32_t>(tile.first_class + c));
     }
   }
 }

@@ -142,14 +142,6 @@ void fold_lanes(const float* lanes, int64_t classes, float* out) {
   }
 }
 
-double squares(const float* v, int64_t n) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    sum += static_cast<double>(v[i]) * v[i];
-  }
-  return sum;
-}
-
 float* offset(float* p, int64_t n) { return p == nullptr ? nullptr : p + n; }
 
 // Weights of the tile's classes by their complete gradient, and their prepared form.
@@ -194,14 +186,14 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         kernels_->project(g, weights.weight + (local + c) * shape_.dim, weights.prepared[local + c], shape_.dim);
       }
       if (what.weight_squares != nullptr) {
-        what.weight_squares[block - first_block] += squares(g, shape_.dim);
+        what.weight_squares[block - first_block] += sum_of_squares(isa_, g, shape_.dim);
       }
       if (what.weight_gradient != nullptr) {
         std::copy_n(g, shape_.dim, what.weight_gradient + (local + c) * shape_.dim);
       }
     }
     if (bias && what.bias_squares != nullptr) {
-      what.bias_squares[block - first_block] += squares(bias_gradient, tile.count);
+      what.bias_squares[block - first_block] += sum_of_squares(isa_, bias_gradient, tile.count);
     }
     if (bias && what.bias_gradient != nullptr) {
       std::copy_n(bias_gradient, tile.count, what.bias_gradient + local);

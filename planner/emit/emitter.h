@@ -1,5 +1,5 @@
-// The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp
-// and emit_update.cpp.
+// The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp,
+// emit_update.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
 #pragma once
 
 #include <map>
@@ -38,10 +38,26 @@ class Emitter {
   void add_row_buffers();
   void emit_pass(int stage, int replica, int index, bool backward);
   void emit_crossings(int stage, int replica, int index, bool backward);
+
+  // emit_operands.cpp
   void add_node_operands(Instruction& instruction, const BlockLayout& layout, BufferId scratch);
   Operand input_operand(const Instruction& instruction, NodeId node, size_t index) const;
   Operand rows_operand(Role role, Access access, BufferId buffer, ValueId value, int64_t first_row) const;
   Operand micro_batch_operand(Role role, Access access, BufferId buffer, ValueId value, int micro_batch) const;
+  Operand scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) const;
+  Operand whole(Role role, Access access, BufferId buffer) const;
+  int64_t first_row(const Buffer& buffer) const;  // of the batch, in a buffer of a stage
+
+  // emit_head_operands.cpp
+  void add_rows(size_t head, Role role, BufferId buffer, Instruction& instruction) const;
+  void add_features_and_labels(size_t head, Instruction& instruction);
+  void add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const;
+  void add_results(size_t head, Instruction& instruction);
+  void add_copy(size_t head, BufferId from, BufferId to, Instruction& copy) const;
+  void add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction);
+  void add_softmax(size_t head, Access access, Instruction& instruction);
+  int64_t pass_row(size_t head, const Buffer& buffer, int pass) const;
+  int64_t head_row(size_t head, const Buffer& buffer, int micro_batch) const;
 
   // emit_head.cpp, emit_head_buffers.cpp
   void add_head_buffers();
@@ -54,15 +70,6 @@ class Emitter {
   void emit_head_gradients(size_t head, int pass);
   void emit_head_updates();
   Instruction head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const;
-  void add_rows(size_t head, Role role, BufferId buffer, Instruction& instruction) const;
-  void add_features_and_labels(size_t head, Instruction& instruction);
-  void add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const;
-  void add_results(size_t head, Instruction& instruction);
-  void add_copy(size_t head, BufferId from, BufferId to, Instruction& copy) const;
-  void add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction);
-  void add_softmax(size_t head, Access access, Instruction& instruction);
-  int64_t pass_row(size_t head, const Buffer& buffer, int pass) const;
-  int64_t head_row(size_t head, const Buffer& buffer, int micro_batch) const;
   BufferId pass_buffer(size_t head, ValueId value, int device, int pass);
   BufferId softmax_buffer(size_t head, int device, int pass);
   std::vector<int> shard_devices(size_t head) const;  // of shards with rows, ascending
@@ -80,6 +87,7 @@ class Emitter {
   void emit_norms();
   void add_norm_buffers();
   void add_fold(NodeId node, int device, Instruction& update) const;
+  Operand gradient_operand(Role role, Access access, ParamId param, int device) const;
   Operand norms_operand(ParamId param, BlockRange part, int device, Access access) const;
 
   // Building blocks.
@@ -89,12 +97,8 @@ class Emitter {
   void set_place(ValueId value, int device, int micro_batch, BufferId buffer);
   BufferId add_activation(ValueId value, int device, int replica, int micro_batch);
   BufferId add_scratch(int device, Bytes slice, const std::string& name);
-  Operand scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) const;
-  Operand gradient_operand(Role role, Access access, ParamId param, int device) const;
-  Operand whole(Role role, Access access, BufferId buffer) const;
   Stream comm_stream() const { return decision_.overlap ? Stream::kComm : Stream::kCompute; }
   int per_replica() const { return decision_.micro_batches / decision_.replicas; }
-  int64_t first_row(const Buffer& buffer) const;  // of the batch, in a buffer of a stage
   int global_micro_batch(int replica, int index) const { return replica * per_replica() + index; }
   const Stage& stage(int index) const { return program_.stages[static_cast<size_t>(index)]; }
   int device_of(int stage_index, int replica) const { return stage(stage_index).devices[static_cast<size_t>(replica)]; }

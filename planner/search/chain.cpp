@@ -101,7 +101,7 @@ void measure_parameters(const Module& module, const KernelFacts& facts, Chain& c
         const Bytes bytes = align_up(graph.value(node.inputs[k]).type.bytes(1, 1));
         chain.parameters[p] += bytes;
         chain.resident[p] += bytes;
-        if (training && graph.param_grads[static_cast<size_t>(id.index)].valid()) {
+        if (training && graph.param_grads[id].valid()) {
           chain.resident[p] += states * bytes;
           chain.gradients[p] += bytes;
         }

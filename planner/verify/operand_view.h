@@ -84,13 +84,13 @@ class OperandView {
 
   // The weights outside of heads that backward nodes of a stage have gradients for.
   std::set<ParamId> gradients_of(const Stage& stage) const {
+    const std::set<NodeId> nodes(stage.backward.begin(), stage.backward.end());
     std::set<ParamId> params;
     for (size_t p = 0; p < graph_.param_grads.size(); ++p) {
-      const ValueId grad = graph_.param_grads[p];
-      if (grad.valid() && !graph_.params[p].head &&
-          std::find(stage.backward.begin(), stage.backward.end(), graph_.value(grad).producer) !=
-              stage.backward.end()) {
-        params.insert(ParamId(p));
+      const ParamId param(p);
+      const ValueId grad = graph_.param_grads[param];
+      if (grad.valid() && !graph_.param(param).head && nodes.contains(graph_.value(grad).producer)) {
+        params.insert(param);
       }
     }
     return params;

@@ -18,7 +18,9 @@ class ExchangeOperands : OperandView {
     }
     for (const HeadPlan& head : program.heads) {
       parts_.push_back(shard_parts(program, graph_, head));
+      holders_.push_back(holders_of(head));
     }
+    list_norms();
   }
 
   Status run() {
@@ -102,7 +104,7 @@ class ExchangeOperands : OperandView {
     }
     const HeadPlan& plan = head();
     const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
-    const std::set<int> holders = holders_of(plan);
+    const std::set<int>& holders = holders_[static_cast<size_t>(one_->head)];
     std::set<int> wanted = devices_of_stage();
     wanted.insert(holders.begin(), holders.end());
     XRUN_TRY(check_members(wanted));
@@ -149,7 +151,7 @@ class ExchangeOperands : OperandView {
       return at_fault("is of no head");
     }
     const HeadPlan& plan = head();
-    const std::set<int> holders = holders_of(plan);
+    const std::set<int>& holders = holders_[static_cast<size_t>(one_->head)];
     XRUN_TRY(check_members(holders));
     for (const HeadShard& shard : plan.shards) {
       const bool mine = shard.device == one_->device;
@@ -198,17 +200,15 @@ class ExchangeOperands : OperandView {
     return end();
   }
 
-  // Sums of squares, in place: of stages from the devices of replica 0, of heads from those of their shards.
-  Status check_norms() {
+  // Which device has made which sums of squares: of stages those of replica 0, of heads those of their shards.
+  void list_norms() {
     const NormLayout layout = norm_layout(module_);
     constexpr auto kSum = static_cast<Bytes>(sizeof(double));
-    std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made;  // by device: offsets and bytes
-    std::set<int> devices;
     for (const Stage& stage : program_.stages) {
-      devices.insert(stage.devices.begin(), stage.devices.end());
+      norm_devices_.insert(stage.devices.begin(), stage.devices.end());
       for (const ParamId param : gradients_of(stage)) {
         const auto at = static_cast<size_t>(param.index);
-        made[stage.devices[0]].insert({layout.first[at] * kSum, layout.count[at] * kSum});
+        made_norms_[stage.devices[0]].insert({layout.first[at] * kSum, layout.count[at] * kSum});
       }
     }
     for (const HeadPlan& plan : program_.heads) {
@@ -216,24 +216,24 @@ class ExchangeOperands : OperandView {
         if (!module_.train.clip.heads || !plan.loss.valid() || plan.frozen || !has_rows(shard)) {
           continue;
         }
-        devices.insert(shard.device);
+        norm_devices_.insert(shard.device);
         const BlockRange blocks = blocks_of(plan.classes, {shard.row_begin, shard.row_end});
         for (const ParamId param : {plan.weight, plan.bias}) {
           if (param.valid()) {
-            made[shard.device].insert(
+            made_norms_[shard.device].insert(
                 {(layout.first[static_cast<size_t>(param.index)] + blocks.begin) * kSum, blocks.size() * kSum});
           }
         }
       }
     }
-    XRUN_TRY(check_members(devices));
-    return take_norms(made, devices);
   }
 
-  // Blocks of one pair of devices have the order in which the sender's instructions made them: any, but one for all.
-  Status take_norms(const std::map<int, std::multiset<std::pair<Bytes, Bytes>>>& made, const std::set<int>& devices) {
-    for (const auto& [from, sums] : made) {
-      for (const int to : devices) {
+  // Sums of squares, in place. Blocks of one pair of devices have the order in which the sender's instructions made
+  // them: any, but one for all.
+  Status check_norms() {
+    XRUN_TRY(check_members(norm_devices_));
+    for (const auto& [from, sums] : made_norms_) {
+      for (const int to : norm_devices_) {
         if (from == to || (from != one_->device && to != one_->device)) {
           continue;
         }
@@ -266,7 +266,7 @@ class ExchangeOperands : OperandView {
     }
     const HeadPlan& plan = head();
     const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
-    std::set<int> wanted = holders_of(plan);
+    std::set<int> wanted = holders_[static_cast<size_t>(one_->head)];
     wanted.insert(stage.devices.begin(), stage.devices.end());
     XRUN_TRY(check_members(wanted));
     if (!plan.feature_grad.valid() || !comes_from(stage, plan.feature) ||
@@ -314,8 +314,11 @@ class ExchangeOperands : OperandView {
                : at_fault("sums other weights than the first member of its group, or in another order");
   }
 
-  std::map<int, std::set<int>> members_;                                            // devices by group
-  std::vector<std::vector<ShardPart>> parts_;                                       // by head, by shard
+  std::map<int, std::set<int>> members_;                              // devices by group
+  std::vector<std::vector<ShardPart>> parts_;                         // by head, by shard
+  std::vector<std::set<int>> holders_;                                // by head: devices of shards with rows
+  std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
+  std::set<int> norm_devices_;
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // (group, sending device)
   std::map<int, std::vector<ParamId>> sum_order_;                                   // by group
 };

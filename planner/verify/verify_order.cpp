@@ -2,6 +2,7 @@
 // have ended before it begins: the union over its dependencies and its predecessor in the stream, as one number a
 // stream (how many of its instructions), since streams run in order.
 #include <algorithm>
+#include <optional>
 
 #include "planner/verify/verify_parts.h"
 #include "planner/verify/verify_program.h"
@@ -19,32 +20,45 @@ class Past {
     const size_t count = program.instructions.size();
     std::vector<int32_t> length(streams_, 0);
     std::vector<int32_t> last(streams_, -1);
-    std::vector<int32_t> group_begin(count);
-    for (size_t i = 0; i < count; ++i) {
-      const Instruction& one = program.instructions[i];
-      const bool joins = i > 0 && one.group >= 0 && program.instructions[i - 1].group == one.group;
-      group_begin[i] = joins ? group_begin[i - 1] : static_cast<int32_t>(i);
-      stream_[i] = static_cast<size_t>(one.device) * 2 + static_cast<size_t>(one.stream);
-      rank_[i] = ++length[stream_[i]];
-      int32_t* mine = &before_[i * streams_];
-      const auto include = [&](int32_t other) {
-        // The whole group of `other` has ended.
-        for (auto j = static_cast<size_t>(group_begin[static_cast<size_t>(other)]);
-             j < count && group_begin[j] == group_begin[static_cast<size_t>(other)] && j < i; ++j) {
-          const int32_t* theirs = &before_[j * streams_];
-          for (size_t s = 0; s < streams_; ++s) {
-            mine[s] = std::max(mine[s], theirs[s]);
+    std::vector<int32_t> ended;  // clocks of the ends of groups, one after the other
+    const auto merge = [this](int32_t* into, const int32_t* from) {
+      std::transform(into, into + streams_, from, into, [](int32_t x, int32_t y) { return std::max(x, y); });
+    };
+    std::vector<int64_t> group_end(count, -1);  // by instruction: where the clock of its group begins in `ended`
+    for (size_t begin = 0, end = 0; begin < count; begin = end) {
+      const int group = program.instructions[begin].group;
+      for (end = begin + 1; group >= 0 && end < count && program.instructions[end].group == group; ++end) {
+      }
+      for (size_t i = begin; i < end; ++i) {
+        const Instruction& one = program.instructions[i];
+        stream_[i] = static_cast<size_t>(one.device) * 2 + static_cast<size_t>(one.stream);
+        rank_[i] = ++length[stream_[i]];
+        int32_t* const mine = &before_[i * streams_];
+        const auto include = [&](size_t other) {
+          if (mine[stream_[other]] >= rank_[other]) {
+            return;  // its end is known to come before, and with it all that it waited for
           }
-          mine[stream_[j]] = std::max(mine[stream_[j]], rank_[j]);
+          merge(mine,
+                group_end[other] >= 0 ? &ended[static_cast<size_t>(group_end[other])] : &before_[other * streams_]);
+          mine[stream_[other]] = std::max(mine[stream_[other]], rank_[other]);
+        };
+        if (last[stream_[i]] >= 0) {
+          include(static_cast<size_t>(last[stream_[i]]));
         }
-      };
-      if (last[stream_[i]] >= 0) {
-        include(last[stream_[i]]);
+        for (const InstructionId dep : one.deps) {
+          include(static_cast<size_t>(dep.index));
+        }
+        last[stream_[i]] = static_cast<int32_t>(i);
       }
-      for (const InstructionId dep : one.deps) {
-        include(dep.index);
+      if (end - begin > 1) {
+        const size_t at = ended.size();
+        ended.resize(at + streams_, 0);
+        for (size_t i = begin; i < end; ++i) {
+          merge(&ended[at], &before_[i * streams_]);
+          ended[at + stream_[i]] = std::max(ended[at + stream_[i]], rank_[i]);
+          group_end[i] = static_cast<int64_t>(at);
+        }
       }
-      last[stream_[i]] = static_cast<int32_t>(i);
     }
   }
 
@@ -89,6 +103,15 @@ std::vector<std::vector<Touch>> touches_of(const Program& program) {
   return accesses;
 }
 
+// Numbers that are compared while clocks are made and memory is held to them: some seconds of work.
+constexpr int64_t kMostWork = int64_t{1} << 33;
+
+Error too_much() {
+  return wrong(
+      "its dependences, operands and shared bytes are more than can be verified: plan for fewer devices or "
+      "micro-batches");
+}
+
 bool lasts(const Buffer& buffer) {
   return buffer.persistent || (buffer.purpose == Purpose::kResult && buffer.head_pass < 0);
 }
@@ -96,6 +119,13 @@ bool lasts(const Buffer& buffer) {
 }  // namespace
 
 Status verify_order(const Program& program) {
+  int64_t work = 0;
+  for (const Instruction& one : program.instructions) {
+    work += 1 + count(one.deps) + count(one.reads) + count(one.writes);
+  }
+  if (work * 2 * program.devices > kMostWork) {
+    return too_much();
+  }
   const Past past(program);
   const auto accesses = touches_of(program);
   for (size_t b = 0; b < accesses.size(); ++b) {
@@ -111,17 +141,20 @@ Status verify_order(const Program& program) {
         return wrong("buffer {} ({}) is read before it was written", b, buffer.name);
       }
     }
-    for (size_t i = 1; i < list.size(); ++i) {
-      // Against the last write and, for a write, all reads since: the rest follows.
-      for (size_t j = i; j-- > 0;) {
-        const bool conflict = list[i].write || list[j].write;
-        if (conflict && !past.ordered(list[j].instruction, list[i].instruction)) {
+    // A read against the last write; a write against all reads since, and the last write if there are none: the rest
+    // follows.
+    std::optional<size_t> written;  // the last write
+    for (size_t i = 0; i < list.size(); ++i) {
+      const size_t since = written ? *written + 1 : 0;
+      const size_t from = written && (!list[i].write || since == i) ? *written : since;
+      for (size_t j = from; j < (list[i].write ? i : written ? from + 1 : from); ++j) {
+        if (!past.ordered(list[j].instruction, list[i].instruction)) {
           return wrong("instructions {} and {} touch buffer {} ({}) in no order", list[j].instruction,
                        list[i].instruction, b, buffer.name);
         }
-        if (list[j].write) {
-          break;
-        }
+      }
+      if (list[i].write) {
+        written = i;
       }
     }
   }
@@ -176,6 +209,7 @@ Status verify_memory(const Program& program, Bytes memory) {
     return true;
   };
   Bytes total = 0;
+  int64_t work = 0;
   for (size_t d = 0; d < of_device.size(); ++d) {
     auto& buffers = of_device[d];
     std::sort(buffers.begin(), buffers.end(), [&](int32_t a, int32_t b) {
@@ -190,6 +224,10 @@ Status verify_memory(const Program& program, Bytes memory) {
         const Buffer& b = program.buffers[static_cast<size_t>(buffers[j])];
         if (b.offset >= a.offset + a.bytes) {
           break;
+        }
+        work += static_cast<int64_t>(streams);
+        if (work > kMostWork) {
+          return too_much();
         }
         if (!ends_before(a, b) && !ends_before(b, a)) {
           return wrong("buffers {} ({}) and {} ({}) share bytes while both are in use", a.id.index, a.name, b.id.index,

@@ -27,6 +27,12 @@ class Passes {
   Status check_shards() const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];
+      std::map<int, std::vector<const Buffer*>> weights;  // by shard
+      for (const Buffer& buffer : program_.buffers) {
+        if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight) {
+          weights[buffer.shard].push_back(&buffer);
+        }
+      }
       int64_t next = 0;
       for (size_t s = 0; s < head.shards.size(); ++s) {
         const HeadShard& shard = head.shards[s];
@@ -37,18 +43,15 @@ class Passes {
         if (next % head.class_block != 0 && next != head.classes) {
           return wrong("shard {} of head {} ends at row {}, inside a class block", s, h, next);
         }
-        int weights = 0;
-        for (const Buffer& buffer : program_.buffers) {
-          if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight && buffer.shard == shard.shard) {
-            ++weights;
-            if (buffer.device != shard.device || buffer.bytes != shard_bytes(head, shard, head.weight)) {
-              return wrong("the rows of shard {} of head {} lie in a buffer of {} bytes on device {}", s, h,
-                           buffer.bytes, buffer.device);
-            }
+        const auto& rows = weights[shard.shard];
+        for (const Buffer* buffer : rows) {
+          if (buffer->device != shard.device || buffer->bytes != shard_bytes(head, shard, head.weight)) {
+            return wrong("the rows of shard {} of head {} lie in a buffer of {} bytes on device {}", s, h,
+                         buffer->bytes, buffer->device);
           }
         }
-        if (weights != (shard.row_end > shard.row_begin ? 1 : 0)) {
-          return wrong("the rows of shard {} of head {} lie in {} buffers", s, h, weights);
+        if (rows.size() != (shard.row_end > shard.row_begin ? 1U : 0U)) {
+          return wrong("the rows of shard {} of head {} lie in {} buffers", s, h, rows.size());
         }
       }
       if (next != head.classes) {

@@ -59,7 +59,7 @@ Result<Field> picture_field(const Module& module) {
   }
   for (const SourceSpec& source : module.data.sources) {
     const ReaderDef* reader = data_registry().find_reader(source.reader.name);
-    if (source.name != "train" || reader == nullptr || reader->fields == nullptr) {
+    if (source.name != "train" || reader == nullptr) {
       continue;
     }
     XRUN_ASSIGN(const std::vector<Field> fields, reader->fields(source.reader.args));

@@ -12,7 +12,8 @@ using planner::BufferId;
 using planner::Instruction;
 using planner::Purpose;
 
-constexpr int kPattern = 0xFF;
+constexpr std::byte kPattern{0xFF};
+constexpr Bytes kStaging = 64 * kKiB;  // bytes that are looked at together
 
 Error wrong(const std::string& what) {
   return {ErrorKind::kContent, "XG0626", "the memory plan does not hold: " + what,
@@ -85,17 +86,21 @@ ArenaCheck::Extent ArenaCheck::extent(const Buffer& buffer) const {
   return {buffer.offset, buffer.offset + align_up(buffer.bytes)};
 }
 
-std::byte* ArenaCheck::at(int device, Bytes offset) const { return memory_.at(device, offset); }
-
 void ArenaCheck::fill(int device, Extent extent) const {
-  std::fill_n(at(device, extent.begin), extent.end - extent.begin, std::byte{kPattern});  // a device may have no memory
+  memory_.arena(device).fill(extent.begin, extent.end - extent.begin, kPattern);
 }
 
-Bytes ArenaCheck::first_touched(int device, Extent extent) const {
-  const std::byte* const begin = at(device, extent.begin);
-  const std::byte* const end = begin + (extent.end - extent.begin);
-  const std::byte* const found = std::find_if(begin, end, [](std::byte b) { return b != std::byte{kPattern}; });
-  return extent.begin + (found - begin);
+Bytes ArenaCheck::first_touched(int device, Extent extent) {
+  for (Bytes at = extent.begin; at < extent.end;) {
+    staging_.resize(static_cast<size_t>(std::min(extent.end - at, kStaging)));
+    memory_.arena(device).read(at, staging_);
+    const auto found = std::find_if(staging_.begin(), staging_.end(), [](std::byte b) { return b != kPattern; });
+    at += found - staging_.begin();
+    if (found != staging_.end()) {
+      return at;
+    }
+  }
+  return extent.end;
 }
 
 void ArenaCheck::begin_step() {

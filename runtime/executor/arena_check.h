@@ -43,10 +43,9 @@ class ArenaCheck {
   };
 
   Extent extent(const planner::Buffer& buffer) const;
-  std::byte* at(int device, Bytes offset) const;
   void fill(int device, Extent extent) const;
   // Offset of the first byte without the pattern; extent.end when there is none.
-  Bytes first_touched(int device, Extent extent) const;
+  Bytes first_touched(int device, Extent extent);
   Status first_touch(const planner::Instruction& instruction, const planner::Buffer& buffer);
   void leave(const planner::Instruction& instruction);
 
@@ -59,6 +58,7 @@ class ArenaCheck {
   std::mutex mutex_;                                         // guards what follows
   std::vector<Watched> buffers_;
   std::vector<bool> ended_;  // by instruction
+  std::vector<std::byte> staging_;
 };
 
 }  // namespace xrun::runtime

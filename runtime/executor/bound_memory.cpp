@@ -5,30 +5,44 @@
 
 namespace xrun::runtime {
 
-Result<BoundMemory> BoundMemory::map(const planner::Program& program) {
+Result<BoundMemory> BoundMemory::map(const planner::Program& program, const DeviceSet& devices) {
   BoundMemory memory;
   memory.program_ = &program;
   memory.peak_before_ = peak_resident();
-  memory.arenas_.resize(static_cast<size_t>(program.devices) + 1);
+  memory.arenas_.resize(static_cast<size_t>(program.devices));
   for (const planner::Arena& arena : program.arenas) {
-    XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device + 1)], MemoryArena::map(arena.bytes));
+    if (arena.device == planner::kHost) {
+      XRUN_ASSIGN(memory.host_, HostMemory::map(arena.bytes));
+    } else {
+      XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device)], devices.device(arena.device).map(arena.bytes));
+    }
   }
   for (const planner::Buffer& buffer : program.buffers) {
-    XRUN_CHECK(buffer.offset >= 0 &&
-                   buffer.offset + buffer.bytes <= memory.arenas_[static_cast<size_t>(buffer.device + 1)].bytes(),
+    const Bytes bytes = buffer.device == planner::kHost ? memory.host_.bytes() : memory.arena(buffer.device).bytes();
+    XRUN_CHECK(buffer.offset >= 0 && buffer.offset + buffer.bytes <= bytes,
                "buffer " + buffer.name + " lies outside of its arena");
   }
   return memory;
 }
 
 std::byte* BoundMemory::at(const planner::Buffer& buffer) const {
-  return arenas_[static_cast<size_t>(buffer.device + 1)].at(buffer.offset);
+  return buffer.device == planner::kHost ? host_.at(buffer.offset) : arena(buffer.device).kernel_address(buffer.offset);
+}
+
+void BoundMemory::read(planner::BufferId id, Bytes offset, std::span<std::byte> out) const {
+  const planner::Buffer& buffer = program_->buffer(id);
+  arena(buffer.device).read(buffer.offset + offset, out);
+}
+
+void BoundMemory::write(planner::BufferId id, Bytes offset, std::span<const std::byte> in) const {
+  const planner::Buffer& buffer = program_->buffer(id);
+  arena(buffer.device).write(buffer.offset + offset, in);
 }
 
 Bytes BoundMemory::bytes() const {
-  Bytes total = 0;
-  for (const MemoryArena& arena : arenas_) {
-    total += arena.bytes();
+  Bytes total = host_.bytes();
+  for (const auto& arena : arenas_) {
+    total += arena->bytes();
   }
   return total;
 }

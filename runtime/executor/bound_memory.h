@@ -1,21 +1,30 @@
-// The memory of a program: its arenas, mapped, and where each buffer lies in them.
+// The memory of a program: an arena on each device and one of the host, mapped, and where each buffer lies in them.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "planner/program.h"
-#include "runtime/executor/memory_arena.h"
+#include "runtime/device/device.h"
+#include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {
 
 class BoundMemory {
  public:
-  // Maps every arena of the program, all of it or nothing. The program outlives it. Errors: kWorld.
-  static Result<BoundMemory> map(const planner::Program& program);
+  // Maps every arena of the program, all of it or nothing. Program and devices outlive it. Errors: kWorld.
+  static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
+  // What a kernel is given for a buffer: of a device an address that only its tasks follow, of the host arena one that
+  // everybody may follow.
   std::byte* at(const planner::Buffer& buffer) const;
   std::byte* at(planner::BufferId id) const { return at(program_->buffer(id)); }
-  std::byte* at(int device, Bytes offset) const { return arenas_[static_cast<size_t>(device + 1)].at(offset); }
+
+  // Bytes of a device's arena, or of a buffer from `offset` on.
+  DeviceMemory& arena(int device) const { return *arenas_[static_cast<size_t>(device)]; }
+  void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
+  void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;
+
   Bytes bytes() const;  // of all arenas
   // The most that the process had held before the first arena was mapped.
   Bytes peak_before() const { return peak_before_; }
@@ -23,7 +32,8 @@ class BoundMemory {
  private:
   const planner::Program* program_ = nullptr;
   Bytes peak_before_ = 0;
-  std::vector<MemoryArena> arenas_;  // by device + 1: the host arena first
+  HostMemory host_;
+  std::vector<std::unique_ptr<DeviceMemory>> arenas_;  // by device
 };
 
 }  // namespace xrun::runtime

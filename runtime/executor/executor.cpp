@@ -1,7 +1,9 @@
-// The parallel executor. An instruction's counter holds its dependencies and the one before it in its stream. The
-// thread that brings a counter to zero posts an exchange at once, whatever device it is of: the other side may be idle
-// for it. It hands an instruction that computes to its device, or goes on with it when it is of the same device and
-// nothing else waits there: a received value must not lie behind a row of passes.
+// The parallel executor. The counter of an instruction holds its dependencies and its predecessor in the stream; the
+// thread that brings it to zero starts the instruction:
+//   - an exchange is posted at once, on any device, because the other side may be idle until then;
+//   - a computation of the same device continues on this thread if the device has nothing queued; otherwise a received
+//     value would wait for it;
+//   - any other computation is submitted to its device.
 #include "runtime/executor/executor.h"
 
 #include <algorithm>
@@ -13,7 +15,6 @@
 #include <thread>
 
 #include "graph/base/check.h"
-#include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/arena_check.h"
 
@@ -28,10 +29,11 @@ using Clock = std::chrono::steady_clock;
 class ParallelExecutor final : public Executor {
  public:
   ParallelExecutor(const planner::Program& program, InstructionRunner& runner, const DeviceSet& devices,
-                   ArenaCheck* check)
+                   Communicator& communicator, ArenaCheck* check)
       : program_(program),
         runner_(runner),
         devices_(devices),
+        communicator_(communicator),
         check_(check),
         nodes_(program.instructions.size()),
         counters_(program.instructions.size()),
@@ -63,7 +65,7 @@ class ParallelExecutor final : public Executor {
       std::unique_lock lock(mutex_);
       all_done_.wait(lock, [this] { return finished_; });
     }
-    // Whoever ended the step may still be on its way out of a queue.
+    // The thread that ended the step may still be inside of post_next.
     for (const PostQueue& queue : post_queues_) {
       while (queue.calls.load(std::memory_order_acquire) != 0) {
         std::this_thread::yield();
@@ -87,8 +89,8 @@ class ParallelExecutor final : public Executor {
     Exchange exchange;
   };
 
-  // Posts the exchanges of one device, one at a time. The stream is in order, so no more than one is ready; the thread
-  // that is at the queue takes the next one, too, and completions do not nest.
+  // Exchanges of one device are posted one at a time; a second thread leaves its exchange to the first, so that
+  // completions do not nest. The stream is in order, so at most one exchange waits here.
   struct PostQueue {
     std::atomic<int32_t> ready{-1};
     std::atomic<int32_t> calls{0};
@@ -120,9 +122,7 @@ class ParallelExecutor final : public Executor {
 
   void form_groups() {
     const auto groups = groups_of(program_);
-    std::vector<int> members;
     for (size_t g = 0; g < groups.size(); ++g) {
-      members.push_back(static_cast<int>(groups[g].size()));
       for (size_t m = 0; m < groups[g].size(); ++m) {
         Exchange& exchange = postings_[static_cast<size_t>(groups[g][m].index)].exchange;
         exchange.group = static_cast<int>(g);
@@ -131,7 +131,6 @@ class ParallelExecutor final : public Executor {
         exchange.device = program_.instruction(groups[g][m]).device;
       }
     }
-    communicator_ = std::make_unique<LocalCommunicator>(devices_, members);
   }
 
   double now() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -214,7 +213,7 @@ class ParallelExecutor final : public Executor {
       guarded.combine = &ParallelExecutor::combine;
     }
     guarded.context = &posting;
-    communicator_->post(guarded, {&ParallelExecutor::posted, this, instruction.id.index});
+    communicator_.post(guarded, {&ParallelExecutor::posted, this, instruction.id.index});
   }
 
   static Status combine(void* context, const Exchange& /*exchange*/, Published parts) {
@@ -280,6 +279,7 @@ class ParallelExecutor final : public Executor {
   const planner::Program& program_;
   InstructionRunner& runner_;
   const DeviceSet& devices_;
+  Communicator& communicator_;
   ArenaCheck* check_;
   std::vector<Node> nodes_;
   std::vector<int32_t> roots_;
@@ -287,7 +287,6 @@ class ParallelExecutor final : public Executor {
   std::vector<Posting> postings_;
   std::vector<PostQueue> post_queues_;  // by device
   std::vector<Timing> timings_;
-  std::unique_ptr<Communicator> communicator_;
   Clock::time_point start_;
   std::atomic<int32_t> left_{0};
   std::atomic<bool> failed_{false};
@@ -300,8 +299,17 @@ class ParallelExecutor final : public Executor {
 }  // namespace
 
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
-                                                 const DeviceSet& devices, ArenaCheck* check) {
-  return std::make_unique<ParallelExecutor>(program, runner, devices, check);
+                                                 const DeviceSet& devices, Communicator& communicator,
+                                                 ArenaCheck* check) {
+  return std::make_unique<ParallelExecutor>(program, runner, devices, communicator, check);
+}
+
+std::vector<int> group_sizes(const planner::Program& program) {
+  std::vector<int> sizes;
+  for (const auto& group : groups_of(program)) {
+    sizes.push_back(static_cast<int>(group.size()));
+  }
+  return sizes;
 }
 
 std::vector<std::vector<InstructionId>> groups_of(const planner::Program& program) {

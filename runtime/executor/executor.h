@@ -45,11 +45,13 @@ class Executor {
   virtual std::span<const Timing> timings() const = 0;
 };
 
-// Tasks on the arenas of `devices`: a counter an instruction, run at zero; no task waits. The program is verified:
-// program, runner and devices outlive the executor.
-//   check  watches the memory plan where it is given
+// Tasks on the arenas of `devices`: a counter an instruction, run at zero; no task waits. All outlive the executor.
+// REQUIRES: verified program.
+//   communicator  knows the groups of the program (group_sizes)
+//   check         watches the memory plan where it is given
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
-                                                 const DeviceSet& devices, ArenaCheck* check = nullptr);
+                                                 const DeviceSet& devices, Communicator& communicator,
+                                                 ArenaCheck* check = nullptr);
 
 // One instruction after the other on the calling thread, in an order fixed beforehand; work is not shared out. Errors:
 // XG0622, a program whose instructions wait for each other.
@@ -58,5 +60,7 @@ Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Progra
 
 // The members of each group of communications, by group number: instructions in member order (senders first).
 std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program);
+// How many members each group has; 0: the number is not used.
+std::vector<int> group_sizes(const planner::Program& program);
 
 }  // namespace xrun::runtime

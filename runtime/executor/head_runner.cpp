@@ -156,12 +156,12 @@ Status HeadRunner::check_loss(const BoundHead& bound, const StepContext& step) c
   return {};
 }
 
-void HeadRunner::prepare(const BoundMemory& memory, ops::Workers& workers) const {
+void HeadRunner::prepare(const BoundMemory& memory, int device, ops::Workers& workers) const {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& head = program_.heads[h];
     std::map<int, ops::HeadWeights> shards;
     for (const Buffer& buffer : program_.buffers) {
-      if (buffer.head != static_cast<int>(h) || !buffer.persistent) {
+      if (buffer.head != static_cast<int>(h) || !buffer.persistent || buffer.device != device) {
         continue;
       }
       auto* const data = reinterpret_cast<float*>(memory.at(buffer));

@@ -54,8 +54,8 @@ class HeadRunner {
   BoundHead bind(const planner::Instruction& instruction) const;
   // `grad_scale`: of sweeps that update. Errors: kNonFinite when a loss is NaN or infinite.
   Status run(BoundHead& bound, const StepContext& step, double grad_scale, ops::Workers& workers) const;
-  // Makes the prepared weights of all shards from the weights as they are.
-  void prepare(const BoundMemory& memory, ops::Workers& workers) const;
+  // Makes the prepared weights of a device's shards from the weights as they are.
+  void prepare(const BoundMemory& memory, int device, ops::Workers& workers) const;
 
  private:
   void bind_operand(const planner::Operand& operand, BoundHead& bound) const;

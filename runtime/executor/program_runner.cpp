@@ -130,32 +130,31 @@ Status ProgramRunner::prepare(const Instruction& instruction, Exchange& exchange
   return {};
 }
 
-Status ProgramRunner::prepare_weights() {
-  ops::InlineWorkers workers;
+Status ProgramRunner::prepare_weights(int device, ops::Workers& workers) {
   std::map<std::pair<ParamId, int>, std::byte*> weights;  // (parameter, replica)
-  std::map<int, const Buffer*> scratch;                   // by device, the largest: between steps all of it is free
+  const Buffer* scratch = nullptr;                        // the largest: between steps all of it is free
   for (const Buffer& buffer : program_.buffers) {
-    if (buffer.purpose == Purpose::kWeight) {
+    if (buffer.device == device && buffer.purpose == Purpose::kWeight) {
       weights[{buffer.param, buffer.replica}] = memory_.at(buffer);
-    } else if (buffer.purpose == Purpose::kScratch) {
-      const Buffer*& largest = scratch[buffer.device];
-      largest = largest == nullptr || buffer.bytes > largest->bytes ? &buffer : largest;
+    } else if (buffer.device == device && buffer.purpose == Purpose::kScratch) {
+      scratch = scratch == nullptr || buffer.bytes > scratch->bytes ? &buffer : scratch;
     }
+  }
+  BoundUpdate all;
+  if (scratch != nullptr) {
+    all.scratch = memory_.at(*scratch);
+    all.slice = scratch->bytes / program_.threads[static_cast<size_t>(device)];
   }
   for (const Buffer& buffer : program_.buffers) {
-    if (buffer.purpose != Purpose::kPrepared) {
-      continue;
+    if (buffer.device == device && buffer.purpose == Purpose::kPrepared) {
+      all.prepares.push_back({kernels_.of(buffer.node),
+                              buffer.node_input,
+                              {weights.at({buffer.param, buffer.replica})},
+                              memory_.at(buffer)});
     }
-    BoundUpdate one;
-    one.prepares = {{kernels_.of(buffer.node),
-                     buffer.node_input,
-                     {weights.at({buffer.param, buffer.replica})},
-                     memory_.at(buffer)}};
-    const Buffer* room = scratch[buffer.device];
-    one.scratch = room == nullptr ? nullptr : memory_.at(*room);
-    XRUN_TRY(update_runner_.prepare(one, workers));
   }
-  head_runner_.prepare(memory_, workers);
+  XRUN_TRY(update_runner_.prepare(all, workers));
+  head_runner_.prepare(memory_, device, workers);
   return {};
 }
 

@@ -25,8 +25,8 @@ class ProgramRunner final : public InstructionRunner {
   Status run(const planner::Instruction& instruction, ops::Workers& workers) override;
   Status prepare(const planner::Instruction& instruction, Exchange& exchange) override;
 
-  // Makes all prepared weights from the weights as they are, on the calling thread, between steps.
-  Status prepare_weights();
+  // Makes the prepared weights of a device from the weights as they are, in a task of the device, between steps.
+  Status prepare_weights(int device, ops::Workers& workers);
   // Of the last step, before clipping; 0 where the run does not clip by norm.
   double grad_norm() const { return grad_norm_.load(std::memory_order_relaxed); }
 

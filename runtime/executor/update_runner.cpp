@@ -122,9 +122,10 @@ void UpdateRunner::fold_partials(const BoundUpdate& update, ops::Workers& worker
 }
 
 void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers) const {
-  for_chunks(update.weights, workers, [](const BoundWeight& weight, int64_t begin, int64_t end, int) {
+  for_chunks(update.weights, workers, [this](const BoundWeight& weight, int64_t begin, int64_t end, int) {
     for (int64_t at = begin; at < end; at += kNormChunk) {
-      weight.norms[at / kNormChunk] = sum_of_squares(weight.partials[0] + at, std::min(kNormChunk, end - at));
+      weight.norms[at / kNormChunk] =
+          ops::sum_of_squares(isa_, weight.partials[0] + at, std::min(kNormChunk, end - at));
     }
   });
 }

@@ -1,10 +1,9 @@
 #include "runtime/train/session.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "graph/base/check.h"
-#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/comm/local/local_communicator.h"
 #include "runtime/executor/arena_check.h"
 #include "runtime/executor/program_runner.h"
 #include "runtime/executor/step_times.h"
@@ -37,10 +36,11 @@ std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& pro
 
 class BoundSession final : public Session {
  public:
-  BoundSession(const Module& module, const planner::Program& program, BoundMemory memory, KernelSet kernels,
-               const SessionOptions& options, const ops::OptimizerForm& form)
+  BoundSession(const Module& module, const planner::Program& program, const DeviceSet& devices, BoundMemory memory,
+               KernelSet kernels, const SessionOptions& options, const ops::OptimizerForm& form)
       : module_(module),
         program_(program),
+        devices_(devices),
         memory_(std::move(memory)),
         kernels_(std::move(kernels)),
         state_(module, program, memory_),
@@ -52,11 +52,12 @@ class BoundSession final : public Session {
     }
   }
 
-  Status make_executor(const DeviceSet& devices, bool sequential) {
+  Status make_executor(bool sequential) {
     if (sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
       XRUN_ASSIGN(executor_, make_sequential_executor(program_, runner_, check_.get()));
     } else {
-      executor_ = make_parallel_executor(program_, runner_, devices, check_.get());
+      communicator_ = std::make_unique<LocalCommunicator>(devices_, group_sizes(program_));
+      executor_ = make_parallel_executor(program_, runner_, devices_, *communicator_, check_.get());
     }
     return {};
   }
@@ -64,8 +65,8 @@ class BoundSession final : public Session {
   TrainState& state() override { return state_; }
 
   Status weights_changed() override {
-    const ComputeModes modes;
-    return runner_.prepare_weights();
+    return run_on_each(devices_, program_.devices,
+                       [this](int device, ops::Workers& workers) { return runner_.prepare_weights(device, workers); });
   }
 
   std::span<const BatchView> ring() const override { return ring_; }
@@ -94,8 +95,9 @@ class BoundSession final : public Session {
       }
       const int64_t count = buffer.replica >= 0 ? program_.batch / program_.replicas : program_.batch;
       const int64_t first = count * std::max(buffer.replica, 0);
-      std::memcpy(out.data() + type.bytes(first, program_.block_rows), memory_.at(buffer),
-                  static_cast<size_t>(type.bytes(count, program_.block_rows)));
+      memory_.read(buffer.id, 0,
+                   out.subspan(static_cast<size_t>(type.bytes(first, program_.block_rows)),
+                               static_cast<size_t>(type.bytes(count, program_.block_rows))));
       rows += count;
     }
     if (rows < program_.batch) {
@@ -109,11 +111,10 @@ class BoundSession final : public Session {
   Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const override {
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.purpose == Purpose::kResult && buffer.value == logits && buffer.head_pass < 0) {
-        const std::byte* const data = memory_.at(buffer);
         XRUN_CHECK(classes.size() == scores.size() && static_cast<Bytes>(classes.size_bytes()) * 2 <= buffer.bytes,
                    "classes and scores are [batch, k]");
-        std::memcpy(classes.data(), data, classes.size_bytes());
-        std::memcpy(scores.data(), data + classes.size_bytes(), scores.size_bytes());
+        memory_.read(buffer.id, 0, std::as_writable_bytes(classes));
+        memory_.read(buffer.id, static_cast<Bytes>(classes.size_bytes()), std::as_writable_bytes(scores));
         return {};
       }
     }
@@ -132,6 +133,7 @@ class BoundSession final : public Session {
  private:
   const Module& module_;
   const planner::Program& program_;
+  const DeviceSet& devices_;
   BoundMemory memory_;
   KernelSet kernels_;
   TrainState state_;
@@ -139,6 +141,7 @@ class BoundSession final : public Session {
   std::vector<BatchView> ring_;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
+  std::unique_ptr<Communicator> communicator_;
   std::unique_ptr<Executor> executor_;
 };
 
@@ -158,9 +161,10 @@ Result<std::unique_ptr<Session>> Session::create(const Module& module, const pla
     XRUN_ASSIGN(form, ops::optimizer_form(module.train.optimizer));
   }
   XRUN_ASSIGN(KernelSet kernels, KernelSet::make(module.graph, program, options.isa));
-  XRUN_ASSIGN(BoundMemory memory, BoundMemory::map(program));
-  auto session = std::make_unique<BoundSession>(module, program, std::move(memory), std::move(kernels), options, form);
-  XRUN_TRY(session->make_executor(devices, options.sequential));
+  XRUN_ASSIGN(BoundMemory memory, BoundMemory::map(program, devices));
+  auto session =
+      std::make_unique<BoundSession>(module, program, devices, std::move(memory), std::move(kernels), options, form);
+  XRUN_TRY(session->make_executor(options.sequential));
   return std::unique_ptr<Session>(std::move(session));
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -50,7 +49,7 @@ std::vector<std::string> optimizer_states(const Module& module) {
 }  // namespace
 
 TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory)
-    : module_(module) {
+    : module_(module), memory_(memory) {
   const std::vector<std::string> states = optimizer_states(module);
   std::map<std::string, StateTensor> by_name;
   for (const Buffer& buffer : program.buffers) {
@@ -82,9 +81,9 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
                                     [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
     if (piece != tensor.pieces.end()) {
-      piece->copies.push_back(memory.at(buffer));
+      piece->copies.push_back(buffer.id);
     } else if (begin < end) {
-      tensor.pieces.push_back({begin, end, {memory.at(buffer)}});
+      tensor.pieces.push_back({begin, end, {buffer.id}});
     }
   }
   for (auto& [name, tensor] : by_name) {
@@ -116,12 +115,12 @@ void TrainState::initialise(const StateTensor& tensor, const Init& init, uint64_
                                ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
                                : init.value;
   const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
-  for (const TensorPiece& piece : tensor.pieces) {
-    const int64_t begin = piece.row_begin * width;  // the numbers of a tensor are counted over all of its rows
-    const std::span numbers(reinterpret_cast<float*>(piece.copies[0]),
-                            static_cast<size_t>(piece.row_end * width - begin));
+  std::vector<float> staging;
+  const auto make_rows = [&](int64_t first, int64_t rows) {
+    const int64_t begin = first * width;  // the numbers of a tensor are counted over all of its rows
+    staging.resize(static_cast<size_t>(rows * width));
     const auto fill = [&](const tbb::blocked_range<size_t>& range) {
-      const auto part = numbers.subspan(range.begin(), range.size());
+      const auto part = std::span(staging).subspan(range.begin(), range.size());
       if (init.kind == Init::kConstant) {
         std::ranges::fill(part, static_cast<float>(init.value));
         return;
@@ -132,11 +131,20 @@ void TrainState::initialise(const StateTensor& tensor, const Init& init, uint64_
       }
     };
     constexpr size_t kGrain = 4096;  // a page or more: a task writes about as long as TBB needs to start one
-    tbb::parallel_for(tbb::blocked_range<size_t>(0, numbers.size(), kGrain), fill);
-    for (size_t copy = 1; copy < piece.copies.size(); ++copy) {
-      std::memcpy(piece.copies[copy], piece.copies[0],
-                  static_cast<size_t>((piece.row_end - piece.row_begin) * tensor.row_bytes()));
-    }
+    tbb::parallel_for(tbb::blocked_range<size_t>(0, staging.size(), kGrain), fill);
+    write_rows(tensor, first, first + rows, reinterpret_cast<const std::byte*>(staging.data()));
+  };
+  for (const TensorPiece& piece : tensor.pieces) {
+    for_chunks(tensor, piece, make_rows);
+  }
+}
+
+template <typename Body>
+void TrainState::for_chunks(const StateTensor& tensor, const TensorPiece& piece, const Body& body) const {
+  constexpr Bytes kStaging = 4 * kMiB;
+  const int64_t most = std::max<int64_t>(1, kStaging / std::max<Bytes>(1, tensor.row_bytes()));
+  for (int64_t row = piece.row_begin; row < piece.row_end; row += most) {
+    body(row, std::min(most, piece.row_end - row));
   }
 }
 
@@ -152,8 +160,8 @@ void TrainState::read_rows(const StateTensor& tensor, int64_t row_begin, int64_t
     const int64_t from = std::max(row_begin, piece.row_begin);
     const int64_t to = std::min(row_end, piece.row_end);
     if (from < to) {
-      std::memcpy(out + (from - row_begin) * width, piece.copies[0] + (from - piece.row_begin) * width,
-                  static_cast<size_t>((to - from) * width));
+      memory_.read(piece.copies[0], (from - piece.row_begin) * width,
+                   {out + (from - row_begin) * width, static_cast<size_t>((to - from) * width)});
     }
   }
 }
@@ -163,36 +171,41 @@ void TrainState::write_rows(const StateTensor& tensor, int64_t row_begin, int64_
   for (const TensorPiece& piece : tensor.pieces) {
     const int64_t from = std::max(row_begin, piece.row_begin);
     const int64_t to = std::min(row_end, piece.row_end);
-    for (std::byte* copy : piece.copies) {
-      if (from < to) {
-        std::memcpy(copy + (from - piece.row_begin) * width, in + (from - row_begin) * width,
-                    static_cast<size_t>((to - from) * width));
-      }
+    for (size_t copy = 0; from < to && copy < piece.copies.size(); ++copy) {
+      memory_.write(piece.copies[copy], (from - piece.row_begin) * width,
+                    {in + (from - row_begin) * width, static_cast<size_t>((to - from) * width)});
     }
   }
 }
 
 void TrainState::copy_from(const TrainState& other) {
+  std::vector<std::byte> staging;
   for (const StateTensor& tensor : tensors_) {
     const StateTensor* source = other.find(tensor.name);
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
-    if (source == nullptr) {
-      continue;
-    }
-    for (const TensorPiece& piece : source->pieces) {
-      write_rows(tensor, piece.row_begin, piece.row_end, piece.copies[0]);
+    for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
+      for_chunks(tensor, source->pieces[p], [&](int64_t row, int64_t rows) {
+        staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
+        other.read_rows(*source, row, row + rows, staging.data());
+        write_rows(tensor, row, row + rows, staging.data());
+      });
     }
   }
 }
 
 std::string TrainState::weights_digest() const {
   Xxh128 digest;
+  std::vector<std::byte> staging;
   for (const StateTensor& tensor : tensors_) {
     if (tensor.role != StateTensor::Role::kWeight || !tensor.trained) {
       continue;
     }
     for (const TensorPiece& piece : tensor.pieces) {
-      digest.add({piece.copies[0], static_cast<size_t>((piece.row_end - piece.row_begin) * tensor.row_bytes())});
+      for_chunks(tensor, piece, [&](int64_t row, int64_t rows) {
+        staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
+        read_rows(tensor, row, row + rows, staging.data());
+        digest.add(staging);
+      });
     }
   }
   return digest.hex();

@@ -1,4 +1,5 @@
-// All that a run has learned, by name: weights, running statistics and optimizer states, as views into the arenas. What
+// All that a run has learned, by name: weights, running statistics and optimizer states, by the buffers that hold
+// them. What
 // checkpoints save, what the digest is taken over.
 #pragma once
 
@@ -14,11 +15,12 @@
 
 namespace xrun::runtime {
 
-// Rows [row_begin, row_end) of a tensor where they lie; one copy a replica. A tensor outside of heads is one piece.
+// Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy a replica. A tensor outside of heads
+// is one piece.
 struct TensorPiece {
   int64_t row_begin = 0;
   int64_t row_end = 0;
-  std::vector<std::byte*> copies;
+  std::vector<planner::BufferId> copies;
 };
 
 struct StateTensor {
@@ -65,7 +67,12 @@ class TrainState {
  private:
   void initialise(const StateTensor& tensor, const Init& init, uint64_t seed);
 
+  // Calls body(first row, rows) for the rows of a piece, as many at a time as the staging buffer holds.
+  template <typename Body>
+  void for_chunks(const StateTensor& tensor, const TensorPiece& piece, const Body& body) const;
+
   const Module& module_;
+  const BoundMemory& memory_;
   std::vector<StateTensor> tensors_;
 };
 

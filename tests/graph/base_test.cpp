@@ -14,8 +14,8 @@
 #include "graph/base/random.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
-#include "graph/shard_rule.h"
 #include "graph/tensor_type.h"
+#include "tests/support/shard_rule.h"
 
 namespace xrun {
 namespace {

@@ -107,7 +107,7 @@ TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
 
 // docs/memory.md, "A million classes".
 TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
-  for (const int workers : {1, 2, 4}) {
+  for (const int workers : {1, 2, 8, 16}) {
     const HeadShape shape{.classes = 1'000'000,
                           .dim = 512,
                           .shard = {0, 1'000'000},

@@ -10,6 +10,7 @@
 #include "graph/pipeline.h"
 #include "graph/print.h"
 #include "graph/verify.h"
+#include "tests/support/parse_graph.h"
 #include "tests/support/tiny_ops.h"
 
 namespace xrun {

@@ -6,6 +6,7 @@
 
 #include "graph/print.h"
 #include "lang/frontend.h"
+#include "lang/lower/math_text.h"
 #include "lang/print_module.h"
 #include "tests/lang/checked.h"
 #include "tests/lang/test_ops.h"
@@ -388,6 +389,25 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
                                                         {"classes", "11"}}) {
     EXPECT_NE(digest(small_run(), {{path, value}}), base) << path;
   }
+}
+
+// With every setting of `train` that changes what is learned, and with none of them.
+TEST(Digest, ItsTextStays) {
+  const std::string all =
+      "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], "
+      "by=0.5)]\n"
+      "  steps = 1200\n  precision = mixed(bf16)\n  seed = 7\n  grad_accumulation = 2\n  clip = norm(5, heads=true)\n"
+      "  norm_rows = 32\n  reduce = sum\n  freeze = [embed.bias]\n  init = checkpoint(\"old/runs/latest\")\n"
+      "  order = sequential\n  groups {\n    id { weight_decay = 0 }\n    embed { lr = 0.5 }\n  }\n"
+      "  metrics = [accuracy(id, label)]\n  log { every = 3 steps }\n";
+  std::string text;
+  for (const std::string& settings : {std::string(), std::string("  clip = value(0.5)\n"), all}) {
+    const Checked checked(small_run(settings));
+    ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+    text += math_text(checked.module()) + "\n";
+    EXPECT_EQ(checked.module().math_digest, sha256_hex(math_text(checked.module())));
+  }
+  EXPECT_TRUE(test::matches_golden(text, "math/settings.txt"));
 }
 
 TEST(Module, PrintsItsDeclarationsWithEveryDefault) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lang/syntax/expr_printer.h"
 #include "lang/syntax/print_syntax.h"
 
 namespace xrun::lang {
@@ -33,6 +34,14 @@ struct Parsed {
   }
 };
 
+// A node of the tree with all its parentheses.
+template <class Node>
+std::string printed(const Ast& ast, Node node) {
+  std::string out;
+  ExprPrinter(ast, out).put(node);
+  return out;
+}
+
 // The expression with all its parentheses.
 std::string grouped(const std::string& text) {
   SourceMap sources;
@@ -40,7 +49,7 @@ std::string grouped(const std::string& text) {
   const int32_t file = sources.add("value", text);
   const Ast ast = parse_value(sources, file, diagnostics);
   EXPECT_THAT(diagnostics.all(), IsEmpty()) << text << ": " << diagnostics.all()[0].message;
-  return print_expr(ast, ast.value);
+  return printed(ast, ast.value);
 }
 
 std::vector<std::string> value_faults(const std::string& text) {
@@ -126,7 +135,7 @@ TEST(ParseParams, ReadsSignaturesOfOperators) {
   const Ast ast = parse_params(sources, sources.add("conv", text), diagnostics);
   EXPECT_THAT(diagnostics.all(), IsEmpty());
   EXPECT_EQ(ast.params.count, 7U);
-  EXPECT_EQ(print_params(ast, ast.params),
+  EXPECT_EQ(printed(ast, ast.params),
             "(x: [N, C, H, W], width: int, k: int = 1, pad: int = (k // 2), label: index(C)[N], rest: [N, ...], p)");
   EXPECT_EQ(sources.text(ast[ast.params][3].span), "pad: int = k // 2");
   EXPECT_EQ(ast[ast[ast[ast.params][5].type.dims][1]].kind, ExprKind::kEllipsis);

@@ -1,8 +1,11 @@
 // One row block of 64 samples of the glyph backbone on one core, forward and backward, with a dense loss over 100
 // classes: images/s, and the share of it that is not convolution. Synthetic data; no update of weights.
+// And 3 x 3 convolutions by Winograd and directly, whose times takes_winograd goes by.
 #include <benchmark/benchmark.h>
 
 #include "ops/facts.h"
+#include "ops/weight_kernel.h"
+#include "ops/winograd.h"
 #include "tests/ops/glyphs_module.h"
 
 namespace xrun::ops {
@@ -41,6 +44,94 @@ void backbone_step(benchmark::State& state, PrecisionMode precision) {
 
 BENCHMARK_CAPTURE(backbone_step, f32, PrecisionMode::kF32)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(backbone_step, mixed_bf16, PrecisionMode::kMixedBf16)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// ---- convolutions ----
+
+enum class Direction { kForward, kDx, kDw };
+
+// As many channels out as in.
+KernelSpec conv_spec(Direction direction, DType dtype, int64_t channels, int64_t pixels, int64_t rows) {
+  const TensorType image{.dtype = dtype, .dims = {kBatch, channels, pixels, pixels}};
+  const TensorType weight{.dtype = DType::kF32, .dims = {channels, channels, 3, 3}};
+  KernelSpec spec{.inputs = {image, weight}, .outputs = {image}, .rows = rows, .isa = detect_isa()};
+  if (direction == Direction::kDw) {
+    spec.inputs[1] = image;
+    spec.outputs[0] = weight;
+  }
+  return spec;
+}
+
+Result<std::unique_ptr<Kernel>> conv_kernel(Direction direction, bool winograd, const KernelSpec& spec) {
+  const std::vector<int64_t>& dims = spec.inputs[0].dims;
+  const dnn::ConvShape shape{.rows = winograd ? spec.rows : rows_of_call(spec),
+                             .channels = dims[1],
+                             .height = dims[2],
+                             .width = dims[3],
+                             .out_channels = dims[1],
+                             .kernel = 3,
+                             .pad = 1,
+                             .dtype = compute_dtype(spec)};
+  switch (direction) {
+    case Direction::kForward:
+      return winograd ? make_winograd(spec, shape) : make_apply_weight(spec, dnn::conv_forward(shape));
+    case Direction::kDx:
+      return winograd ? make_winograd_dx(spec, shape) : make_apply_weight(spec, dnn::conv_backward_data(shape));
+    case Direction::kDw:
+      return winograd ? make_winograd_dw(spec, shape) : make_weight_gradient(spec, dnn::conv_backward_weights(shape));
+  }
+  return std::unique_ptr<Kernel>();
+}
+
+// Arguments: channels, pixels a side, rows.
+void conv_3x3(benchmark::State& state, Direction direction, DType dtype, bool winograd) {
+  const KernelSpec spec = conv_spec(direction, dtype, state.range(0), state.range(1), state.range(2));
+  const double flops = 18.0 * static_cast<double>(spec.rows * state.range(1) * state.range(1)) *
+                       static_cast<double>(state.range(0) * state.range(0));
+  constexpr double kMostFlops = 2e10;
+  if (flops > kMostFlops) {
+    state.SkipWithError("too long");
+    return;
+  }
+  const auto kernel = conv_kernel(direction, winograd, spec);
+  if (!kernel.ok()) {
+    state.SkipWithError(kernel.error().message.c_str());
+    return;
+  }
+  // The weights of a step do not stay in the cache from one row block to the next: each call has others.
+  constexpr Bytes kCold = 64 * kMiB;
+  const auto bytes = [&](const TensorType& type) { return align_up(type.bytes(spec.rows, spec.rows)); };
+  const bool gradient = direction == Direction::kDw;
+  const Bytes weight = gradient ? bytes(spec.outputs[0]) : (*kernel)->prepared_bytes(1);
+  const int64_t copies = std::clamp<int64_t>(kCold / weight, 1, 64);
+  std::vector<std::vector<float>> memory;
+  const auto take = [&](Bytes size) {
+    memory.emplace_back(static_cast<size_t>(size / 4 + 32), 0.0F);
+    return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<int64_t>(memory.back().data()), 64));
+  };
+  std::byte* const scratch = take((*kernel)->scratch_bytes());
+  std::byte* const weights = take(copies * weight);
+  TensorView inputs[] = {{take(bytes(spec.inputs[0]))}, {gradient ? take(bytes(spec.inputs[1])) : weights}};
+  TensorView outputs[] = {{gradient ? weights : take(bytes(spec.outputs[0]))}};
+  int64_t call = 0;
+  for (auto _ : state) {
+    (gradient ? outputs[0] : inputs[1]).data = weights + (call++ % copies) * weight;
+    if (const Status done = (*kernel)->run({.inputs = inputs, .outputs = outputs, .scratch = scratch}); !done.ok()) {
+      state.SkipWithError(done.error().message.c_str());
+    }
+  }
+  state.counters["GFLOP/s"] = benchmark::Counter(flops * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void shapes(benchmark::internal::Benchmark* bench) {
+  bench->ArgsProduct({{16, 32, 64, 128, 256, 512}, {4, 7, 14, 28, 56}, {4, 16, 64}})->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK_CAPTURE(conv_3x3, forward_winograd, Direction::kForward, DType::kF32, true)->Apply(shapes);
+BENCHMARK_CAPTURE(conv_3x3, forward_direct, Direction::kForward, DType::kF32, false)->Apply(shapes);
+BENCHMARK_CAPTURE(conv_3x3, dx_winograd, Direction::kDx, DType::kF32, true)->Apply(shapes);
+BENCHMARK_CAPTURE(conv_3x3, dx_direct, Direction::kDx, DType::kF32, false)->Apply(shapes);
+BENCHMARK_CAPTURE(conv_3x3, dw_winograd, Direction::kDw, DType::kF32, true)->Apply(shapes);
+BENCHMARK_CAPTURE(conv_3x3, dw_direct, Direction::kDw, DType::kF32, false)->Apply(shapes);
 
 }  // namespace
 }  // namespace xrun::ops

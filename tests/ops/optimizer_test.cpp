@@ -46,6 +46,24 @@ TEST(Optimizer, AdamwFollowsItsFormulaInF64) {
   }
 }
 
+TEST(Optimizer, SquaresAreSixteenRunningSumsInF64) {
+  for (const size_t n : {1U, 15U, 16U, 37U, 4096U}) {
+    const std::vector<float> g = draw(n, 7);
+    double sums[16] = {};
+    for (size_t i = 0; i < n; ++i) {
+      sums[i % 16] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+    }
+    for (size_t width = 8; width > 0; width /= 2) {
+      for (size_t i = 0; i < width; ++i) {
+        sums[i] += sums[i + width];
+      }
+    }
+    for (const Isa isa : {Isa::kAvx2, detect_isa()}) {
+      EXPECT_EQ(sum_of_squares(isa, g.data(), static_cast<int64_t>(n)), sums[0]) << n;
+    }
+  }
+}
+
 TEST(Optimizer, SgdWithMomentumFollowsItsFormulaWithAndWithoutNesterov) {
   for (const bool nesterov : {false, true}) {
     const OptimizerForm form =

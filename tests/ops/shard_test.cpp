@@ -8,8 +8,8 @@
 #include <optional>
 #include <set>
 
-#include "graph/shard_rule.h"
 #include "tests/ops/case_graph.h"
+#include "tests/support/shard_rule.h"
 
 namespace xrun::ops {
 namespace {

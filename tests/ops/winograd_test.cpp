@@ -1,4 +1,6 @@
 // Winograd's kernels against the formulas in f64.
+#include "ops/winograd.h"
+
 #include <gtest/gtest.h>
 
 #include "tests/ops/op_runner.h"
@@ -11,7 +13,7 @@ constexpr naive::Window kWindow{.k = 3, .stride = 1, .pad = 1};
 constexpr int64_t kOut = 48;
 
 // Images that tiles of 4 x 4 cover and do not, in one strip of tiles and in several.
-const std::vector<naive::Image> kImages{{2, 32, 4, 4}, {3, 64, 7, 10}, {5, 32, 3, 1}, {5, 64, 16, 16}};
+const std::vector<naive::Image> kImages{{20, 32, 4, 4}, {6, 64, 7, 10}, {90, 32, 3, 1}, {5, 64, 16, 16}};
 
 Attrs arguments(const naive::Image& image) {
   return {{"k", int64_t{3}},      {"stride", int64_t{1}}, {"pad", int64_t{1}},  {"dilation", int64_t{1}},
@@ -54,6 +56,40 @@ Values run_forward(const naive::Image& image, const Values& x, const Values& wei
       run_graph(graph, {.kernel = {.block_rows = image.n, .deterministic = true, .isa = detect_isa()}}, values);
   EXPECT_TRUE(status.ok()) << status.error().message;
   return values.at(graph.node(node).outputs[0]);
+}
+
+bool is_taken(int64_t channels, int64_t pixels, int64_t rows, bool gradient_of_weight = false, Isa isa = Isa::kAvx512) {
+  const TensorType image{.dims = {kBatch, channels, pixels, pixels}};
+  const TensorType weight{.dims = {channels, channels, 3, 3}};
+  const KernelSpec spec{.inputs = {image, gradient_of_weight ? image : weight},
+                        .outputs = {gradient_of_weight ? weight : image},
+                        .rows = rows,
+                        .isa = isa};
+  return takes_winograd(spec, {.rows = rows,
+                               .channels = channels,
+                               .height = pixels,
+                               .width = pixels,
+                               .out_channels = channels,
+                               .kernel = 3,
+                               .pad = 1});
+}
+
+// Measured on one core with weights that are not in the cache (tests/ops/kernels_bench.cpp).
+TEST(Winograd, IsTakenWhereItWins) {
+  EXPECT_TRUE(is_taken(64, 16, 64));
+  EXPECT_TRUE(is_taken(128, 7, 4));
+  EXPECT_TRUE(is_taken(256, 7, 64));
+  EXPECT_FALSE(is_taken(64, 16, 64, false, Isa::kAvx2));
+  EXPECT_FALSE(is_taken(16, 16, 64));
+  // Strips of five tiles, a quarter of which is padding: the weights of all points are read too often.
+  EXPECT_FALSE(is_taken(512, 7, 4));
+  EXPECT_FALSE(is_taken(512, 7, 64));
+  EXPECT_FALSE(is_taken(512, 14, 16));
+  EXPECT_TRUE(is_taken(512, 28, 4));
+  // The sums of all points are read and written once for each row block: it has to have enough pixels for that.
+  EXPECT_TRUE(is_taken(512, 7, 64, true));
+  EXPECT_FALSE(is_taken(256, 7, 4, true));
+  EXPECT_FALSE(is_taken(32, 4, 4, true));
 }
 
 TEST(Winograd, ForwardAgreesWithTheFormula) {

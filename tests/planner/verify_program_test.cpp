@@ -260,6 +260,37 @@ TEST(VerifyProgram, ASmallFileDoesNotAskForHugeTables) {
   EXPECT_TRUE(verify_structure(make_idle(64, 33'000), nullptr).ok());
 }
 
+// What a crafted file of some megabytes may ask for, by the millions: each ends at once.
+TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
+  constexpr size_t kDevices = 1000;
+  constexpr size_t kInstructions = 20'000;
+  Program group = make_idle(kDevices, kInstructions);
+  for (size_t i = 0; i < kInstructions; ++i) {
+    Instruction& one = group.instructions[i];
+    one.device = static_cast<int>(i % kDevices);
+    one.group = i < kDevices ? 0 : -1;
+    for (size_t d = 0; i >= kDevices && d < 30; ++d) {
+      one.deps.push_back(InstructionId(d * 30));
+    }
+  }
+  EXPECT_TRUE(verify_order(group).ok());
+  Program waits = make_idle(kDevices, kInstructions);
+  for (size_t i = kInstructions / 2; i < kInstructions; ++i) {
+    for (size_t d = 0; d < 500; ++d) {
+      waits.instructions[i].deps.push_back(InstructionId(d));
+    }
+  }
+  const Status refused = verify_order(waits);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("more than can be verified"), std::string::npos) << refused.error().message;
+  Program reads = make_idle(1, 300'000);
+  reads.buffers.push_back({.id = BufferId(0), .purpose = Purpose::kWeight, .persistent = true});
+  for (Instruction& one : reads.instructions) {
+    one.reads = {BufferId(0)};
+  }
+  EXPECT_TRUE(verify_order(reads).ok());
+}
+
 TEST(VerifyProgram, NoMoreReplicasThanASumTakes) {
   for (const int replicas : {kMostReplicas, kMostReplicas + 1}) {
     Program program = make_idle(replicas, 0);

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/train/session.h"
@@ -62,15 +63,16 @@ class Writes final : public InstructionRunner {
 std::string verdict(const Program& program, const std::function<void(int32_t, const BoundMemory&)>& body = nullptr) {
   std::string said;
   for (const bool parallel : {false, true}) {
-    auto memory = BoundMemory::map(program);
+    const auto devices = make_cpu_devices(program.threads);
+    auto memory = BoundMemory::map(program, *devices);
     EXPECT_TRUE(memory.ok());
     ArenaCheck check(program, *memory);
     Writes runner;
     if (body) {
       runner.body = [&](int32_t instruction) { body(instruction, *memory); };
     }
-    const auto devices = make_cpu_devices(program.threads);
-    auto executor = make_parallel_executor(program, runner, *devices, &check);
+    LocalCommunicator communicator(*devices, group_sizes(program));
+    auto executor = make_parallel_executor(program, runner, *devices, communicator, &check);
     if (!parallel) {
       executor = std::move(make_sequential_executor(program, runner, &check)).value();
     }
@@ -115,7 +117,7 @@ TEST(ArenaCheck, AWriteToBytesThatNobodyHasIsFound) {
   const auto at = [](int32_t when, Bytes where) {
     return [=](int32_t instruction, const BoundMemory& memory) {
       if (instruction == when) {
-        std::memset(memory.at(0, where), 1, 1);
+        memory.arena(0).fill(where, 1, std::byte{1});
       }
     };
   };

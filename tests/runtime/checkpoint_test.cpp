@@ -19,6 +19,7 @@
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/bound_memory.h"
 #include "runtime/xxh128.h"
 
@@ -62,7 +63,7 @@ class Model {
       }
     }
     program_.arenas = {{.device = 0, .bytes = align_up(end_ + 64)}};
-    auto memory = BoundMemory::map(program_);
+    auto memory = BoundMemory::map(program_, *devices_);
     EXPECT_TRUE(memory.ok());
     memory_ = std::make_unique<BoundMemory>(std::move(memory).value());
     state_ = std::make_unique<TrainState>(module_, program_, *memory_);
@@ -109,6 +110,7 @@ class Model {
   Module module_;
   planner::Program program_;
   Bytes end_ = 0;
+  std::unique_ptr<DeviceSet> devices_ = make_cpu_devices(std::vector<int>{1});
   std::unique_ptr<BoundMemory> memory_;
   std::unique_ptr<TrainState> state_;
 };

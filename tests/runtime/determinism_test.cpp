@@ -11,6 +11,7 @@
 #include "runtime/train/train_state.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
+#include "tests/support/guarded_device.h"
 
 namespace xrun::runtime {
 namespace {
@@ -33,11 +34,17 @@ struct Digest {
   bool operator==(const Digest&) const = default;
 };
 
+// How a plan is run: by the sequential oracle, on CPU devices, or on devices whose memory only their tasks can touch.
+enum class On { kOracle, kCpu, kGuarded };
+
 // Weights and the last loss after kSteps steps.
-Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const PlanChoice& choice,
-                   bool sequential = false) {
+Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const PlanChoice& choice, On on = On::kCpu) {
   XRUN_ASSIGN(const planner::Program program, make_program(prepared, choice));
-  const auto devices = make_cpu_devices(program.threads);
+  std::unique_ptr<DeviceSet> devices = make_cpu_devices(program.threads);
+  if (on == On::kGuarded) {
+    devices = std::make_unique<testing::GuardedDeviceSet>(program.threads);
+  }
+  const bool sequential = on == On::kOracle;
   // The memory plan is watched on the way: a buffer that is touched outside of its live range ends the step.
   XRUN_ASSIGN(auto session, Session::create(prepared.module, program, *devices,
                                             {.isa = prepared.isa, .sequential = sequential, .check_memory = true}));
@@ -174,17 +181,17 @@ std::vector<PlanChoice> choices_in(PrecisionMode precision, const std::vector<Ca
 
 // What every plan is held to: the sequential executor, one thread.
 Result<Digest> reference(const Prepared& prepared, const ModelOptions& options) {
-  return run(prepared, options, {}, true);
+  return run(prepared, options, {}, On::kOracle);
 }
 
-void expect_one_result(const ModelOptions& options, const std::vector<PlanChoice>& choices) {
+void expect_one_result(const ModelOptions& options, const std::vector<PlanChoice>& choices, On on = On::kCpu) {
   const Prepared prepared = prepare_for(make_module(options));
   const Result<Digest> expected = reference(prepared, options);
   ASSERT_TRUE(expected.ok()) << expected.error().message;
   ASSERT_TRUE(std::isfinite(expected->loss));
   int wrong = 0;
   for (const PlanChoice& choice : choices) {
-    const Result<Digest> got = run(prepared, options, choice);
+    const Result<Digest> got = run(prepared, options, choice, on);
     ASSERT_TRUE(got.ok()) << choice.text() << ": " << got.error().message;
     EXPECT_EQ(got->weights, expected->weights) << choice.text();
     EXPECT_EQ(got->loss, expected->loss) << choice.text();
@@ -235,6 +242,38 @@ TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInF32) {
 
 TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInBf16) {
   expect_one_result_of_the_product(PrecisionMode::kMixedBf16);
+}
+
+// Session, state, results and the watch over the arenas reach the memory of devices by copies alone. A plan of one
+// thread is run by the oracle, on the calling thread.
+TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
+  const bool all = std::getenv("XRUN_ALL_PLANS") != nullptr;
+  const std::vector<PrecisionMode> precisions{PrecisionMode::kF32, PrecisionMode::kMixedBf16};
+  std::vector<Case> cases = all_cases(hard_model(), precisions);
+  std::erase_if(cases, [](const Case& one) { return one.choice.devices == 1 && one.choice.threads == 1; });
+  cases = all ? cases : cover_pairs(std::move(cases), 0, 30);
+  for (const PrecisionMode precision : precisions) {
+    SCOPED_TRACE(static_cast<int>(precision));
+    expect_one_result(hard_model(precision), choices_in(precision, cases), On::kGuarded);
+  }
+}
+
+TEST(Determinism, AnAddressOfADeviceIsFollowedByItsTasksAlone) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // workers run beside the test
+  const std::vector<int> threads{1};
+  const testing::GuardedDeviceSet devices(threads);
+  const auto memory = devices.device(0).map(4096).value();
+  memory->fill(0, 4096, std::byte{7});
+  std::byte* const address = memory->kernel_address(64);
+  EXPECT_DEATH(*address = std::byte{1}, "");
+  const auto add_one = [&](int, ops::Workers&) {
+    *address = std::byte{8};
+    return Status();
+  };
+  ASSERT_TRUE(run_on_each(devices, 1, add_one).ok());
+  std::byte found{};
+  memory->read(64, {&found, 1});
+  EXPECT_EQ(found, std::byte{8});
 }
 
 TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {

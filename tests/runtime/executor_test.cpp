@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
 
 namespace xrun::runtime {
@@ -171,7 +172,8 @@ TEST(Executor, RandomProgramsGiveTheSequentialResult) {
     Arithmetic got(static_cast<size_t>(6 * devices));
     std::vector<int> threads(static_cast<size_t>(devices), 1 + static_cast<int>(seed % 3));
     const auto set = make_cpu_devices(threads);
-    const auto parallel = make_parallel_executor(program, got, *set);
+    LocalCommunicator communicator(*set, group_sizes(program));
+    const auto parallel = make_parallel_executor(program, got, *set, communicator);
     for (int step = 0; step < 5; ++step) {
       ASSERT_TRUE((*sequential)->step().ok());
       ASSERT_TRUE(parallel->step().ok());
@@ -195,7 +197,8 @@ TEST(Executor, TheFirstErrorIsGivenBackAndTheRestIsNotRun) {
     runner.fails = InstructionId(5);
     const std::vector<int> threads{1, 2};
     const auto set = make_cpu_devices(threads);
-    auto executor = make_parallel_executor(builder.program, runner, *set);
+    LocalCommunicator communicator(*set, group_sizes(builder.program));
+    auto executor = make_parallel_executor(builder.program, runner, *set, communicator);
     if (!parallel) {
       executor = std::move(make_sequential_executor(builder.program, runner)).value();
     }
@@ -252,7 +255,8 @@ TEST(Executor, ABusyDeviceDoesNotHoldBackWhatItHasToSend) {
   Meeting runner(arithmetic, busy, next);
   const std::vector<int> threads{1, 1};
   const auto set = make_cpu_devices(threads);
-  const Status status = make_parallel_executor(builder.program, runner, *set)->step();
+  LocalCommunicator communicator(*set, group_sizes(builder.program));
+  const Status status = make_parallel_executor(builder.program, runner, *set, communicator)->step();
   EXPECT_TRUE(status.ok()) << status.error().message;
 }
 

@@ -1,9 +1,12 @@
 // Every file of models/ and the standard library check against the real operators, and their tests hold.
+#include <algorithm>
 #include <filesystem>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "lang/frontend.h"
 #include "ops/op.h"
+#include "tests/support/golden.h"
 
 namespace xrun {
 namespace {
@@ -38,6 +41,27 @@ TEST(Models, CheckWithoutAWordAndTheirTestsHold) {
   }
   EXPECT_GE(files, 10);
   EXPECT_GE(expectations, 8);
+}
+
+// Checkpoints and plans name the mathematics of their run by this digest: one that changes disowns all of them.
+TEST(Models, TheirMathDigestsStay) {
+  std::vector<fs::path> paths;
+  for (const char* folder : {"models", "tests/golden/refusals"}) {
+    for (const auto& entry : fs::directory_iterator(fs::path(XRUN_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() == ".xgraph") {
+        paths.push_back(entry.path());
+      }
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  std::string digests;
+  for (const fs::path& path : paths) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    const auto file = lang::load(path.string(), sources, diagnostics, {.ops = &ops::registry()});
+    digests += fmt::format("{} {}\n", path.stem().string(), file ? file->module.math_digest : "does not check");
+  }
+  EXPECT_TRUE(test::matches_golden(digests, "math/models.txt"));
 }
 
 TEST(Models, ThoseThatTrainHereUseNothingOfLaterEditions) {

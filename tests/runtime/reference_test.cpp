@@ -1,5 +1,6 @@
 // docs/reference.md lists what can be called: its tables are what the registries say, and their examples check.
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,8 @@
 #include "lang/frontend.h"
 #include "lang/std_library.h"
 #include "lang/lower/curves.h"
+#include "lang/lower/setting_def.h"
+#include "lang/std_library.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
 
@@ -31,9 +34,13 @@ bool is_for_models(const OpDef& op) { return op.name.find('.') == std::string_vi
 
 template <class Def>
 Row row_of(const Def& def) {
+  std::string doc(def.doc);
+  if constexpr (requires { def.bounds; }) {
+    doc += def.bounds.empty() ? "" : fmt::format("; {}", def.bounds);
+  }
   return {.call = fmt::format("{}{}", def.name, def.signature),
           .gives = "",
-          .doc = std::string(def.doc),
+          .doc = std::move(doc),
           .example = std::string(def.example),
           .availability = def.availability};
 }
@@ -87,7 +94,7 @@ std::vector<Row> blocks_of(std::string_view file) {
 }
 
 // Rows by the name of their table in the document.
-std::map<std::string, std::vector<Row>> all_tables() {
+std::map<std::string, std::vector<Row>> all_calls() {
   std::map<std::string, std::vector<Row>> tables;
   for (const ops::Op* op : ops::catalog()) {
     if (is_for_models(op->def)) {
@@ -120,6 +127,26 @@ std::map<std::string, std::vector<Row>> all_tables() {
   return tables;
 }
 
+// Settings have a table of other columns for each kind of declaration.
+std::string settings_table(lang::DeclKind kind) {
+  std::string text = "| setting | takes | default | what it is |\n|---|---|---|---|\n";
+  for (const lang::SettingDef& def : lang::all_settings()) {
+    if (def.kind == kind) {
+      EXPECT_EQ((def.path() + fmt::format("{}{}{}", def.type, def.fallback, def.doc)).find_first_of("|\n"),
+                std::string::npos)
+          << def.path();
+      EXPECT_FALSE(def.doc.empty()) << def.path();
+      const std::string bounds = def.type == "size"                     ? fmt::format(", {}B to 1_000_000TiB", def.low)
+                                 : def.low == 0 && std::isinf(def.high) ? ""
+                                 : std::isinf(def.high)                 ? fmt::format(", from {}", def.low)
+                                                                        : fmt::format(", {} to {}", def.low, def.high);
+      text += fmt::format("| `{}` | `{}`{} | {} | {}{} |\n", def.path(), def.type, bounds, def.fallback,
+                          def.later ? "**not yet:** " : "", def.doc);
+    }
+  }
+  return text;
+}
+
 // Columns that no row fills are left out.
 std::string markdown(const std::vector<Row>& rows) {
   const auto any = [&](std::string Row::*cell) {
@@ -141,8 +168,21 @@ std::string markdown(const std::vector<Row>& rows) {
   return text;
 }
 
+// Tables by their name in the document.
+std::map<std::string, std::string> all_tables() {
+  std::map<std::string, std::string> tables;
+  for (const auto& [name, rows] : all_calls()) {
+    tables[name] = markdown(rows);
+  }
+  for (const lang::DeclKind kind :
+       {lang::DeclKind::kData, lang::DeclKind::kTrain, lang::DeclKind::kCluster, lang::DeclKind::kSchedule}) {
+    tables[fmt::format("settings of {}", lang::keyword_of(kind))] = settings_table(kind);
+  }
+  return tables;
+}
+
 // The document with the lines between `<!-- table: NAME -->` and the next empty line made anew.
-std::string with_tables(const std::string& document, std::map<std::string, std::vector<Row>> tables) {
+std::string with_tables(const std::string& document, std::map<std::string, std::string> tables) {
   constexpr std::string_view kOpen = "<!-- table: ";
   constexpr std::string_view kClose = " -->\n";
   std::string text;
@@ -153,10 +193,10 @@ std::string with_tables(const std::string& document, std::map<std::string, std::
     const auto table = tables.extract(name);
     EXPECT_FALSE(table.empty()) << "the registries have no table `" << name << "`, or it stands there twice";
     text += document.substr(from, close + kClose.size() - from);
-    text += table.empty() ? "" : markdown(table.mapped());
+    text += table.empty() ? "" : table.mapped();
     from = std::min(document.find("\n\n", close) + 1, document.size());
   }
-  for (const auto& [name, rows] : tables) {
+  for (const auto& [name, text_of_table] : tables) {
     ADD_FAILURE() << kDocument << " has no place for the table `" << name << "`: put the line\n"
                   << kOpen << name << kClose << "and an empty one after it where the table belongs";
   }

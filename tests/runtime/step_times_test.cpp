@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
 
 namespace xrun::runtime {
@@ -121,7 +122,8 @@ TEST(StepTimes, TheSecondStageOfARunIsIdleWhileTheFirstComputes) {
   Sleeper runner;
   const std::vector<int> threads{1, 1};
   const auto devices = make_cpu_devices(threads);
-  const auto executor = make_parallel_executor(program, runner, *devices);
+  LocalCommunicator communicator(*devices, group_sizes(program));
+  const auto executor = make_parallel_executor(program, runner, *devices, communicator);
   ASSERT_TRUE(executor->step().ok());
   const StepTimes& times = table.measure(executor->timings());
   EXPECT_GE(times.devices[0].busy, 0.039);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/device/cpu/cpu_device.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 
@@ -20,6 +21,7 @@ using testing::Prepared;
 
 struct Made {
   planner::Program program;
+  std::unique_ptr<DeviceSet> devices;
   BoundMemory memory;
   std::unique_ptr<TrainState> state;
 };
@@ -27,7 +29,8 @@ struct Made {
 std::unique_ptr<Made> make_state(const Prepared& prepared, const PlanChoice& choice) {
   auto made = std::make_unique<Made>();
   made->program = make_program(prepared, choice).value();
-  made->memory = BoundMemory::map(made->program).value();
+  made->devices = make_cpu_devices(made->program.threads);
+  made->memory = BoundMemory::map(made->program, *made->devices).value();
   made->state = std::make_unique<TrainState>(prepared.module, made->program, made->memory);
   return made;
 }

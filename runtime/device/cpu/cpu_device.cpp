@@ -14,6 +14,7 @@
 #include <tbb/task_scheduler_observer.h>
 
 #include "graph/base/check.h"
+#include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {
 namespace {
@@ -35,6 +36,24 @@ class ModeObserver final : public tbb::task_scheduler_observer {
   }
 };
 
+class CpuMemory final : public DeviceMemory {
+ public:
+  explicit CpuMemory(HostMemory memory) : memory_(std::move(memory)) {}
+
+  Bytes bytes() const override { return memory_.bytes(); }
+  void read(Bytes offset, std::span<std::byte> out) const override {
+    std::copy_n(memory_.at(offset), out.size(), out.data());
+  }
+  void write(Bytes offset, std::span<const std::byte> in) override {
+    std::copy_n(in.data(), in.size(), memory_.at(offset));
+  }
+  void fill(Bytes offset, Bytes bytes, std::byte value) override { std::fill_n(memory_.at(offset), bytes, value); }
+  std::byte* kernel_address(Bytes offset) const override { return memory_.at(offset); }
+
+ private:
+  HostMemory memory_;
+};
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(int index, int threads) : index_(index), threads_(threads), arena_(threads, 0) {
@@ -46,6 +65,11 @@ class CpuDevice final : public Device {
 
   int index() const override { return index_; }
   int count() const override { return threads_; }
+
+  Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override {
+    XRUN_ASSIGN(HostMemory memory, HostMemory::map(bytes));
+    return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
+  }
 
   void submit(Task task) override {
     waiting_.fetch_add(1, std::memory_order_relaxed);

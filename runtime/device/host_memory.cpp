@@ -1,4 +1,4 @@
-#include "runtime/executor/memory_arena.h"
+#include "runtime/device/host_memory.h"
 
 #include <cerrno>
 #include <cstring>
@@ -7,8 +7,8 @@
 
 namespace xrun::runtime {
 
-Result<MemoryArena> MemoryArena::map(Bytes bytes) {
-  MemoryArena arena;
+Result<HostMemory> HostMemory::map(Bytes bytes) {
+  HostMemory arena;
   if (bytes == 0) {
     return arena;
   }
@@ -25,16 +25,16 @@ Result<MemoryArena> MemoryArena::map(Bytes bytes) {
   return arena;
 }
 
-MemoryArena::~MemoryArena() {
+HostMemory::~HostMemory() {
   if (base_ != nullptr) {
     munmap(base_, static_cast<size_t>(bytes_));
   }
 }
 
-MemoryArena::MemoryArena(MemoryArena&& other) noexcept
+HostMemory::HostMemory(HostMemory&& other) noexcept
     : base_(std::exchange(other.base_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
-MemoryArena& MemoryArena::operator=(MemoryArena&& other) noexcept {
+HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
   std::swap(base_, other.base_);
   std::swap(bytes_, other.bytes_);
   return *this;

@@ -1,6 +1,6 @@
 // Grammar: operands "->" operands [";" counts]; operands and counts are separated by commas. An operand is letters and
 // "_" with at most one "*" or ".", after "+" where it is a term; a count is NAME "=" letter. Blanks mean nothing.
-#include "graph/shard_rule.h"
+#include "tests/support/shard_rule.h"
 
 #include <algorithm>
 

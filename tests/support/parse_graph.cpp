@@ -1,9 +1,10 @@
-// The reader of print.h: one line a fact, a cursor over the line, every number checked before it indexes anything.
+// One line a fact, a cursor over the line, every number checked before it indexes anything.
+#include "tests/support/parse_graph.h"
+
 #include <charconv>
 #include <map>
 
 #include "graph/base/utf8.h"
-#include "graph/print.h"
 
 namespace xrun {
 namespace {
@@ -374,7 +375,7 @@ class GraphReader {
       return c.fault("unknown parameter `" + name + "`");
     }
     graph_.param_grads.resize(graph_.params.size());
-    graph_.param_grads[static_cast<size_t>(graph_.value(*param).param.index)] = id;
+    graph_.param_grads[graph_.value(*param).param] = id;
     return {};
   }
 

@@ -1,4 +1,4 @@
-// One mapping of memory: all that a device computes in, at offsets that the planner has chosen.
+// One mapping of the host's memory: an arena, at offsets that the planner has chosen.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace xrun::runtime {
 
-class MemoryArena {
+class HostMemory {
  public:
   // Maps `bytes` zeroed bytes, aligned to a page and advised to huge pages. Errors: kWorld when the system refuses.
-  static Result<MemoryArena> map(Bytes bytes);
+  static Result<HostMemory> map(Bytes bytes);
 
-  MemoryArena() = default;
-  ~MemoryArena();
-  MemoryArena(MemoryArena&& other) noexcept;
-  MemoryArena& operator=(MemoryArena&& other) noexcept;
+  HostMemory() = default;
+  ~HostMemory();
+  HostMemory(HostMemory&& other) noexcept;
+  HostMemory& operator=(HostMemory&& other) noexcept;
 
   std::byte* at(Bytes offset) const { return base_ + offset; }
   Bytes bytes() const { return bytes_; }

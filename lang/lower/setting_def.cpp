@@ -1,0 +1,394 @@
+#include "lang/lower/setting_def.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "graph/base/check.h"
+#include "lang/lower/math_text.h"
+#include "lang/lower/module_builder.h"
+
+namespace xrun::lang {
+
+// The type of a member of a spec without the optional and the Hint around it.
+template <class T>
+struct Held {
+  using Type = T;
+};
+template <class T>
+struct Held<std::optional<T>> : Held<T> {};
+template <class T>
+struct Held<Hint<T>> : Held<T> {};
+
+template <class T>
+constexpr bool kIsHint = false;
+template <class T>
+constexpr bool kIsHint<std::optional<Hint<T>>> = true;
+
+// The spec that a member lies in.
+template <class Spec, class T>
+Spec& ModuleBuilder::spec_of(T Spec::*) {
+  if constexpr (std::is_same_v<Spec, TrainSpec>) {
+    return module_.train;
+  } else if constexpr (std::is_same_v<Spec, DataSpec>) {
+    return module_.data;
+  } else if constexpr (std::is_same_v<Spec, ClusterSpec>) {
+    return module_.cluster;
+  } else if constexpr (std::is_same_v<Spec, ScheduleSpec>) {
+    return module_.schedule;
+  } else if constexpr (std::is_same_v<Spec, ShardHint>) {
+    return module_.schedule.shards.back();
+  } else {
+    return group_;
+  }
+}
+
+// A value of the C++ type, and in the unit of the record's type.
+template <class T>
+std::optional<T> ModuleBuilder::read(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return flag(node, scope, def);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return text(node, scope, def);
+  } else if constexpr (std::is_same_v<T, TrainSpan>) {
+    return train_span(node, scope, def);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return def.type == "rate"   ? quantity(node, scope, def, Dimension::kRate)
+           : def.type == "time" ? quantity(node, scope, def, Dimension::kTime)
+                                : real(node, scope, def);
+  } else {
+    return def.type == "size" ? size(node, scope, def) : whole(node, scope, def);
+  }
+}
+
+template <class T>
+std::optional<T> ModuleBuilder::check_value(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if ((def.fallback == "auto" || def.fallback == "none") && symbol(node) == def.fallback) {
+    return std::nullopt;
+  }
+  const auto value = read<T>(node, scope, def);
+  bool is_default = false;
+  if constexpr (std::is_integral_v<T>) {
+    is_default = value && fmt::format("{}", *value) == def.fallback;
+  }
+  if (value && def.later && !is_default) {
+    say_later(node, def);
+  }
+  return value;
+}
+
+template <class T>
+void ModuleBuilder::check(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  check_value<T>(node, scope, def);
+}
+
+template <auto kMember>
+void ModuleBuilder::store(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  auto& member = spec_of(kMember).*kMember;
+  using Member = std::remove_reference_t<decltype(member)>;
+  using Value = typename Held<Member>::Type;
+  using Read = std::conditional_t<std::is_same_v<Value, uint64_t>, int64_t, Value>;
+  if (auto value = check_value<Read>(node, scope, def)) {
+    if constexpr (kIsHint<Member>) {
+      member = Hint<Value>{*value, value_span(node)};
+    } else {
+      member = static_cast<Value>(std::move(*value));
+    }
+  }
+}
+
+// Of a choice: its word; whether it is not the default; the enumerator of that number, `auto` not counted.
+template <auto kMember>
+void ModuleBuilder::store_choice(const SettingNode& node, Scope&, const SettingDef& def) {
+  auto& member = spec_of(kMember).*kMember;
+  using Member = std::remove_reference_t<decltype(member)>;
+  const auto choice = choose(node, def);
+  if (!choice || choice->word == "auto") {
+    return;
+  }
+  if constexpr (std::is_same_v<Member, std::string>) {
+    member = choice->word;
+  } else if constexpr (std::is_same_v<Member, bool>) {
+    member = choice->word != def.fallback;
+  } else {
+    using Value = typename Held<Member>::Type;
+    member = Hint<Value>{static_cast<Value>(choice->index - 1), value_span(node)};
+  }
+}
+
+namespace {
+
+constexpr DeclKind kData = DeclKind::kData;
+constexpr DeclKind kTrain = DeclKind::kTrain;
+constexpr DeclKind kCluster = DeclKind::kCluster;
+constexpr DeclKind kSchedule = DeclKind::kSchedule;
+constexpr DeclKind kRun = DeclKind::kRun;
+
+constexpr double kMany = 1 << 20;
+constexpr double kMostSteps = 0x1p50;
+constexpr double kMostSamples = 1 << 30;  // of a batch; the planner looks at its divisors
+constexpr double kMostCores = 1024;       // as many as --devices takes
+constexpr double kMostBytes = 1e6 * 0x1p40;
+
+constexpr std::string_view kCpuNode =
+    "leave it out: this edition computes on processors, which `cores` and `memory` describe";
+constexpr std::string_view kEvents = "leave it out: --progress json gives every step as an event";
+constexpr std::string_view kShardLines = "write a group for each head\nshard HEAD {\n  over = 2\n}";
+
+std::string clip_line(const TrainSpec& train) {
+  constexpr std::string_view kKinds[] = {"none", "norm", "value"};
+  return fmt::format("clip {} {} {}\n", kKinds[train.clip.kind], exact(train.clip.limit), train.clip.heads);
+}
+
+std::string rate_lines(const TrainSpec& train) {
+  std::string out;
+  for (const CurveSpec& curve : train.lr) {
+    out += fmt::format("rate {} {} {} {} power {} by {}", curve.kind, exact(curve.from), exact(curve.to),
+                       curve.span ? exact(*curve.span) : "rest", exact(curve.power), exact(curve.by));
+    for (const TrainSpan& at : curve.at) {
+      out += " at " + exact(at);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string group_lines(const TrainSpec& train) {
+  std::string out;
+  for (const GroupSpec& group : train.groups) {
+    out += fmt::format("group {} lr {} decay {}\n", group.path, exact(group.lr.value_or(1)),
+                       group.weight_decay ? exact(*group.weight_decay) : "-");
+  }
+  return out;
+}
+
+std::string freeze_lines(const TrainSpec& train) {
+  std::string out;
+  for (const std::string& path : train.freeze) {
+    out += "freeze " + path + "\n";
+  }
+  return out;
+}
+
+using B = ModuleBuilder;
+using Def = SettingDef;
+using Train = const TrainSpec&;
+
+constexpr SettingDef kSettings[] = {
+    Def{kData, "", "max_bad", "share", "0.1%", "the share of broken samples at which a run ends",
+        &B::store<&DataSpec::max_bad>, 0, 1},
+    Def{kData, "", "NAME", "field -> stages", "the field of its own name",
+        "what an input of the model or a label is made of", &B::lower_binding},
+
+    // In the order of the math text.
+    Def{kTrain, "", "batch", "int", "required", "samples of a step over all devices", nullptr, 1, kMostSamples}
+        .learned([](Train t) { return fmt::format("batch {}\n", t.batch); })
+        .such_as("batch = 64"),
+    Def{kTrain, "", "epochs", "number", "required, or `steps`", "how often the training samples are seen", nullptr,
+        1e-9, 1e12}
+        .learned([](Train t) { return fmt::format("duration {}\n", exact(t.duration)); })
+        .such_as("epochs = 10"),
+    Def{kTrain, "", "steps", "int", "required, or `epochs`", "how many updates are made", nullptr, 1, kMostSteps},
+    Def{kTrain, "", "loss", "expr", "required", "one value a sample; the run minimises their mean"}.such_as(
+        "loss = softmax_ce(logits, label)"),
+    Def{kTrain, "", "reduce", "mean, sum", "mean", "how the losses of a batch become one",
+        &B::store_choice<&TrainSpec::reduce_sum>}
+        .learned([](Train t) { return fmt::format("reduce {}\n", t.reduce_sum ? "sum" : "mean"); }),
+    Def{kTrain, "", "optimizer", "sgd adam adamw lars lamb", "required", "how gradients become updates",
+        &B::lower_optimizer}
+        .learned([](Train t) { return fmt::format("optimizer {}\n", exact(t.optimizer)); })
+        .such_as("optimizer = sgd(momentum=0.9)"),
+    Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the rate", &B::lower_rate}
+        .learned(rate_lines)
+        .such_as("lr = cosine(0.1 .. 0)"),
+    Def{kTrain, "", "groups", "{ PATH { lr, weight_decay } }", "{}", "rates and decay of some tensors, by prefix",
+        &B::lower_group}
+        .learned(group_lines)
+        .such_as("write a group for each prefix of tensors\ngroups {\n  PATH {\n    lr = 0.1\n  }\n}"),
+    Def{kTrain, "groups", "PATH", "{ lr, weight_decay }", "", "the tensors at and below a path", &B::lower_tensors},
+    Def{kTrain, "groups PATH", "lr", "number", "1", "a factor of the rate", &B::store<&GroupSpec::lr>},
+    Def{kTrain, "groups PATH", "weight_decay", "number", "that of the optimizer", "the decay of these tensors",
+        &B::store<&GroupSpec::weight_decay>},
+    Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", &B::lower_freeze}.learned(
+        freeze_lines),
+    Def{kTrain, "", "precision", "f32, mixed(bf16 or f16)", "f32", "in what operands are rounded", &B::lower_precision}
+        .learned([](Train t) {
+          return fmt::format("precision {}\n", t.precision == PrecisionMode::kF32 ? "f32" : "mixed_bf16");
+        })
+        .of_choices("f32, mixed(dtype: symbol, loss_scale: symbol = none)"),
+    Def{kTrain, "", "seed", "int", "1", "keys every random number", &B::store<&TrainSpec::seed>}.learned(
+        [](Train t) { return fmt::format("seed {}\n", t.seed); }),
+    Def{kTrain, "", "norm_rows", "int, global", "64, or the batch where that is less",
+        "samples that batch norm takes together", nullptr, 1, kMany}
+        .learned([](Train t) { return fmt::format("norm_rows {}\nlanes 4\n", t.norm_rows); })
+        .of_choices("global"),
+    Def{kTrain, "", "grad_accumulation", "int", "1", "batches whose gradients are added before an update",
+        &B::store<&TrainSpec::grad_accumulation>, 1, kMany}
+        .learned([](Train t) { return fmt::format("grad_accumulation {}\n", t.grad_accumulation); }),
+    Def{kTrain, "", "clip", "none, norm(x: float, heads: bool = false), value(x: float)", "none", "bounds gradients",
+        &B::lower_clip}
+        .learned(clip_line),
+    Def{kTrain, "", "init", "seed, checkpoint(path: str)", "seed", "the first weights", &B::lower_init}.learned(
+        [](Train t) {
+          return fmt::format("init {}\n", t.init_checkpoint.empty() ? "seed" : without_directory(t.init_checkpoint));
+        }),
+    Def{kTrain, "", "order", "shuffled, sequential", "shuffled", "the order of the samples of an epoch",
+        &B::lower_order}
+        .learned([](Train t) { return fmt::format("order {}\n", t.shuffled ? "shuffled" : "sequential"); }),
+
+    Def{kTrain, "", "deterministic", "bool", "false", "the same bits for every plan",
+        &B::store<&TrainSpec::deterministic>},
+    Def{kTrain, "", "metrics", "list", "[]",
+        "measured in training and, without `eval`, on all other sources after each epoch", &B::lower_metrics},
+    Def{kTrain, "", "eval", "{ every, NAME = metric(...) }", "`metrics`, after each epoch",
+        "measured on other sources while training", &B::lower_eval}
+        .such_as("write\neval {\n  every = 1 epoch\n  test  = accuracy(logits, label, source=test)\n}"),
+    Def{kTrain, "eval", "every", "span", "1 epoch", "when it is measured", &B::store<&TrainSpec::eval_every>},
+    Def{kTrain, "eval", "NAME", "metric(...)", "", "a metric of one source, by the name of its figure",
+        &B::lower_eval_metric},
+    Def{kTrain, "", "log", "{ every }", "10 steps", "how often progress is reported", &B::lower_group}.such_as(
+        "write\nlog {\n  every = 10 steps\n}"),
+    Def{kTrain, "log", "every", "span", "10 steps", "between two reports", &B::store<&TrainSpec::log_every>},
+    Def{kTrain, "log", "tensorboard", "str", "none", "a directory of event files", &B::say_unread}.not_yet({}, kEvents),
+    Def{kTrain, "log", "prometheus", "str", "none", "an address for figures", &B::say_unread}.not_yet({}, kEvents),
+    Def{kTrain, "", "checkpoint", "{ every, keep, dir }", "every epoch", "when the run is saved", &B::lower_group}
+        .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),
+    Def{kTrain, "checkpoint", "every", "span", "1 epoch", "between two saves", &B::store<&TrainSpec::checkpoint_every>},
+    Def{kTrain, "checkpoint", "keep", "int", "3", "how many are kept", &B::store<&TrainSpec::checkpoint_keep>, 1,
+        kMany},
+    Def{kTrain, "checkpoint", "dir", "str", "ckpt/NAME", "where they lie", &B::store<&TrainSpec::checkpoint_dir>},
+    Def{kTrain, "checkpoint", "async", "bool", "false", "saves beside the training",
+        &B::store<&TrainSpec::checkpoint_async>}
+        .not_yet({}, "leave `async` out, or set it to false"),
+    Def{kTrain, "", "compress", "none, topk(p: float, per_layer: bool = false, on: symbol = all)", "none",
+        "sends only the largest gradients", &B::check_choice}
+        .not_yet(),
+    Def{kTrain, "", "active_classes",
+        "all, sample(p: float), knn(neighbours: int, active: float, rebuild: span, exact: bool = true)", "all",
+        "which classes take part in the softmax", &B::check_choice}
+        .not_yet("`active_classes = {}`"),
+    Def{kTrain, "", "stop_when", "metric test", "none", "ends the run early", &B::say_unread}.not_yet(
+        {}, "leave `stop_when` out"),
+    Def{kTrain, "", "ema", "float", "none", "a running mean of the weights", &B::check<double>, 0, 1}.not_yet(),
+
+    Def{kCluster, "", "nodes", "int", "1", "machines", &B::store<&ClusterSpec::nodes>, 1, kMany}.not_yet(
+        "a cluster of several nodes", "leave `nodes` out: this edition uses one machine"),
+    Def{kCluster, "", "network",
+        "none, ethernet(rate: quantity, latency: quantity = none), infiniband(rate: quantity, latency: quantity = "
+        "none)",
+        "none", "what joins the machines", &B::check_choice}
+        .not_yet({}, "leave `network` out: this edition uses one machine"),
+    Def{kCluster, "", "node", "{ cpu, cores, memory }", "detected", "one machine", &B::lower_group}.such_as(
+        "write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
+    Def{kCluster, "node", "cpu", "name or str", "cpu", "the name of the processor in reports", &B::lower_cpu},
+    Def{kCluster, "node", "cores", "int", "detected", "how many the planner may use", &B::store<&ClusterSpec::cores>, 1,
+        kMostCores},
+    Def{kCluster, "node", "memory", "size", "detected", "of the machine", &B::store<&ClusterSpec::memory>, 1,
+        kMostBytes},
+    Def{kCluster, "node", "storage", "rate", "detected", "how fast files are read", &B::check<double>}.not_yet(),
+    Def{kCluster, "node", "gpus", "int", "0", "how many GPUs it has", &B::check<int64_t>, 0, kMany}.not_yet(
+        "a `gpu` in a cluster", kCpuNode),
+    Def{kCluster, "node", "gpu", "name", "none", "the kind of its GPUs", &B::say_unread}.not_yet("a `gpu` in a cluster",
+                                                                                                 kCpuNode),
+    Def{kCluster, "node", "link", "nvlink(rate: quantity), pcie(rate: quantity)", "detected", "what joins its GPUs",
+        &B::check_choice}
+        .not_yet(),
+    Def{kCluster, "", "reserve", "size", "chosen by the planner", "memory that is left alone",
+        &B::store<&ClusterSpec::reserve>, 0, kMostBytes},
+
+    Def{kSchedule, "", "stages", "auto, int", "auto", "parts of the pipeline", &B::store<&ScheduleSpec::stages>, 1,
+        kMany},
+    Def{kSchedule, "", "micro_batches", "auto, int", "auto", "equal pieces of the global batch",
+        &B::store<&ScheduleSpec::micro_batches>, 1, kMany},
+    Def{kSchedule, "", "pipeline", "auto, gpipe, one_f_one_b", "auto", "the order of forward and backward passes",
+        &B::store_choice<&ScheduleSpec::pipeline>},
+    Def{kSchedule, "", "replicas", "auto, int", "auto", "copies of the pipeline", &B::store<&ScheduleSpec::replicas>, 1,
+        kMany},
+    Def{kSchedule, "", "recompute", "auto, none, all, list of paths", "auto", "what is computed again instead of kept",
+        &B::lower_recompute},
+    Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication beside computation",
+        &B::store<&ScheduleSpec::overlap>},
+    Def{kSchedule, "", "bucket", "size", "25MiB", "gradients that are reduced together", &B::check<int64_t>, 1,
+        kMostBytes}
+        .not_yet(),
+    Def{kSchedule, "", "shard", "HEAD { over, split, granularity }", "auto", "how a head is split", &B::lower_group}
+        .such_as(kShardLines),
+    Def{kSchedule, "shard", "HEAD", "{ over, split, granularity }", "auto", "a head of the model", &B::lower_shard}
+        .such_as(kShardLines),
+    Def{kSchedule, "shard HEAD", "over", "auto, all, nodes, int", "auto", "how many shards", &B::lower_over, 1, kMany}
+        .of_choices("nodes, all, auto"),
+    Def{kSchedule, "shard HEAD", "split", "classes", "classes", "along which dimension", &B::check_choice},
+    Def{kSchedule, "shard HEAD", "chunks", "auto, int", "auto", "pieces of a shard", &B::check<int64_t>, 1, kMany}
+        .not_yet({}, "leave `chunks` out: tiles are as large as the cache"),
+    Def{kSchedule, "shard HEAD", "granularity", "auto, micro_batch, step", "auto", "what one pass of the head is for",
+        &B::store_choice<&ShardHint::granularity>},
+    Def{kSchedule, "", "pin", "{ PATH = stage(k) }", "{}", "which stage a part lies in", &B::lower_group}.such_as(
+        "write\npin {\n  PATH = stage(0)\n}"),
+    Def{kSchedule, "pin", "PATH", "stage(k: int)", "", "the stage of what lies at and below a path", &B::lower_pin},
+    Def{kSchedule, "", "memory_limit", "size", "what the device has", "per device",
+        &B::store<&ScheduleSpec::memory_limit>, 1, kMostBytes},
+    Def{kSchedule, "", "search", "auto", "auto", "how long the planner may look", &B::lower_group}.such_as(
+        "write search = auto, or leave it out"),
+    Def{kSchedule, "search", "time", "time", "chosen by the planner", "how long it may look", &B::check<double>}
+        .not_yet(),
+    Def{kSchedule, "search", "seed", "int", "chosen by the planner", "keys its choices", &B::check<int64_t>}.not_yet(),
+
+    Def{kRun, "", "model", "NAME", "the only one", "the model"},
+    Def{kRun, "", "data", "NAME", "the only one", "what it learns from"},
+    Def{kRun, "", "train", "NAME", "the only one", "how it learns"},
+    Def{kRun, "", "cluster", "NAME", "the only one", "the machine"},
+    Def{kRun, "", "schedule", "NAME", "the only one", "the hints"},
+};
+
+}  // namespace
+
+std::span<const SettingDef> all_settings() { return kSettings; }
+
+std::string SettingDef::path() const {
+  std::string text = group.empty() ? std::string(key) : fmt::format("{}.{}", group, key);
+  std::replace(text.begin(), text.end(), ' ', '.');
+  return text;
+}
+
+const SettingDef* find_setting(DeclKind kind, std::string_view group, std::string_view key) {
+  const auto found = std::find_if(std::begin(kSettings), std::end(kSettings), [&](const SettingDef& def) {
+    return def.kind == kind && def.group == group && def.key == key && !def.is_name();
+  });
+  return found == std::end(kSettings) ? nullptr : found;
+}
+
+const SettingDef& setting(DeclKind kind, std::string_view key) {
+  const SettingDef* def = find_setting(kind, {}, key);
+  XRUN_CHECK(def != nullptr, "no record of the setting " + std::string(key));
+  return *def;
+}
+
+std::vector<std::string> setting_keys(DeclKind kind, std::string_view group) {
+  std::vector<std::string> keys;
+  for (const SettingDef& def : kSettings) {
+    if (def.kind == kind && def.group == group && !def.is_name()) {
+      keys.emplace_back(def.key);
+    }
+  }
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+// "a, f(x: int, y: int), b" has three parts.
+std::vector<SettingChoice> choices_of(const SettingDef& def) {
+  const std::string_view text = def.choices.empty() ? def.type : def.choices;
+  std::vector<SettingChoice> parts;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    depth += i < text.size() && text[i] == '(' ? 1 : i < text.size() && text[i] == ')' ? -1 : 0;
+    if (i == text.size() || (text[i] == ',' && depth == 0)) {
+      const std::string_view part = text.substr(begin, i - begin);
+      const size_t open = std::min(part.find('('), part.size());
+      parts.push_back({part.substr(0, open), part.substr(open), static_cast<int>(parts.size())});
+      begin = i + 2;
+    }
+  }
+  return parts;
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,94 @@
+// What the parallel executor itself costs: steps of instructions that do nothing. ns/instruction is the time of a step
+// over its instructions.
+#include <benchmark/benchmark.h>
+
+#include "runtime/comm/local/local_communicator.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/executor.h"
+
+namespace xrun::runtime {
+namespace {
+
+using planner::Instruction;
+using planner::InstructionId;
+using planner::Kind;
+using planner::Program;
+
+class Idle final : public InstructionRunner {
+ public:
+  Status run(const Instruction& /*instruction*/, ops::Workers& /*workers*/) override { return {}; }
+  Status prepare(const Instruction& /*instruction*/, Exchange& /*exchange*/) override { return {}; }
+};
+
+Program make_program(int devices) {
+  Program program;
+  program.devices = devices;
+  program.threads.assign(static_cast<size_t>(devices), 1);
+  return program;
+}
+
+void add(Program& program, int device, std::vector<InstructionId> deps) {
+  Instruction one;
+  one.id = InstructionId(program.instructions.size());
+  one.kind = Kind::kForward;
+  one.device = device;
+  one.deps = std::move(deps);
+  program.instructions.push_back(std::move(one));
+}
+
+void run_steps(benchmark::State& state, const Program& program) {
+  const auto devices = make_cpu_devices(program.threads);
+  LocalCommunicator communicator(*devices, group_sizes(program));
+  Idle runner;
+  const auto executor = make_parallel_executor(program, runner, *devices, communicator);
+  for (auto _ : state) {
+    if (!executor->step().ok()) {
+      state.SkipWithError("the step failed");
+    }
+  }
+  const auto instructions = static_cast<double>(program.instructions.size());
+  state.counters["ns/instruction"] = benchmark::Counter(
+      instructions * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+
+// A thousand instructions of one stream, each after the one before.
+void StepOfAThousandOnOneDevice(benchmark::State& state) {
+  Program program = make_program(1);
+  for (int i = 0; i < 1000; ++i) {
+    add(program, 0, {});
+  }
+  run_steps(state, program);
+}
+
+// Each instruction waits for one on the other device: two devices take turns, the one that waits may have parked.
+void HandOverBetweenTwoDevices(benchmark::State& state) {
+  Program program = make_program(2);
+  for (int i = 0; i < 200; ++i) {
+    add(program, i % 2, i == 0 ? std::vector<InstructionId>{} : std::vector<InstructionId>{InstructionId(i - 1)});
+  }
+  run_steps(state, program);
+}
+
+// One instruction, then one on each of D devices that waits for it, then one that waits for all of them; ten times.
+void FanOutToDevices(benchmark::State& state) {
+  const int devices = static_cast<int>(state.range(0));
+  Program program = make_program(devices);
+  std::vector<InstructionId> last;
+  for (int round = 0; round < 10; ++round) {
+    add(program, 0, last);
+    const InstructionId root = program.instructions.back().id;
+    last.clear();
+    for (int d = 1; d < devices; ++d) {
+      add(program, d, {root});
+      last.push_back(program.instructions.back().id);
+    }
+  }
+  run_steps(state, program);
+}
+
+BENCHMARK(StepOfAThousandOnOneDevice)->UseRealTime();
+BENCHMARK(HandOverBetweenTwoDevices)->UseRealTime();
+BENCHMARK(FanOutToDevices)->Arg(2)->Arg(16)->Arg(64)->UseRealTime();
+
+}  // namespace
+}  // namespace xrun::runtime
