@@ -355,6 +355,27 @@ class Reader {
   bool ok_ = true;
 };
 
+// Schema and version stand at one place in plans of every schema, whose other tables may be laid out in another way.
+bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+  const size_t root = verifier.VerifyOffset(0);
+  if (root == 0) {
+    return false;
+  }
+  const auto* table = reinterpret_cast<const flatbuffers::Table*>(bytes.data() + root);
+  if (!table->VerifyTableStart(verifier) || !table->VerifyField<uint32_t>(verifier, fb::Plan::VT_SCHEMA, 4) ||
+      !table->VerifyOffset(verifier, fb::Plan::VT_XRUN_VERSION)) {
+    return false;
+  }
+  decoded.schema = table->GetField<uint32_t>(fb::Plan::VT_SCHEMA, 0);
+  const auto* version = table->GetPointer<const flatbuffers::String*>(fb::Plan::VT_XRUN_VERSION);
+  if (version != nullptr && !verifier.VerifyString(version)) {
+    return false;
+  }
+  decoded.xrun_version = version != nullptr ? version->str().substr(0, 64) : "";
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema) { return Writer().write(plan, schema); }
@@ -367,20 +388,21 @@ Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wante
   if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::PlanBufferHasIdentifier(data)) {
     return damaged("is not a plan file");
   }
+  DecodedPlan decoded;
+  if (!read_schema({data, bytes.size()}, decoded)) {
+    return damaged("has a structure that is not a plan's");
+  }
+  if (decoded.schema != wanted) {
+    return decoded;
+  }
   flatbuffers::Verifier verifier(data, bytes.size(), kMaxDepth, kMaxTables);
   if (!fb::VerifyPlanBuffer(verifier)) {
     return damaged("has a structure that is not a plan's");
   }
-  const fb::Plan& root = *fb::GetPlan(data);
-  DecodedPlan decoded;
-  decoded.schema = root.schema();
   Reader reader(bytes.size());
-  decoded.xrun_version = root.xrun_version() != nullptr ? root.xrun_version()->str().substr(0, 64) : "";
-  if (decoded.schema == wanted) {
-    decoded.plan = reader.read(root);
-    if (!reader.ok()) {
-      return damaged("has a field out of range or lacks one");
-    }
+  decoded.plan = reader.read(*fb::GetPlan(data));
+  if (!reader.ok()) {
+    return damaged("has a field out of range or lacks one");
   }
   return decoded;
 }

@@ -1,6 +1,7 @@
 #include "planner/plan_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
@@ -8,6 +9,7 @@
 #include "planner/plan_codec.h"
 #include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
+#include "tests/support/golden.h"
 
 namespace xrun::planner::testing {
 namespace {
@@ -140,6 +142,18 @@ TEST(PlanFile, OtherSchemasAreNamed) {
   const auto older = load_plan_bytes(sign(encode_plan(plan, kPlanSchema - 1)), "big.xplan");
   ASSERT_FALSE(older.ok());
   EXPECT_NE(older.error().message.find("older than"), std::string::npos) << older.error().message;
+}
+
+// Written by the last version of the first schema, whose tables are laid out in another way.
+TEST(PlanFile, APlanOfTheFirstSchemaIsRefusedInWords) {
+  const std::string text = test::read_source_file("tests/golden/plans/schema_1");
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  const auto plan = load_plan_bytes(sign(bytes), "old.xplan");
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.error().code, "XG0624");
+  EXPECT_NE(plan.error().message.find("plan schema 1, older than"), std::string::npos) << plan.error().message;
+  EXPECT_NE(plan.error().help.find("xrun plan"), std::string::npos) << plan.error().help;
 }
 
 TEST(PlanFile, AnUnsoundProgramIsNotLoaded) {
