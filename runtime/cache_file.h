@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "graph/base/units.h"
-#include "runtime/xxh128.h"
+#include "graph/base/xxh128.h"
 
 namespace xrun::runtime {
 

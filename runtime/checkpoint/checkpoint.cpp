@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "graph/base/utf8.h"
+#include "graph/base/xxh128.h"
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
 #include "runtime/checkpoint/read_file.h"
 #include "runtime/checkpoint/tensor_files.h"
-#include "runtime/xxh128.h"
 
 namespace xrun::runtime {
 namespace {

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "graph/base/durable.h"
+#include "graph/base/xxh128.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/read_file.h"
-#include "runtime/xxh128.h"
 
 namespace xrun::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "runtime/xxh128.h"
+#include "graph/base/xxh128.h"
 
 namespace xrun::runtime {
 namespace {

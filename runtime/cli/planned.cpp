@@ -266,8 +266,7 @@ Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
                                                                           const std::vector<std::string>& trained,
-                                                                          runtime::EventSink& events,
-                                                                          runtime::StopFlag stop) {
+                                                                          runtime::EventSink& events, StopFlag stop) {
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {

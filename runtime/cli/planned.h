@@ -49,7 +49,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
                                                                           const std::vector<std::string>& names,
                                                                           const std::vector<std::string>& trained,
                                                                           runtime::EventSink& events,
-                                                                          runtime::StopFlag stop = nullptr);
+                                                                          StopFlag stop = nullptr);
 
 // The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
 std::vector<std::string> measured_sources(const Module& module);

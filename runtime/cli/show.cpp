@@ -10,7 +10,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
-#include "runtime/data/files.h"
+#include "runtime/formats/files.h"
 
 namespace xrun::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "runtime/data/decode.h"
+#include "runtime/formats/decode.h"
 
 namespace xrun::runtime {
 namespace {

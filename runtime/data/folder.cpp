@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/data/files.h"
 #include "runtime/data/glob.h"
+#include "runtime/formats/files.h"
 
 namespace xrun::runtime {
 namespace {

@@ -3,37 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "runtime/data/files.h"
+#include "runtime/formats/files.h"
+#include "runtime/formats/idx.h"
 
 namespace xrun::runtime {
 namespace {
-
-constexpr Bytes kLargestFile = 64 * kGiB;
-constexpr int kMostDims = 4;
-
-Error broken(std::string_view name, std::string why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0412",
-          .message = fmt::format("{}: {}", name, why),
-          .help = "get the file again"};
-}
-
-Bytes element_bytes(int type) {
-  switch (type) {
-    case 0x08:
-    case 0x09:
-      return 1;
-    case 0x0B:
-      return 2;
-    case 0x0C:
-    case 0x0D:
-      return 4;
-    case 0x0E:
-      return 8;
-    default:
-      return 0;
-  }
-}
 
 struct IdxFile {
   IdxHeader header;
@@ -42,7 +16,7 @@ struct IdxFile {
 };
 
 Result<IdxFile> read_header(const std::string& path, StopFlag) {
-  XRUN_ASSIGN(const auto start, read_file(path, 4 + 4 * kMostDims));
+  XRUN_ASSIGN(const auto start, read_file(path, kMostIdxHeader));
   IdxFile file;
   XRUN_ASSIGN(file.header, parse_idx_header(start, path));
   return file;
@@ -54,7 +28,7 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
   XRUN_ASSIGN(file.bytes, read_file(path, want + 1, stop));
   if (static_cast<Bytes>(file.bytes.size()) != want) {
-    return broken(
+    return broken_idx(
         path,
         fmt::format("holds {} {} than its header says",
                     static_cast<Bytes>(file.bytes.size()) < want ? want - static_cast<Bytes>(file.bytes.size()) : 1,
@@ -104,7 +78,7 @@ class IdxReader final : public Reader {
 
 Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& path) {
   const auto data = file.data();
-  const auto width = static_cast<size_t>(element_bytes(file.header.type));
+  const auto width = static_cast<size_t>(idx_element_bytes(file.header.type));
   std::vector<int32_t> labels(static_cast<size_t>(file.header.dims[0]));
   for (size_t i = 0; i < labels.size(); ++i) {
     uint32_t value = 0;
@@ -114,7 +88,7 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
     const int spare = file.header.type == 0x08 ? 0 : 32 - 8 * static_cast<int>(width);  // sign of i8, i16, i32
     labels[i] = static_cast<int32_t>(value << spare) >> spare;
     if (labels[i] < 0) {
-      return broken(path, fmt::format("label {} is {}: labels count from 0", i, labels[i]));
+      return broken_idx(path, fmt::format("label {} is {}: labels count from 0", i, labels[i]));
     }
   }
   return labels;
@@ -127,20 +101,20 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
   const std::string labels_path = resolve_path(spec.directory, spec.reader.args.text("labels"));
   XRUN_ASSIGN(IdxFile images, read_images(images_path, stop));
   if (images.header.type != 0x08 || images.header.dims.size() != 3) {
-    return broken(images_path, "its data are no bytes [samples, height, width]");
+    return broken_idx(images_path, "its data are no bytes [samples, height, width]");
   }
   // A size of 0 stands for "unknown" elsewhere.
   if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
       images.header.dims[2] > 16'384) {
-    return broken(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
+    return broken_idx(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
   }
   XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path, stop));
   if (labels.header.dims.size() != 1 || labels.header.type > 0x0C) {
-    return broken(labels_path, "its data are no whole numbers [samples]");
+    return broken_idx(labels_path, "its data are no whole numbers [samples]");
   }
   if (labels.header.dims[0] != images.header.dims[0]) {
-    return broken(labels_path, fmt::format("{} labels for {} pictures in {}", labels.header.dims[0],
-                                           images.header.dims[0], images_path));
+    return broken_idx(labels_path, fmt::format("{} labels for {} pictures in {}", labels.header.dims[0],
+                                               images.header.dims[0], images_path));
   }
   XRUN_ASSIGN(auto numbers, labels_of(labels, labels_path));
   const int64_t classes = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
@@ -149,32 +123,6 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
 }
 
 }  // namespace
-
-Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name) {
-  const auto at = [&](size_t i) { return std::to_integer<uint32_t>(bytes[i]); };
-  if (bytes.size() < 4 || at(0) != 0 || at(1) != 0 || element_bytes(static_cast<int>(at(2))) == 0) {
-    return broken(name, "not an IDX file (it begins with 00 00, a type and a number of dimensions)");
-  }
-  const size_t rank = at(3);
-  if (rank < 1 || rank > kMostDims) {
-    return broken(name, fmt::format("an IDX file of {} dimensions", rank));
-  }
-  IdxHeader header{.type = static_cast<int>(at(2)), .header_bytes = static_cast<Bytes>(4 + 4 * rank)};
-  if (bytes.size() < 4 + 4 * rank) {
-    return broken(name, "cut short in its header");
-  }
-  header.data_bytes = element_bytes(header.type);
-  for (size_t d = 0; d < rank; ++d) {
-    const size_t p = 4 + 4 * d;
-    const auto dim = static_cast<int64_t>(at(p) << 24 | at(p + 1) << 16 | at(p + 2) << 8 | at(p + 3));
-    header.dims.push_back(dim);
-    if (dim > 0 && header.data_bytes > kLargestFile / dim) {
-      return broken(name, "its header asks for more than 64 GiB");
-    }
-    header.data_bytes *= dim;
-  }
-  return header;
-}
 
 Result<std::unique_ptr<Reader>> open_idx(const SourceSpec& spec, StopFlag stop) {
   return open_with(spec, stop, read_idx);

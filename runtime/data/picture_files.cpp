@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/data/decode.h"
-#include "runtime/data/files.h"
 #include "runtime/data/picture.h"
+#include "runtime/formats/decode.h"
+#include "runtime/formats/files.h"
 
 namespace xrun::runtime {
 namespace {

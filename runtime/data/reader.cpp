@@ -46,7 +46,9 @@ Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header
   auto reader = open_any(spec, header, stop);
   if (!reader.ok()) {
     Error error = std::move(reader).error();
-    if (error.kind != ErrorKind::kInterrupted) {  // which is no fault of the text
+    if (error.kind == ErrorKind::kInterrupted) {
+      error.message = fmt::format("stopped while source `{}` was opened", spec.name);
+    } else {
       error.span = spec.reader.span;
     }
     return error;

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "graph/base/stop.h"
 #include "graph/base/units.h"
 #include "graph/reader_def.h"
 #include "graph/specs.h"
-#include "runtime/data/stop.h"
 
 namespace xrun::runtime {
 

@@ -9,7 +9,7 @@
 #include "graph/reader_def.h"
 #include "graph/specs.h"
 #include "runtime/data/augment.h"
-#include "runtime/data/decode.h"
+#include "runtime/formats/decode.h"
 
 namespace xrun::runtime {
 

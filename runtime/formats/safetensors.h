@@ -9,8 +9,8 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "graph/base/xxh128.h"
 #include "runtime/formats/safetensors_header.h"
-#include "runtime/xxh128.h"
 
 namespace xrun::runtime {
 

@@ -11,7 +11,6 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/tensor_type.h"
 
 namespace xrun::runtime {
 
@@ -35,8 +34,6 @@ struct SafeHeader {
 
 // The reference's limit for the JSON part.
 inline constexpr Bytes kMostHeaderBytes = 100'000'000;
-
-std::string_view safetensors_name(DType dtype);
 
 // Parses the start of a file of `file_bytes`: the length word and the JSON, which must both be in `start`. `name` is
 // for messages. Errors XG0715: a length beyond the limit or the file; JSON that is not of the format; a repeated name;

@@ -8,8 +8,8 @@
 
 #include "graph/base/check.h"
 #include "graph/base/random.h"
+#include "graph/base/xxh128.h"
 #include "graph/optimizer_def.h"
-#include "runtime/xxh128.h"
 
 namespace xrun::runtime {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/data/files.h"
+#include "runtime/formats/files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::byte> bytes;

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/data/decode.h"
+#include "runtime/formats/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> pixels;

@@ -40,7 +40,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"planner/verify", kPlanner + Folders{"planner/verify"}},
     {"planner/report", kPlanner + Folders{"planner/report", "planner/search"}},
     {"planner", kPlanner + Folders{"planner/search", "planner/emit", "planner/verify", "planner/report"}},
-    {"runtime/formats", {"runtime/formats", "runtime", "graph/base", "graph"}},
+    {"runtime/formats", {"runtime/formats", "graph/base"}},
     {"runtime/device", kGraph + Folders{"runtime/device", "ops"}},
     {"runtime/comm", kGraph + Folders{"runtime/comm", "runtime/device", "runtime", "ops"}},
     {"runtime/executor", kRuntime + Folders{"runtime/executor"}},

@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #include "graph/base/random.h"
+#include "graph/base/xxh128.h"
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/bound_memory.h"
-#include "runtime/xxh128.h"
 
 namespace xrun::runtime {
 namespace {

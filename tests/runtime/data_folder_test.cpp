@@ -3,9 +3,9 @@
 #include <locale.h>
 #include <sys/resource.h>
 
-#include "runtime/data/decode.h"
 #include "runtime/data/folder.h"
 #include "runtime/data/glob.h"
+#include "runtime/formats/decode.h"
 #include "tests/runtime/data_files.h"
 
 namespace xrun::runtime {

@@ -6,8 +6,8 @@
 #include <zlib.h>
 
 #include "runtime/data/csv.h"
-#include "runtime/data/decode.h"
 #include "runtime/data/idx.h"
+#include "runtime/formats/decode.h"
 #include "tests/runtime/data_files.h"
 
 namespace xrun::runtime {

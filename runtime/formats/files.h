@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "graph/base/stop.h"
 #include "graph/base/units.h"
-#include "runtime/data/stop.h"
 
 namespace xrun::runtime {
 

@@ -1,11 +1,11 @@
-// How long work on data is told to end early.
+// How long work is told to end early.
 #pragma once
 
 #include <atomic>
 
 #include "graph/base/result.h"
 
-namespace xrun::runtime {
+namespace xrun {
 
 // Set by whoever wants the work to end, also by a signal handler; null: nobody does.
 using StopFlag = const std::atomic<bool>*;
@@ -13,9 +13,9 @@ using StopFlag = const std::atomic<bool>*;
 // Errors: kInterrupted once the flag is set. Threads: any.
 inline Status check_stop(StopFlag stop) {
   if (stop != nullptr && stop->load(std::memory_order_relaxed)) {
-    return Error{ErrorKind::kInterrupted, "", "stopped while data was opened", "run again"};
+    return Error{ErrorKind::kInterrupted, "", "stopped before it was done", "run again"};
   }
   return {};
 }
 
-}  // namespace xrun::runtime
+}  // namespace xrun

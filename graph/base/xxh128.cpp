@@ -1,11 +1,11 @@
-#include "runtime/xxh128.h"
+#include "graph/base/xxh128.h"
 
 #include <string_view>
 #include <xxhash.h>
 
 #include "graph/base/check.h"
 
-namespace xrun::runtime {
+namespace xrun {
 
 void Xxh128::Free::operator()(void* state) const { XXH3_freeState(static_cast<XXH3_state_t*>(state)); }
 
@@ -36,4 +36,4 @@ std::string xxh128(std::span<const std::byte> bytes) {
   return hash.hex();
 }
 
-}  // namespace xrun::runtime
+}  // namespace xrun

@@ -1,4 +1,4 @@
-#include "runtime/data/decode.h"
+#include "runtime/formats/decode.h"
 
 #include <csetjmp>
 #include <cstdio>

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-namespace xrun::runtime {
+namespace xrun {
 
 class Xxh128 {
  public:
@@ -23,4 +23,4 @@ class Xxh128 {
 
 std::string xxh128(std::span<const std::byte> bytes);
 
-}  // namespace xrun::runtime
+}  // namespace xrun

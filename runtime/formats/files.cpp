@@ -1,4 +1,4 @@
-#include "runtime/data/files.h"
+#include "runtime/formats/files.h"
 
 #include <algorithm>
 #include <archive.h>

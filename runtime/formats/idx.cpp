@@ -1,0 +1,62 @@
+#include "runtime/formats/idx.h"
+
+#include <fmt/format.h>
+
+namespace xrun::runtime {
+namespace {
+
+constexpr Bytes kLargestFile = 64 * kGiB;
+
+}  // namespace
+
+Error broken_idx(std::string_view name, std::string why) {
+  return {.kind = ErrorKind::kContent,
+          .code = "XG0412",
+          .message = fmt::format("{}: {}", name, why),
+          .help = "get the file again"};
+}
+
+Bytes idx_element_bytes(int type) {
+  switch (type) {
+    case 0x08:
+    case 0x09:
+      return 1;
+    case 0x0B:
+      return 2;
+    case 0x0C:
+    case 0x0D:
+      return 4;
+    case 0x0E:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name) {
+  const auto at = [&](size_t i) { return std::to_integer<uint32_t>(bytes[i]); };
+  if (bytes.size() < 4 || at(0) != 0 || at(1) != 0 || idx_element_bytes(static_cast<int>(at(2))) == 0) {
+    return broken_idx(name, "not an IDX file (it begins with 00 00, a type and a number of dimensions)");
+  }
+  const size_t rank = at(3);
+  if (rank < 1 || rank > kMostIdxDims) {
+    return broken_idx(name, fmt::format("an IDX file of {} dimensions", rank));
+  }
+  IdxHeader header{.type = static_cast<int>(at(2)), .header_bytes = static_cast<Bytes>(4 + 4 * rank)};
+  if (bytes.size() < 4 + 4 * rank) {
+    return broken_idx(name, "cut short in its header");
+  }
+  header.data_bytes = idx_element_bytes(header.type);
+  for (size_t d = 0; d < rank; ++d) {
+    const size_t p = 4 + 4 * d;
+    const auto dim = static_cast<int64_t>(at(p) << 24 | at(p + 1) << 16 | at(p + 2) << 8 | at(p + 3));
+    header.dims.push_back(dim);
+    if (dim > 0 && header.data_bytes > kLargestFile / dim) {
+      return broken_idx(name, "its header asks for more than 64 GiB");
+    }
+    header.data_bytes *= dim;
+  }
+  return header;
+}
+
+}  // namespace xrun::runtime

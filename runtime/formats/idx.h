@@ -1,0 +1,37 @@
+// IDX files (MNIST): a tensor whose first dimension counts samples.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+// 00 00 type ndim, ndim x u32 big-endian, data big-endian.
+struct IdxHeader {
+  int type = 0;  // 0x08 u8, 0x09 i8, 0x0B i16, 0x0C i32, 0x0D f32, 0x0E f64
+  std::vector<int64_t> dims;
+  Bytes header_bytes = 0;
+  Bytes data_bytes = 0;
+};
+
+inline constexpr int kMostIdxDims = 4;
+inline constexpr Bytes kMostIdxHeader = 4 + 4 * kMostIdxDims;
+
+// Reads the header at the start of `bytes`; `name` is for messages. Errors: XG0412 not IDX, cut short, or so large that
+// its size overflows.
+Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name);
+
+// Bytes of an element; 0 for a type that there is not.
+Bytes idx_element_bytes(int type);
+
+// XG0412: what is wrong with the file of this name.
+Error broken_idx(std::string_view name, std::string why);
+
+}  // namespace xrun::runtime
