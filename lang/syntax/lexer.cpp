@@ -1,6 +1,7 @@
 #include "lang/syntax/lexer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "graph/base/utf8.h"
 #include "lang/syntax/parser.h"
@@ -37,16 +38,36 @@ constexpr Quotes kForeignQuotes[] = {
     {"'", "'"}, {"`", "`"}, {"\u201C", "\u201D"}, {"\u201D", "\u201D"}, {"\u2018", "\u2019"}, {"\u201E", "\u201C"},
 };
 
-// The longest sign that `text` begins with; kBad where it begins with none.
-TokenKind sign_at(std::string_view text) {
-  TokenKind longest = TokenKind::kBad;
-  for (TokenKind kind = TokenKind::kLeftParen; kind <= TokenKind::kGreaterEqual; kind = next(kind)) {
-    if (text.starts_with(text_of(kind)) &&
-        (longest == TokenKind::kBad || text_of(kind).size() > text_of(longest).size())) {
-      longest = kind;
+// The signs that begin with an ASCII character, longer ones first.
+struct Signs {
+  TokenKind kinds[4] = {};
+  int count = 0;
+};
+
+constexpr std::array<Signs, 128> signs_by_first() {
+  std::array<Signs, 128> table{};
+  for (size_t length = 3; length > 0; --length) {
+    for (TokenKind kind = TokenKind::kLeftParen; kind <= TokenKind::kGreaterEqual; kind = next(kind)) {
+      if (text_of(kind).size() == length) {
+        Signs& signs = table[static_cast<size_t>(text_of(kind)[0])];
+        signs.kinds[signs.count++] = kind;
+      }
     }
   }
-  return longest;
+  return table;
+}
+
+constexpr std::array<Signs, 128> kSigns = signs_by_first();
+
+// The longest sign that `text` begins with; kBad where it begins with none.
+TokenKind sign_at(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  for (int i = 0; first < kSigns.size() && i < kSigns[first].count; ++i) {
+    if (text.starts_with(text_of(kSigns[first].kinds[i]))) {
+      return kSigns[first].kinds[i];
+    }
+  }
+  return TokenKind::kBad;
 }
 
 class Lexer : private Cursor {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,8 +62,25 @@ enum class TokenKind : uint8_t {
   kGreaterEqual,
 };
 
+// What tokens without a spelling are called in messages, and the spelling of the others; both in the order of
+// TokenKind.
+inline constexpr std::string_view kTokenNames[] = {"the end of the file",
+                                                   "the end of the line",
+                                                   "characters that the language does not have",
+                                                   "a name",
+                                                   "a number",
+                                                   "a string"};
+inline constexpr std::string_view kTokenSpellings[] = {
+    "true", "false", "auto", "none", "and", "or", "not", "if", "else", "repeat", "residual", "fork", "as",
+    "(",    ")",     "[",    "]",    "{",   "}",  ",",   ":",  "->",   "=",      ".",        "..",   "...",
+    "+",    "-",     "*",    "/",    "//",  "%",  "^",   "==", "!=",   "<",      "<=",       ">",    ">="};
+static_assert(std::size(kTokenNames) + std::size(kTokenSpellings) == static_cast<size_t>(TokenKind::kGreaterEqual) + 1);
+
 // The spelling of a sign or a reserved word, "->"; of the others what a message calls them, "a name".
-std::string_view text_of(TokenKind kind);
+constexpr std::string_view text_of(TokenKind kind) {
+  const auto place = static_cast<size_t>(kind);
+  return place < std::size(kTokenNames) ? kTokenNames[place] : kTokenSpellings[place - std::size(kTokenNames)];
+}
 constexpr TokenKind next(TokenKind kind) { return static_cast<TokenKind>(static_cast<uint8_t>(kind) + 1); }
 constexpr bool is_reserved(TokenKind kind) { return kind >= TokenKind::kTrue && kind <= TokenKind::kAs; }
 
