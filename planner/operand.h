@@ -5,8 +5,8 @@
 // gradient partials from the first one of the instruction, or workers of the device. `bytes` are those at one such
 // address. A `buffer` with purpose kInput is position 0 of the loader's ring: its base is that of the step's position.
 //
-// Order. Stage passes: kZeroed; then for each node its inputs and its outputs, in order; then kScratch. The order of all
-// others is the one in which the verifier derives them (planner/verify/).
+// Order. Stage passes: kZeroed; then for each node its inputs and its outputs, in order; then kScratch. The order of
+// all others is the one in which the verifier derives them (planner/verify/).
 #pragma once
 
 #include <cstdint>

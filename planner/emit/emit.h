@@ -15,7 +15,7 @@ struct EmitRequest {
   const KernelFacts& facts;  // by its NodeIds
   const Machine& machine;
   const Decision& decision;
-  int input_ring = 2;  // batches that the loader may fill ahead, one slot each
+  int input_ring = 2;  // positions of the ring: batches that the loader may fill ahead
 };
 
 // The program of a training step, or of inference on one batch.

@@ -112,7 +112,7 @@ class Emitter {
   ValueFlow flow_;
 
   std::map<std::tuple<int32_t, int, int>, BufferId> places_;            // (value, device, micro-batch or -1)
-  std::map<ValueId, BufferId> inputs_;                                  // slot 0
+  std::map<ValueId, BufferId> inputs_;                                  // position 0 of the ring
   std::map<std::pair<ParamId, int>, BufferId> weights_;                 // (parameter, device): weight or state
   std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // by state
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)

@@ -1,5 +1,6 @@
 // How devices exchange data: every operation is posted and completes later by a call; no task ever waits
-// (docs/determinism.md, "Collectives"). Devices of one process use local_communicator.h; MPI and NCCL fill the same interface.
+// (docs/determinism.md, "Collectives"). Devices of one process use local_communicator.h; MPI and NCCL fill the same
+// interface.
 #pragma once
 
 #include <cstddef>
@@ -47,10 +48,6 @@ class Communicator {
   virtual void post(const Exchange& exchange, Completion completion) = 0;
 };
 
-// Each piece of `recv` is the concatenation of what was published as that piece. The usual `combine` of kAllGather.
-Status concatenate(void* context, const Exchange& exchange, Published parts);
-// Each piece of `recv` is what member 0 published. The usual `combine` of kRecv.
-Status receive(void* context, const Exchange& exchange, Published parts);
 // Sums f32 pieces over the members by the fixed tree (fold.h), in place in all of them. The usual `combine` of
 // kAllReduce.
 Status sum_f32(void* context, const Exchange& exchange, Published parts);

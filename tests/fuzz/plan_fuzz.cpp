@@ -1,5 +1,5 @@
-// Plan files: anything is refused in words or loaded as a sound program. The trailer is made to fit, or the digest would
-// keep everything else from being reached.
+// Plan files: anything is refused in words or loaded as a sound program. The trailer is made to fit, or the digest
+// would keep everything else from being reached.
 #include <openssl/sha.h>
 
 #include "planner/plan_file.h"

@@ -9,7 +9,6 @@
 #include "graph/optimizer_def.h"
 #include "graph/reader_def.h"
 #include "lang/frontend.h"
-#include "lang/std_library.h"
 #include "lang/lower/curves.h"
 #include "lang/lower/setting_def.h"
 #include "lang/std_library.h"

@@ -9,27 +9,6 @@
 
 namespace xrun::runtime {
 
-Status concatenate(void* /*context*/, const Exchange& exchange, Published parts) {
-  for (size_t piece = 0; piece < exchange.recv.size(); ++piece) {
-    size_t at = 0;
-    for (const Pieces& part : parts) {
-      XRUN_CHECK(at + part[piece].size() <= exchange.recv[piece].size(), "more was gathered than the buffer holds");
-      std::memcpy(exchange.recv[piece].data() + at, part[piece].data(), part[piece].size());
-      at += part[piece].size();
-    }
-  }
-  return {};
-}
-
-Status receive(void* /*context*/, const Exchange& exchange, Published parts) {
-  for (size_t piece = 0; piece < exchange.recv.size(); ++piece) {
-    const std::span<std::byte> sent = parts[0][piece];
-    XRUN_CHECK(sent.size() <= exchange.recv[piece].size(), "more was sent than the slot holds");
-    std::memcpy(exchange.recv[piece].data(), sent.data(), sent.size());
-  }
-  return {};
-}
-
 Status sum_f32(void* /*context*/, const Exchange& exchange, Published parts) {
   const auto members = static_cast<int64_t>(parts.size());
   XRUN_CHECK(members <= planner::kMostReplicas, "an all-reduce over more members than a fold takes");

@@ -9,8 +9,9 @@ namespace xrun::runtime {
 // workers as the devices together want (docs/determinism.md, "Collectives").
 std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads);
 
-// Flush-to-zero and denormals-are-zero, as VDPBF16PS and AMX have them always (docs/determinism.md, "Floating-point mode"), and one OpenMP thread
-// for libraries that ask. Set while the object lives, restored after; for threads that run kernels outside of a device.
+// Flush-to-zero and denormals-are-zero, as VDPBF16PS and AMX have them always (docs/determinism.md, "Floating-point
+// mode"), and one OpenMP thread for libraries that ask. Set while the object lives, restored after; for threads that
+// run kernels outside of a device.
 class ComputeModes {
  public:
   ComputeModes();
