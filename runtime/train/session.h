@@ -2,6 +2,7 @@
 // inference program, evaluates and predicts.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include "graph/module.h"
 #include "ops/isa.h"
 #include "planner/program.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/step_times.h"
@@ -23,6 +25,10 @@ struct SessionOptions {
   bool sequential = false;  // the oracle: one instruction after the other on the calling thread
   // Watches the first and last touch of every planned buffer (runtime/executor/arena_check.h): for tests.
   bool check_memory = false;
+  // Of a run of several processes: which one this is, and what makes its communicator. Without it all devices of the
+  // program are of this process.
+  int rank = 0;
+  std::function<std::unique_ptr<Communicator>(std::span<const Exchange> exchanges)> communicator;
 };
 
 // Threads: one, between which steps run on the devices' own.

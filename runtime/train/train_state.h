@@ -11,7 +11,7 @@
 
 #include "graph/module.h"
 #include "planner/program.h"
-#include "runtime/executor/bound_memory.h"
+#include "runtime/device/bound_memory.h"
 
 namespace xrun::runtime {
 

@@ -20,8 +20,8 @@
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
+#include "runtime/device/bound_memory.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/executor/bound_memory.h"
 
 namespace xrun::runtime {
 namespace {

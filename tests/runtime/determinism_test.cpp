@@ -270,7 +270,7 @@ TEST(Determinism, AnAddressOfADeviceIsFollowedByItsTasksAlone) {
     *address = std::byte{8};
     return Status();
   };
-  ASSERT_TRUE(run_on_each(devices, 1, add_one).ok());
+  ASSERT_TRUE(run_on_each(devices, add_one).ok());
   std::byte found{};
   memory->read(64, {&found, 1});
   EXPECT_EQ(found, std::byte{8});

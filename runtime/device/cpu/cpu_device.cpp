@@ -6,14 +6,18 @@
 #define TBB_PREVIEW_GLOBAL_CONTROL 1
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <numeric>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
+#include <thread>
 
 #include "graph/base/check.h"
+#include "runtime/device/cpu/cpu_backend.h"
+#include "runtime/device/cpu/task_streams.h"
 #include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {
@@ -48,19 +52,32 @@ class CpuMemory final : public DeviceMemory {
     std::copy_n(in.data(), in.size(), memory_.at(offset));
   }
   void fill(Bytes offset, Bytes bytes, std::byte value) override { std::fill_n(memory_.at(offset), bytes, value); }
+  void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) override {
+    std::copy_n(from.kernel_address(from_offset), bytes, memory_.at(offset));
+  }
   std::byte* kernel_address(Bytes offset) const override { return memory_.at(offset); }
 
  private:
   HostMemory memory_;
 };
 
-class CpuDevice final : public Device {
+class ArenaDevice final : public CpuDevice {
  public:
-  CpuDevice(int index, int threads) : index_(index), threads_(threads), arena_(threads, 0) {
+  ArenaDevice(int index, int threads)
+      : index_(index),
+        threads_(threads),
+        streams_(std::min(threads, static_cast<int>(kDeviceStreams))),
+        arena_(threads, 0) {
     // The arena hands the floating-point modes of the thread that initialises it to its tasks.
     const ComputeModes modes;
     arena_.initialize();
     observer_ = std::make_unique<ModeObserver>(arena_);
+  }
+  // The runner of the last task may still look for another one.
+  ~ArenaDevice() override {
+    while (!streams_.idle()) {
+      std::this_thread::yield();
+    }
   }
 
   int index() const override { return index_; }
@@ -71,16 +88,13 @@ class CpuDevice final : public Device {
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }
 
-  void submit(Task task) override {
-    waiting_.fetch_add(1, std::memory_order_relaxed);
-    arena_.enqueue([this, task] {
-      waiting_.fetch_sub(1, std::memory_order_relaxed);
-      task.run(task.context, task.argument);
-    });
+  void start(DeviceStream stream, Task task) override {
+    if (streams_.push(stream, task)) {
+      arena_.enqueue([this] { run_tasks(); });
+    }
   }
-  bool has_waiting() const override { return waiting_.load(std::memory_order_relaxed) > 0; }
 
-  // One runner a worker; runners take items from one counter. The number of a runner is the number of the worker, since
+  // One loop a worker; loops take items from one counter. The number of a loop is the number of the worker, since
   // slots of the arena may be more than its workers.
   void for_each(int64_t items, ops::ItemBody body) override {
     if (threads_ == 1 || items <= 1) {
@@ -90,9 +104,9 @@ class CpuDevice final : public Device {
       return;
     }
     std::atomic<int64_t> next{0};
-    const int runners = static_cast<int>(std::min<int64_t>(threads_, items));
+    const int loops = static_cast<int>(std::min<int64_t>(threads_, items));
     tbb::parallel_for(
-        tbb::blocked_range<int>(0, runners, 1),
+        tbb::blocked_range<int>(0, loops, 1),
         [&](const tbb::blocked_range<int>& range) {
           for (int worker = range.begin(); worker != range.end(); ++worker) {
             for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < items;
@@ -105,24 +119,34 @@ class CpuDevice final : public Device {
   }
 
  private:
+  void run_tasks() {
+    for (auto taken = streams_.next(std::nullopt); taken; taken = streams_.next(taken)) {
+      taken->task.run(taken->task.context, taken->task.argument);
+    }
+  }
+
   int index_;
   int threads_;
-  std::atomic<int> waiting_{0};  // tasks that were submitted and have not begun
+  TaskStreams streams_;
   tbb::task_arena arena_;
   std::unique_ptr<ModeObserver> observer_;  // after the arena: an observer initialises it
 };
 
 class CpuDeviceSet final : public DeviceSet {
  public:
-  explicit CpuDeviceSet(std::span<const int> threads)
+  CpuDeviceSet(std::span<const int> threads, int first)
       : limit_(tbb::global_control::max_allowed_parallelism,
                static_cast<size_t>(std::accumulate(threads.begin(), threads.end(), 0)) + 1) {
     for (const int count : threads) {
       XRUN_CHECK(count >= 1, "a device without workers");
-      devices_.push_back(std::make_unique<CpuDevice>(static_cast<int>(devices_.size()), count));
+      devices_.push_back(std::make_unique<ArenaDevice>(first + static_cast<int>(devices_.size()), count));
     }
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
+                                        const BoundMemory& memory, const BackendOptions& options) const override {
+    return make_cpu_backend(module, program, memory, *this, options);
+  }
 
  private:
   tbb::global_control limit_;
@@ -131,8 +155,35 @@ class CpuDeviceSet final : public DeviceSet {
 
 }  // namespace
 
-std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads) {
-  return std::make_unique<CpuDeviceSet>(threads);
+std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, int first) {
+  return std::make_unique<CpuDeviceSet>(threads, first);
+}
+
+Status run_on_each(const DeviceSet& devices, const std::function<Status(int, ops::Workers&)>& body) {
+  struct Call {
+    const std::function<Status(int, ops::Workers&)>* body = nullptr;
+    CpuDevice* device = nullptr;
+    std::latch* done = nullptr;
+    Status status;
+  };
+  std::latch done(devices.count());
+  std::vector<Call> calls;
+  for (const auto& device : devices.devices()) {
+    calls.push_back({&body, static_cast<CpuDevice*>(device.get()), &done, {}});
+  }
+  for (Call& one : calls) {
+    const auto run = [](void* context, int32_t) {
+      Call& call = *static_cast<Call*>(context);
+      call.status = (*call.body)(call.device->index(), *call.device);
+      call.done->count_down();
+    };
+    one.device->start(DeviceStream::kCompute, {run, &one, 0});
+  }
+  done.wait();
+  for (Call& call : calls) {
+    XRUN_TRY(std::move(call.status));
+  }
+  return {};
 }
 
 ComputeModes::ComputeModes() : saved_mxcsr_(_mm_getcsr()) {

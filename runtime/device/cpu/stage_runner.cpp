@@ -1,4 +1,4 @@
-#include "runtime/executor/stage_runner.h"
+#include "runtime/device/cpu/stage_runner.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,8 +8,8 @@
 #include "graph/graph.h"
 #include "ops/workers.h"
 #include "planner/program.h"
-#include "runtime/executor/binding.h"
-#include "runtime/executor/kernels.h"
+#include "runtime/device/cpu/binding.h"
+#include "runtime/device/cpu/kernels.h"
 
 namespace xrun::runtime {
 
