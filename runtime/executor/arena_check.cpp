@@ -49,12 +49,12 @@ ArenaCheck::ArenaCheck(const planner::Program& program, const BoundMemory& memor
     }
   }
   for (const planner::Arena& arena : program.arenas) {
-    if (arena.device != planner::kHost) {
+    if (arena.device != planner::kHost && memory.has(arena.device)) {
       between_[static_cast<size_t>(arena.device)] = {{0, arena.bytes}};
     }
   }
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.device == planner::kHost) {
+    if (buffer.device == planner::kHost || !memory.has(buffer.device)) {
       continue;
     }
     const auto device = static_cast<size_t>(buffer.device);

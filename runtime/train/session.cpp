@@ -68,16 +68,23 @@ class BoundSession final : public Session {
 
   std::span<const BatchView> ring() const override { return ring_; }
 
-  Status step(int64_t step, double rate, int slot) override {
+  Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop) override {
     backend_->begin_step(
         {.seed = module_.train.seed, .step = step, .rate = rate, .inputs = ring_[static_cast<size_t>(slot)].inputs});
-    Status status = executor_->step();
-    return communicator_ == nullptr ? std::move(status) : communicator_->agree({std::move(status), false}).status;
+    Outcome outcome{.status = executor_->step()};
+    outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
+    if (communicator_ != nullptr) {
+      outcome = communicator_->agree(std::move(outcome));
+    }
+    stops_ = outcome.stop;
+    return std::move(outcome.status);
   }
+
+  bool stops() const override { return stops_; }
 
   bool has_rows(ValueId value) const override {
     return std::any_of(program_.buffers.begin(), program_.buffers.end(), [&](const Buffer& buffer) {
-      return buffer.purpose == Purpose::kResult && buffer.value == value;
+      return buffer.purpose == Purpose::kResult && buffer.value == value && memory_.has(buffer.device);
     });
   }
 
@@ -88,7 +95,8 @@ class BoundSession final : public Session {
     int64_t rows = 0;
     for (const Buffer& buffer : program_.buffers) {
       // A result of one head pass only has been copied to its place among all rows.
-      if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0) {
+      if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0 ||
+          !memory_.has(buffer.device)) {
         continue;
       }
       const int64_t count = buffer.replica >= 0 ? program_.batch / program_.replicas : program_.batch;
@@ -139,6 +147,7 @@ class BoundSession final : public Session {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Communicator> communicator_;  // none: the sequential executor
   std::unique_ptr<Executor> executor_;
+  bool stops_ = false;  // of the last step
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // inference program, evaluates and predicts.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <span>
@@ -48,9 +49,11 @@ class Session {
   // The host slots of inputs and labels, one view a ring position.
   virtual std::span<const BatchView> ring() const = 0;
 
-  // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. Errors: kNonFinite with the
-  // operator and the rows; those of kernels.
-  virtual Status step(int64_t step, double rate, int slot) = 0;
+  // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. `stop`, looked at
+  // when the instructions have ended: this process was asked to stop. Errors: kNonFinite with the operator and the rows; those of kernels; of several ranks, that of any of them.
+  virtual Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop = nullptr) = 0;
+  // Whether any rank was asked to stop when the last step ended: all of them end the run with it.
+  virtual bool stops() const = 0;
 
   // Rows of a per-row value of the last step (loss, metric, output), in batch order: bytes of all rows of the batch.
   // Errors: the program keeps no such result.

@@ -9,6 +9,7 @@
 #include "graph/base/check.h"
 #include "graph/base/random.h"
 #include "graph/base/xxh128.h"
+#include "graph/head_shape.h"
 #include "graph/optimizer_def.h"
 
 namespace xrun::runtime {
@@ -77,6 +78,9 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
       tensor.head = head_of(module, program, buffer.param);
       tensor.param = buffer.param;
     }
+    if (!memory.has(buffer.device)) {
+      continue;  // of another rank
+    }
     const auto [begin, end] = rows_of(program, buffer.param, buffer.shard, tensor.rows());
     const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
                                     [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
@@ -91,10 +95,11 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
               [](const TensorPiece& a, const TensorPiece& b) { return a.row_begin < b.row_begin; });
     int64_t at = 0;
     for (const TensorPiece& piece : tensor.pieces) {
-      XRUN_CHECK(piece.row_begin == at, "rows of " + name + " are missing or lie in two places");
+      XRUN_CHECK(piece.row_begin == at || (piece.row_begin > at && program.ranks > 1),
+                 "rows of " + name + " are missing or lie in two places");
       at = piece.row_end;
     }
-    XRUN_CHECK(at == tensor.rows(), "rows of " + name + " are missing");
+    XRUN_CHECK(at == tensor.rows() || program.ranks > 1, "rows of " + name + " are missing");
     tensors_.push_back(std::move(tensor));
   }
 }
@@ -135,16 +140,16 @@ void TrainState::initialise(const StateTensor& tensor, const Init& init, uint64_
     write_rows(tensor, first, first + rows, reinterpret_cast<const std::byte*>(staging.data()));
   };
   for (const TensorPiece& piece : tensor.pieces) {
-    for_chunks(tensor, piece, make_rows);
+    for_chunks(tensor, piece.row_begin, piece.row_end, make_rows);
   }
 }
 
 template <typename Body>
-void TrainState::for_chunks(const StateTensor& tensor, const TensorPiece& piece, const Body& body) const {
+void TrainState::for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const {
   constexpr Bytes kStaging = 4 * kMiB;
   const int64_t most = std::max<int64_t>(1, kStaging / std::max<Bytes>(1, tensor.row_bytes()));
-  for (int64_t row = piece.row_begin; row < piece.row_end; row += most) {
-    body(row, std::min(most, piece.row_end - row));
+  for (int64_t row = begin; row < end; row += most) {
+    body(row, std::min(most, end - row));
   }
 }
 
@@ -184,7 +189,7 @@ void TrainState::copy_from(const TrainState& other) {
     const StateTensor* source = other.find(tensor.name);
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
     for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
-      for_chunks(tensor, source->pieces[p], [&](int64_t row, int64_t rows) {
+      for_chunks(tensor, source->pieces[p].row_begin, source->pieces[p].row_end, [&](int64_t row, int64_t rows) {
         staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
         other.read_rows(*source, row, row + rows, staging.data());
         write_rows(tensor, row, row + rows, staging.data());
@@ -193,20 +198,38 @@ void TrainState::copy_from(const TrainState& other) {
   }
 }
 
-std::string TrainState::weights_digest() const {
-  Xxh128 digest;
+std::vector<RangeDigest> TrainState::range_digests() const {
+  std::vector<RangeDigest> digests;
   std::vector<std::byte> staging;
+  int64_t first = 0;  // range of the tensor
   for (const StateTensor& tensor : tensors_) {
     if (tensor.role != StateTensor::Role::kWeight || !tensor.trained) {
       continue;
     }
+    const int64_t range = std::max<int64_t>(1, tensor.head.empty() ? tensor.rows() : class_block(tensor.rows()));
     for (const TensorPiece& piece : tensor.pieces) {
-      for_chunks(tensor, piece, [&](int64_t row, int64_t rows) {
-        staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
-        read_rows(tensor, row, row + rows, staging.data());
-        digest.add(staging);
-      });
+      for (int64_t begin = piece.row_begin; begin < piece.row_end; begin += range) {
+        Xxh128 digest;
+        for_chunks(tensor, begin, std::min(begin + range, piece.row_end), [&](int64_t row, int64_t rows) {
+          staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
+          read_rows(tensor, row, row + rows, staging.data());
+          digest.add(staging);
+        });
+        digests.push_back({first + begin / range, digest.hex()});
+      }
     }
+    first += (tensor.rows() + range - 1) / range;
+  }
+  return digests;
+}
+
+std::string digest_of(std::vector<RangeDigest> ranges) {
+  std::ranges::sort(ranges, {}, &RangeDigest::range);
+  const auto again = std::ranges::unique(ranges);
+  ranges.erase(again.begin(), again.end());
+  Xxh128 digest;
+  for (const RangeDigest& one : ranges) {
+    digest.add(std::as_bytes(std::span(one.digest)));
   }
   return digest.hex();
 }

@@ -1,6 +1,5 @@
 // All that a run has learned, by name: weights, running statistics and optimizer states, by the buffers that hold
-// them. What
-// checkpoints save, what the digest is taken over.
+// them. What checkpoints save, what the digest is taken over. A rank of several has the rows of its devices.
 #pragma once
 
 #include <functional>
@@ -31,12 +30,24 @@ struct StateTensor {
   bool trained = true;
   std::string head;  // name of the sharded head that owns it; empty for the trunk
   ParamId param;
-  std::vector<TensorPiece> pieces;  // in row order, without gaps
+  std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
 
   // Rows are along the first dimension; a scalar has one row.
   int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
   Bytes row_bytes() const { return rows() == 0 ? 0 : type.bytes(0, 0) / rows(); }
 };
+
+// The digest of a fixed range of rows. Ranges are counted over all trained weights in name order: of a head's tensors
+// each class block is one, every other tensor is one as a whole.
+struct RangeDigest {
+  int64_t range = 0;
+  std::string digest;  // XXH3-128 over its bytes, 32 hex digits
+  bool operator==(const RangeDigest&) const = default;
+};
+
+// The digest of all trained weights: XXH3-128 over the digests of all ranges in order. `ranges` may come from several
+// ranks, in any order and more than once.
+std::string digest_of(std::vector<RangeDigest> ranges);
 
 // Threads: between steps only, one thread.
 class TrainState {
@@ -60,16 +71,17 @@ class TrainState {
   // have them.
   void copy_from(const TrainState& other);
 
-  // XXH3-128 over the bytes of all trained weights in name order, rows of heads in class order: 32 hex digits. Equal
-  // for every plan of a run.
-  std::string weights_digest() const;
+  // Of the trained weights that this process has.
+  std::vector<RangeDigest> range_digests() const;
+  // Of all trained weights. Equal for every plan of a run. REQUIRES: they are all here.
+  std::string weights_digest() const { return digest_of(range_digests()); }
 
  private:
   void initialise(const StateTensor& tensor, const Init& init, uint64_t seed);
 
-  // Calls body(first row, rows) for the rows of a piece, as many at a time as the staging buffer holds.
+  // Calls body(first row, rows) for rows [begin, end), as many at a time as the staging buffer holds.
   template <typename Body>
-  void for_chunks(const StateTensor& tensor, const TensorPiece& piece, const Body& body) const;
+  void for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const;
 
   const Module& module_;
   const BoundMemory& memory_;

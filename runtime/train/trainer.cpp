@@ -109,7 +109,7 @@ class Run {
       ++done_;
       whole_ = true;
       const bool last = done_ == end;
-      interrupted_ = !last && request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed);
+      interrupted_ = !last && session_->stops();
       report_.step = done_;
       report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
       const bool told = last || interrupted_ || due(train_.log_every);
@@ -185,7 +185,7 @@ class Run {
     report_.lr = curve_.at(done_);
     whole_ = false;
     const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
-    XRUN_TRY(session_->step(done_, report_.lr, slot));
+    XRUN_TRY(session_->step(done_, report_.lr, slot, request_.stop));
     request_.batches.release(done_);
     XRUN_TRY(read_results());
     times_ = &session_->times();
