@@ -166,16 +166,21 @@ class Rows final : public RowSource {
   std::string_view name() const override { return rows_->name(); }
   int64_t samples() const override { return rows_->samples(); }
 
-  Status read(int64_t first, int64_t rows, const BatchView& batch) override {
+  void begin(int64_t first, int64_t rows, const BatchView& batch) override {
     XRUN_CHECK(first >= 0 && rows >= 0 && first + rows <= samples(), "rows outside the source");
     first_ = first;
     batch_ = batch;
     tasks_.start(0, rows, 1);
     tasks_.begin();
+  }
+  Status finish() override {
     Status done = tasks_.wait(0);
+    cancel();
+    return done;
+  }
+  void cancel() override {
     tasks_.stop();
     bad_.tell();
-    return done;
   }
 
  private:

@@ -35,7 +35,7 @@ struct LoaderOptions {
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // Samples first, first + 1, ... in training = false form. A broken sample becomes a row of zeros, counted; beyond
-// max_bad XG0408. Rows are filled by RowTasks, too; one thread reads, which is no worker.
+// max_bad XG0408. Rows are filled by RowTasks, too.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // The sample and epoch at a position of the run.

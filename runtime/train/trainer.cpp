@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+bool is_finite(double x) { return std::abs(x) <= std::numeric_limits<double>::max(); }
+
 // One run: what lives from its first step to its last.
 class Run {
  public:
@@ -269,7 +271,7 @@ class Run {
     for (size_t m = 0; m < metric_values_.size(); ++m) {
       XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
     }
-    if (!std::isfinite(report_.loss)) {
+    if (!is_finite(report_.loss)) {
       return Error{
           ErrorKind::kNonFinite, "XG0810",
           "the loss of step " + std::to_string(done_ + 1) + " is not finite though each row's is: their sum is",

@@ -299,10 +299,12 @@ TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
     StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
     std::string_view name() const override { return rows.name(); }
     int64_t samples() const override { return 1'000'000'000; }
-    Status read(int64_t first, int64_t count, const BatchView& batch) override {
+    void begin(int64_t first, int64_t count, const BatchView& batch) override {
       asked = true;
-      return rows.read(first, count, batch);
+      rows.begin(first, count, batch);
     }
+    Status finish() override { return rows.finish(); }
+    void cancel() override { rows.cancel(); }
     RowSource& rows;
     std::atomic<bool>& asked;
   };
@@ -341,7 +343,9 @@ TEST_F(RunsTest, WhatWasLearnedOutlivesMemoryThatEndsInAnEvaluation) {
   struct Greedy final : RowSource {
     std::string_view name() const override { return "val"; }
     int64_t samples() const override { return 100; }
-    Status read(int64_t, int64_t, const BatchView&) override { throw std::bad_alloc(); }
+    void begin(int64_t, int64_t, const BatchView&) override {}
+    Status finish() override { throw std::bad_alloc(); }
+    void cancel() override {}
   };
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
@@ -443,17 +447,84 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
     std::vector<int32_t> classes(static_cast<size_t>(options.batch * k));
     std::vector<float> scores(classes.size());
     int hits = 0;
-    for (int64_t first = 0; first < 101; first += options.batch) {
-      const int64_t count = std::min<int64_t>(options.batch, 101 - first);
-      ASSERT_TRUE(run_rows(*session, rows, first, count).ok());
-      ASSERT_TRUE(session->read_best(logits, classes, scores).ok());
+    const auto count_hits = [&](int64_t done, int64_t count) -> Status {
+      XRUN_TRY(session->read_best(logits, classes, scores));
+      const BatchView& batch = session->ring()[static_cast<size_t>(done / options.batch % 2)];
+      const auto* labels = reinterpret_cast<const int32_t*>(batch.inputs[1]);
       for (int64_t row = 0; row < count; ++row) {
-        const auto* labels = reinterpret_cast<const int32_t*>(session->ring()[0].inputs[1]);
         hits += classes[static_cast<size_t>(row * k)] == labels[row] ? 1 : 0;
       }
-    }
+      return {};
+    };
+    ASSERT_TRUE(run_rows(*session, rows, 0, 101, count_hits).ok());
     EXPECT_NEAR(evaluation->metrics[0].value, hits / 101.0, 1e-12);
   }
+}
+
+// A source that notes the batches that it was asked for, and fails at one of them.
+struct NotedRows final : RowSource {
+  struct Asked {
+    int64_t first = 0;
+    int64_t rows = 0;
+    std::byte* to = nullptr;
+  };
+  NotedRows(RowSource& from, int64_t fails) : rows(from), failing(fails) {}
+  std::string_view name() const override { return rows.name(); }
+  int64_t samples() const override { return rows.samples(); }
+  void begin(int64_t first, int64_t count, const BatchView& batch) override {
+    EXPECT_FALSE(under_way) << "one batch at a time";
+    under_way = true;
+    asked.push_back({first, count, batch.inputs[0]});
+    rows.begin(first, count, batch);
+  }
+  Status finish() override {
+    under_way = false;
+    const Status done = rows.finish();
+    return std::ssize(asked) - 1 == failing ? Status(Error{ErrorKind::kContent, "XG0408", "broken", ""}) : done;
+  }
+  void cancel() override { under_way = false; }
+  RowSource& rows;
+  int64_t failing;
+  bool under_way = false;
+  std::vector<Asked> asked;
+};
+
+TEST(Inference, TheNextBatchIsReadWhileOneIsComputed) {
+  const ModelOptions options{.classes = 70, .head = true, .steps = 12};
+  const Prepared prepared = prepare_for(make_module(options));
+  const auto program = make_program(prepared, {}, false);
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const auto devices = make_cpu_devices(program->threads);
+  auto session = Session::create(prepared.inference, *program, *devices, {.isa = prepared.isa}).value();
+  session->state().initialise(3);
+  ASSERT_TRUE(session->weights_changed().ok());
+  ASSERT_EQ(session->ring().size(), 2U);
+  SyntheticRows rows(prepared.inference.graph, options, 1000);
+  const int64_t batch = options.batch;
+  const int64_t last = batch / 2;
+  for (const int64_t failing : {2, -1}) {
+    NotedRows noted(rows, failing);
+    std::vector<int64_t> computed;
+    const auto body = [&](int64_t done, int64_t count) -> Status {
+      EXPECT_EQ(noted.under_way, done + count < 3 * batch + last) << "while the results of " << done << " are read";
+      EXPECT_EQ(count, std::min(batch, 3 * batch + last - done));
+      computed.push_back(done);
+      return {};
+    };
+    const Status status = run_rows(*session, noted, 10, 3 * batch + last, body);
+    EXPECT_FALSE(noted.under_way) << "nothing is read afterwards";
+    EXPECT_EQ(status.ok(), failing < 0);
+    EXPECT_EQ(std::ssize(computed), failing < 0 ? 4 : 2) << "the error comes after the batches before it";
+    ASSERT_EQ(std::ssize(noted.asked), failing < 0 ? 4 : 3);
+    for (size_t i = 0; i < noted.asked.size(); ++i) {
+      EXPECT_EQ(noted.asked[i].first, 10 + static_cast<int64_t>(i) * batch);
+      EXPECT_EQ(noted.asked[i].rows, i < 3 ? batch : last);
+      EXPECT_EQ(noted.asked[i].to, session->ring()[i % 2].inputs[0]);
+    }
+  }
+  const std::byte* end = session->ring()[1].inputs[0];
+  const Bytes row = options.input * 4;
+  EXPECT_TRUE(std::all_of(end + last * row, end + batch * row, [](std::byte b) { return b == std::byte{0}; }));
 }
 
 // A plan file may say anything: here, that the classes of a list are kept twice and their logits nowhere.
@@ -501,7 +572,8 @@ TEST(Inference, ListsTheBestClassesOfAShardedHead) {
     session->state().initialise(3);
     ASSERT_TRUE(session->weights_changed().ok());
     SyntheticRows rows(prepared.inference.graph, options, 101);
-    ASSERT_TRUE(run_rows(*session, rows, 0, options.batch).ok());
+    const auto nothing = [](int64_t, int64_t) { return Status(); };
+    ASSERT_TRUE(run_rows(*session, rows, 0, options.batch, nothing).ok());
     const auto size = static_cast<size_t>(options.batch * kListed);
     std::vector<int32_t> classes(size);
     std::vector<float> scores(size);
