@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <new>
 #include <optional>
 
+#include "graph/base/check.h"
 #include "graph/reader_def.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/data/reader.h"
 #include "runtime/device/host.h"
 #include "runtime/train/inference.h"
 #include "runtime/train/rate.h"
@@ -152,7 +152,7 @@ class Run {
       }
     }
     if (!resumed_ && !train_.init_checkpoint.empty()) {
-      XRUN_TRY(start_from(resolve_path(train_.directory, train_.init_checkpoint)));
+      XRUN_TRY(start_from(std::filesystem::path(train_.directory) / train_.init_checkpoint));
     } else if (!resumed_) {
       initialise({});
     }
@@ -164,9 +164,11 @@ class Run {
     session_->state().initialise(train_.seed, wanted);
   }
 
+  // An absolute path stands for itself.
   Status start_from(const std::string& path) {
+    XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
     request_.events.on_work({.work = Work::kLoad, .subject = path});
-    XRUN_ASSIGN(const auto new_heads, start_from_checkpoint(path, session_->state()));
+    XRUN_ASSIGN(const auto new_heads, request_.checkpoints->start_from(path, session_->state()));
     for (const std::string& head : new_heads) {
       request_.events.on_warn(
           {"XG0813", "the head `" + head + "` is not in " + path + " with these classes: it starts from the seed"});

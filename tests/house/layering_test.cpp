@@ -46,7 +46,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/executor", kRuntime + Folders{"runtime/executor"}},
     {"runtime/checkpoint", kRuntime + Folders{"runtime/checkpoint", "runtime/train", "runtime/formats"}},
     {"runtime/data", kRuntime + Folders{"runtime/data", "runtime/train", "runtime/formats"}},
-    {"runtime/train", kRuntime + Folders{"runtime/train", "runtime/executor", "runtime/checkpoint", "runtime/data"}},
+    {"runtime/train", kRuntime + Folders{"runtime/train", "runtime/executor"}},
     {"runtime", kRuntime},
     {"runtime/cli",
      kRuntime + kPlanner +

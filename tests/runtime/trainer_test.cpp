@@ -180,6 +180,9 @@ struct MemoryStore final : CheckpointStore {
     }
     return latest;
   }
+  Result<std::vector<std::string>> start_from(const std::string&, TrainState&) override {
+    return Error{ErrorKind::kUsage, "", "no other run is in memory", ""};
+  }
 };
 
 class RunsTest : public ::testing::Test {
