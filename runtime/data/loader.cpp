@@ -97,6 +97,8 @@ class Loader final : public BatchSource {
     return {};
   }
 
+  bool ready(int64_t step) override { return tasks_.ready(step); }
+
   Status wait(int64_t step) override {
     XRUN_CHECK(next_step_ - slots() <= step && step < next_step_, "a step that was not begun is waited for");
     Status done = tasks_.wait(step);

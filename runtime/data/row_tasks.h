@@ -41,6 +41,8 @@ class RowTasks {
   void start(int64_t first_batch, int64_t rows, int slots);
   // Lets the rows of the next batch be filled. REQUIRES: the batch that is `slots` before it has been waited for.
   void begin();
+  // Whether the batch is complete.
+  bool ready(int64_t batch) { return rows_left(batch) == 0; }
   // Returns when the batch is complete. Errors: that of the first row in order that failed, if it is not after the
   // batch; no row is begun after it.
   Status wait(int64_t batch);

@@ -31,6 +31,8 @@ class BatchSource {
   // Begins to fill: batch `step` into ring[step % ring.size()] for step = first_step, first_step + 1, ... The views
   // stay valid until `stop`. A source may be started again after it was stopped.
   virtual Status start(int64_t first_step, std::span<const BatchView> ring) = 0;
+  // Whether `wait` would return at once.
+  virtual bool ready(int64_t step) = 0;
   // Returns when the batch of `step` is complete; steps are asked for in order. Errors: what made reading fail.
   virtual Status wait(int64_t step) = 0;
   // The batch of `step` is no longer read: its slot may be filled again.

@@ -123,8 +123,12 @@ class BoundSession final : public Session {
   }
 
   double grad_norm() const override { return runner_.grad_norm(); }
-  const StepTimes& times() override { return times_.measure(executor_->timings()); }
-  std::span<const Timing> timings() const override { return executor_->timings(); }
+  void measure(bool on) override { measured_ = on; }
+  const StepTimes& times() override { return times_.measure(timings()); }
+  std::span<const Timing> timings() const override {
+    XRUN_CHECK(measured_, "times of a step that was not timed");
+    return executor_->timings();
+  }
   Bytes memory() const override { return memory_.bytes(); }
   Bytes peak_before() const override { return memory_.peak_before(); }
   const planner::Program& program() const override { return program_; }
@@ -139,6 +143,7 @@ class BoundSession final : public Session {
   TrainState state_;
   ProgramRunner runner_;
   std::vector<BatchView> ring_;
+  bool measured_ = true;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
   std::unique_ptr<Communicator> communicator_;

@@ -55,7 +55,10 @@ class Session {
   // The norm of all gradients before clipping in the last step; 0 where the run does not clip by norm.
   virtual double grad_norm() const = 0;
 
-  virtual const StepTimes& times() = 0;  // of the last step; until the next call
+  // Whether the steps that follow are timed; at first they are.
+  virtual void measure(bool on) = 0;
+  // Of the last step; until the next call. REQUIRES: it was timed.
+  virtual const StepTimes& times() = 0;
   virtual std::span<const Timing> timings() const = 0;
   virtual Bytes memory() const = 0;  // of all arenas
   // The most that the process had held before these were mapped.

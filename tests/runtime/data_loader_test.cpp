@@ -293,6 +293,7 @@ TEST(Loader, ATaskEndsAfterAMillisecondWhateverItsRowsCost) {
     ASSERT_TRUE((*loader)->start(0, {&slot.view, 1}).ok());
     for (int64_t step = 0; step < 4; ++step) {
       ASSERT_TRUE((*loader)->wait(step).ok());
+      EXPECT_TRUE((*loader)->ready(step));
       EXPECT_EQ(slot.integers(0)[49], 49);
       (*loader)->release(step);
     }

@@ -145,6 +145,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
     filled_ = first_step;
     return {};
   }
+  bool ready(int64_t) override { return false; }
   Status wait(int64_t step) override {
     if (fails_from_ >= 0 && step >= fails_from_) {
       return broken();

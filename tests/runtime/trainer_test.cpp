@@ -10,6 +10,7 @@
 #include "planner/verify/verify_program.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/inference.h"
+#include "runtime/train/step_watch.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 
@@ -34,6 +35,10 @@ struct Recorder final : EventSink {
     works.emplace_back(event.work, event.done);
     subjects.emplace_back(event.subject);
   }
+  // Every `every`th step, counted from 1.
+  int64_t every = 1;
+  int64_t asked = 0;
+  bool wants_step(bool) override { return ++asked % every == 0; }
   void on_step(const StepReport& report, bool) override { steps.push_back(report); }
   void on_eval(const EvalEvent& event) override { evals.push_back(event); }
   std::vector<ProfileEvent> profiles;
@@ -286,6 +291,32 @@ TEST_F(RunsTest, DataThatAreNotFiniteAreNotBlamedOnTheRate) {
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
   EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("`stem` (linear) reads data of `x` that are not finite"));
   EXPECT_THAT(outcome.error().help, ::testing::HasSubstr("fix the samples"));
+}
+
+TEST_F(RunsTest, StepsThatNobodyLooksAtAreNotTimed) {
+  options_.steps = 40;
+  prepared_ = prepare_for(make_module(options_));
+  const auto all = train_with(nullptr, -1);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  const std::vector<StepReport> every_step = events_.steps;
+  ASSERT_EQ(every_step.size(), 40U);
+  EXPECT_EQ(events_.ends.back().timed_steps, 40);
+
+  events_ = {};
+  events_.every = 7;
+  const auto some = train_with(nullptr, -1);
+  ASSERT_TRUE(some.ok()) << some.error().message;
+  ASSERT_EQ(events_.steps.size(), 5U);
+  for (const StepReport& step : events_.steps) {
+    const StepReport& same = every_step[static_cast<size_t>(step.step - 1)];
+    EXPECT_EQ(step.step % 7, 0);
+    EXPECT_EQ(step.loss, same.loss);
+    EXPECT_EQ(step.metrics, same.metrics);
+    EXPECT_GT(step.compute, 0);
+  }
+  EXPECT_EQ(events_.ends.back().timed_steps, StepWatch::kMeasured + 2) << "those of the watch, steps 28 and 35";
+  EXPECT_EQ(some->loss, all->loss) << "of step 40, which nobody looked at";
+  EXPECT_EQ(some->weights, all->weights);
 }
 
 TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
