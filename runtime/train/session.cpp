@@ -43,7 +43,7 @@ class BoundSession final : public Session {
         devices_(devices),
         memory_(std::move(memory)),
         kernels_(std::move(kernels)),
-        state_(module, program, memory_),
+        state_(module, program, memory_, devices),
         runner_(module, program, memory_, kernels_, options.isa, form),
         ring_(make_ring(module.graph, program, memory_)),
         times_(program) {

@@ -12,6 +12,7 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "runtime/device/host_memory.h"
@@ -23,17 +24,30 @@ constexpr uint32_t kFlushToZero = 0x8000;
 constexpr uint32_t kDenormalsAreZero = 0x0040;
 constexpr uint32_t kModes = kFlushToZero | kDenormalsAreZero;
 
-// Every thread that enters an arena gets the modes before its first task.
-class ModeObserver final : public tbb::task_scheduler_observer {
+// Every thread that enters an arena gets the modes and the processors of its device before its first task; when it
+// leaves, it may run again wherever the device was made.
+class WorkerObserver final : public tbb::task_scheduler_observer {
  public:
-  explicit ModeObserver(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
-  ~ModeObserver() override { observe(false); }
+  WorkerObserver(tbb::task_arena& arena, std::vector<int> cpus)
+      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)) {
+    if (!cpus_.empty()) {
+      elsewhere_ = thread_cpus();
+    }
+    observe(true);
+  }
+  ~WorkerObserver() override { observe(false); }
 
   void on_scheduler_entry(bool /*is_worker*/) override {
     _mm_setcsr(_mm_getcsr() | kModes);
     omp_set_num_threads(1);
     XRUN_CHECK(has_compute_modes(), "a worker without the floating-point modes");
+    bind_thread(cpus_);
   }
+  void on_scheduler_exit(bool /*is_worker*/) override { bind_thread(elsewhere_); }
+
+ private:
+  std::vector<int> cpus_;
+  std::vector<int> elsewhere_;  // empty where nothing is bound
 };
 
 class CpuMemory final : public DeviceMemory {
@@ -56,11 +70,12 @@ class CpuMemory final : public DeviceMemory {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int index, int threads) : index_(index), threads_(threads), arena_(threads, 0) {
+  CpuDevice(int index, int threads, DeviceCpus cpus)
+      : index_(index), threads_(threads), nodes_(std::move(cpus.nodes)), arena_(threads, 0) {
     // The arena hands the floating-point modes of the thread that initialises it to its tasks.
     const ComputeModes modes;
     arena_.initialize();
-    observer_ = std::make_unique<ModeObserver>(arena_);
+    observer_ = std::make_unique<WorkerObserver>(arena_, std::move(cpus.cpus));
   }
 
   int index() const override { return index_; }
@@ -68,6 +83,7 @@ class CpuDevice final : public Device {
 
   Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override {
     XRUN_ASSIGN(HostMemory memory, HostMemory::map(bytes));
+    prefer_nodes(memory.at(0), bytes, nodes_);
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }
 
@@ -107,19 +123,22 @@ class CpuDevice final : public Device {
  private:
   int index_;
   int threads_;
+  std::vector<int> nodes_;       // that memory is asked of
   std::atomic<int> waiting_{0};  // tasks that were submitted and have not begun
   tbb::task_arena arena_;
-  std::unique_ptr<ModeObserver> observer_;  // after the arena: an observer initialises it
+  std::unique_ptr<WorkerObserver> observer_;  // after the arena: an observer initialises it
 };
 
 class CpuDeviceSet final : public DeviceSet {
  public:
-  explicit CpuDeviceSet(std::span<const int> threads)
+  CpuDeviceSet(std::span<const int> threads, std::span<const DeviceCpus> cpus)
       : limit_(tbb::global_control::max_allowed_parallelism,
                static_cast<size_t>(std::accumulate(threads.begin(), threads.end(), 0)) + 1) {
-    for (const int count : threads) {
-      XRUN_CHECK(count >= 1, "a device without workers");
-      devices_.push_back(std::make_unique<CpuDevice>(static_cast<int>(devices_.size()), count));
+    XRUN_CHECK(cpus.empty() || cpus.size() == threads.size(), "processors are given for each device or for none");
+    for (size_t d = 0; d < threads.size(); ++d) {
+      XRUN_CHECK(threads[d] >= 1, "a device without workers");
+      devices_.push_back(
+          std::make_unique<CpuDevice>(static_cast<int>(d), threads[d], cpus.empty() ? DeviceCpus{} : cpus[d]));
     }
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
@@ -131,8 +150,8 @@ class CpuDeviceSet final : public DeviceSet {
 
 }  // namespace
 
-std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads) {
-  return std::make_unique<CpuDeviceSet>(threads);
+std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus) {
+  return std::make_unique<CpuDeviceSet>(threads, cpus);
 }
 
 ComputeModes::ComputeModes() : saved_mxcsr_(_mm_getcsr()) {
