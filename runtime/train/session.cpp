@@ -143,7 +143,7 @@ class BoundSession final : public Session {
   TrainState state_;
   ProgramRunner runner_;
   std::vector<BatchView> ring_;
-  bool measured_ = true;
+  bool measured_ = false;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
   std::unique_ptr<Communicator> communicator_;

@@ -55,7 +55,7 @@ class Session {
   // The norm of all gradients before clipping in the last step; 0 where the run does not clip by norm.
   virtual double grad_norm() const = 0;
 
-  // Whether the steps that follow are timed; at first they are.
+  // Whether the steps that follow are timed; at first they are not.
   virtual void measure(bool on) = 0;
   // Of the last step; until the next call. REQUIRES: it was timed.
   virtual const StepTimes& times() = 0;

@@ -116,9 +116,6 @@ class Run {
       if (viewers.any()) {
         report_step(viewers, told);
       }
-      if (interrupted_ || last) {
-        XRUN_TRY(end_reports(viewers));
-      }
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
       }
@@ -129,7 +126,7 @@ class Run {
         XRUN_TRY(save());
       }
     }
-    return {};
+    return steps_here_ > 0 ? end_reports() : Status();
   }
 
   Status prepare() {
@@ -208,6 +205,7 @@ class Run {
     request_.batches.release(done_);
     if (viewers.any()) {
       XRUN_TRY(read_results());
+      read_step_ = done_ + 1;
       times_ = &session_->times();
       note_times(*times_);
       report_.grad_norm = session_->grad_norm();
@@ -236,16 +234,15 @@ class Run {
   }
 
   // After the last step: its loss, which goes out with the `end` event, and the profile as far as it has come.
-  Status end_reports(const Viewers& viewers) {
-    if (!viewers.any()) {
+  Status end_reports() {
+    if (read_step_ != done_) {
       XRUN_TRY(read_results());
     }
-    const int64_t profiled = steps_here_ - request_.profile;
-    if (request_.profile >= 0 && profiled < 1) {
+    if (request_.profile >= 0 && profiled_.steps == 0) {
       request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_here_) + " steps: `--profile " +
                                              std::to_string(request_.profile) +
                                              "` leaves out as many, and none is left to look at"});
-    } else if (viewers.profile && profiled < kProfiled) {
+    } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
       tell_profile();
     }
     return {};
@@ -373,6 +370,7 @@ class Run {
   std::vector<float> rows_;
   std::vector<ValueId> metric_values_;                                   // of report_.metrics
   StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};  // of the last step that somebody looked at
+  int64_t read_step_ = 0;                                                // its number, counted from 1
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;  // of as many
   int64_t done_ = 0;

@@ -327,21 +327,22 @@ TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite) << outcome.error().message;
 }
 
-// A stop that comes while an evaluation is under way.
+// A source of an evaluation that never ends, while which a stop is asked for.
+struct StopsAt final : RowSource {
+  StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
+  std::string_view name() const override { return rows.name(); }
+  int64_t samples() const override { return 1'000'000'000; }
+  void begin(int64_t first, int64_t count, const BatchView& batch) override {
+    asked = true;
+    rows.begin(first, count, batch);
+  }
+  Status finish() override { return rows.finish(); }
+  void cancel() override { rows.cancel(); }
+  RowSource& rows;
+  std::atomic<bool>& asked;
+};
+
 TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
-  struct StopsAt final : RowSource {
-    StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
-    std::string_view name() const override { return rows.name(); }
-    int64_t samples() const override { return 1'000'000'000; }
-    void begin(int64_t first, int64_t count, const BatchView& batch) override {
-      asked = true;
-      rows.begin(first, count, batch);
-    }
-    Status finish() override { return rows.finish(); }
-    void cancel() override { rows.cancel(); }
-    RowSource& rows;
-    std::atomic<bool>& asked;
-  };
   MemoryStore store;
   std::atomic<bool> stop{false};
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
@@ -354,6 +355,24 @@ TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
   EXPECT_EQ(store.latest->step, outcome->step);
   EXPECT_TRUE(events_.evals.empty());
   EXPECT_EQ(events_.ends.at(0).exit, 75);
+}
+
+TEST_F(RunsTest, ARunThatStopsInAnEvaluationTellsTheLossOfItsLastStep) {
+  Module module = make_module(options_);
+  module.train.eval_every = TrainSpan{5, TrainSpan::kSteps};
+  prepared_ = prepare_for(module);
+  const auto whole = train_with(nullptr, 5);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  events_.every = 1000;
+  std::atomic<bool> stop{false};
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  SyntheticRows val(prepared_.inference.graph, options_, 101);
+  StopsAt endless(val, stop);
+  const auto outcome = train_on(rows, nullptr, -1, &stop, &endless);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(outcome->interrupted);
+  EXPECT_EQ(outcome->step, 5);
+  EXPECT_EQ(outcome->loss, whole->loss);
 }
 
 TEST_F(RunsTest, AnEvaluationThatWasLeftIsMadeUpForByTheNextRun) {
