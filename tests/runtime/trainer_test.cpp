@@ -327,7 +327,7 @@ TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite) << outcome.error().message;
 }
 
-// A source of an evaluation that never ends, while which a stop is asked for.
+// A source whose evaluation never ends, and whose first batch asks the run to stop.
 struct StopsAt final : RowSource {
   StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
   std::string_view name() const override { return rows.name(); }
