@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -77,5 +78,9 @@ class DeviceSet {
   bool has(int index) const { return index >= first() && index < first() + count(); }
   Device& device(int index) const { return *devices()[static_cast<size_t>(index - first())]; }
 };
+
+// Runs body(device) as a task of each device and waits for all of them; the error of the lowest device wins.
+// REQUIRES: the calling thread is no worker.
+Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& device)>& body);
 
 }  // namespace xrun::runtime

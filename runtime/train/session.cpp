@@ -37,11 +37,11 @@ std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& pro
 
 class BoundSession final : public Session {
  public:
-  BoundSession(const Module& module, const planner::Program& program, BoundMemory memory)
+  BoundSession(const Module& module, const planner::Program& program, const DeviceSet& devices, BoundMemory memory)
       : module_(module),
         program_(program),
         memory_(std::move(memory)),
-        state_(module, program, memory_),
+        state_(module, program, memory_, devices),
         ring_(make_ring(module.graph, program, memory_)),
         times_(program) {}
 
@@ -129,8 +129,15 @@ class BoundSession final : public Session {
   }
 
   double grad_norm() const override { return backend_->grad_norm(); }
-  const StepTimes& times() override { return times_.measure(executor_->timings()); }
-  std::span<const Timing> timings() const override { return executor_->timings(); }
+  void measure(bool on) override {
+    measured_ = on;
+    executor_->measure(on);
+  }
+  const StepTimes& times() override { return times_.measure(timings()); }
+  std::span<const Timing> timings() const override {
+    XRUN_CHECK(measured_, "times of a step that was not timed");
+    return executor_->timings();
+  }
   Bytes memory() const override { return memory_.bytes(); }
   Bytes peak_before() const override { return memory_.peak_before(); }
   const planner::Program& program() const override { return program_; }
@@ -142,6 +149,7 @@ class BoundSession final : public Session {
   BoundMemory memory_;
   TrainState state_;
   std::vector<BatchView> ring_;
+  bool measured_ = false;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
   std::unique_ptr<Backend> backend_;
@@ -163,8 +171,9 @@ Result<std::unique_ptr<Session>> Session::create(const Module& module, const pla
     }
   }
   XRUN_ASSIGN(BoundMemory memory, BoundMemory::map(program, devices));
-  auto session = std::make_unique<BoundSession>(module, program, std::move(memory));
+  auto session = std::make_unique<BoundSession>(module, program, devices, std::move(memory));
   XRUN_TRY(session->bind(devices, options));
+  session->measure(false);
   return std::unique_ptr<Session>(std::move(session));
 }
 

@@ -50,7 +50,8 @@ class Session {
   virtual std::span<const BatchView> ring() const = 0;
 
   // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. `stop`, looked at
-  // when the instructions have ended: this process was asked to stop. Errors: kNonFinite with the operator and the rows; those of kernels; of several ranks, that of any of them.
+  // when the instructions have ended: this process was asked to stop. Errors: kNonFinite with the operator and the
+  // rows; those of kernels; of several ranks, that of any of them.
   virtual Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop = nullptr) = 0;
   // Whether any rank was asked to stop when the last step ended: all of them end the run with it.
   virtual bool stops() const = 0;
@@ -64,7 +65,10 @@ class Session {
   // The norm of all gradients before clipping in the last step; 0 where the run does not clip by norm.
   virtual double grad_norm() const = 0;
 
-  virtual const StepTimes& times() = 0;  // of the last step; until the next call
+  // Whether the steps that follow are timed; at first they are not.
+  virtual void measure(bool on) = 0;
+  // Of the last step; until the next call. REQUIRES: it was timed.
+  virtual const StepTimes& times() = 0;
   virtual std::span<const Timing> timings() const = 0;
   virtual Bytes memory() const = 0;  // of all arenas
   // The most that the process had held before these were mapped.

@@ -47,10 +47,43 @@ std::vector<std::string> optimizer_states(const Module& module) {
   return def == nullptr ? std::vector<std::string>{} : def->states(module.train.optimizer.args);
 }
 
+// Values [first, first + count) of a tensor, counted over all of its rows, which lie in a buffer from `offset` on.
+struct FirstValues {
+  const StateTensor* tensor = nullptr;
+  const Buffer* buffer = nullptr;
+  int64_t first = 0;
+  int64_t offset = 0;
+  int64_t count = 0;
+};
+
+// Cuts the values of a piece into items of work.
+void add_parts(const StateTensor& tensor, const Buffer& buffer, int64_t first, int64_t count,
+               std::vector<FirstValues>& parts) {
+  constexpr int64_t kMost = 64 * 1024;  // some hundred microseconds of random numbers
+  for (int64_t offset = 0; offset < count; offset += kMost) {
+    parts.push_back({&tensor, &buffer, first + offset, offset, std::min(kMost, count - offset)});
+  }
+}
+
+void fill_first_values(const FirstValues& part, const Init& init, uint64_t seed, std::span<float> values) {
+  if (init.kind == Init::kConstant) {
+    std::ranges::fill(values, static_cast<float>(init.value));
+    return;
+  }
+  const double deviation = init.kind == Init::kHeNormal
+                               ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
+                               : init.value;
+  RandomStream(seed, stable_hash(part.tensor->name)).fill_normal(static_cast<uint64_t>(part.first), values);
+  for (float& value : values) {
+    value = static_cast<float>(deviation * static_cast<double>(value));
+  }
+}
+
 }  // namespace
 
-TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory)
-    : module_(module), memory_(memory) {
+TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
+                       const DeviceSet& devices)
+    : module_(module), program_(program), memory_(memory), devices_(devices) {
   const std::vector<std::string> states = optimizer_states(module);
   std::map<std::string, StateTensor> by_name;
   for (const Buffer& buffer : program.buffers) {
@@ -105,43 +138,38 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
 }
 
 void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
+  std::vector<std::vector<FirstValues>> parts(static_cast<size_t>(program_.devices));
   for (const StateTensor& tensor : tensors_) {
     if (wanted && !wanted(tensor)) {
       continue;
     }
-    const bool optimizer = tensor.role == StateTensor::Role::kOptimizer;
-    initialise(tensor, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed);
-  }
-}
-
-void TrainState::initialise(const StateTensor& tensor, const Init& init, uint64_t seed) {
-  const RandomStream random(seed, stable_hash(tensor.name));
-  const double deviation = init.kind == Init::kHeNormal
-                               ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
-                               : init.value;
-  const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
-  std::vector<float> staging;
-  const auto make_rows = [&](int64_t first, int64_t rows) {
-    const int64_t begin = first * width;  // the numbers of a tensor are counted over all of its rows
-    staging.resize(static_cast<size_t>(rows * width));
-    const auto fill = [&](const tbb::blocked_range<size_t>& range) {
-      const auto part = std::span(staging).subspan(range.begin(), range.size());
-      if (init.kind == Init::kConstant) {
-        std::ranges::fill(part, static_cast<float>(init.value));
-        return;
+    const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
+    for (const TensorPiece& piece : tensor.pieces) {
+      for (const planner::BufferId copy : piece.copies) {
+        const Buffer& buffer = program_.buffer(copy);
+        add_parts(tensor, buffer, piece.row_begin * width, (piece.row_end - piece.row_begin) * width,
+                  parts[static_cast<size_t>(buffer.device)]);
       }
-      random.fill_normal(static_cast<uint64_t>(begin) + range.begin(), part);
-      for (float& number : part) {
-        number = static_cast<float>(deviation * static_cast<double>(number));
+    }
+  }
+  const auto make_values = [&](Device& device) -> Status {
+    const auto& own = parts[static_cast<size_t>(device.index())];
+    const auto make = [&](const tbb::blocked_range<size_t>& range) {
+      std::vector<float> values;
+      for (size_t item = range.begin(); item != range.end(); ++item) {
+        const FirstValues& part = own[item];
+        const bool optimizer = part.tensor->role == StateTensor::Role::kOptimizer;
+        values.resize(static_cast<size_t>(part.count));
+        fill_first_values(part, optimizer ? Init{} : module_.graph.param(part.tensor->param).init, seed, values);
+        memory_.write(part.buffer->id, part.offset * static_cast<Bytes>(sizeof(float)),
+                      std::as_bytes(std::span(values)));
       }
     };
-    constexpr size_t kGrain = 4096;  // a page or more: a task writes about as long as TBB needs to start one
-    tbb::parallel_for(tbb::blocked_range<size_t>(0, staging.size(), kGrain), fill);
-    write_rows(tensor, first, first + rows, reinterpret_cast<const std::byte*>(staging.data()));
+    tbb::parallel_for(tbb::blocked_range<size_t>(0, own.size()), make);
+    return {};
   };
-  for (const TensorPiece& piece : tensor.pieces) {
-    for_chunks(tensor, piece.row_begin, piece.row_end, make_rows);
-  }
+  const Status made = run_on_each(devices_, make_values);
+  XRUN_CHECK(made.ok(), "first values are made without errors");
 }
 
 template <typename Body>

@@ -11,6 +11,7 @@
 #include "graph/module.h"
 #include "planner/program.h"
 #include "runtime/device/bound_memory.h"
+#include "runtime/device/device.h"
 
 namespace xrun::runtime {
 
@@ -52,10 +53,13 @@ std::string digest_of(std::vector<RangeDigest> ranges);
 // Threads: between steps only, one thread.
 class TrainState {
  public:
-  TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory);
+  // All outlive the state; `memory` is of `program` on `devices`.
+  TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
+             const DeviceSet& devices);
 
   // First values of weights and states from the seed (docs/determinism.md, "Random numbers"); optimizer states are
-  // zero. Of the tensors that `wanted` takes, where it is given: what a checkpoint fills needs none.
+  // zero. Of the tensors that `wanted` takes, where it is given: what a checkpoint fills needs none. Tasks of a device
+  // make what lies in its memory, so that its pages are touched first on its own NUMA node.
   void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {});
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
@@ -77,14 +81,14 @@ class TrainState {
   std::string weights_digest() const { return digest_of(range_digests()); }
 
  private:
-  void initialise(const StateTensor& tensor, const Init& init, uint64_t seed);
-
   // Calls body(first row, rows) for rows [begin, end), as many at a time as the staging buffer holds.
   template <typename Body>
   void for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const;
 
   const Module& module_;
+  const planner::Program& program_;
   const BoundMemory& memory_;
+  const DeviceSet& devices_;
   std::vector<StateTensor> tensors_;
 };
 

@@ -164,7 +164,7 @@ TEST(Determinism, AnAddressOfADeviceIsFollowedByItsTasksAlone) {
   memory->fill(0, 4096, std::byte{7});
   std::byte* const address = memory->kernel_address(64);
   EXPECT_DEATH(*address = std::byte{1}, "");
-  const auto add_one = [&](int, ops::Workers&) {
+  const auto add_one = [&](Device&) {
     *address = std::byte{8};
     return Status();
   };

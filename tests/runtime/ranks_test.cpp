@@ -60,7 +60,7 @@ RankResult run_rank(const Prepared& prepared, const ModelOptions& model, Program
         first = std::min(first, d);
       }
     }
-    const auto devices = make_cpu_devices(threads, first);
+    const auto devices = make_cpu_devices(threads, {}, first);
     MessageCommunicator* communicator = nullptr;
     SessionOptions session_options{.isa = prepared.isa, .check_memory = true, .rank = rank};
     session_options.communicator = [&](std::span<const Exchange> exchanges) {

@@ -218,7 +218,9 @@ Result<double> CpuBackend::grad_scale(std::span<const double> norms) {
 }
 
 Status CpuBackend::prepare_weights() {
-  return run_on_each(devices_, [this](int device, ops::Workers& workers) { return prepare_device(device, workers); });
+  return run_on_each(devices_, [this](Device& device) {
+    return prepare_device(device.index(), static_cast<CpuDevice&>(device));
+  });
 }
 
 Status CpuBackend::prepare_device(int device, ops::Workers& workers) {

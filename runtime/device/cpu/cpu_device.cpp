@@ -6,7 +6,6 @@
 #define TBB_PREVIEW_GLOBAL_CONTROL 1
 #include <algorithm>
 #include <atomic>
-#include <latch>
 #include <numeric>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
@@ -14,6 +13,7 @@
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
 #include <thread>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "runtime/device/cpu/cpu_backend.h"
@@ -27,17 +27,30 @@ constexpr uint32_t kFlushToZero = 0x8000;
 constexpr uint32_t kDenormalsAreZero = 0x0040;
 constexpr uint32_t kModes = kFlushToZero | kDenormalsAreZero;
 
-// Every thread that enters an arena gets the modes before its first task.
-class ModeObserver final : public tbb::task_scheduler_observer {
+// Every thread that enters an arena gets the modes and the processors of its device before its first task; when it
+// leaves, it may run again wherever the device was made.
+class WorkerObserver final : public tbb::task_scheduler_observer {
  public:
-  explicit ModeObserver(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
-  ~ModeObserver() override { observe(false); }
+  WorkerObserver(tbb::task_arena& arena, std::vector<int> cpus)
+      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)) {
+    if (!cpus_.empty()) {
+      elsewhere_ = thread_cpus();
+    }
+    observe(true);
+  }
+  ~WorkerObserver() override { observe(false); }
 
   void on_scheduler_entry(bool /*is_worker*/) override {
     _mm_setcsr(_mm_getcsr() | kModes);
     omp_set_num_threads(1);
     XRUN_CHECK(has_compute_modes(), "a worker without the floating-point modes");
+    bind_thread(cpus_);
   }
+  void on_scheduler_exit(bool /*is_worker*/) override { bind_thread(elsewhere_); }
+
+ private:
+  std::vector<int> cpus_;
+  std::vector<int> elsewhere_;  // empty where nothing is bound
 };
 
 class CpuMemory final : public DeviceMemory {
@@ -63,15 +76,16 @@ class CpuMemory final : public DeviceMemory {
 
 class ArenaDevice final : public CpuDevice {
  public:
-  ArenaDevice(int index, int threads)
+  ArenaDevice(int index, int threads, DeviceCpus cpus)
       : index_(index),
         threads_(threads),
+        nodes_(std::move(cpus.nodes)),
         streams_(std::min(threads, static_cast<int>(kDeviceStreams))),
         arena_(threads, 0) {
     // The arena hands the floating-point modes of the thread that initialises it to its tasks.
     const ComputeModes modes;
     arena_.initialize();
-    observer_ = std::make_unique<ModeObserver>(arena_);
+    observer_ = std::make_unique<WorkerObserver>(arena_, std::move(cpus.cpus));
   }
   // The runner of the last task may still look for another one.
   ~ArenaDevice() override {
@@ -85,6 +99,7 @@ class ArenaDevice final : public CpuDevice {
 
   Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override {
     XRUN_ASSIGN(HostMemory memory, HostMemory::map(bytes));
+    prefer_nodes(memory.at(0), bytes, nodes_);
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }
 
@@ -127,19 +142,22 @@ class ArenaDevice final : public CpuDevice {
 
   int index_;
   int threads_;
+  std::vector<int> nodes_;  // that memory is asked of
   TaskStreams streams_;
   tbb::task_arena arena_;
-  std::unique_ptr<ModeObserver> observer_;  // after the arena: an observer initialises it
+  std::unique_ptr<WorkerObserver> observer_;  // after the arena: an observer initialises it
 };
 
 class CpuDeviceSet final : public DeviceSet {
  public:
-  CpuDeviceSet(std::span<const int> threads, int first)
+  CpuDeviceSet(std::span<const int> threads, std::span<const DeviceCpus> cpus, int first)
       : limit_(tbb::global_control::max_allowed_parallelism,
                static_cast<size_t>(std::accumulate(threads.begin(), threads.end(), 0)) + 1) {
-    for (const int count : threads) {
-      XRUN_CHECK(count >= 1, "a device without workers");
-      devices_.push_back(std::make_unique<ArenaDevice>(first + static_cast<int>(devices_.size()), count));
+    XRUN_CHECK(cpus.empty() || cpus.size() == threads.size(), "processors are given for each device or for none");
+    for (size_t d = 0; d < threads.size(); ++d) {
+      XRUN_CHECK(threads[d] >= 1, "a device without workers");
+      devices_.push_back(std::make_unique<ArenaDevice>(first + static_cast<int>(d), threads[d],
+                                                       cpus.empty() ? DeviceCpus{} : cpus[d]));
     }
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
@@ -155,35 +173,8 @@ class CpuDeviceSet final : public DeviceSet {
 
 }  // namespace
 
-std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, int first) {
-  return std::make_unique<CpuDeviceSet>(threads, first);
-}
-
-Status run_on_each(const DeviceSet& devices, const std::function<Status(int, ops::Workers&)>& body) {
-  struct Call {
-    const std::function<Status(int, ops::Workers&)>* body = nullptr;
-    CpuDevice* device = nullptr;
-    std::latch* done = nullptr;
-    Status status;
-  };
-  std::latch done(devices.count());
-  std::vector<Call> calls;
-  for (const auto& device : devices.devices()) {
-    calls.push_back({&body, static_cast<CpuDevice*>(device.get()), &done, {}});
-  }
-  for (Call& one : calls) {
-    const auto run = [](void* context, int32_t) {
-      Call& call = *static_cast<Call*>(context);
-      call.status = (*call.body)(call.device->index(), *call.device);
-      call.done->count_down();
-    };
-    one.device->start(DeviceStream::kCompute, {run, &one, 0});
-  }
-  done.wait();
-  for (Call& call : calls) {
-    XRUN_TRY(std::move(call.status));
-  }
-  return {};
+std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus, int first) {
+  return std::make_unique<CpuDeviceSet>(threads, cpus, first);
 }
 
 ComputeModes::ComputeModes() : saved_mxcsr_(_mm_getcsr()) {
