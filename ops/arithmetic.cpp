@@ -4,6 +4,7 @@
 
 #include "graph/autodiff.h"
 #include "ops/make_kernel.h"
+#include "ops/parts.h"
 #include "ops/shape.h"
 #include "ops/shard.h"
 #include "ops/strides.h"
@@ -95,13 +96,16 @@ struct Binary {
           dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
                  broadcast_strides(spec.inputs[1], dims, spec.rows)});
     }
+    int64_t parts() const override { return loop_.is_one_run() ? runs_of(loop_.inner_count(), kElementRun) : 1; }
     Status run(const KernelCall& call) const override {
       const T* const a = call.inputs[0].as<T>();
       const T* const b = call.inputs[1].as<T>();
       T* const y = call.outputs[0].as<T>();
       const auto& steps = loop_.inner_steps();
+      const Range some = part_of(call, loop_.inner_count(), kElementRun);
       loop_.for_each_run([&](const auto& at) {
-        run_for<RunBody<F, T>>(isa_, relu_, a + at[1], steps[1], b + at[2], steps[2], y + at[0], loop_.inner_count());
+        run_for<RunBody<F, T>>(isa_, relu_, a + at[1] + some.begin * steps[1], steps[1],
+                               b + at[2] + some.begin * steps[2], steps[2], y + at[0] + some.begin, some.size());
       });
       return {};
     }

@@ -8,6 +8,7 @@
 #include "graph/autodiff.h"
 #include "ops/convert.h"
 #include "ops/make_kernel.h"
+#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -69,19 +70,21 @@ class Cast final : public Kernel {
  public:
   explicit Cast(const KernelSpec& spec)
       : isa_(spec.isa), to_(spec.outputs[0].dtype), n_(block_elements(spec.inputs[0], spec.rows)) {}
+  int64_t parts() const override { return runs_of(n_, kElementRun); }
   Status run(const KernelCall& call) const override {
-    const T* const x = call.inputs[0].as<T>();
-    std::byte* const y = call.outputs[0].data;
+    const Range some = part_of(call, n_, kElementRun);
+    const T* const x = call.inputs[0].as<T>() + some.begin;
+    std::byte* const y = call.outputs[0].data + some.begin * size_of(to_);
     if constexpr (std::is_same_v<T, float>) {
       if (to_ == DType::kBF16) {
-        narrow(isa_, x, reinterpret_cast<Bf16*>(y), n_);
+        narrow(isa_, x, reinterpret_cast<Bf16*>(y), some.size());
         return {};
       }
     } else if (to_ == DType::kF32) {
-      widen(isa_, x, reinterpret_cast<float*>(y), n_);
+      widen(isa_, x, reinterpret_cast<float*>(y), some.size());
       return {};
     }
-    std::memcpy(y, x, static_cast<size_t>(n_) * sizeof(T));
+    std::memcpy(y, x, static_cast<size_t>(some.size()) * sizeof(T));
     return {};
   }
 

@@ -8,6 +8,7 @@
 #include "graph/autodiff.h"
 #include "graph/base/random.h"
 #include "ops/make_kernel.h"
+#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -67,15 +68,18 @@ class Dropout final : public Kernel {
             static_cast<uint32_t>(std::min<int64_t>(std::lround(spec.attrs.real("p") * 0x1.0p31) * 2, UINT32_MAX))),
         scale_(static_cast<float>(1 / (1 - spec.attrs.real("p")))) {}
 
+  int64_t parts() const override { return rows_; }
+
   Status run(const KernelCall& call) const override {
-    const T* x = call.inputs[0].as<T>();
-    T* y = call.outputs[0].as<T>();
+    const Range some = part_of(call, rows_);
+    const T* x = call.inputs[0].as<T>() + some.begin * n_;
+    T* y = call.outputs[0].as<T>() + some.begin * n_;
     if (!training_) {
-      std::memcpy(static_cast<void*>(y), x, static_cast<size_t>(rows_ * n_) * sizeof(T));
+      std::memcpy(static_cast<void*>(y), x, static_cast<size_t>(some.size() * n_) * sizeof(T));
       return {};
     }
     std::array<uint32_t, kDraws> draws;
-    for (int64_t r = 0; r < rows_; ++r, x += n_, y += n_) {
+    for (int64_t r = some.begin; r < some.end; ++r, x += n_, y += n_) {
       const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
                                 path_);
       for (int64_t i = 0; i < n_; i += kDraws) {
@@ -110,10 +114,13 @@ class DropPath final : public Kernel {
         path_(stable_hash(spec.path)),
         p_(static_cast<float>(spec.attrs.real("p"))) {}
 
+  int64_t parts() const override { return rows_; }
+
   Status run(const KernelCall& call) const override {
-    const T* x = call.inputs[0].as<T>();
-    T* y = call.outputs[0].as<T>();
-    for (int64_t r = 0; r < rows_; ++r, x += n_, y += n_) {
+    const Range some = part_of(call, rows_);
+    const T* x = call.inputs[0].as<T>() + some.begin * n_;
+    T* y = call.outputs[0].as<T>() + some.begin * n_;
+    for (int64_t r = some.begin; r < some.end; ++r, x += n_, y += n_) {
       const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
                                 path_);
       const float scale = !training_ ? 1.0F : (stream.uniform(0) >= p_ ? 1.0F / (1.0F - p_) : 0.0F);

@@ -36,6 +36,9 @@ Status grad_global(GradBuilder& builder) {
 }
 
 class GlobalPoolBase : public Kernel {
+ public:
+  int64_t parts() const override { return rows_; }
+
  protected:
   GlobalPoolBase(const KernelSpec& spec, const TensorType& image)
       : isa_(spec.isa), rows_(spec.rows), channels_(image.dims[1]), positions_(image.row_elements() / channels_) {}
@@ -53,7 +56,8 @@ class GlobalAvgPool final : public GlobalPoolBase {
   Bytes scratch_bytes() const override { return channels_ * static_cast<Bytes>(sizeof(float)); }
   Status run(const KernelCall& call) const override {
     auto* const sums = reinterpret_cast<float*>(call.scratch);
-    for (int64_t r = 0; r < rows_; ++r) {
+    const Range some = part_of(call, rows_);
+    for (int64_t r = some.begin; r < some.end; ++r) {
       std::fill_n(sums, channels_, 0.0F);
       add_column_sums(isa_, call.inputs[0].as<T>() + r * channels_ * positions_, positions_, channels_, sums);
       run_for<ScaleBody<float, T>>(isa_, static_cast<const float*>(sums), 1.0F / static_cast<float>(positions_),
@@ -77,7 +81,8 @@ class GlobalAvgPoolGrad final : public GlobalPoolBase {
  public:
   explicit GlobalAvgPoolGrad(const KernelSpec& spec) : GlobalPoolBase(spec, spec.outputs[0]) {}
   Status run(const KernelCall& call) const override {
-    for (int64_t r = 0; r < rows_; ++r) {
+    const Range some = part_of(call, rows_);
+    for (int64_t r = some.begin; r < some.end; ++r) {
       run_for<SpreadBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>() + r * channels_),
                              1.0F / static_cast<float>(positions_),
                              call.outputs[0].as<T>() + r * channels_ * positions_, positions_, channels_);

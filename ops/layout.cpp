@@ -7,6 +7,7 @@
 #include "graph/autodiff.h"
 #include "ops/copies.h"
 #include "ops/make_kernel.h"
+#include "ops/parts.h"
 #include "ops/shape.h"
 #include "ops/shard.h"
 #include "ops/strides.h"
@@ -100,37 +101,44 @@ std::string shard_reshape(std::span<const TensorType> inputs, std::span<const Te
 template <typename T>
 class Reshape final : public Kernel {
  public:
-  explicit Reshape(const KernelSpec& spec) : bytes_(spec.inputs[0].bytes(spec.rows, spec.rows)) {
-    // Through the logical (row-major) order: out of channels-last memory, then into it.
+  explicit Reshape(const KernelSpec& spec) : rows_(spec.rows), n_(spec.inputs[0].row_elements()) {
+    // Row by row through the logical (row-major) order: out of channels-last memory, then into it.
     const TensorType& x = spec.inputs[0];
     const TensorType& y = spec.outputs[0];
     if (is_image(x)) {
-      const std::vector<int64_t> dims = block_dims(x, spec.rows);
-      copies_.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, spec.rows)})});
+      const std::vector<int64_t> dims = block_dims(x, 1);
+      copies_.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, 1)})});
     }
     if (is_image(y)) {
-      const std::vector<int64_t> dims = block_dims(y, spec.rows);
-      copies_.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, spec.rows), row_major(dims)})});
+      const std::vector<int64_t> dims = block_dims(y, 1);
+      copies_.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, 1), row_major(dims)})});
     }
   }
-  Bytes scratch_bytes() const override { return copies_.size() == 2 ? bytes_ : 0; }
+  Bytes scratch_bytes() const override { return copies_.size() == 2 ? n_ * static_cast<Bytes>(sizeof(T)) : 0; }
+  int64_t parts() const override { return rows_; }
   Status run(const KernelCall& call) const override {
-    const T* const x = call.inputs[0].as<T>();
-    T* const y = call.outputs[0].as<T>();
+    const Range some = part_of(call, rows_);
+    const T* x = call.inputs[0].as<T>() + some.begin * n_;
+    T* y = call.outputs[0].as<T>() + some.begin * n_;
     if (copies_.empty()) {
-      std::memcpy(y, x, static_cast<size_t>(bytes_));
-    } else if (copies_.size() == 1) {
-      run_copy(copies_[0], x, y);
-    } else {
-      auto* const between = reinterpret_cast<T*>(call.scratch);
-      run_copy(copies_[0], x, between);
-      run_copy(copies_[1], static_cast<const T*>(between), y);
+      std::memcpy(y, x, static_cast<size_t>(some.size() * n_) * sizeof(T));
+      return {};
+    }
+    for (int64_t r = some.begin; r < some.end; ++r, x += n_, y += n_) {
+      if (copies_.size() == 1) {
+        run_copy(copies_[0], x, y);
+      } else {
+        auto* const between = reinterpret_cast<T*>(call.scratch);
+        run_copy(copies_[0], x, between);
+        run_copy(copies_[1], static_cast<const T*>(between), y);
+      }
     }
     return {};
   }
 
  private:
-  Bytes bytes_;
+  int64_t rows_;
+  int64_t n_;  // elements of a row
   std::vector<Copy> copies_;
 };
 

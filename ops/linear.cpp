@@ -113,8 +113,9 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
 }
 
 Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
-  return make_weight_gradient(
-      spec, dnn::linear_backward_weights(shape_of(spec, spec.inputs[0], spec.inputs[1].dims.back(), false)));
+  return make_weight_gradient(spec, [&](int64_t outputs) {
+    return dnn::linear_backward_weights(shape_of(spec, spec.inputs[0], outputs, false));
+  });
 }
 
 template <typename T>
@@ -125,8 +126,11 @@ class BiasGrad final : public Kernel {
         channels_(channels_of(spec.inputs[0])),
         rows_(block_elements(spec.inputs[0], spec.rows) / channels_) {}
 
+  int64_t parts() const override { return runs_of(channels_, kColumnRun<T>); }
+
   Status run(const KernelCall& call) const override {
-    add_column_sums(isa_, call.inputs[0].as<T>(), rows_, channels_, call.outputs[0].as<float>());
+    add_column_sums(isa_, call.inputs[0].as<T>(), rows_, channels_, part_of(call, channels_, kColumnRun<T>),
+                    call.outputs[0].as<float>());
     return {};
   }
 

@@ -8,11 +8,18 @@
 
 namespace xrun::ops {
 
-// A kernel that is one function of what its spec says, kept as `State`, and of the call.
+// A kernel that is one function of what its spec says, kept as `State`, and of the call. Its calls can be cut where the
+// state counts their parts.
 template <class State, void (*kRun)(const State&, const KernelCall&)>
 class Applied final : public Kernel {
  public:
   explicit Applied(const KernelSpec& spec) : state_(spec) {}
+  int64_t parts() const override {
+    if constexpr (requires { state_.parts(); }) {
+      return state_.parts();
+    }
+    return 1;
+  }
   Status run(const KernelCall& call) const override {
     kRun(state_, call);
     return {};

@@ -8,6 +8,7 @@
 #include "graph/autodiff.h"
 #include "ops/lane_math.h"
 #include "ops/make_kernel.h"
+#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -228,6 +229,7 @@ struct Pointwise {
   struct Elements {
     explicit Elements(const KernelSpec& spec)
         : isa(spec.isa), function(spec.attrs), n(block_elements(spec.inputs[0], spec.rows)) {}
+    int64_t parts() const { return runs_of(n, kElementRun); }
     Isa isa;
     F function;
     int64_t n;
@@ -235,8 +237,9 @@ struct Pointwise {
 
   template <typename T>
   static void run_forward(const Elements& all, const KernelCall& call) {
-    run_for<ForwardBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>()),
-                               call.outputs[0].as<T>(), all.n);
+    const Range some = part_of(call, all.n, kElementRun);
+    run_for<ForwardBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>() + some.begin),
+                               call.outputs[0].as<T>() + some.begin, some.size());
   }
   template <typename T>
   using Forward = Applied<Elements, run_forward<T>>;
@@ -244,8 +247,10 @@ struct Pointwise {
   // inputs: y or x, dy.
   template <typename T>
   static void run_backward(const Elements& all, const KernelCall& call) {
-    run_for<GradBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>()),
-                            static_cast<const T*>(call.inputs[1].as<T>()), call.outputs[0].as<T>(), all.n);
+    const Range some = part_of(call, all.n, kElementRun);
+    run_for<GradBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>() + some.begin),
+                            static_cast<const T*>(call.inputs[1].as<T>() + some.begin),
+                            call.outputs[0].as<T>() + some.begin, some.size());
   }
   template <typename T>
   using Backward = Applied<Elements, run_backward<T>>;

@@ -8,6 +8,7 @@
 #include "ops/columns.h"
 #include "ops/convert.h"
 #include "ops/make_kernel.h"
+#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -185,13 +186,14 @@ class Pool : public Kernel {
  public:
   explicit Pool(const KernelSpec& spec)
       : isa_(spec.isa), rows_(spec.rows), window_(window_of(spec.inputs[0], spec.attrs)) {}
+  int64_t parts() const override { return rows_; }
   Status run(const KernelCall& call) const override {
-    const T* x = call.inputs[0].as<T>();
-    T* y = call.outputs[0].as<T>();
-    for (int64_t r = 0; r < rows_; ++r) {
-      run_for<PoolBody<T, kMax>>(isa_, &window_, x, y);
-      x += window_.height * window_.width * window_.channels;
-      y += window_.out_height * window_.out_width * window_.channels;
+    const int64_t in = window_.height * window_.width * window_.channels;
+    const int64_t out = window_.out_height * window_.out_width * window_.channels;
+    const Range some = part_of(call, rows_);
+    for (int64_t r = some.begin; r < some.end; ++r) {
+      run_for<PoolBody<T, kMax>>(isa_, &window_, static_cast<const T*>(call.inputs[0].as<T>() + r * in),
+                                 call.outputs[0].as<T>() + r * out);
     }
     return {};
   }
@@ -211,15 +213,17 @@ class PoolGrad : public Kernel {
         n_(spec.outputs[0].row_elements()),
         window_(window_of(spec.outputs[0], spec.attrs)) {}
   Bytes scratch_bytes() const override { return n_ * static_cast<Bytes>(sizeof(float)); }
+  int64_t parts() const override { return rows_; }
   Status run(const KernelCall& call) const override {
-    const T* x = call.inputs[0].as<T>();
-    const T* dy = call.inputs.back().as<T>();
-    T* dx = call.outputs[0].as<T>();
     auto* const sums = reinterpret_cast<float*>(call.scratch);
-    for (int64_t r = 0; r < rows_; ++r, x += n_, dx += n_) {
+    const int64_t out = window_.out_height * window_.out_width * window_.channels;
+    const Range some = part_of(call, rows_);
+    for (int64_t r = some.begin; r < some.end; ++r) {
+      const T* const x = call.inputs[0].as<T>() + (kMax ? r * n_ : 0);  // an average does not read it
+      const T* const dy = call.inputs.back().as<T>() + r * out;
+      T* const dx = call.outputs[0].as<T>() + r * n_;
       std::fill_n(sums, n_, 0.0F);
       run_for<PoolGradBody<T, kMax>>(isa_, &window_, x, dy, sums);
-      dy += window_.out_height * window_.out_width * window_.channels;
       if constexpr (std::is_same_v<T, float>) {
         std::copy_n(sums, n_, dx);
       } else {

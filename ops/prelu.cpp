@@ -56,9 +56,9 @@ struct ForwardBody {
 template <typename T>
 struct GradBody {
   XRUN_INLINE static void run(const T* x, const T* dy, const float* slope, T* dx, float* dslope, int64_t rows,
-                              int64_t channels) {
+                              int64_t channels, Range some) {
     reduce_columns<1>(
-        rows, channels,
+        rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
           const F16 v = load_upto(x + r * channels + c, n);
           const F16 g = load_upto(dy + r * channels + c, n);
@@ -90,10 +90,12 @@ template <typename T>
 class Prelu final : public PreluBase {
  public:
   using PreluBase::PreluBase;
+  int64_t parts() const override { return rows_; }
   Status run(const KernelCall& call) const override {
-    run_for<ForwardBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
-                            static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<T>(), rows_,
-                            channels_);
+    const Range some = part_of(call, rows_);
+    run_for<ForwardBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>() + some.begin * channels_),
+                            static_cast<const float*>(call.inputs[1].as<float>()),
+                            call.outputs[0].as<T>() + some.begin * channels_, some.size(), channels_);
     return {};
   }
 };
@@ -102,11 +104,12 @@ template <typename T>
 class PreluGrad final : public PreluBase {
  public:
   using PreluBase::PreluBase;
+  int64_t parts() const override { return runs_of(channels_, kColumnRun<T>); }
   Status run(const KernelCall& call) const override {
     run_for<GradBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
                          static_cast<const T*>(call.inputs[1].as<T>()),
                          static_cast<const float*>(call.inputs[2].as<float>()), call.outputs[0].as<T>(),
-                         call.outputs[1].as<float>(), rows_, channels_);
+                         call.outputs[1].as<float>(), rows_, channels_, part_of(call, channels_, kColumnRun<T>));
     return {};
   }
 };

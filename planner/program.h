@@ -230,7 +230,7 @@ struct Program {
   int replicas = 1;
   int ranks = 1;  // processes that run it; not of the plan: who runs it says so
   // Of gradients, over all replicas: 4 with --deterministic (or as many as row blocks), else one for each worker of a
-  // replica's device, at most kMostPartials a replica.
+  // replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.
   int partials = 1;
   PipelineKind schedule = PipelineKind::kGpipe;
   std::vector<Stage> stages;
@@ -250,7 +250,14 @@ struct Program {
   int64_t partials_of_replica() const { return partials / replicas; }
   // The gradient partial, counted over all replicas, that row block `block` of the batch adds to (docs/determinism.md,
   // "Gradient partials").
-  int64_t partial_of(int64_t block) const { return block * partials / (batch / block_rows); }
+  int64_t partial_of(int64_t block) const {
+    if (deterministic) {
+      return block * partials / (batch / block_rows);
+    }
+    const int64_t blocks = batch / block_rows / micro_batches;
+    const int64_t replica = block / blocks / micro_batches_of_replica();
+    return replica * partials_of_replica() + block % blocks * partials_of_replica() / blocks;
+  }
 };
 
 // What the passes of a shard depend on, for `rows` rows (HeadPlan::rows, or the batch for the update sweep): as the

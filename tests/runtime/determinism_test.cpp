@@ -208,6 +208,27 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   }
 }
 
+// Three row blocks, large enough for calls to be cut into parts: the workers that have no block take parts.
+TEST(Determinism, MoreWorkersThanRowBlocksGiveTheSameBits) {
+  ModelOptions options = hard_model();
+  options.image = 16;
+  options.input = 3 * 16 * 16;
+  options.width = 256;
+  options.layers = 2;
+  options.norm_rows = 16;
+  std::vector<PlanChoice> choices;
+  for (const int threads : {1, 2, 3, 5, 16}) {
+    for (const int micro_batches : {1, 3}) {
+      choices.push_back({.threads = threads, .micro_batches = micro_batches, .recompute = micro_batches > 1});
+    }
+    choices.push_back({.devices = 2, .threads = 2 * threads, .stages = 2, .micro_batches = 3});
+  }
+  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+    options.precision = precision;
+    expect_one_result(options, choices);
+  }
+}
+
 TEST(Determinism, WithoutTheFlagResultsStayClose) {
   ModelOptions options = hard_model();
   options.rate = 0.02;
@@ -217,6 +238,7 @@ TEST(Determinism, WithoutTheFlagResultsStayClose) {
   for (const PlanChoice& choice : std::vector<PlanChoice>{
            {.deterministic = false},
            {.threads = 4, .deterministic = false},
+           {.threads = 4, .micro_batches = 3, .deterministic = false},
            {.devices = 3, .threads = 6, .replicas = 3, .micro_batches = 6, .shards = 2, .deterministic = false},
            {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .deterministic = false}}) {
     const Result<Digest> got = run(prepared, options, choice);
