@@ -175,15 +175,15 @@ TEST(Placement, WorkersOfADeviceRunOnItsProcessorsOnlyThere) {
   const std::vector<DeviceCpus> cpus{{.cpus = {all.front()}, .nodes = {0}}, {.cpus = {all.back()}, .nodes = {0}}};
   const auto devices = make_cpu_devices(std::vector<int>{1, 1}, cpus);
   for (int round = 0; round < 3; ++round) {
-    const Status done = run_on_each(*devices, 2, [&](int device, ops::Workers&) -> Status {
-      EXPECT_EQ(thread_cpus(), cpus[static_cast<size_t>(device)].cpus);
+    const Status done = run_on_each(*devices, [&](const Device& device) -> Status {
+      EXPECT_EQ(thread_cpus(), cpus[static_cast<size_t>(device.index())].cpus);
       return {};
     });
     EXPECT_TRUE(done.ok());
   }
   EXPECT_EQ(thread_cpus(), all) << "this thread is no worker";
   const auto free = make_cpu_devices(std::vector<int>{1});
-  const Status done = run_on_each(*free, 1, [&](int, ops::Workers&) -> Status {
+  const Status done = run_on_each(*free, [&](const Device&) -> Status {
     EXPECT_EQ(thread_cpus(), all);
     return {};
   });

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
+#include "runtime/device/cpu/cpu_backend.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/session.h"
 #include "tests/ops/glyphs_module.h"
@@ -29,15 +30,14 @@ double cpu_seconds() {
 // each item went to the first idle one. Caches are warm, as on a core that has all of its second-level cache for its
 // items: each item runs twice, and the second time counts, the shortest of a few steps. So gradients are twice as
 // large.
-class CountedDevice final : public Device {
+class CountedDevice final : public CpuDevice {
  public:
   explicit CountedDevice(int workers) : workers_(workers), cpu_(make_cpu_devices(std::vector<int>{1})) {}
 
   int index() const override { return 0; }
   int count() const override { return workers_; }
-  bool has_waiting() const override { return cpu_->device(0).has_waiting(); }
   Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override { return cpu_->device(0).map(bytes); }
-  void submit(Task task) override { cpu_->device(0).submit(task); }
+  void start(DeviceStream stream, Task task) override { cpu_->device(0).start(stream, task); }
 
   void for_each(int64_t items, ops::ItemBody body) override {
     if (shared_ == calls_.size()) {
@@ -92,6 +92,10 @@ class CountedDeviceSet final : public DeviceSet {
  public:
   explicit CountedDeviceSet(int workers) { devices_.push_back(std::make_unique<CountedDevice>(workers)); }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
+                                        const BoundMemory& memory, const BackendOptions& options) const override {
+    return make_cpu_backend(module, program, memory, *this, options);
+  }
   CountedDevice& counted() { return static_cast<CountedDevice&>(*devices_[0]); }
 
  private:
