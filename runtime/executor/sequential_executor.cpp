@@ -4,7 +4,7 @@
 #include <chrono>
 #include <map>
 
-#include "runtime/comm/local/local_communicator.h"
+#include "runtime/comm/block_copies.h"
 #include "runtime/executor/arena_check.h"
 #include "runtime/executor/exchanges.h"
 #include "runtime/executor/executor.h"

@@ -5,29 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <tuple>
-
-#include "graph/base/check.h"
+#include <utility>
 
 namespace xrun::runtime {
-
-std::vector<BlockCopy> copies_to(std::span<const Exchange> exchanges, const Exchange& receiver) {
-  std::vector<BlockCopy> copies;
-  std::map<int, size_t> next;  // by sending device: its block to look at next
-  for (const Block& to : receiver.receives) {
-    const auto sender = std::ranges::find_if(
-        exchanges, [&](const Exchange& one) { return one.group == receiver.group && one.device == to.peer; });
-    XRUN_CHECK(sender != exchanges.end(), "a block is received from a device that is no member of its exchange");
-    size_t& at = next[to.peer];
-    while (at < sender->sends.size() && sender->sends[at].peer != receiver.device) {
-      ++at;
-    }
-    XRUN_CHECK(at < sender->sends.size() && sender->sends[at].bytes == to.bytes,
-               "a block is received that was not sent, or in another size");
-    copies.push_back({static_cast<int>(sender - exchanges.begin()), sender->sends[at++], to});
-  }
-  return copies;
-}
 
 LocalCommunicator::LocalCommunicator(const DeviceSet& devices, std::span<const Exchange> exchanges) {
   std::map<int, std::vector<Exchange>> groups;
