@@ -17,7 +17,7 @@ import compare_glyphs
 
 RESNET = """xgraph 1
 
-from "{models}/resnet.xgraph" import resnet50
+from "{models}/resnet.xgraph" use resnet50
 
 model pictures {{
   input image: f32[N, 3, 112, 112]
