@@ -1,10 +1,11 @@
-#include "ops/pool.h"
-
+// Pooling of images: the largest or the mean of each k x k window. Cells outside the image do not count. H' = floor((H
+// + 2 pad - k) / stride) + 1.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/convert.h"
 #include "ops/make_kernel.h"
@@ -50,9 +51,7 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
                        "make `k` smaller or `pad` larger");
   }
   XRUN_TRY(expect_range(op, "positions of an image", w.height * w.width, 1, 1 << 24));
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, {kBatch, w.channels, w.out_height, w.out_width}));
-  return shape;
+  return OpShape{{with_dims(x, {kBatch, w.channels, w.out_height, w.out_width})}};
 }
 
 Result<OpShape> infer_max(std::span<const TensorType> in, const Attrs& attrs) {
@@ -65,9 +64,7 @@ Result<OpShape> infer_avg(std::span<const TensorType> in, const Attrs& attrs) {
 // Gradients take the input's height and width as arguments, since strides hide them.
 Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
   const TensorType& dy = in.back();
-  OpShape shape;
-  shape.outputs.push_back(with_dims(dy, {kBatch, dy.dims[1], attrs.integer("height"), attrs.integer("width_in")}));
-  return shape;
+  return OpShape{{with_dims(dy, {kBatch, dy.dims[1], attrs.integer("height"), attrs.integer("width_in")})}};
 }
 
 OpCost pool_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
@@ -84,17 +81,11 @@ Attrs grad_attrs(const GradBuilder& builder) {
 }
 
 Status grad_max(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("max_pool.grad", {builder.input(0), builder.output_grad(0)}, grad_attrs(builder)));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("max_pool.grad", {builder.input(0), builder.output_grad(0)}, grad_attrs(builder));
 }
 
 Status grad_avg(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder)));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder));
 }
 
 // The cells of a window that lie inside: rows top .. bottom - 1, columns left .. right - 1.
