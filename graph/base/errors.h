@@ -1,4 +1,4 @@
-// Errors in few words: content_error("XG0710", {"{} is missing", path}, "use an older one").
+// Errors in few words: content_error(code, {"{} is missing", path}, "use an older one").
 #pragma once
 
 #include <fmt/format.h>
