@@ -33,8 +33,8 @@ struct TestResult;  // lang/frontend.h
 
 struct Trial;
 
-// What is left where a fault was reported, in the place of a result: an error node, also of an optional Datum, or
-// nothing.
+// What is left where a fault was reported, in the place of a result: an error node, or nothing. For an optional Datum,
+// which could be either, the caller says which: the conversion is an error of -Wconversion.
 struct Refused {
   operator Datum() const { return {}; }
   template <class T>
