@@ -99,6 +99,16 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
   return static_cast<Bytes>(layout.subtrees.size()) * layout.rows_padded * layout.dim_padded * 4;
 }
 
+HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end) {
+  const HeadLayout layout = head_layout(shape);
+  const Bytes row = layout.dim_padded * 4;
+  const auto place = [&](int64_t begin) { return begin / shape.block_rows * layout.row_block_padded; };
+  return {.begin = place(row_begin) * row,
+          .bytes = (place(row_end) - place(row_begin)) * row,
+          .step = layout.rows_padded * row,
+          .subtrees = static_cast<int64_t>(layout.subtrees.size())};
+}
+
 Bytes head_softmax_bytes(const HeadShape& shape) { return align_up(shape.rows * kHeadSoftmaxRow); }
 
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass) {

@@ -66,6 +66,17 @@ Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass
 inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);
 
+// Where rows [row_begin, row_end) of a pass lie in the dX partials of a shard: `bytes` from `begin` on for its first
+// subtree, `step` further on for each next one. REQUIRES: whole row blocks.
+struct HeadGradientRows {
+  Bytes begin = 0;
+  Bytes bytes = 0;
+  Bytes step = 0;
+  int64_t subtrees = 0;
+  bool operator==(const HeadGradientRows&) const = default;
+};
+HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end);
+
 // Layout of the above, shared with the kernels.
 // Panel of a product; in bf16 also the step of sums, to which row blocks are padded (docs/determinism.md, "Head
 // products").

@@ -92,15 +92,19 @@ struct Binary {
     const StridedLoop<3> loops(
         dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
                broadcast_strides(spec.inputs[1], dims, spec.rows)});
-    return kernel_of([isa = spec.isa, relu = spec.attrs.flag("relu", false), loops](const KernelCall& call) {
-      const T* const a = call.inputs[0].as<T>();
-      const T* const b = call.inputs[1].as<T>();
-      T* const y = call.outputs[0].as<T>();
-      const auto& steps = loops.inner_steps();
-      loops.for_each_run([&](const auto& at) {
-        run_for<RunBody<F, T>>(isa, relu, a + at[1], steps[1], b + at[2], steps[2], y + at[0], loops.inner_count());
-      });
-    });
+    const int64_t n = loops.inner_count();
+    const int64_t each = loops.is_one_run() ? kElementRun : n;  // calls of several runs stay whole
+    return kernel_over(
+        n, each, [isa = spec.isa, relu = spec.attrs.flag("relu", false), loops](const KernelCall& call, Range some) {
+          const T* const a = call.inputs[0].as<T>();
+          const T* const b = call.inputs[1].as<T>();
+          T* const y = call.outputs[0].as<T>();
+          const auto& steps = loops.inner_steps();
+          loops.for_each_run([&](const auto& at) {
+            run_for<RunBody<F, T>>(isa, relu, a + at[1] + some.begin * steps[1], steps[1],
+                                   b + at[2] + some.begin * steps[2], steps[2], y + at[0] + some.begin, some.size());
+          });
+        });
   }
 };
 

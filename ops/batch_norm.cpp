@@ -58,12 +58,13 @@ Status grad_bn(GradBuilder& builder) {
                               passed);
 }
 
-// Mean and variance of each column of x [rows, columns]. Sums are of x - x[0, c], so that a large mean costs no digits.
+// Mean and variance of some columns of x [rows, columns]. Sums are of x - x[0, c], so that a large mean costs no
+// digits.
 template <typename T>
 struct StatisticsBody {
-  XRUN_INLINE static void run(const T* x, int64_t rows, int64_t columns, float* mean, float* var) {
+  XRUN_INLINE static void run(const T* x, int64_t rows, int64_t columns, Range some, float* mean, float* var) {
     reduce_columns<2>(
-        rows, columns,
+        rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
           const F16 d = load_upto(x + r * columns + c, n) - load_upto(x + c, n);
           acc[0] += d;
@@ -117,9 +118,9 @@ XRUN_INLINE F16 masked(const Columns& p, bool relu, const T* x, const T* dy, int
 template <typename T>
 struct GradSumsBody {
   XRUN_INLINE static void run(const Columns* p, bool relu, const T* x, const T* dy, int64_t rows, int64_t columns,
-                              float* sum, float* dot) {
+                              Range some, float* sum, float* dot) {
     reduce_columns<2>(
-        rows, columns,
+        rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
           const F16 g = masked(*p, relu, x + r * columns, dy + r * columns, c, n);
           acc[0] += g;
@@ -152,9 +153,16 @@ struct GradBody {
   }
 };
 
-// Shapes and the two per-channel factors that both directions need, in scratch.
+// Shapes and the two per-channel factors that both directions need, in scratch. Parts have some of the channels while
+// they sum, then some of the rows.
 class BatchNormBase : public Kernel {
+ public:
+  int64_t parts() const override { return rows_; }
+  int phases() const override { return 2; }
+
  protected:
+  enum Phase { kColumns, kRows };
+
   explicit BatchNormBase(const KernelSpec& spec)
       : isa_(spec.isa),
         channels_(spec.inputs[0].dims[1]),
@@ -164,8 +172,8 @@ class BatchNormBase : public Kernel {
 
   int64_t stride() const { return align_up(channels_, kLanes); }
 
-  void fill_factors(const float* weight, const float* var, float* scale, float* rstd) const {
-    for (int64_t c = 0; c < channels_; ++c) {
+  void fill_factors(const float* weight, const float* var, Range some, float* scale, float* rstd) const {
+    for (int64_t c = some.begin; c < some.end; ++c) {
       rstd[c] = 1.0F / std::sqrt(var[c] + eps_);
       scale[c] = weight[c] * rstd[c];
     }
@@ -191,15 +199,22 @@ class BatchNorm final : public BatchNormBase {
     const float* mean = call.inputs[3].as<float>();
     const float* var = call.inputs[4].as<float>();
     if (training_) {
-      run_for<StatisticsBody<T>>(isa_, x, rows_, channels_, call.outputs[1].as<float>(), call.outputs[2].as<float>());
       mean = call.outputs[1].as<float>();
       var = call.outputs[2].as<float>();
     }
-    auto* const scale = reinterpret_cast<float*>(call.scratch);
-    float* const rstd = scale + stride();
-    fill_factors(call.inputs[1].as<float>(), var, scale, rstd);
-    const Columns columns{.mean = mean, .scale = scale, .bias = call.inputs[2].as<float>(), .rstd = rstd};
-    run_for<NormalizeBody<T>>(isa_, &columns, relu_, x, rows_, channels_, call.outputs[0].as<T>());
+    if (call.phase != kRows && training_) {
+      run_for<StatisticsBody<T>>(isa_, x, rows_, channels_, part_of(call, channels_, kLanes),
+                                 call.outputs[1].as<float>(), call.outputs[2].as<float>());
+    }
+    if (call.phase != kColumns) {
+      auto* const scale = reinterpret_cast<float*>(call.scratch);
+      float* const rstd = scale + stride();
+      fill_factors(call.inputs[1].as<float>(), var, {0, channels_}, scale, rstd);
+      const Columns columns{.mean = mean, .scale = scale, .bias = call.inputs[2].as<float>(), .rstd = rstd};
+      const Range some = part_of(call, rows_);
+      run_for<NormalizeBody<T>>(isa_, &columns, relu_, x + some.begin * channels_, some.size(), channels_,
+                                call.outputs[0].as<T>() + some.begin * channels_);
+    }
     return {};
   }
 
@@ -249,24 +264,39 @@ class BatchNormGrad final : public BatchNormBase {
     const T* const dy = call.inputs[1].as<T>();
     auto* const scale = reinterpret_cast<float*>(call.scratch);
     float* const rstd = scale + stride();
-    float* const sum = rstd + stride();
+    auto* const sum = reinterpret_cast<float*>(call.parts == 1 ? call.scratch : call.shared) + 2 * stride();
     float* const dot = sum + stride();
-    fill_factors(call.inputs[2].as<float>(), call.inputs[5].as<float>(), scale, rstd);
     const Columns columns{
         .mean = call.inputs[4].as<float>(), .scale = scale, .bias = call.inputs[3].as<float>(), .rstd = rstd};
-    run_for<GradSumsBody<T>>(isa_, &columns, relu_, x, dy, rows_, channels_, sum, dot);
-    auto* const dweight = call.outputs[1].as<float>();
-    auto* const dbias = call.outputs[2].as<float>();
+    if (call.phase != kRows) {
+      const Range some = part_of(call, channels_, kLanes);
+      fill_factors(call.inputs[2].as<float>(), call.inputs[5].as<float>(), some, scale, rstd);
+      run_for<GradSumsBody<T>>(isa_, &columns, relu_, x, dy, rows_, channels_, some, sum, dot);
+      add_sums(some, sum, dot, call.outputs[1].as<float>(), call.outputs[2].as<float>());
+    }
+    if (call.phase == kRows) {
+      fill_factors(call.inputs[2].as<float>(), call.inputs[5].as<float>(), {0, channels_}, scale, rstd);
+    }
+    if (call.phase != kColumns) {
+      const Range some = part_of(call, rows_);
+      const int64_t first = some.begin * channels_;
+      run_for<GradBody<T>>(isa_, &columns, relu_, x + first, dy + first, some.size(), channels_,
+                           static_cast<const float*>(sum), static_cast<const float*>(dot),
+                           call.outputs[0].as<T>() + first);
+    }
+    return {};
+  }
+
+ private:
+  // To the gradients of weight and bias; sums become means.
+  void add_sums(Range some, float* sum, float* dot, float* dweight, float* dbias) const {
     const float inverse = 1.0F / static_cast<float>(rows_);
-    for (int64_t c = 0; c < channels_; ++c) {
+    for (int64_t c = some.begin; c < some.end; ++c) {
       dweight[c] += dot[c];
       dbias[c] += sum[c];
       sum[c] *= inverse;
       dot[c] *= inverse;
     }
-    run_for<GradBody<T>>(isa_, &columns, relu_, x, dy, rows_, channels_, static_cast<const float*>(sum),
-                         static_cast<const float*>(dot), call.outputs[0].as<T>());
-    return {};
   }
 };
 

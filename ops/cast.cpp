@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 
 #include "graph/autodiff.h"
 #include "graph/base/errors.h"
@@ -21,8 +20,9 @@ Result<OpShape> infer_stop(std::span<const TensorType> inputs, const Attrs& attr
 }
 
 Result<std::unique_ptr<Kernel>> make_copy(const KernelSpec& spec) {
-  return kernel_of([bytes = spec.inputs[0].bytes(spec.rows, spec.rows)](const KernelCall& call) {
-    std::memcpy(call.outputs[0].data, call.inputs[0].data, static_cast<size_t>(bytes));
+  const Bytes bytes = spec.inputs[0].bytes(spec.rows, spec.rows);
+  return kernel_over_elements(bytes, [](const KernelCall& call, Range some) {  // its elements are bytes
+    std::memcpy(call.outputs[0].data + some.begin, call.inputs[0].data + some.begin, static_cast<size_t>(some.size()));
   });
 }
 
@@ -56,11 +56,12 @@ Result<std::unique_ptr<Kernel>> make_cast(const KernelSpec& spec) {
   if (from == spec.outputs[0].dtype) {
     return make_copy(spec);
   }
-  return kernel_of([isa = spec.isa, from, n = block_elements(spec.inputs[0], spec.rows)](const KernelCall& call) {
+  const int64_t n = block_elements(spec.inputs[0], spec.rows);
+  return kernel_over_elements(n, [isa = spec.isa, from](const KernelCall& call, Range some) {
     if (from == DType::kBF16) {
-      widen(isa, call.inputs[0].as<Bf16>(), call.outputs[0].as<float>(), n);
+      widen(isa, call.inputs[0].as<Bf16>() + some.begin, call.outputs[0].as<float>() + some.begin, some.size());
     } else {
-      narrow(isa, call.inputs[0].as<float>(), call.outputs[0].as<Bf16>(), n);
+      narrow(isa, call.inputs[0].as<float>() + some.begin, call.outputs[0].as<Bf16>() + some.begin, some.size());
     }
   });
 }

@@ -5,9 +5,9 @@ namespace {
 
 template <typename T>
 struct SumBody {
-  XRUN_INLINE static void run(const T* x, int64_t rows, int64_t columns, float* sums) {
+  XRUN_INLINE static void run(const T* x, int64_t rows, int64_t columns, Range some, float* sums) {
     reduce_columns<1>(
-        rows, columns,
+        rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, F16 * acc)
             __attribute__((always_inline)) { acc[0] += load_upto(x + r * columns + c, n); },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
@@ -21,11 +21,19 @@ struct SumBody {
 }  // namespace
 
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, float* sums) {
-  run_for<SumBody<float>>(isa, x, rows, columns, sums);
+  run_for<SumBody<float>>(isa, x, rows, columns, Range{0, columns}, sums);
 }
 
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, float* sums) {
-  run_for<SumBody<Bf16>>(isa, x, rows, columns, sums);
+  run_for<SumBody<Bf16>>(isa, x, rows, columns, Range{0, columns}, sums);
+}
+
+void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, Range some, float* sums) {
+  run_for<SumBody<float>>(isa, x, rows, columns, some, sums);
+}
+
+void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, Range some, float* sums) {
+  run_for<SumBody<Bf16>>(isa, x, rows, columns, some, sums);
 }
 
 }  // namespace xrun::ops

@@ -5,13 +5,20 @@
 #include <cstdint>
 
 #include "ops/isa.h"
+#include "ops/parts.h"
 #include "ops/simd.h"
 
 namespace xrun::ops {
 
-// sums[c] += sum over r of x[r, c].
+// sums[c] += sum over r of x[r, c], for all columns or for those of `some`.
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, float* sums);
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, float* sums);
+void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, Range some, float* sums);
+void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, Range some, float* sums);
+
+// Kernels that sum down columns are cut between runs of so many: a cache line of x, and whole lanes.
+template <typename T>
+inline constexpr int64_t kColumnRun = 64 / static_cast<int64_t>(sizeof(T));
 
 inline constexpr int64_t kSumBlock = 64;  // rows whose f32 sum is rounded 64 times at most
 
@@ -43,18 +50,18 @@ XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, const Ad
   }
 }
 
-// Walks the columns: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which `left` exist) to
-// kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips of 64 columns use whole
-// cache lines of bf16; the order of a column's terms is the same in any strip.
+// Walks columns begin .. end - 1: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which `left`
+// exist) to kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips of 64 columns
+// use whole cache lines of bf16; the order of a column's terms is the same in any strip.
 template <int kSums, typename Add, typename Finish>
-XRUN_INLINE void reduce_columns(int64_t rows, int64_t columns, const Add& add, const Finish& finish) {
+XRUN_INLINE void reduce_columns(int64_t rows, int64_t begin, int64_t end, const Add& add, const Finish& finish) {
   constexpr int kWide = 4;
-  int64_t c = 0;
-  for (; c + kWide * kLanes <= columns; c += kWide * kLanes) {
-    reduce_strip<kSums, kWide>(rows, columns, c, add, finish);
+  int64_t c = begin;
+  for (; c + kWide * kLanes <= end; c += kWide * kLanes) {
+    reduce_strip<kSums, kWide>(rows, end, c, add, finish);
   }
-  for (; c < columns; c += kLanes) {
-    reduce_strip<kSums, 1>(rows, columns, c, add, finish);
+  for (; c < end; c += kLanes) {
+    reduce_strip<kSums, 1>(rows, end, c, add, finish);
   }
 }
 

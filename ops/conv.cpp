@@ -191,9 +191,14 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
 }
 
 Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
-  const dnn::ConvShape shape = shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1], backward_arguments(spec.attrs));
-  return takes_winograd(spec, shape) ? make_winograd_dw(spec, shape)
-                                     : make_weight_gradient(spec, dnn::conv_backward_weights(shape));
+  dnn::ConvShape shape = shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1], backward_arguments(spec.attrs));
+  if (takes_winograd(spec, shape)) {
+    return make_winograd_dw(spec, shape);
+  }
+  return make_weight_gradient(spec, [&](int64_t outputs) {
+    shape.out_channels = outputs;
+    return dnn::conv_backward_weights(shape);
+  });
 }
 
 }  // namespace

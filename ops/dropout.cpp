@@ -57,16 +57,12 @@ struct DropBody {
 // The draws of each row of a block are a stream of their own.
 struct Rows {
   explicit Rows(const KernelSpec& spec)
-      : isa(spec.isa),
-        training(spec.training),
-        count(spec.rows),
-        n(spec.inputs[0].row_elements()),
-        path(stable_hash(spec.path)) {}
+      : isa(spec.isa), training(spec.training), n(spec.inputs[0].row_elements()), path(stable_hash(spec.path)) {}
 
-  // Calls body(stream, first element of the row).
+  // Calls body(stream, first element of the row) for some of the rows.
   template <typename Body>
-  void for_each(const KernelCall& call, const Body& body) const {
-    for (int64_t r = 0; r < count; ++r) {
+  void for_each(const KernelCall& call, Range some, const Body& body) const {
+    for (int64_t r = some.begin; r < some.end; ++r) {
       body(RandomStream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r), path),
            r * n);
     }
@@ -74,7 +70,6 @@ struct Rows {
 
   Isa isa;
   bool training;
-  int64_t count;
   int64_t n;
   uint64_t path;
 };
@@ -85,16 +80,17 @@ Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
   // Draws below it drop the element: the largest number where all of it rounds up to 2^32.
   const auto keep_from = static_cast<uint32_t>(std::min<int64_t>(std::lround(p * 0x1.0p31) * 2, UINT32_MAX));
   const auto scale = static_cast<float>(1 / (1 - p));
-  return kernel_of([rows = Rows(spec), keep_from, scale](const KernelCall& call) {
+  return kernel_over_rows(spec.rows, [rows = Rows(spec), keep_from, scale](const KernelCall& call, Range some) {
     const T* const x = call.inputs[0].as<T>();
     T* const y = call.outputs[0].as<T>();
     if (!rows.training) {
-      std::memcpy(static_cast<void*>(y), x, static_cast<size_t>(rows.count * rows.n) * sizeof(T));
+      std::memcpy(static_cast<void*>(y + some.begin * rows.n), x + some.begin * rows.n,
+                  static_cast<size_t>(some.size() * rows.n) * sizeof(T));
       return;
     }
     constexpr int64_t kDraws = 1024;  // at a time, on the stack
     std::array<uint32_t, kDraws> draws;
-    rows.for_each(call, [&](const RandomStream& stream, int64_t at) {
+    rows.for_each(call, some, [&](const RandomStream& stream, int64_t at) {
       for (int64_t i = 0; i < rows.n; i += kDraws) {
         const int64_t n = std::min(kDraws, rows.n - i);
         stream.fill(static_cast<uint64_t>(i / 4), std::span(draws).first(static_cast<size_t>(align_up(n, 4))));
@@ -106,8 +102,9 @@ Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
 
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_drop_path(const KernelSpec& spec) {
-  return kernel_of([rows = Rows(spec), p = static_cast<float>(spec.attrs.real("p"))](const KernelCall& call) {
-    rows.for_each(call, [&](const RandomStream& stream, int64_t at) {
+  const auto p = static_cast<float>(spec.attrs.real("p"));
+  return kernel_over_rows(spec.rows, [rows = Rows(spec), p](const KernelCall& call, Range some) {
+    rows.for_each(call, some, [&](const RandomStream& stream, int64_t at) {
       const float scale = !rows.training ? 1.0F : (stream.uniform(0) >= p ? 1.0F / (1.0F - p) : 0.0F);
       run_for<ScaleBody<T, T>>(rows.isa, call.inputs[0].as<T>() + at, scale, call.outputs[0].as<T>() + at, rows.n);
     });

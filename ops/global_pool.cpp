@@ -30,10 +30,11 @@ Status grad_global(GradBuilder& builder) {
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_global(const KernelSpec& spec) {
   const int64_t channels = spec.inputs[0].dims[1];
-  return kernel_of(
-      [isa = spec.isa, rows = spec.rows, channels, n = spec.inputs[0].row_elements()](const KernelCall& call) {
+  return kernel_over_rows(
+      spec.rows,
+      [isa = spec.isa, channels, n = spec.inputs[0].row_elements()](const KernelCall& call, Range some) {
         auto* const sums = reinterpret_cast<float*>(call.scratch);
-        for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t r = some.begin; r < some.end; ++r) {
           std::fill_n(sums, channels, 0.0F);
           add_column_sums(isa, call.inputs[0].as<T>() + r * n, n / channels, channels, sums);
           run_for<ScaleBody<float, T>>(isa, sums, 1.0F / static_cast<float>(n / channels),
@@ -54,9 +55,9 @@ struct SpreadBody {
 
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_global_grad(const KernelSpec& spec) {
-  return kernel_of([isa = spec.isa, rows = spec.rows, channels = spec.outputs[0].dims[1],
-                    n = spec.outputs[0].row_elements()](const KernelCall& call) {
-    for (int64_t r = 0; r < rows; ++r) {
+  return kernel_over_rows(spec.rows, [isa = spec.isa, channels = spec.outputs[0].dims[1],
+                                      n = spec.outputs[0].row_elements()](const KernelCall& call, Range some) {
+    for (int64_t r = some.begin; r < some.end; ++r) {
       run_for<SpreadBody<T>>(isa, call.inputs[0].as<T>() + r * channels, 1.0F / static_cast<float>(n / channels),
                              call.outputs[0].as<T>() + r * n, n / channels, channels);
     }

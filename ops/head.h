@@ -105,6 +105,12 @@ struct HeadHits {
   float* hit = nullptr;  // 1 where the label is among the k best logits (before the margin; ties to the lower class)
 };
 
+// Rows of a shard's dX partials: those of its first subtree, and how far it is to those of the next one.
+struct HeadDx {
+  const std::byte* data = nullptr;  // null: a shard without rows
+  Bytes step = 0;
+};
+
 // Joins what the shards of one head have made. Immutable; calls on different buffers may run at once.
 class HeadJoin {
  public:
@@ -119,12 +125,11 @@ class HeadJoin {
   // The k <= top_k best classes of each row, best first, and their logits: [h, k].
   void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;
 
-  // Gradient of the features of rows [row_begin, row_end) of the pass, through the normalisation of cosine heads.
-  //   gradients[r]  HeadPasses::backward of shard r (null for an empty one)
-  //   features      of the pass, from its row 0
-  //   out           [row_end - row_begin, dim]; d(objective)/d(feature)
-  void reduce_dx(std::span<const std::byte* const> gradients, const std::byte* features, int64_t row_begin,
-                 int64_t row_end, float* out) const;
+  // Gradient of the features of `rows` rows, whole row blocks, through the normalisation of cosine heads.
+  //   gradients[r]  those rows in HeadPasses::backward of shard r (graph/head_shape.h, head_gradient_rows)
+  //   features      of those rows
+  //   out           [rows, dim]; d(objective)/d(feature)
+  void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
 
  private:
   // A step of the fold: a subtree of a shard is pushed, or the two topmost are added.

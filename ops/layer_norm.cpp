@@ -119,7 +119,7 @@ struct WeightGradBody {
   XRUN_INLINE static void run(const T* x, const T* dy, const float* means, const float* rstds, int64_t rows, int64_t d,
                               float* dweight, float* dbias) {
     reduce_columns<2>(
-        rows, d,
+        rows, 0, d,
         [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
           const F16 g = load_upto(dy + r * d + c, n);
           acc[0] += g * ((load_upto(x + r * d + c, n) - means[r]) * rstds[r]);

@@ -84,36 +84,41 @@ std::string shard_reshape(std::span<const TensorType> inputs, std::span<const Te
   return shard_text({letters[0]}, {letters[1]});
 }
 
-// Through the logical (row-major) order: out of channels-last memory, then into it.
+// Row by row through the logical (row-major) order: out of channels-last memory, then into it.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_reshape(const KernelSpec& spec) {
   const TensorType& x = spec.inputs[0];
   const TensorType& y = spec.outputs[0];
-  const Bytes bytes = x.bytes(spec.rows, spec.rows);
+  const int64_t n = x.row_elements();
   std::vector<Copy> copies;
   if (is_image(x)) {
-    const std::vector<int64_t> dims = block_dims(x, spec.rows);
-    copies.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, spec.rows)})});
+    const std::vector<int64_t> dims = block_dims(x, 1);
+    copies.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, 1)})});
   }
   if (is_image(y)) {
-    const std::vector<int64_t> dims = block_dims(y, spec.rows);
-    copies.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, spec.rows), row_major(dims)})});
+    const std::vector<int64_t> dims = block_dims(y, 1);
+    copies.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, 1), row_major(dims)})});
   }
-  return kernel_of(
-      [bytes, copies](const KernelCall& call) {
-        const T* const from = call.inputs[0].as<T>();
-        T* const to = call.outputs[0].as<T>();
+  return kernel_over_rows(
+      spec.rows,
+      [n, copies](const KernelCall& call, Range some) {
+        const T* from = call.inputs[0].as<T>() + some.begin * n;
+        T* to = call.outputs[0].as<T>() + some.begin * n;
         if (copies.empty()) {
-          std::memcpy(to, from, static_cast<size_t>(bytes));
-        } else if (copies.size() == 1) {
-          run_copy(copies[0], from, to);
-        } else {
-          auto* const between = reinterpret_cast<T*>(call.scratch);
-          run_copy(copies[0], from, between);
-          run_copy(copies[1], static_cast<const T*>(between), to);
+          std::memcpy(to, from, static_cast<size_t>(some.size() * n) * sizeof(T));
+          return;
+        }
+        for (int64_t r = some.begin; r < some.end; ++r, from += n, to += n) {
+          if (copies.size() == 1) {
+            run_copy(copies[0], from, to);
+          } else {
+            auto* const between = reinterpret_cast<T*>(call.scratch);
+            run_copy(copies[0], from, between);
+            run_copy(copies[1], static_cast<const T*>(between), to);
+          }
         }
       },
-      copies.size() == 2 ? bytes : 0);
+      copies.size() == 2 ? n * static_cast<Bytes>(sizeof(T)) : 0);
 }
 
 // transpose(a, b): exchanges two dimensions of a sample.

@@ -97,28 +97,19 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
 }
 
 Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
-  return make_weight_gradient(
-      spec, dnn::linear_backward_weights(shape_of(spec, spec.inputs[0], spec.inputs[1].dims.back(), false)));
+  return make_weight_gradient(spec, [&](int64_t outputs) {
+    return dnn::linear_backward_weights(shape_of(spec, spec.inputs[0], outputs, false));
+  });
 }
 
 template <typename T>
-class BiasGrad final : public Kernel {
- public:
-  explicit BiasGrad(const KernelSpec& spec)
-      : isa_(spec.isa),
-        channels_(channels_of(spec.inputs[0])),
-        rows_(block_elements(spec.inputs[0], spec.rows) / channels_) {}
-
-  Status run(const KernelCall& call) const override {
-    add_column_sums(isa_, call.inputs[0].as<T>(), rows_, channels_, call.outputs[0].as<float>());
-    return {};
-  }
-
- private:
-  Isa isa_;
-  int64_t channels_;
-  int64_t rows_;
-};
+Result<std::unique_ptr<Kernel>> make_bias_grad(const KernelSpec& spec) {
+  const int64_t channels = channels_of(spec.inputs[0]);
+  const int64_t rows = block_elements(spec.inputs[0], spec.rows) / channels;
+  return kernel_over(channels, kColumnRun<T>, [isa = spec.isa, rows, channels](const KernelCall& call, Range some) {
+    add_column_sums(isa, call.inputs[0].as<T>(), rows, channels, some, call.outputs[0].as<float>());
+  });
+}
 
 }  // namespace
 
@@ -164,6 +155,6 @@ constinit const Op kBiasGrad{.def = {.name = "bias.grad",
                                      .rows = RowProperty::kReduces,
                                      .infer = infer_bias_grad,
                                      .shard_of = shard_bias_grad},
-                             .cpu = make_by_dtype<BiasGrad>};
+                             .cpu = by_dtype<make_bias_grad<float>, make_bias_grad<Bf16>>};
 
 }  // namespace xrun::ops

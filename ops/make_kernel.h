@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/op.h"
+#include "ops/parts.h"
 #include "ops/simd.h"
 
 namespace xrun::ops {
@@ -14,8 +15,9 @@ namespace xrun::ops {
 template <class Run>
 class FunctionKernel final : public Kernel {
  public:
-  FunctionKernel(Run run, Bytes scratch) : run_(std::move(run)), scratch_(scratch) {}
+  FunctionKernel(Run run, Bytes scratch, int64_t parts) : run_(std::move(run)), scratch_(scratch), parts_(parts) {}
   Bytes scratch_bytes() const override { return scratch_; }
+  int64_t parts() const override { return parts_; }
   Status run(const KernelCall& call) const override {
     if constexpr (std::is_void_v<std::invoke_result_t<const Run&, const KernelCall&>>) {
       run_(call);
@@ -28,11 +30,31 @@ class FunctionKernel final : public Kernel {
  private:
   Run run_;
   Bytes scratch_;
+  int64_t parts_;
 };
 
+// Calls are cut into at most `parts`; `run` then does what part_of (ops/parts.h) gives the call.
 template <class Run>
-Result<std::unique_ptr<Kernel>> kernel_of(Run run, Bytes scratch = 0) {
-  return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(std::move(run), scratch));
+Result<std::unique_ptr<Kernel>> kernel_of(Run run, Bytes scratch = 0, int64_t parts = 1) {
+  return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(std::move(run), scratch, parts));
+}
+
+// Calls are cut between runs of `each` of `n` rows, columns or elements; run(call, some) does those of the range.
+template <class Run>
+Result<std::unique_ptr<Kernel>> kernel_over(int64_t n, int64_t each, Run run, Bytes scratch = 0) {
+  return kernel_of(
+      [n, each, run = std::move(run)](const KernelCall& call) { return run(call, part_of(call, n, each)); }, scratch,
+      runs_of(n, each));
+}
+
+template <class Run>
+Result<std::unique_ptr<Kernel>> kernel_over_rows(int64_t rows, Run run, Bytes scratch = 0) {
+  return kernel_over(rows, 1, std::move(run), scratch);
+}
+
+template <class Run>
+Result<std::unique_ptr<Kernel>> kernel_over_elements(int64_t n, Run run) {
+  return kernel_over(n, kElementRun, std::move(run));
 }
 
 template <class K>

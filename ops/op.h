@@ -18,30 +18,39 @@ struct TensorView {
   std::byte* data = nullptr;
 
   template <typename T>
-  T* as() const { return reinterpret_cast<T*>(data); }
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
 };
 
 // What a kernel is made for. Every call has exactly these types and `rows` rows (docs/determinism.md, "Row blocks"), so
 // a kernel object is made once per (spec) and may hold compiled primitives.
 struct KernelSpec {
-  std::vector<TensorType> inputs;   // the node's inputs, parameters included
+  std::vector<TensorType> inputs;  // the node's inputs, parameters included
   std::vector<TensorType> outputs;
   Attrs attrs;
-  int64_t rows = 0;                 // row block, g
+  int64_t rows = 0;  // row block, g
   bool training = true;
   bool deterministic = false;
-  Isa isa = Isa::kAvx2;             // at most this instruction set
-  std::string path;                 // of the node: keys random draws
+  Isa isa = Isa::kAvx2;  // at most this instruction set
+  std::string path;      // of the node: keys random draws
 };
+
+inline constexpr int kAllPhases = -1;
 
 // One call, on one row block.
 struct KernelCall {
-  std::span<const TensorView> inputs;    // prepared form where prepared_bytes(i) > 0
-  std::span<const TensorView> outputs;   // of a kReduces operator: the accumulator, to which the call adds
-  std::byte* scratch = nullptr;          // scratch_bytes(), aligned to 64
+  std::span<const TensorView> inputs;   // prepared form where prepared_bytes(i) > 0
+  std::span<const TensorView> outputs;  // of a kReduces operator: the accumulator, to which the call adds
+  std::byte* scratch = nullptr;         // scratch_bytes(), aligned to 64
   uint64_t seed = 0;
   int64_t step = 0;
-  int64_t first_row = 0;                 // position of the block's first row in the global batch
+  int64_t first_row = 0;  // position of the block's first row in the global batch
+  // Of a call in parts (Kernel::parts); a whole call is one part with all phases.
+  int64_t part = 0;
+  int64_t parts = 1;
+  int phase = kAllPhases;
+  std::byte* shared = nullptr;  // scratch_bytes() that all parts of the block see; may be the scratch of one of them
 };
 
 // Kernels allocate nothing in `run`, and one kernel may run in several threads at once, each with its own scratch.
@@ -50,6 +59,13 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual Status run(const KernelCall& call) const = 0;
   virtual Bytes scratch_bytes() const { return 0; }
+
+  // The most parts that a call can be cut into. Each part computes some of the outputs, from the first operation to the
+  // last one and as the whole call does, so the cut changes no bit (docs/determinism.md, "Parts of a row block").
+  virtual int64_t parts() const { return 1; }
+  // All parts of a phase end before those of the next one begin. A kernel with several phases keeps what it hands over
+  // in other bytes of `shared` than it uses of `scratch`.
+  virtual int phases() const { return 1; }
 
   // Share of the operator's flops (OpDef::cost) that the kernel takes the time of: below 1 for algorithms with fewer.
   virtual double work() const { return 1; }

@@ -228,19 +228,20 @@ template <class F>
 struct Pointwise {
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
-    return kernel_of([isa = spec.isa, function = F(spec.attrs),
-                      n = block_elements(spec.inputs[0], spec.rows)](const KernelCall& call) {
-      run_for<ForwardBody<F, T>>(isa, &function, call.inputs[0].as<T>(), call.outputs[0].as<T>(), n);
+    const int64_t n = block_elements(spec.inputs[0], spec.rows);
+    return kernel_over_elements(n, [isa = spec.isa, function = F(spec.attrs)](const KernelCall& call, Range some) {
+      run_for<ForwardBody<F, T>>(isa, &function, call.inputs[0].as<T>() + some.begin,
+                                 call.outputs[0].as<T>() + some.begin, some.size());
     });
   }
 
   // inputs: y or x, dy.
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_backward(const KernelSpec& spec) {
-    return kernel_of([isa = spec.isa, function = F(spec.attrs),
-                      n = block_elements(spec.inputs[0], spec.rows)](const KernelCall& call) {
-      run_for<GradBody<F, T>>(isa, &function, call.inputs[0].as<T>(), call.inputs[1].as<T>(), call.outputs[0].as<T>(),
-                              n);
+    const int64_t n = block_elements(spec.inputs[0], spec.rows);
+    return kernel_over_elements(n, [isa = spec.isa, function = F(spec.attrs)](const KernelCall& call, Range some) {
+      run_for<GradBody<F, T>>(isa, &function, call.inputs[0].as<T>() + some.begin, call.inputs[1].as<T>() + some.begin,
+                              call.outputs[0].as<T>() + some.begin, some.size());
     });
   }
 

@@ -44,9 +44,9 @@ struct ForwardBody {
 template <typename T>
 struct GradBody {
   XRUN_INLINE static void run(const T* x, const T* dy, const float* slope, T* dx, float* dslope, int64_t rows,
-                              int64_t channels) {
+                              int64_t channels, Range some) {
     reduce_columns<1>(
-        rows, channels,
+        rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
           const F16 v = load_upto(x + r * channels + c, n);
           const F16 g = load_upto(dy + r * channels + c, n);
@@ -72,17 +72,19 @@ struct Rows {
 
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
-  return kernel_of([rows = Rows(spec)](const KernelCall& call) {
-    run_for<ForwardBody<T>>(rows.isa, call.inputs[0].as<T>(), call.inputs[1].as<float>(), call.outputs[0].as<T>(),
-                            rows.count, rows.channels);
+  const Rows rows(spec);
+  return kernel_over_rows(rows.count, [rows](const KernelCall& call, Range some) {
+    run_for<ForwardBody<T>>(rows.isa, call.inputs[0].as<T>() + some.begin * rows.channels, call.inputs[1].as<float>(),
+                            call.outputs[0].as<T>() + some.begin * rows.channels, some.size(), rows.channels);
   });
 }
 
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_grad(const KernelSpec& spec) {
-  return kernel_of([rows = Rows(spec)](const KernelCall& call) {
+  const Rows rows(spec);
+  return kernel_over(rows.channels, kColumnRun<T>, [rows](const KernelCall& call, Range some) {
     run_for<GradBody<T>>(rows.isa, call.inputs[0].as<T>(), call.inputs[1].as<T>(), call.inputs[2].as<float>(),
-                         call.outputs[0].as<T>(), call.outputs[1].as<float>(), rows.count, rows.channels);
+                         call.outputs[0].as<T>(), call.outputs[1].as<float>(), rows.count, rows.channels, some);
   });
 }
 

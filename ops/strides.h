@@ -56,6 +56,7 @@ class StridedLoop {
     XRUN_CHECK(dims_.size() <= kMostDims, "a loop over more dimensions than a tensor has");
   }
 
+  bool is_one_run() const { return dims_.size() == 1; }
   int64_t inner_count() const { return dims_.back(); }
   const Offsets& inner_steps() const { return steps_.back(); }
 

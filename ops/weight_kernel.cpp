@@ -2,20 +2,28 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
 
 #include "ops/convert.h"
+#include "ops/parts.h"
 
 namespace xrun::ops {
 namespace {
 
 // Half of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core; the rest is for weights and narrow activations.
 constexpr Bytes kWidened = 768 * kKiB;
+// Calls that a row block is cut into for several workers, and activations that a call has at least.
+constexpr int64_t kParts = 8;
+constexpr Bytes kShortCall = 256 * kKiB;
 
 int64_t elements_of(const KernelSpec& spec, const TensorType& type) { return type.row_elements() * rows_of_call(spec); }
 
 bool widens(const KernelSpec& spec) {
   return spec.inputs[0].dtype == DType::kBF16 && compute_dtype(spec) == DType::kF32;
 }
+
+Bytes wide_bytes(int64_t elements) { return align_up(elements * static_cast<Bytes>(sizeof(float))); }
 
 class ApplyWeight final : public Kernel {
  public:
@@ -31,8 +39,11 @@ class ApplyWeight final : public Kernel {
         use_(std::move(use)),
         pack_(std::move(pack)) {}
 
+  int64_t parts() const override { return calls_; }
+
   Status run(const KernelCall& call) const override {
-    for (int64_t i = 0; i < calls_; ++i) {
+    const Range some = part_of(call, calls_);
+    for (int64_t i = some.begin; i < some.end; ++i) {
       XRUN_TRY(run_rows(call, call.inputs[0].data + i * in_ * bytes_, call.outputs[0].data + i * out_ * bytes_));
     }
     return {};
@@ -79,8 +90,6 @@ class ApplyWeight final : public Kernel {
     return {};
   }
 
-  static Bytes wide_bytes(int64_t elements) { return align_up(elements * static_cast<Bytes>(sizeof(float))); }
-
   Isa isa_;
   bool widen_;
   int64_t calls_;
@@ -93,49 +102,90 @@ class ApplyWeight final : public Kernel {
   dnn::Primitive pack_;
 };
 
+// A primitive for some outputs of a weight, and what adds its result to them.
+struct GradientCall {
+  int64_t outputs = 0;
+  dnn::Primitive use;
+  dnn::Primitive unpack;
+};
+
+// A whole call is one primitive. A part has some of the slices of the weight's outputs, each made by `slice` from its
+// channels of dy and from all of x.
 class WeightGradient final : public Kernel {
  public:
-  WeightGradient(const KernelSpec& spec, dnn::Primitive use, dnn::Primitive unpack)
+  WeightGradient(const KernelSpec& spec, GradientCall whole, std::optional<GradientCall> slice)
       : isa_(spec.isa),
         widen_(widens(spec)),
         calls_(spec.rows / rows_of_call(spec)),
         bytes_(size_of(spec.inputs[0].dtype)),
         x_(elements_of(spec, spec.inputs[0])),
         dy_(elements_of(spec, spec.inputs[1])),
-        use_(std::move(use)),
-        unpack_(std::move(unpack)) {}
+        each_(spec.outputs[0].row_elements() / whole.outputs),
+        whole_(std::move(whole)),
+        slice_(std::move(slice)) {}
+
+  int64_t parts() const override { return slice_ ? whole_.outputs / slice_->outputs : 1; }
 
   Status run(const KernelCall& call) const override {
+    const GradientCall& made = call.parts == 1 ? whole_ : *slice_;
+    const Range some = part_of(call, whole_.outputs, made.outputs);
     for (int64_t i = 0; i < calls_; ++i) {
-      XRUN_TRY(run_rows(call, call.inputs[0].data + i * x_ * bytes_, call.inputs[1].data + i * dy_ * bytes_));
+      XRUN_TRY(
+          run_rows(made, some, call, call.inputs[0].data + i * x_ * bytes_, call.inputs[1].data + i * dy_ * bytes_));
     }
     return {};
   }
 
-  Bytes scratch_bytes() const override {
-    const Bytes wide = widen_ ? (align_up(x_, kLanes) + align_up(dy_, kLanes)) * static_cast<Bytes>(sizeof(float)) : 0;
-    return own_scratch() + align_up(use_.bytes(2)) + wide;
-  }
+  Bytes scratch_bytes() const override { return std::max(scratch_of(whole_), slice_ ? scratch_of(*slice_) : 0); }
 
  private:
-  Status run_rows(const KernelCall& call, void* x, void* dy) const {
-    // scratch: oneDNN's own | gradient in oneDNN's layout | x, dy widened
-    std::byte* const dweight = call.scratch + own_scratch();
+  // scratch: oneDNN's own | gradient in oneDNN's layout | x, if it is widened | dy, if it is widened or cut
+  Status run_rows(const GradientCall& made, Range outputs, const KernelCall& call, std::byte* x, std::byte* dy) const {
+    std::byte* const dweight = call.scratch + own_scratch(made);
+    std::byte* const own_x = dweight + align_up(made.use.bytes(2));
+    std::byte* const own_dy = own_x + x_bytes();
     if (widen_) {
-      auto* const wide_x = reinterpret_cast<float*>(dweight + align_up(use_.bytes(2)));
-      auto* const wide_dy = wide_x + align_up(x_, kLanes);
-      widen(isa_, static_cast<const Bf16*>(x), wide_x, x_);
-      widen(isa_, static_cast<const Bf16*>(dy), wide_dy, dy_);
-      x = wide_x;
-      dy = wide_dy;
+      widen(isa_, reinterpret_cast<const Bf16*>(x), reinterpret_cast<float*>(own_x), x_);
     }
-    const std::array<void*, 3> compute{x, dy, dweight};
-    XRUN_TRY(use_.run(compute, call.scratch));
-    const std::array<void*, 2> add{dweight, call.outputs[0].data};
-    return unpack_.run(add, call.scratch);
+    const bool moved = widen_ || made.outputs < whole_.outputs;
+    for (int64_t o = outputs.begin; o < outputs.end; o += made.outputs) {
+      if (moved) {
+        take_channels(dy, o, made.outputs, own_dy);
+      }
+      const std::array<void*, 3> compute{widen_ ? own_x : x, moved ? own_dy : dy, dweight};
+      XRUN_TRY(made.use.run(compute, call.scratch));
+      const std::array<void*, 2> add{dweight, call.outputs[0].as<float>() + o * each_};
+      XRUN_TRY(made.unpack.run(add, call.scratch));
+    }
+    return {};
   }
 
-  Bytes own_scratch() const { return align_up(std::max(use_.scratch_bytes(), unpack_.scratch_bytes())); }
+  // Channels first .. first + count of dy, one after the other.
+  void take_channels(const std::byte* dy, int64_t first, int64_t count, std::byte* to) const {
+    const bool all = count == whole_.outputs;
+    const int64_t runs = all ? 1 : dy_ / whole_.outputs;
+    const int64_t n = all ? dy_ : count;
+    for (int64_t at = 0; at < runs; ++at) {
+      const std::byte* const from = dy + (at * whole_.outputs + first) * bytes_;
+      if (widen_) {
+        widen(isa_, reinterpret_cast<const Bf16*>(from), reinterpret_cast<float*>(to) + at * n, n);
+      } else {
+        std::memcpy(to + at * n * bytes_, from, static_cast<size_t>(n * bytes_));
+      }
+    }
+  }
+
+  Bytes x_bytes() const { return widen_ ? wide_bytes(x_) : 0; }
+  Bytes dy_bytes(const GradientCall& made) const {
+    const int64_t elements = dy_ / whole_.outputs * made.outputs;
+    return widen_ ? wide_bytes(elements) : made.outputs < whole_.outputs ? align_up(elements * bytes_) : 0;
+  }
+  Bytes own_scratch(const GradientCall& made) const {
+    return align_up(std::max(made.use.scratch_bytes(), made.unpack.scratch_bytes()));
+  }
+  Bytes scratch_of(const GradientCall& made) const {
+    return own_scratch(made) + align_up(made.use.bytes(2)) + x_bytes() + dy_bytes(made);
+  }
 
   Isa isa_;
   bool widen_;
@@ -143,9 +193,33 @@ class WeightGradient final : public Kernel {
   Bytes bytes_;
   int64_t x_;
   int64_t dy_;
-  dnn::Primitive use_;
-  dnn::Primitive unpack_;
+  int64_t each_;  // elements of the weight of an output
+  GradientCall whole_;
+  std::optional<GradientCall> slice_;  // where parts have the bits of the whole
 };
+
+// Outputs of a slice, of four or two equal ones; 0 where a slice might add in another order than the whole: 1 x 1
+// convolutions do, and dense layers before AVX-512. tests/ops/parts_test.cpp compares bits.
+int64_t outputs_of_slice(const KernelSpec& spec) {
+  const TensorType& weight = spec.outputs[0];
+  const int64_t outputs = weight.dims[0];
+  const bool is_conv = weight.rank() == 4;
+  const bool keeps_bits =
+      is_conv ? weight.dims[2] > 1 && spec.attrs.integer("groups", 1) == 1 : spec.isa >= Isa::kAvx512;
+  const int64_t fewest = is_conv ? kLanes : 2 * kLanes;
+  for (const int64_t slices : {4, 2}) {
+    if (keeps_bits && outputs % (slices * fewest) == 0) {
+      return outputs / slices;
+    }
+  }
+  return 0;
+}
+
+Result<GradientCall> make_gradient_call(int64_t outputs, const MakeGradient& make) {
+  XRUN_ASSIGN(dnn::Primitive use, make(outputs));
+  XRUN_ASSIGN(dnn::Primitive unpack, dnn::unpack_weight_add(use, 2));
+  return GradientCall{outputs, std::move(use), std::move(unpack)};
+}
 
 }  // namespace
 
@@ -154,10 +228,11 @@ DType compute_dtype(const KernelSpec& spec) {
 }
 
 int64_t rows_of_call(const KernelSpec& spec) {
-  if (!widens(spec)) {
+  const bool gradient = !spec.outputs[0].has_batch();
+  if (gradient && !widens(spec)) {
     return spec.rows;
   }
-  Bytes row = 0;  // widened activations of one row
+  Bytes row = 0;  // activations of one row, in f32
   Bytes weight = 0;
   for (const auto* list : {&spec.inputs, &spec.outputs}) {
     for (const TensorType& type : *list) {
@@ -165,12 +240,19 @@ int64_t rows_of_call(const KernelSpec& spec) {
     }
   }
   // Every call walks the weight once, and a weight gradient is moved three times after each: many short calls with a
-  // large weight would lose more than the cache gives.
-  const bool gradient = !spec.outputs[0].has_batch();
+  // large weight would lose more than the cache, or a further worker, gives.
   const Bytes most = std::max(kWidened, gradient ? 8 * weight : weight);
   int64_t rows = spec.rows;
-  while (rows > 1 && (rows * row > most || spec.rows % rows != 0)) {
+  while (rows > 1 && widens(spec) && (rows * row > most || spec.rows % rows != 0)) {
     --rows;
+  }
+  // The calls of a convolution walk its weight for each image anyway, unless it is large.
+  const bool is_conv = spec.inputs[0].rank() == 4;
+  const Bytes fewest = std::max({kShortCall, is_conv ? weight / 4 : weight, spec.rows * row / kParts});
+  for (int64_t fewer = 1; fewer < rows && !gradient; ++fewer) {
+    if (spec.rows % fewer == 0 && fewer * row >= fewest) {
+      return fewer;
+    }
   }
   return rows;
 }
@@ -181,10 +263,16 @@ Result<std::unique_ptr<Kernel>> make_apply_weight(const KernelSpec& spec, Result
   return std::unique_ptr<Kernel>(std::make_unique<ApplyWeight>(spec, std::move(primitive), std::move(pack)));
 }
 
-Result<std::unique_ptr<Kernel>> make_weight_gradient(const KernelSpec& spec, Result<dnn::Primitive> use) {
-  XRUN_ASSIGN(dnn::Primitive primitive, std::move(use));
-  XRUN_ASSIGN(dnn::Primitive unpack, dnn::unpack_weight_add(primitive, 2));
-  return std::unique_ptr<Kernel>(std::make_unique<WeightGradient>(spec, std::move(primitive), std::move(unpack)));
+Result<std::unique_ptr<Kernel>> make_weight_gradient(const KernelSpec& spec, const MakeGradient& make) {
+  XRUN_ASSIGN(GradientCall whole, make_gradient_call(spec.outputs[0].dims[0], make));
+  std::optional<GradientCall> slice;
+  if (const int64_t outputs = outputs_of_slice(spec); outputs > 0) {
+    XRUN_ASSIGN(slice, make_gradient_call(outputs, make));
+    if (slice->use.implementation() != whole.use.implementation()) {
+      slice.reset();
+    }
+  }
+  return std::unique_ptr<Kernel>(std::make_unique<WeightGradient>(spec, std::move(whole), std::move(slice)));
 }
 
 }  // namespace xrun::ops

@@ -1,6 +1,8 @@
 // Kernels of operators that apply a weight (conv, linear and their gradients) over oneDNN, in f32 or bf16.
 #pragma once
 
+#include <functional>
+
 #include "ops/dnn.h"
 #include "ops/op.h"
 
@@ -10,15 +12,19 @@ namespace xrun::ops {
 // using (isa.cpp); operands are rounded to bf16 all the same.
 DType compute_dtype(const KernelSpec& spec);
 
-// Rows that `use` below is made for: all of the block, or, where activations are widened, the most rows (a divisor of
-// the block) whose widened activations stay in the second-level cache. A pure function of the spec.
+// Rows that `use` below is made for, a divisor of the block's, whatever the number of workers. Widened activations of a
+// call stay in the second-level cache; an activation comes from up to eight calls, which can be parts
+// (Kernel::parts). A gradient that is not widened is one call, since calls would be terms of its sums. A pure function
+// of the spec.
 int64_t rows_of_call(const KernelSpec& spec);
 
 // `use` is made for rows_of_call rows and called as often as the block needs.
 // inputs: activation, weight (prepared), and a bias if `use` takes one; output: activation. Forward and backward-data.
 Result<std::unique_ptr<Kernel>> make_apply_weight(const KernelSpec& spec, Result<dnn::Primitive> use);
 
-// inputs: x, dy; output: the f32 gradient of the weight, to which the call adds.
-Result<std::unique_ptr<Kernel>> make_weight_gradient(const KernelSpec& spec, Result<dnn::Primitive> use);
+// inputs: x, dy; output: the f32 gradient of the weight, to which the call adds. `make` gives the primitive for
+// rows_of_call rows and some number of the weight's outputs: all of them, and those of a slice for parts.
+using MakeGradient = std::function<Result<dnn::Primitive>(int64_t outputs)>;
+Result<std::unique_ptr<Kernel>> make_weight_gradient(const KernelSpec& spec, const MakeGradient& make);
 
 }  // namespace xrun::ops

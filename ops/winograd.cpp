@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "ops/parts.h"
 #include "ops/winograd_products.h"
 #include "ops/winograd_tiles.h"
 
@@ -46,6 +47,16 @@ int64_t point_step(int64_t slots, int64_t channels) {
   return floats % 512 == 0 ? floats + 3 * kGroup : floats;
 }
 
+// Some of the tiles, in strips of nearly equal length that hold at most `slots`: body(first tile, tiles).
+template <typename Body>
+void for_each_strip(const Tiling& tiling, Range tiles, const Body& body) {
+  const int64_t strips = ceil_div(tiles.size(), tiling.slots);
+  for (int64_t s = 0; s < strips; ++s) {
+    const int64_t first = tiles.begin + tiles.size() * s / strips;
+    body(first, tiles.begin + tiles.size() * (s + 1) / strips - first);
+  }
+}
+
 // Addresses of a square of pixels around a tile; `outside` for those that are not in the image.
 template <int kSide, typename T>
 std::array<T*, static_cast<size_t>(kSide* kSide)> pixels_of(const Tiling& tiling, int64_t tile, int64_t pad, T* image,
@@ -64,16 +75,16 @@ std::array<T*, static_cast<size_t>(kSide* kSide)> pixels_of(const Tiling& tiling
   return pixels;
 }
 
-// Points of the tiles first .. first + n of an image, [36][channels / 16][slots][16].
+// Points of some channels of the tiles first .. first + n of an image, [36][channels / 16][slots][16].
 template <int kSide, Step kStep, typename T>
 [[gnu::target(XRUN_AVX512)]] void to_points(const Tiling& tiling, int64_t first, int64_t n, int64_t pad, const T* image,
-                                            int64_t channels, const T* zeros, float* to) {
+                                            int64_t channels, Range some, const T* zeros, float* to) {
   const int64_t step = point_step(tiling.slots, channels);
   for (int64_t t = 0; t < n; ++t, to += kGroup) {
     const auto pixels = pixels_of<kSide>(tiling, first + t, pad, image, channels, zeros);
-    for (int64_t c = 0; c < channels; c += kGroup) {
+    for (int64_t c = 0; c < some.size(); c += kGroup) {
       transform<kSide, kPatch, kStep>(
-          [&](int i, int j) __attribute__((always_inline)) { return load(pixels[i * kSide + j] + c); },
+          [&](int i, int j) __attribute__((always_inline)) { return load(pixels[i * kSide + j] + some.begin + c); },
           [&](int i, int j, F16 v)
               __attribute__((always_inline)) { store(to + (i * kPatch + j) * step + c * tiling.slots, v); });
     }
@@ -143,7 +154,7 @@ template <typename T>
   }
 }
 
-// y of x, or dx of dy.
+// y of x, or dx of dy. A part has some of the tiles.
 template <typename T>
 class Winograd final : public Kernel {
  public:
@@ -153,6 +164,7 @@ class Winograd final : public Kernel {
 
   Bytes scratch_bytes() const override { return zeros_bytes() + (inputs() + outputs()) * kFloat; }
   double work() const override { return kWork; }
+  int64_t parts() const override { return tiling_.count; }
   Bytes prepared_bytes(int input) const override {
     return input == 1 ? kPoints * shape_.channels * shape_.out_channels * kFloat : 0;
   }
@@ -169,17 +181,16 @@ class Winograd final : public Kernel {
     float* const to = from + inputs();
     const int64_t in = shape_.channels;
     const int64_t out = shape_.out_channels;
-    for (int64_t first = 0; first < tiling_.count; first += tiling_.slots) {
-      const int64_t n = std::min(tiling_.slots, tiling_.count - first);
+    for_each_strip(tiling_, part_of(call, tiling_.count), [&](int64_t first, int64_t n) {
       to_points<kPatch, input_points>(tiling_, first, n, 1, static_cast<const T*>(call.inputs[0].as<T>()), in,
-                                      reinterpret_cast<const T*>(call.scratch), from);
+                                      Range{0, in}, reinterpret_cast<const T*>(call.scratch), from);
       for (int64_t p = 0; p < kPoints; ++p) {
         apply(from + p * point_step(tiling_.slots, in), call.inputs[1].as<float>() + p * in * out,
               to + p * point_step(tiling_.slots, out), n, tiling_.slots, in, out);
       }
       to_outputs(tiling_, first, n, to, shape_.bias ? call.inputs[2].as<float>() : nullptr, call.outputs[0].as<T>(),
                  out);
-    }
+    });
     return {};
   }
 
@@ -193,7 +204,7 @@ class Winograd final : public Kernel {
   bool turned_;
 };
 
-// dw of x and dy.
+// dw of x and dy. A part has some of the outputs, by groups, and the points of all inputs.
 template <typename T>
 class WinogradDw final : public Kernel {
  public:
@@ -204,27 +215,28 @@ class WinogradDw final : public Kernel {
 
   Bytes scratch_bytes() const override { return zeros_bytes() + (sums() + inputs() + outputs()) * kFloat; }
   double work() const override { return kWork; }
+  int64_t parts() const override { return shape_.out_channels / kGroup; }
 
   Status run(const KernelCall& call) const override {
-    std::memset(call.scratch, 0, static_cast<size_t>(zeros_bytes() + sums() * kFloat));
+    const int64_t in = shape_.channels;
+    const Range some = part_of(call, shape_.out_channels, kGroup);
+    const int64_t out = some.size();
+    std::memset(call.scratch, 0, static_cast<size_t>(zeros_bytes() + kPoints * in * out * kFloat));
     const auto* const zeros = reinterpret_cast<const T*>(call.scratch);
     auto* const sum = reinterpret_cast<float*>(call.scratch + zeros_bytes());
     float* const x = sum + sums();
     float* const dy = x + inputs();
-    const int64_t in = shape_.channels;
-    const int64_t out = shape_.out_channels;
-    for (int64_t first = 0; first < tiling_.count; first += tiling_.slots) {
-      const int64_t n = std::min(tiling_.slots, tiling_.count - first);
-      to_points<kPatch, input_points>(tiling_, first, n, 1, static_cast<const T*>(call.inputs[0].as<T>()), in, zeros,
-                                      x);
-      to_points<kTile, output_points>(tiling_, first, n, 0, static_cast<const T*>(call.inputs[1].as<T>()), out, zeros,
-                                      dy);
+    for_each_strip(tiling_, {0, tiling_.count}, [&](int64_t first, int64_t n) {
+      to_points<kPatch, input_points>(tiling_, first, n, 1, static_cast<const T*>(call.inputs[0].as<T>()), in,
+                                      Range{0, in}, zeros, x);
+      to_points<kTile, output_points>(tiling_, first, n, 0, static_cast<const T*>(call.inputs[1].as<T>()),
+                                      shape_.out_channels, some, zeros, dy);
       for (int64_t p = 0; p < kPoints; ++p) {
-        add_outer(x + p * point_step(tiling_.slots, in), dy + p * point_step(tiling_.slots, out), sum + p * in * out, n,
-                  tiling_.slots, in, out);
+        add_outer(x + p * point_step(tiling_.slots, in), dy + p * point_step(tiling_.slots, shape_.out_channels),
+                  sum + p * in * out, n, tiling_.slots, in, out);
       }
-    }
-    add_weights(sum, in, out, call.outputs[0].as<float>());
+    });
+    add_weights(sum, in, out, call.outputs[0].as<float>() + some.begin * in * kWeights);
     return {};
   }
 

@@ -15,6 +15,14 @@ Bytes bytes_of(const Program& program, const std::vector<BufferId>& buffers) {
   return sum;
 }
 
+Bytes operand_bytes(const Instruction& instruction) {
+  Bytes sum = 0;
+  for (const Operand& operand : instruction.operands) {
+    sum += operand.bytes;
+  }
+  return sum;
+}
+
 // What an update passes over: each buffer once, without the scratch in which kernels prepare weights.
 Bytes update_bytes(const Program& program, const Instruction& update) {
   std::set<BufferId> touched(update.reads.begin(), update.reads.end());
@@ -37,8 +45,6 @@ Seconds communication_time(const Program& program, const Instruction& instructio
       return cost.all_gather(bytes, members);
     case Kind::kReduceScatter:
       return cost.reduce_scatter(bytes, members);
-    case Kind::kAllReduce:
-      return cost.all_reduce(bytes, members);
     default:
       return 0;  // a receive ends with its send
   }
@@ -57,6 +63,8 @@ void predict_durations(Program& program, const CostModel& cost) {
       instruction.predicted = cost.hand_over() + cost.sweep(update_bytes(program, instruction), workers);
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
+    } else if (instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumReplicas) {
+      instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
     } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
                instruction.kind == Kind::kNorm) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);

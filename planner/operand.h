@@ -28,11 +28,13 @@ enum class Role : uint8_t {
   kOutput,   // output `index` of `node`
   kScratch,  // of the kernels of a stage or of an update, a slice a worker; of a head pass, as a whole
   // Head passes; rows of the pass, or of the batch in kHeadNorms and kHeadUpdate.
-  kFeature,  // also of kReduceScatter: the rows whose gradient is summed
+  kFeature,  // also of kReduceDx: the rows whose gradient is summed
   kLabel,
-  kSoftmax,      // {max, 1 / sum} of each row
-  kStats,        // of shard `index`
-  kDx,           // dX partials of shard `index`; also what a member of kReduceScatter gives
+  kSoftmax,  // {max, 1 / sum} of each row
+  kStats,    // of shard `index`
+  // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx: the rows of its
+  // micro-batch in the first of them, which repeat every `step` bytes.
+  kDx,
   kLoss,         // of each row
   kHits,         // of each row, by metric `node`
   kBestClasses,  // the best classes of each row, and next their logits, by metric or classifier `node`
@@ -52,8 +54,10 @@ enum class Role : uint8_t {
   // as many bytes. A member may send to itself.
   kSent,
   kReceived,
-  kSum,              // of kAllReduce, in place: partial 0 of the gradient of `param`
-  kFeatureGradient,  // of kReduceScatter: the sum
+  // Sums over replicas: the own slice of the gradient of `param`, in place, and the same slice of replica `index`.
+  kSum,
+  kTerm,
+  kFeatureGradient,  // of kReduceDx: the sum
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes

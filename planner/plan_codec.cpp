@@ -97,7 +97,7 @@ class Writer {
     return fb::CreateInstruction(builder_, static_cast<uint8_t>(one.kind), one.device, static_cast<uint8_t>(one.stream),
                                  one.stage, one.replica, one.micro_batch, one.head, one.head_pass, one.gather,
                                  one.shard, one.group, ids(one.nodes), builder_.CreateVectorOfStructs(operands),
-                                 ids(one.deps), one.flops, one.bytes, one.predicted, &span);
+                                 ids(one.deps), ids(one.releases), one.flops, one.bytes, one.predicted, &span);
   }
 
   template <typename To, typename From>
@@ -292,7 +292,7 @@ class Reader {
   Instruction get(const fb::Instruction& in, size_t index) {
     Instruction one;
     one.id = InstructionId(index);
-    one.kind = value_of(in.kind(), Kind::kAllReduce);
+    one.kind = value_of(in.kind(), Kind::kReduceScatter);
     one.device = in.device();
     one.stream = value_of(in.stream(), Stream::kComm);
     one.stage = in.stage();
@@ -311,6 +311,7 @@ class Reader {
     }
     derive_accesses(one);
     one.deps = ids<InstructionId>(in.deps());
+    one.releases = ids<InstructionId>(in.releases());
     one.flops = in.flops();
     one.bytes = in.bytes();
     one.predicted = in.predicted();

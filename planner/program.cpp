@@ -40,6 +40,8 @@ const char* name_of(Purpose purpose) {
       return "activation";
     case Purpose::kGathered:
       return "gathered";
+    case Purpose::kTerms:
+      return "terms";
     case Purpose::kHeadStats:
       return "head-statistics";
     case Purpose::kHeadSoftmax:
@@ -92,11 +94,10 @@ std::string to_line(const Buffer& buffer) {
 
 // "b3+64" for what lies there as a whole, "b3+64,512/block" for what moves on by row blocks.
 std::string to_text(const Operand& operand) {
-  constexpr const char* kSteps[] = {"", "block", "partial", "worker"};
+  constexpr const char* kSteps[] = {"subtree", "block", "partial", "worker"};
   std::string text = fmt::format("b{}", operand.buffer.index);
   text += operand.offset > 0 ? fmt::format("+{}", operand.offset) : "";
-  return text +
-         (operand.by == By::kNothing ? "" : fmt::format(",{}/{}", operand.step, kSteps[static_cast<int>(operand.by)]));
+  return text + (operand.step == 0 ? "" : fmt::format(",{}/{}", operand.step, kSteps[static_cast<int>(operand.by)]));
 }
 
 // A line for each node of a stage pass; for all other operands one line.
@@ -135,16 +136,17 @@ std::string to_text(const Instruction& instruction) {
   add("gather ", instruction.gather);
   line += fmt::format(": {} -> {}", list(instruction.reads, "b"), list(instruction.writes, "b"));
   line += instruction.deps.empty() ? "" : " | after " + list(instruction.deps, "i");
+  line += instruction.releases.empty() ? "" : " | released " + list(instruction.releases, "i");
   return line + operand_lines(instruction);
 }
 
 }  // namespace
 
 const char* name_of(Kind kind) {
-  constexpr const char* kNames[] = {"forward",       "backward",   "head-forward",   "reduce-statistics",
-                                    "head-backward", "head-norms", "head-update",    "fold-partials",
-                                    "norm",          "update",     "copy",           "send",
-                                    "recv",          "all_gather", "reduce_scatter", "all_reduce"};
+  constexpr const char* kNames[] = {
+      "forward",     "backward",  "head-forward",  "reduce-statistics", "head-backward", "head-norms",
+      "head-update", "reduce-dx", "fold-partials", "sum-replicas",      "norm",          "update",
+      "copy",        "send",      "recv",          "all_gather",        "reduce_scatter"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -174,6 +176,7 @@ const char* name_of(Role role) {
                                     "sent",
                                     "received",
                                     "sum",
+                                    "term",
                                     "feature gradient"};
   return kNames[static_cast<size_t>(role)];
 }
@@ -184,7 +187,9 @@ void derive_accesses(Instruction& instruction) {
   std::set<BufferId> read;
   std::set<BufferId> written;
   for (const Operand& operand : instruction.operands) {
-    if (operand.access != Access::kWrite && !written.contains(operand.buffer) && read.insert(operand.buffer).second) {
+    // What an exchange sends was there before, whatever it receives beside it.
+    const bool made_here = written.contains(operand.buffer) && !communicates(instruction.kind);
+    if (operand.access != Access::kWrite && !made_here && read.insert(operand.buffer).second) {
       instruction.reads.push_back(operand.buffer);
     }
     if (operand.access != Access::kRead && written.insert(operand.buffer).second) {

@@ -3,8 +3,12 @@
 //
 // Order. The list of instructions is a legal sequential order: every dependency points backward and the members of a
 // group (collectives; a send and its receive, the send first) stand next to one another. What really binds is less:
-// `deps`, the order of each (device, stream), and that a group completes for all of its members at once (a send ends
-// when it was received).
+// `deps` and `releases`, the order of each (device, stream), and that an exchange needs all members of its group.
+//
+// Exchanges. A member is posted when its turn in its stream has come, and completes twice: it is received when all
+// blocks that it takes are in their places, and released when the blocks that it gives may be written over. Who reads a
+// place waits for `received`, who writes over a block for `released`. In the stream kComm the next exchange waits only
+// until this one is posted; in kCompute (`overlap` off) the next instruction waits for both.
 //
 // Rows. Replica r owns row blocks [r·n/R, (r+1)·n/R) of the n blocks of the batch and micro-batches [r·M/R, (r+1)·M/R).
 // A buffer with `micro_batch` m >= 0 has the rows (or G blocks) of micro-batch m; with -1 all rows of `replica`; and
@@ -50,12 +54,14 @@ enum class Purpose : uint8_t {
   kHeadOptimizer,  // persistent
   kHeadPrepared,   // rounded rows of this shard                         persistent
   kInput,          // a batch input or label: the loader's slot          persistent (ring of the host arena)
-  kActivation,   // value of a micro-batch, kept from F to B or crossing a stage; batch statistics (G) of operators with
-                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
-  kGathered,     // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
-  kHeadStats,    // of all shards of the head in shard order, each head_stats_bytes(shard) (graph/head_shape.h); one
-                 // buffer a device and pass: a shard writes its own part, all_gather fills in the others
-  kHeadSoftmax,  // {max, 1 / sum} of each row: from kReduceStats
+  kActivation,  // value of a micro-batch, kept from F to B or crossing a stage; batch statistics (G) of operators with
+                // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
+  kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
+  kTerms,  // what other devices give to a sum: of a head (`head`, `micro_batch`) the rows of their shards' dX partials,
+           // in shard order; of a gradient (`param`) the slices of the other replicas, in replica order
+  kHeadStats,     // of all shards of the head in shard order, each head_stats_bytes(shard) (graph/head_shape.h); one
+                  // buffer a device and pass: a shard writes its own part, all_gather fills in the others
+  kHeadSoftmax,   // {max, 1 / sum} of each row: from kReduceStats
   kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
   kHeadScratch,   // of one pass of one shard: head_scratch_bytes
   kScratch,       // one aligned slice a worker
@@ -102,8 +108,10 @@ enum class Kind : uint8_t {
   kHeadBackward,  // makes dX partials and, unless `update_sweep`, updates the shard's rows (the fused update)
   kHeadNorms,     // where clip counts heads: a sweep for the squares of the shard's gradient
   kHeadUpdate,    // dW + update sweep over all rows of the batch
+  kReduceDx,      // on the devices that made the features: dX partials of all shards to the gradient of one micro-batch
   // The end of a step, of a stage's replica.
   kFoldPartials,  // where a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)
+  kSumReplicas,   // its slice of the gradients, of all replicas in a binary tree by replica
   kNorm,          // squares of its gradients (partial 0)
   kUpdate,        // optimizer, running statistics, prepared weights
   kCopy,          // rows of a head pass to or from their places among the rows of the batch
@@ -111,10 +119,11 @@ enum class Kind : uint8_t {
   kSend,
   kRecv,
   // Members fill in what others have: features or labels of a head pass, a micro-batch of every replica at a time (a
-  // pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch statistics.
+  // pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch statistics;
+  // slices of summed gradients, in place.
   kAllGather,
-  kReduceScatter,  // dX partials of all shards to the feature's gradient of one micro-batch of every replica
-  kAllReduce,      // gradients of a stage, summed over replicas in a binary tree by replica
+  // Terms go to who sums them: dX partials to kReduceDx, slices of gradients to kSumReplicas.
+  kReduceScatter,
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
@@ -134,14 +143,17 @@ struct Instruction {
   int micro_batch = -1;       // stage passes, sends and receives: counted globally, 0 .. micro_batches - 1
   int head = -1;              // head passes, their copies and exchanges: index in Program::heads
   int head_pass = -1;         // which pass of the head; -1: all rows of the batch
-  int gather = -1;            // kAllGather of features and kReduceScatter: index of the micro-batch inside each replica
+  int gather = -1;            // features and their gradient: index of the micro-batch inside each replica
   int shard = -1;             // passes of one shard
   int group = -1;             // exchanges: members of one share a number; a send and its receive, too
   std::vector<NodeId> nodes;  // stage passes: in order of execution
   std::vector<Operand> operands;
-  std::vector<BufferId> reads;      // of `operands`, each buffer once: derive_accesses
-  std::vector<BufferId> writes;     // a buffer that is written before it is read is in `writes` alone
-  std::vector<InstructionId> deps;  // what must have completed: derived from reads, writes and stream order by emit
+  std::vector<BufferId> reads;   // of `operands`, each buffer once: derive_accesses
+  std::vector<BufferId> writes;  // a buffer that a computation writes before it reads it is in `writes` alone
+  // What must have ended, of exchanges have received; and exchanges that must have released what they send: derived
+  // from reads, writes and stream order by emit.
+  std::vector<InstructionId> deps;
+  std::vector<InstructionId> releases;
   Flops flops = 0;
   Bytes bytes = 0;  // moved, for communication
   Seconds predicted = 0;
@@ -216,8 +228,9 @@ struct Program {
   int64_t block_rows = 0;    // g
   int micro_batches = 1;
   int replicas = 1;
+  int ranks = 1;  // processes that run it; not of the plan: who runs it says so
   // Of gradients, over all replicas: 4 with --deterministic (or as many as row blocks), else one for each worker of a
-  // replica's device, at most kMostPartials a replica.
+  // replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.
   int partials = 1;
   PipelineKind schedule = PipelineKind::kGpipe;
   std::vector<Stage> stages;
@@ -230,12 +243,21 @@ struct Program {
 
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id.index)]; }
   const Instruction& instruction(InstructionId id) const { return instructions[static_cast<size_t>(id.index)]; }
+  // Which process has a device: ranks have runs of devices, as alike as can be.
+  int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
   int64_t micro_batch_rows() const { return batch / micro_batches; }
   int micro_batches_of_replica() const { return micro_batches / replicas; }
   int64_t partials_of_replica() const { return partials / replicas; }
   // The gradient partial, counted over all replicas, that row block `block` of the batch adds to (docs/determinism.md,
   // "Gradient partials").
-  int64_t partial_of(int64_t block) const { return block * partials / (batch / block_rows); }
+  int64_t partial_of(int64_t block) const {
+    if (deterministic) {
+      return block * partials / (batch / block_rows);
+    }
+    const int64_t blocks = batch / block_rows / micro_batches;
+    const int64_t replica = block / blocks / micro_batches_of_replica();
+    return replica * partials_of_replica() + block % blocks * partials_of_replica() / blocks;
+  }
 };
 
 // What the passes of a shard depend on, for `rows` rows (HeadPlan::rows, or the batch for the update sweep): as the

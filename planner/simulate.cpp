@@ -121,54 +121,74 @@ class Run {
   ScheduleTimes times_;
 };
 
-// Instructions that start and end together: a collective, a send with its recv, or one alone.
+// What starts and ends at one time: a computation, or the transfer of an exchange for all of its members. The transfer
+// starts when all members are posted.
 struct Unit {
   std::vector<int> members;
-  std::vector<int> next;  // units that wait for this one
-  int waits = 0;
+  int waits = 0;  // members that are not posted
 };
+
+// An instruction waits for others to end, or, in the stream kComm, for the exchange before it to be posted.
+struct Waiting {
+  int waits = 0;               // for so many
+  std::vector<int> after_end;  // instructions that wait until this one has ended
+  int posted_next = -1;        // the exchange that waits until this one is posted
+};
+
+std::vector<Waiting> make_waiting(const Program& program) {
+  std::vector<Waiting> waiting(program.instructions.size());
+  const auto link = [&](int from, int to) {
+    waiting[static_cast<size_t>(from)].after_end.push_back(to);
+    ++waiting[static_cast<size_t>(to)].waits;
+  };
+  std::map<std::pair<int, Stream>, int> last;
+  for (const Instruction& one : program.instructions) {
+    const int at = one.id.index;
+    for (const auto* list : {&one.deps, &one.releases}) {
+      for (const InstructionId dep : *list) {
+        link(dep.index, at);
+      }
+    }
+    const auto [before, first] = last.emplace(std::pair{one.device, one.stream}, at);
+    if (!first && one.stream == Stream::kCompute) {
+      link(before->second, at);
+    } else if (!first) {
+      waiting[static_cast<size_t>(before->second)].posted_next = at;
+      ++waiting[static_cast<size_t>(at)].waits;
+    }
+    before->second = at;
+  }
+  return waiting;
+}
 
 std::vector<Unit> make_units(const Program& program, std::vector<int>& unit_of) {
   std::vector<Unit> units;
   std::map<int, int> groups;
-  unit_of.assign(program.instructions.size(), -1);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const int group = program.instructions[i].group;
+  for (const Instruction& one : program.instructions) {
     int unit = static_cast<int>(units.size());
-    if (group >= 0) {
-      unit = groups.emplace(group, unit).first->second;
+    if (one.group >= 0) {
+      unit = groups.emplace(one.group, unit).first->second;
     }
     if (unit == static_cast<int>(units.size())) {
       units.emplace_back();
     }
-    units[static_cast<size_t>(unit)].members.push_back(static_cast<int>(i));
-    unit_of[i] = unit;
-  }
-  const auto link = [&](int from, int to) {
-    if (from != to) {
-      units[static_cast<size_t>(from)].next.push_back(to);
-      ++units[static_cast<size_t>(to)].waits;
-    }
-  };
-  std::map<std::pair<int, Stream>, int> last;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    for (const InstructionId dep : instruction.deps) {
-      link(unit_of[static_cast<size_t>(dep.index)], unit_of[i]);
-    }
-    const auto [place, first] = last.emplace(std::pair{instruction.device, instruction.stream}, static_cast<int>(i));
-    if (!first) {
-      link(unit_of[static_cast<size_t>(place->second)], unit_of[i]);
-      place->second = static_cast<int>(i);
-    }
+    units[static_cast<size_t>(unit)].members.push_back(one.id.index);
+    ++units[static_cast<size_t>(unit)].waits;
+    unit_of.push_back(unit);
   }
   return units;
 }
 
-// Seconds that `comm` covers while `compute` does not; both sorted by start, without overlap inside a list.
-Seconds exposed(const std::vector<InstructionTime>& comm, const std::vector<InstructionTime>& compute) {
+// Seconds that `comm` covers while `compute` does not. Computations do not overlap one another.
+Seconds exposed(std::vector<InstructionTime> comm, const std::vector<InstructionTime>& compute) {
+  std::sort(comm.begin(), comm.end(),
+            [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });
   Seconds sum = 0;
-  for (const InstructionTime& one : comm) {
+  Seconds covered = 0;  // up to here exchanges have been counted
+  for (InstructionTime one : comm) {
+    one.start = std::max(one.start, covered);
+    one.end = std::max(one.end, one.start);
+    covered = one.end;
     Seconds hidden = 0;
     for (const InstructionTime& other : compute) {
       hidden += std::max(0.0, std::min(one.end, other.end) - std::max(one.start, other.start));
@@ -209,77 +229,120 @@ void summarise(const Program& program, ProgramTimes& times) {
   }
 }
 
+// A run of the instructions. Time goes on by events: the end of a unit posts the instructions that waited for it alone.
+// A clock of work runs as fast as the others while every busy worker has a core, else slower; `late_` is by how much it
+// has fallen behind.
+class ProgramRun {
+ public:
+  ProgramRun(const Program& program, int cores)
+      : program_(program), cores_(cores), waiting_(make_waiting(program)), units_(make_units(program, unit_of_)) {
+    times_.instructions.resize(program.instructions.size());
+  }
+
+  Result<ProgramTimes> run() {
+    for (size_t i = 0; i < waiting_.size(); ++i) {
+      if (waiting_[i].waits == 0) {
+        ready_.push_back(static_cast<int>(i));
+      }
+    }
+    post_ready();
+    size_t done = 0;
+    for (; !running_.empty(); ++done) {
+      end_next();
+      post_ready();
+    }
+    if (done < units_.size()) {
+      return stuck();
+    }
+    summarise(program_, times_);
+    return std::move(times_);
+  }
+
+ private:
+  void release(int instruction) {
+    if (--waiting_[static_cast<size_t>(instruction)].waits == 0) {
+      ready_.push_back(instruction);
+    }
+  }
+
+  // Posts what is ready, and begins the units of which all members are posted.
+  void post_ready() {
+    while (!ready_.empty()) {
+      const auto instruction = static_cast<size_t>(ready_.back());
+      ready_.pop_back();
+      const auto unit = static_cast<size_t>(unit_of_[instruction]);
+      if (--units_[unit].waits == 0) {
+        begin(unit);
+      }
+      if (waiting_[instruction].posted_next >= 0) {
+        release(waiting_[instruction].posted_next);
+      }
+    }
+  }
+
+  void begin(size_t unit) {
+    Seconds length = 0;
+    for (const int member : units_[unit].members) {
+      length = std::max(length, program_.instructions[static_cast<size_t>(member)].predicted);
+      times_.instructions[static_cast<size_t>(member)].start = now_ + late_;
+    }
+    running_.emplace(now_ + length, unit);
+    busy_ += workers(unit);
+  }
+
+  void end_next() {
+    const auto [end, unit] = *running_.begin();
+    running_.erase(running_.begin());
+    if (cores_ > 0 && busy_ > cores_) {
+      late_ += (end - now_) * (static_cast<double>(busy_) / cores_ - 1);
+    }
+    now_ = end;
+    busy_ -= workers(unit);
+    for (const int member : units_[unit].members) {
+      times_.instructions[static_cast<size_t>(member)].end = end + late_;
+      for (const int next : waiting_[static_cast<size_t>(member)].after_end) {
+        release(next);
+      }
+    }
+  }
+
+  // That are busy with a unit.
+  int workers(size_t unit) const {
+    const Instruction& first = program_.instructions[static_cast<size_t>(units_[unit].members[0])];
+    const auto device = static_cast<size_t>(first.device);
+    const bool computes = first.stream == Stream::kCompute && !communicates(first.kind);
+    return !computes ? 0 : device < program_.threads.size() ? program_.threads[device] : 1;
+  }
+
+  Error stuck() const {
+    std::string list;
+    for (size_t i = 0; i < waiting_.size() && list.size() < 80; ++i) {
+      if (waiting_[i].waits > 0) {
+        list += (list.empty() ? "" : ", ") + std::to_string(i);
+      }
+    }
+    return {ErrorKind::kContent, "XG0002", "program: instructions " + list + " wait for one another", ""};
+  }
+
+  const Program& program_;
+  int cores_;
+  std::vector<Waiting> waiting_;  // by instruction
+  std::vector<int> unit_of_;      // by instruction
+  std::vector<Unit> units_;
+  std::vector<int> ready_;                        // instructions that wait for nothing and are not posted
+  std::set<std::pair<Seconds, size_t>> running_;  // (end, unit), by the clock of work
+  Seconds now_ = 0;
+  Seconds late_ = 0;
+  int busy_ = 0;
+  ProgramTimes times_;
+};
+
 }  // namespace
 
 ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request) {
   return Run(schedule, request).finish();
 }
 
-// Time goes on by events: the end of a unit starts those that waited for it alone. A clock of work runs as fast as the
-// others while every busy worker has a core, else slower; `late` is by how much it has fallen behind.
-Result<ProgramTimes> simulate(const Program& program, int cores) {
-  std::vector<int> unit_of;
-  std::vector<Unit> units = make_units(program, unit_of);
-  ProgramTimes times;
-  times.instructions.resize(program.instructions.size());
-  const auto workers = [&](const Unit& unit) {
-    const Instruction& first = program.instructions[static_cast<size_t>(unit.members[0])];
-    const auto device = static_cast<size_t>(first.device);
-    const bool computes = first.stream == Stream::kCompute && unit.members.size() == 1;
-    return !computes ? 0 : device < program.threads.size() ? program.threads[device] : 1;
-  };
-  std::vector<Seconds> start(units.size(), 0);   // by the clock of work
-  std::set<std::pair<Seconds, size_t>> running;  // (end, unit)
-  Seconds now = 0;
-  Seconds late = 0;
-  int busy = 0;
-  const auto begin = [&](size_t u) {
-    Seconds length = 0;
-    for (const int member : units[u].members) {
-      length = std::max(length, program.instructions[static_cast<size_t>(member)].predicted);
-    }
-    for (const int member : units[u].members) {
-      times.instructions[static_cast<size_t>(member)].start = start[u] + late;
-    }
-    running.emplace(start[u] + length, u);
-    busy += workers(units[u]);
-  };
-  for (size_t u = 0; u < units.size(); ++u) {
-    if (units[u].waits == 0) {
-      begin(u);
-    }
-  }
-  size_t done = 0;
-  for (; !running.empty(); ++done) {
-    const auto [end, u] = *running.begin();
-    running.erase(running.begin());
-    if (cores > 0 && busy > cores) {
-      late += (end - now) * (static_cast<double>(busy) / cores - 1);
-    }
-    now = end;
-    busy -= workers(units[u]);
-    for (const int member : units[u].members) {
-      times.instructions[static_cast<size_t>(member)].end = end + late;
-    }
-    for (const int next : units[u].next) {
-      const auto n = static_cast<size_t>(next);
-      start[n] = end;  // the last to end is the latest
-      if (--units[n].waits == 0) {
-        begin(n);
-      }
-    }
-  }
-  if (done < units.size()) {
-    std::string stuck;
-    for (size_t u = 0; u < units.size() && stuck.size() < 80; ++u) {
-      if (units[u].waits > 0) {
-        stuck += (stuck.empty() ? "" : ", ") + std::to_string(units[u].members[0]);
-      }
-    }
-    return Error{ErrorKind::kContent, "XG0002", "program: instructions " + stuck + " wait for one another", ""};
-  }
-  summarise(program, times);
-  return times;
-}
+Result<ProgramTimes> simulate(const Program& program, int cores) { return ProgramRun(program, cores).run(); }
 
 }  // namespace xrun::planner

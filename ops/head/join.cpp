@@ -149,10 +149,8 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
   }
 }
 
-void HeadJoin::reduce_dx(std::span<const std::byte* const> gradients, const std::byte* features, int64_t row_begin,
-                         int64_t row_end, float* out) const {
+void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const {
   const int64_t dims = layout_.dim_padded;
-  const int64_t subtree_floats = layout_.rows_padded * dims;
   const auto sum_columns = [&](int64_t place, int64_t column, int64_t count, float* sum) {
     float stack[kMaxDepth][kColumns];
     int depth = 0;
@@ -164,13 +162,14 @@ void HeadJoin::reduce_dx(std::span<const std::byte* const> gradients, const std:
         }
         continue;
       }
-      const auto* data = reinterpret_cast<const float*>(gradients[static_cast<size_t>(fold.shard)]);
-      std::copy_n(data + fold.subtree * subtree_floats + place * dims + column, count, stack[depth++]);
+      const HeadDx& part = gradients[static_cast<size_t>(fold.shard)];
+      const auto* data = reinterpret_cast<const float*>(part.data + fold.subtree * part.step);
+      std::copy_n(data + place * dims + column, count, stack[depth++]);
     }
     std::copy_n(stack[0], count, sum);
   };
   const int64_t dim = shape_.dim;
-  for (int64_t row = row_begin; row < row_end; ++row) {
+  for (int64_t row = 0; row < rows; ++row) {
     const int64_t place = padded_row(shape_, layout_, row);
     float sum[kColumns];
     // Gradient of x from that of x · inverse: inverse · (g - (g · direction) direction).
@@ -194,7 +193,7 @@ void HeadJoin::reduce_dx(std::span<const std::byte* const> gradients, const std:
         if (shape_.form.cosine) {
           g = static_cast<float>((g - along * feature_at(shape_, features, row, d + i)) * inverse);
         }
-        out[(row - row_begin) * dim + d + i] = g;
+        out[row * dim + d + i] = g;
       }
     }
   }

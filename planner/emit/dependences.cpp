@@ -1,153 +1,218 @@
-// Vector clocks: for each instruction, how far each (device, stream) is known to have come when it begins and when it
-// ends. Members of a group end together. The clock of an instruction that begins covers another one exactly if that one
-// happens before it, so a dependency is written down only where the clock does not have it.
+// What an instruction must wait for, where neither the order of its stream nor what it waits for anyway says so.
+//
+// All that touch a buffer are of one device, so each device is looked at by itself. Computations of a device end in
+// order; exchanges beside them (the stream kComm) are posted in order, but received and released in any. So for each
+// stream and exchange it is known from which place in the stream on the exchange has been received, and released; and
+// for each instruction, how far the other stream had come when it began.
 #include "planner/emit/dependences.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 namespace xrun::planner {
 namespace {
 
-using Clock = std::vector<int32_t>;  // by stream: instructions of it that are known to have ended
+// What is waited for, of an exchange: that its blocks are received, or that those it sends are released.
+enum Event : uint8_t { kReceived, kReleased };
+
+struct Wait {
+  int32_t instruction = 0;
+  Event event = kReceived;
+  bool operator>(const Wait& other) const {
+    return instruction != other.instruction ? instruction > other.instruction : event > other.event;
+  }
+  bool operator==(const Wait&) const = default;
+};
 
 class Deriver {
  public:
   explicit Deriver(Program& program)
       : program_(program),
-        streams_(static_cast<size_t>(program.devices) * 2),
-        ended_(program.instructions.size()),
-        place_(program.instructions.size()),
-        writer_(program.buffers.size()),
+        place_(program.instructions.size(), 0),
+        other_(program.instructions.size(), 0),
+        known_(program.instructions.size()),
+        writers_(program.buffers.size()),
         readers_(program.buffers.size()),
         seen_(program.buffers.size(), false),
-        now_(streams_, Clock(streams_, 0)),
-        count_(streams_, 0),
-        memory_(static_cast<size_t>(program.devices)) {}
+        devices_(static_cast<size_t>(program.devices)) {}
 
   void run() {
-    const size_t count = program_.instructions.size();
-    for (size_t begin = 0; begin < count;) {
-      size_t end = begin + 1;
-      const int group = program_.instructions[begin].group;
-      while (group >= 0 && end < count && program_.instructions[end].group == group) {
-        ++end;
-      }
-      // All members look at what was before the group, then the group ends.
-      std::vector<Clock> clocks;
-      for (size_t i = begin; i < end; ++i) {
-        clocks.push_back(begin_of(program_.instructions[i]));
-      }
-      Clock joined = clocks[0];
-      for (const Clock& clock : clocks) {
-        merge(joined, clock);
-      }
-      for (size_t i = begin; i < end; ++i) {
-        const size_t stream = stream_of(program_.instructions[i]);
-        place_[i] = ++count_[stream];
-        joined[stream] = std::max(joined[stream], place_[i]);
-      }
-      for (size_t i = begin; i < end; ++i) {
-        ended_[i] = joined;
-        now_[stream_of(program_.instructions[i])] = joined;
-        touch(program_.instructions[i]);
-      }
-      begin = end;
+    for (Instruction& instruction : program_.instructions) {
+      derive(instruction);
+      touch(instruction);
     }
   }
 
  private:
-  static void merge(Clock& into, const Clock& from) {
-    for (size_t s = 0; s < into.size(); ++s) {
-      into[s] = std::max(into[s], from[s]);
+  struct DeviceState {
+    std::array<int32_t, 2> count{};  // instructions of each stream
+    std::array<int32_t, 2> other{};  // how far each stream knows the other one to be: computed, or posted
+    std::vector<BufferId> tenants;   // who has had which bytes last
+  };
+  // From which place on each stream knows that an exchange has been received, or released; by event, by stream.
+  struct Known {
+    std::array<std::array<int32_t, 2>, 2> since{{{INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}}};
+  };
+
+  static size_t stream_of(const Instruction& instruction) { return static_cast<size_t>(instruction.stream); }
+  const Instruction& at(int32_t index) const { return program_.instructions[static_cast<size_t>(index)]; }
+  bool is_beside(const Instruction& one) const { return one.stream == Stream::kComm; }
+
+  void derive(Instruction& instruction) {
+    DeviceState& device = devices_[static_cast<size_t>(instruction.device)];
+    const auto index = static_cast<size_t>(instruction.id.index);
+    const size_t stream = stream_of(instruction);
+    place_[index] = ++device.count[stream];
+    other_[index] = device.other[stream];
+    std::vector<Wait> waits = candidates(instruction);
+    std::sort(waits.begin(), waits.end(), std::greater<>());  // later ones imply earlier ones
+    waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+    instruction.deps.clear();
+    instruction.releases.clear();
+    for (const Wait& wait : waits) {
+      if (!is_known(instruction, wait)) {
+        (wait.event == kReleased ? instruction.releases : instruction.deps).emplace_back(wait.instruction);
+        learn(instruction, wait);
+      }
+    }
+    std::sort(instruction.deps.begin(), instruction.deps.end());
+    std::sort(instruction.releases.begin(), instruction.releases.end());
+    device.other[stream] = other_[index];
+  }
+
+  // Whether the event has come about when the instruction begins.
+  bool is_known(const Instruction& instruction, const Wait& wait) const {
+    const auto index = static_cast<size_t>(instruction.id.index);
+    const auto before = static_cast<size_t>(wait.instruction);
+    const size_t stream = stream_of(instruction);
+    if (!is_beside(at(wait.instruction))) {
+      return stream == 0 || place_[before] <= other_[index];
+    }
+    const auto& since = known_[before].since[wait.event];
+    return since[stream] <= place_[index] || since[1 - stream] <= other_[index];
+  }
+
+  void learn(const Instruction& instruction, const Wait& wait) {
+    const auto index = static_cast<size_t>(instruction.id.index);
+    const auto before = static_cast<size_t>(wait.instruction);
+    const size_t stream = stream_of(instruction);
+    if (is_beside(at(wait.instruction))) {
+      int32_t& since = known_[before].since[wait.event][stream];
+      since = std::min(since, place_[index]);
+    }
+    if (stream != stream_of(at(wait.instruction))) {
+      other_[index] = std::max(other_[index], place_[before]);
     }
   }
 
-  static size_t stream_of(const Instruction& instruction) {
-    return static_cast<size_t>(instruction.device) * 2 + static_cast<size_t>(instruction.stream);
-  }
-
-  // The clock at its beginning; writes down what it must wait for.
-  Clock begin_of(Instruction& instruction) {
-    std::vector<int32_t> candidates;
-    const auto add = [&](const std::vector<int32_t>& list) {
-      candidates.insert(candidates.end(), list.begin(), list.end());
-    };
+  std::vector<Wait> candidates(const Instruction& instruction) {
+    std::vector<Wait> waits;
     for (const BufferId id : instruction.reads) {
-      add(writer_[static_cast<size_t>(id.index)]);
+      add_writers(instruction, id, waits);
     }
     for (const BufferId id : instruction.writes) {
-      add(writer_[static_cast<size_t>(id.index)]);
-      add(readers_[static_cast<size_t>(id.index)]);
+      add_writers(instruction, id, waits);
+      add_readers(instruction, id, waits);
     }
     for (const auto* list : {&instruction.reads, &instruction.writes}) {
       for (const BufferId id : *list) {
         if (!seen_[static_cast<size_t>(id.index)]) {
-          occupy(program_.buffer(id), candidates);
+          occupy(program_.buffer(id), waits);
         }
       }
     }
-    std::sort(candidates.begin(), candidates.end(), std::greater<>());
-    Clock clock = now_[stream_of(instruction)];
-    instruction.deps.clear();
-    for (const int32_t other : candidates) {
-      const auto at = static_cast<size_t>(other);
-      const size_t stream = stream_of(program_.instructions[at]);
-      if (clock[stream] < place_[at]) {
-        instruction.deps.push_back(InstructionId(other));
-        merge(clock, ended_[at]);
+    return waits;
+  }
+
+  // Whether two instructions touch the same bytes of a buffer; of computations it is not looked at which.
+  bool meet(const Instruction& one, const Instruction& other, BufferId id) const {
+    if (!communicates(one.kind) || !communicates(other.kind)) {
+      return true;
+    }
+    for (const Operand& a : one.operands) {
+      for (const Operand& b : other.operands) {
+        if (a.buffer == id && b.buffer == id && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes) {
+          return true;
+        }
       }
     }
-    std::sort(instruction.deps.begin(), instruction.deps.end());
-    return clock;
+    return false;
+  }
+
+  void add_writers(const Instruction& instruction, BufferId id, std::vector<Wait>& waits) const {
+    for (const int32_t writer : writers_[static_cast<size_t>(id.index)]) {
+      if (meet(instruction, at(writer), id)) {
+        waits.push_back({writer, kReceived});
+      }
+    }
+  }
+
+  void add_readers(const Instruction& instruction, BufferId id, std::vector<Wait>& waits) const {
+    for (const int32_t reader : readers_[static_cast<size_t>(id.index)]) {
+      if (meet(instruction, at(reader), id)) {
+        waits.push_back({reader, is_beside(at(reader)) ? kReleased : kReceived});
+      }
+    }
   }
 
   // A buffer that is touched first takes its bytes from those who had them.
-  void occupy(const Buffer& buffer, std::vector<int32_t>& candidates) {
+  void occupy(const Buffer& buffer, std::vector<Wait>& waits) {
     seen_[static_cast<size_t>(buffer.id.index)] = true;
     if (buffer.device == kHost || buffer.persistent || buffer.bytes == 0) {
       return;
     }
-    auto& tenants = memory_[static_cast<size_t>(buffer.device)];
+    auto& tenants = devices_[static_cast<size_t>(buffer.device)].tenants;
     const Bytes end = buffer.offset + align_up(buffer.bytes);
-    for (auto at = tenants.begin(); at != tenants.end();) {
-      const Buffer& other = program_.buffer(*at);
+    for (auto tenant = tenants.begin(); tenant != tenants.end();) {
+      const Buffer& other = program_.buffer(*tenant);
       if (other.offset < end && buffer.offset < other.offset + align_up(other.bytes)) {
-        const auto index = static_cast<size_t>(other.id.index);
-        candidates.insert(candidates.end(), writer_[index].begin(), writer_[index].end());
-        candidates.insert(candidates.end(), readers_[index].begin(), readers_[index].end());
+        for (const int32_t writer : writers_[static_cast<size_t>(other.id.index)]) {
+          waits.push_back({writer, kReceived});
+        }
+        for (const int32_t reader : readers_[static_cast<size_t>(other.id.index)]) {
+          waits.push_back({reader, is_beside(at(reader)) ? kReleased : kReceived});
+        }
         // Bytes that the newcomer leaves free keep their former tenant in mind.
         const bool covered = buffer.offset <= other.offset && other.offset + align_up(other.bytes) <= end;
-        at = covered ? tenants.erase(at) : std::next(at);
+        tenant = covered ? tenants.erase(tenant) : std::next(tenant);
       } else {
-        ++at;
+        ++tenant;
       }
     }
     tenants.push_back(buffer.id);
   }
 
+  // An exchange that sends a part of a buffer and receives another part reads it as well as writes it. Exchanges that
+  // write other parts than all who touched the buffer since its last computation write it together with them.
   void touch(const Instruction& instruction) {
     for (const BufferId id : instruction.writes) {
-      writer_[static_cast<size_t>(id.index)] = {instruction.id.index};
-      readers_[static_cast<size_t>(id.index)].clear();
+      auto& writers = writers_[static_cast<size_t>(id.index)];
+      auto& readers = readers_[static_cast<size_t>(id.index)];
+      const auto apart = [&](int32_t other) { return !meet(instruction, at(other), id); };
+      if (!std::all_of(writers.begin(), writers.end(), apart) || !std::all_of(readers.begin(), readers.end(), apart)) {
+        writers.clear();
+        readers.clear();
+      }
+      writers.push_back(instruction.id.index);
     }
     for (const BufferId id : instruction.reads) {
-      if (std::find(instruction.writes.begin(), instruction.writes.end(), id) == instruction.writes.end()) {
+      const bool written =
+          std::find(instruction.writes.begin(), instruction.writes.end(), id) != instruction.writes.end();
+      if (!written || is_beside(instruction)) {
         readers_[static_cast<size_t>(id.index)].push_back(instruction.id.index);
       }
     }
   }
 
   Program& program_;
-  size_t streams_;
-  std::vector<Clock> ended_;                   // by instruction
   std::vector<int32_t> place_;                 // by instruction: its number in its stream, from 1
-  std::vector<std::vector<int32_t>> writer_;   // by buffer: none or one
+  std::vector<int32_t> other_;                 // by instruction: how far the other stream was
+  std::vector<Known> known_;                   // by instruction, of exchanges
+  std::vector<std::vector<int32_t>> writers_;  // by buffer: the last one, or exchanges that wrote parts of it
   std::vector<std::vector<int32_t>> readers_;  // by buffer: since the last write
   std::vector<bool> seen_;                     // by buffer
-  std::vector<Clock> now_;                     // by stream
-  std::vector<int32_t> count_;                 // by stream
-  std::vector<std::vector<BufferId>> memory_;  // by device: who has had which bytes last
+  std::vector<DeviceState> devices_;
 };
 
 }  // namespace

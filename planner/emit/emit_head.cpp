@@ -289,42 +289,8 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
   }
   const bool one_pass = plan.rows == program_.batch;
   for (int index = one_pass ? 0 : pass; index < (one_pass ? per_replica() : pass + 1); ++index) {
-    std::set<int> devices(holders.begin(), holders.end());
-    devices.insert(stage(maker).devices.begin(), stage(maker).devices.end());
-    for (const int device : devices) {
-      Instruction scatter{
-          .kind = Kind::kReduceScatter,
-          .device = device,
-          .stream = comm_stream(),
-          .stage = maker,
-          .replica = -1,
-          .head = static_cast<int>(head),
-          .head_pass = pass,
-          .gather = index,
-          .group = groups_,
-          .bytes = type(plan.feature_grad).bytes(program_.micro_batch_rows(), program_.block_rows) * program_.replicas,
-          .span = graph_.node(plan.node).span};
-      for (const HeadShard& shard : plan.shards) {
-        if (shard.device == device && shard.row_begin < shard.row_end) {
-          scatter.operands.push_back(part_of(Access::kRead, shard));
-        }
-      }
-      for (int replica = 0; replica < program_.replicas; ++replica) {
-        if (device_of(maker, replica) == device) {
-          const int micro_batch = global_micro_batch(replica, index);
-          scatter.replica = replica;
-          scatter.operands.insert(
-              scatter.operands.begin(),
-              micro_batch_operand(Role::kFeature, Access::kRead, place(plan.feature, device, micro_batch), plan.feature,
-                                  micro_batch));
-          const BufferId out = add_activation(plan.feature_grad, device, replica, micro_batch);
-          scatter.operands.push_back(
-              micro_batch_operand(Role::kFeatureGradient, Access::kWrite, out, plan.feature_grad, micro_batch));
-        }
-      }
-      add(std::move(scatter));
-    }
-    ++groups_;
+    emit_dx_terms(head, pass, index);
+    emit_reduce_dx(head, pass, index);
   }
 }
 

@@ -7,7 +7,7 @@
 namespace xrun::planner {
 
 void Emitter::emit_update() {
-  emit_fold_and_reduce();
+  emit_folds();
   emit_statistics_gather();
   if (request_.module.train.clip.kind == ClipSpec::kNorm) {
     emit_norms();
@@ -111,7 +111,7 @@ void Emitter::add_fold(NodeId id, int device, Instruction& update) const {
   }
 }
 
-void Emitter::emit_fold_and_reduce() {
+void Emitter::emit_folds() {
   for (const Stage& one : program_.stages) {
     const StageFlow& flow = flow_.stages[static_cast<size_t>(one.index)];
     if (flow.gradients.empty()) {
@@ -125,23 +125,9 @@ void Emitter::emit_fold_and_reduce() {
       }
       add(std::move(fold));
     }
-    if (program_.replicas == 1) {
-      continue;
+    if (program_.replicas > 1) {
+      emit_replica_sums(one.index);
     }
-    for (int replica = 0; replica < program_.replicas; ++replica) {
-      Instruction reduce{.kind = Kind::kAllReduce,
-                         .device = device_of(one.index, replica),
-                         .stream = comm_stream(),
-                         .stage = one.index,
-                         .replica = replica,
-                         .group = groups_};
-      for (const ParamId param : flow.gradients) {
-        reduce.operands.push_back(gradient_operand(Role::kSum, Access::kUpdate, param, reduce.device));
-        reduce.bytes += align_up(reduce.operands.back().bytes);
-      }
-      add(std::move(reduce));
-    }
-    ++groups_;
   }
 }
 

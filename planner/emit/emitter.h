@@ -1,5 +1,5 @@
 // The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp,
-// emit_update.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
+// emit_dx.cpp, emit_update.cpp, emit_replica_sums.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
 #pragma once
 
 #include <map>
@@ -80,15 +80,30 @@ class Emitter {
   int pass_of(int index) const { return decision_.schedule.head_passes <= 1 ? 0 : index; }
   Seconds share(size_t head, const HeadShard& shard, Seconds slowest) const;
 
+  // emit_dx.cpp
+  void emit_dx_terms(size_t head, int pass, int index);
+  void add_dx_sent(size_t head, int replica, Instruction& exchange) const;
+  void add_dx_received(size_t head, int replica, Instruction& exchange);
+  void emit_reduce_dx(size_t head, int pass, int index);
+  HeadGradientRows dx_rows(size_t head, const HeadShard& shard, int replica, int index) const;
+
   // emit_update.cpp
   void emit_update();
-  void emit_fold_and_reduce();
+  void emit_folds();
   void emit_statistics_gather();
   void emit_norms();
   void add_norm_buffers();
   void add_fold(NodeId node, int device, Instruction& update) const;
   Operand gradient_operand(Role role, Access access, ParamId param, int device) const;
   Operand norms_operand(ParamId param, BlockRange part, int device, Access access) const;
+
+  // emit_replica_sums.cpp
+  void emit_replica_sums(int stage);
+  std::set<ParamId> summed_gradients(int stage) const;
+  Instruction slices_to_owners(int stage, int replica);
+  Instruction slices_to_all(int stage, int replica) const;
+  Instruction sum_of_slices(int stage, int replica) const;
+  Operand slice_operand(Role role, ParamId param, int device, int replica) const;
 
   // Building blocks.
   BufferId add_buffer(Buffer buffer);
@@ -117,6 +132,7 @@ class Emitter {
   std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // by state
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
   std::map<std::pair<ParamId, int>, BufferId> gradients_;               // (parameter, device)
+  std::map<std::pair<ParamId, int>, BufferId> gradient_terms_;          // (parameter, device)
   std::map<int, BufferId> norms_;                                       // by device
   NormLayout norm_layout_;
 
@@ -131,6 +147,7 @@ class Emitter {
   std::map<std::tuple<size_t, int, int>, BufferId> softmax_;            // (head, device, pass or -1)
   std::map<std::tuple<size_t, int, int>, BufferId> statistics_;         // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> partials_;           // (head, device, pass)
+  std::map<std::tuple<size_t, int, int>, BufferId> terms_;              // (head, device, micro-batch)
   std::map<std::pair<size_t, int32_t>, BufferId> results_;              // (head, value)
 
   // Progress of the walk over the schedule.

@@ -28,6 +28,8 @@ const char* name_of(Purpose purpose) {
       return "batches of the loader";
     case Purpose::kActivation:
       return "activations";
+    case Purpose::kTerms:
+      return "terms of sums from other devices";
     case Purpose::kScratch:
       return "scratch of workers";
     case Purpose::kResult:

@@ -23,8 +23,10 @@ std::string label_of(const Program& program, const Instruction& instruction) {
     case Kind::kHeadUpdate:
     case Kind::kHeadNorms:
     case Kind::kReduceStats:
+    case Kind::kReduceDx:
       return "H";
     case Kind::kFoldPartials:
+    case Kind::kSumReplicas:
     case Kind::kNorm:
     case Kind::kUpdate:
       return "U";

@@ -15,7 +15,7 @@ namespace {
 bool is_head_buffer(Purpose purpose) {
   return purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadPrepared ||
          purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax || purpose == Purpose::kHeadGradient ||
-         purpose == Purpose::kHeadScratch || purpose == Purpose::kGathered;
+         purpose == Purpose::kHeadScratch || purpose == Purpose::kGathered || purpose == Purpose::kTerms;
 }
 
 // The busiest device's seconds of instructions of some kind.
@@ -71,10 +71,13 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
       busiest(program, [](const Instruction& i) { return i.kind == Kind::kForward || i.kind == Kind::kBackward; });
   part.memory = at_peak(program, [](const Buffer& b) {
     return b.purpose == Purpose::kWeight || b.purpose == Purpose::kState || b.purpose == Purpose::kOptimizer ||
-           b.purpose == Purpose::kPrepared || b.purpose == Purpose::kGradient || b.purpose == Purpose::kActivation;
+           b.purpose == Purpose::kPrepared || b.purpose == Purpose::kGradient || b.purpose == Purpose::kActivation ||
+           (b.purpose == Purpose::kTerms && b.head < 0);
   });
   return part;
 }
+
+bool is_of_head(Kind kind) { return is_head_pass(kind) || kind == Kind::kReduceDx; }
 
 PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   const Graph& graph = module.graph;
@@ -89,7 +92,7 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
              (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes";
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
-  part.time = busiest(plan.training, [&](const Instruction& i) { return is_head_pass(i.kind) && i.head == own; });
+  part.time = busiest(plan.training, [&](const Instruction& i) { return is_of_head(i.kind) && i.head == own; });
   part.memory = at_peak(plan.training, [&](const Buffer& b) { return is_head_buffer(b.purpose) && b.head == own; });
   return part;
 }
@@ -149,9 +152,7 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   }
   PlanPart other{.name = "other",
                  .how = program.devices > 1 ? "update, copies, scratch, results" : "update, scratch, results"};
-  other.time = busiest(program, [](const Instruction& i) {
-    return i.kind != Kind::kForward && i.kind != Kind::kBackward && !is_head_pass(i.kind);
-  });
+  other.time = busiest(program, [](const Instruction& i) { return !is_stage_pass(i.kind) && !is_of_head(i.kind); });
   other.memory = at_peak(program, [](const Buffer&) { return true; });
   Seconds waiting = plan.predicted.step;
   for (const PlanPart& part : parts) {

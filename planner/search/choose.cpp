@@ -80,9 +80,10 @@ class Chooser {
   void leave_heavy_kinds() {
     choice_.weights_alone = true;
     for (auto& [key, kind] : kinds_) {
-      const Candidate& any = *kind.leanest.begin()->second;
-      kind.left = !allow(memory_floor(input_.search, any, any.decision.partials));
-      choice_.weights_alone = choice_.weights_alone && !allow(memory_floor(input_.search, any, any.setting.replicas));
+      const Candidate& leanest = *kind.leanest.begin()->second;  // has the fewest partials, too
+      kind.left = !allow(memory_floor(input_.search, leanest, leanest.decision.partials));
+      choice_.weights_alone =
+          choice_.weights_alone && !allow(memory_floor(input_.search, leanest, leanest.setting.replicas));
     }
     for (const Candidate& candidate : candidates_) {
       if (kind_of(candidate).left) {

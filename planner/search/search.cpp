@@ -23,8 +23,10 @@ int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) 
   return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
 }
 
-// Partials that meet in one micro-batch.
-int64_t meeting_partials(const Setting& setting, int partials) { return std::max(1, partials / setting.micro_batches); }
+// Partials that the row blocks of one micro-batch add to.
+int64_t meeting_partials(const SearchInput& input, const Setting& setting, int partials) {
+  return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
+}
 
 PartitionRequest make_request(const SearchInput& input, const Setting& setting, Recompute recompute,
                               const StageLimits& limits) {
@@ -44,14 +46,14 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                            .last_cut = chain.last_cut,
                            .candidates = setting.stages == 1 ? 1 : kSimulatedCuts};
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
-    request.layers.push_back(
-        {.forward = cost.forward_pass(chain.forward_time[i], blocks, workers),
-         .backward = cost.backward_pass(chain.backward_time[i], blocks, meeting_partials(setting, partials), workers),
-         .resident = chain.resident[i] + chain.gradients[i] * (partials / setting.replicas),
-         .saved = chain.saved[i] * blocks,
-         .incoming = chain.boundary[i] * blocks,
-         .again = input.hints.again[i],
-         .pinned = input.hints.pinned[i]});
+    request.layers.push_back({.forward = cost.forward_pass(chain.forward_time[i], blocks, workers),
+                              .backward = cost.backward_pass(chain.backward_time[i], blocks,
+                                                             meeting_partials(input, setting, partials), workers),
+                              .resident = chain.resident[i] + chain.gradients[i] * (partials / setting.replicas),
+                              .saved = chain.saved[i] * blocks,
+                              .incoming = chain.boundary[i] * blocks,
+                              .again = input.hints.again[i],
+                              .pinned = input.hints.pinned[i]});
   }
   return request;
 }

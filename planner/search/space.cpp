@@ -230,7 +230,7 @@ int partials_of(const Setting& setting, bool deterministic, int64_t blocks, cons
   if (deterministic) {
     return static_cast<int>(std::min<int64_t>(4, blocks));
   }
-  const int64_t most = std::min<int64_t>(blocks / setting.replicas, kMostPartials);
+  const int64_t most = std::min<int64_t>(blocks / setting.micro_batches, kMostPartials);
   const int64_t each = std::clamp<int64_t>(machine.threads_of(0), 1, most);
   return static_cast<int>(each) * setting.replicas;
 }

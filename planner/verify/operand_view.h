@@ -117,6 +117,22 @@ class OperandView {
                 : rows.replica < 0 || rows.replica == micro_batch / program_.micro_batches_of_replica());
   }
 
+  // Bytes of a gradient that a replica sums.
+  struct Slice {
+    Bytes offset = 0;
+    Bytes bytes = 0;
+  };
+  Slice slice_of(ParamId param, int replica) const {
+    const int64_t count = type(graph_.param_grads[param]).elements(0, 0);
+    const int64_t begin = count * replica / program_.replicas;
+    return {begin * 4, (count * (replica + 1) / program_.replicas - begin) * 4};
+  }
+
+  // Whether a buffer is for what other devices give to the gradient of a micro-batch's features.
+  static bool holds_dx_terms(const Buffer& buffer, int head, int micro_batch) {
+    return buffer.purpose == Purpose::kTerms && buffer.head == head && buffer.micro_batch == micro_batch;
+  }
+
   bool on_its_device() const {
     return one_->stage >= 0 && one_->replica >= 0 &&
            program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(one_->replica)] ==

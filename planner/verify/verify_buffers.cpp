@@ -136,6 +136,8 @@ class Buffers {
       case Purpose::kHeadSoftmax:
       case Purpose::kHeadGradient:
         return check_pass(buffer);
+      case Purpose::kTerms:
+        return buffer.head >= 0 ? check_dx_terms(buffer) : check_gradient_terms(buffer);
       case Purpose::kNorms:
         return check_bytes(buffer, norm_bytes_);
       case Purpose::kHeadScratch:  // of what passes over it
@@ -191,6 +193,34 @@ class Buffers {
       return wrong("buffer {} ({}) has {} bytes for partials of {}", buffer.id.index, buffer.name, buffer.bytes, bytes);
     }
     return {};
+  }
+
+  // What other devices give to the gradient of the features of a micro-batch, of all their shards.
+  Status check_dx_terms(const Buffer& buffer) const {
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    if (buffer.micro_batch < 0 || !of_replica_.contains({buffer.device, buffer.replica})) {
+      return nothing(buffer, "micro-batch of its device");
+    }
+    const int64_t rows = program_.micro_batch_rows();
+    Bytes bytes = 0;
+    for (const HeadShard& shard : head.shards) {
+      if (shard.device != buffer.device && shard.row_begin < shard.row_end) {
+        const HeadGradientRows part = head_gradient_rows(head_shape(program_, graph_, head, shard, head.rows), 0, rows);
+        bytes += part.bytes * part.subtrees;
+      }
+    }
+    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of another device");
+  }
+
+  // The slices of a gradient that the other replicas give to the one that sums them.
+  Status check_gradient_terms(const Buffer& buffer) const {
+    const ValueId gradient = buffer.param.valid() && program_.training ? graph_.param_grads[buffer.param] : ValueId();
+    if (!gradient.valid() || !of_replica_.contains({buffer.device, buffer.replica})) {
+      return nothing(buffer, "gradient of its device");
+    }
+    const int64_t count = type(gradient).elements(0, 0);
+    const int64_t slice = count * (buffer.replica + 1) / program_.replicas - count * buffer.replica / program_.replicas;
+    return check_bytes(buffer, slice * 4 * (program_.replicas - 1));
   }
 
   // Bytes are the kernel's: whoever makes it compares them.

@@ -39,16 +39,18 @@ class ExchangeOperands : OperandView {
         return check_pair_member();
       case Kind::kAllGather:
         if (one_->head < 0) {
-          return one_->stage < 0 ? check_norms() : check_statistics();
+          return one_->stage < 0 ? check_norms() : has_gradients() ? check_slices(true) : check_statistics();
         }
         return one_->gather >= 0 ? check_gather() : check_head_statistics();
       case Kind::kReduceScatter:
-        return check_scatter();
-      case Kind::kAllReduce:
-        return check_reduce();
+        return one_->head >= 0 ? check_dx() : check_slices(false);
       default:
         return {};
     }
+  }
+
+  bool has_gradients() const {
+    return !one_->operands.empty() && program_.buffer(one_->operands[0].buffer).purpose == Purpose::kGradient;
   }
 
   Status check_members(const std::set<int>& wanted) const {
@@ -259,8 +261,8 @@ class ExchangeOperands : OperandView {
     return end();
   }
 
-  // dX partials of all shards to the gradient of the rows that the member's stage has made.
-  Status check_scatter() {
+  // dX partials of all shards, to the devices of the stage that made the features: the rows that each of them has made.
+  Status check_dx() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
       return at_fault("is of no head");
     }
@@ -271,47 +273,114 @@ class ExchangeOperands : OperandView {
     XRUN_TRY(check_members(wanted));
     if (!plan.feature_grad.valid() || !comes_from(stage, plan.feature) ||
         one_->head_pass != (plan.rows == program_.batch ? 0 : one_->gather)) {
-      return at_fault("sums the gradient of no feature of its stage");
+      return at_fault("carries the gradient of no feature of its stage");
     }
-    const auto replica = std::find(stage.devices.begin(), stage.devices.end(), one_->device) - stage.devices.begin();
-    const bool takes = replica < std::ssize(stage.devices);
-    if (takes != (one_->replica >= 0) || (takes && one_->replica != replica)) {
-      return at_fault("is of another replica than its device");
-    }
-    if (takes) {
-      XRUN_TRY(take_micro_batch({.role = Role::kFeature, .access = Access::kRead}, plan.feature,
-                                micro_batch(one_->replica)));
-    }
-    for (const HeadShard& shard : plan.shards) {
-      if (shard.device != one_->device || !has_rows(shard)) {
-        continue;
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      if (stage.devices[static_cast<size_t>(replica)] == one_->device) {
+        XRUN_TRY(check_dx_received(plan, replica));
+      } else {
+        XRUN_TRY(check_dx_sent(plan, replica, stage.devices[static_cast<size_t>(replica)]));
       }
-      XRUN_ASSIGN(const Buffer* buffer, next(Role::kDx));
-      if (buffer->purpose != Purpose::kHeadGradient || buffer->head != one_->head ||
-          buffer->head_pass != one_->head_pass) {
-        return misplaced(*buffer);
-      }
-      const ShardPart& part = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(shard.shard)];
-      XRUN_TRY(take_block(Role::kDx, shard.shard, part.gradient_offset, part.gradient));
-    }
-    if (takes) {
-      XRUN_TRY(take_micro_batch({.role = Role::kFeatureGradient, .access = Access::kWrite}, plan.feature_grad,
-                                micro_batch(one_->replica)));
     }
     return end();
   }
 
-  // Terms are told apart by their place alone: every member gives the same weights in the same order. The operands
-  // themselves are the matter of verify_update_operands.
-  Status check_reduce() {
-    XRUN_TRY(check_members(devices_of_stage()));
-    std::vector<ParamId> order;
-    for (const Operand& operand : one_->operands) {
-      order.push_back(operand.param);
+  // Row blocks of a replica's micro-batch in each subtree of a shard: where the first begins, bytes, subtrees.
+  HeadGradientRows dx_rows(const HeadPlan& plan, const HeadShard& shard, int replica) const {
+    const bool one_pass = plan.rows == program_.batch;
+    const int64_t first = program_.micro_batch_rows() * (one_pass ? micro_batch(replica) : replica);
+    return head_gradient_rows(head_shape(program_, graph_, plan, shard, plan.rows), first,
+                              first + program_.micro_batch_rows());
+  }
+
+  Status check_dx_sent(const HeadPlan& plan, int replica, int to) {
+    for (const HeadShard& shard : plan.shards) {
+      if (shard.device != one_->device || !has_rows(shard)) {
+        continue;
+      }
+      const HeadGradientRows rows = dx_rows(plan, shard, replica);
+      const ShardPart& part = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(shard.shard)];
+      for (int64_t i = 0; i < rows.subtrees; ++i) {
+        XRUN_ASSIGN(const Buffer* buffer, next(Role::kSent));
+        if (buffer->purpose != Purpose::kHeadGradient || buffer->head != one_->head ||
+            buffer->head_pass != one_->head_pass) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take_block(Role::kSent, to, part.gradient_offset + rows.begin + i * rows.step, rows.bytes));
+      }
     }
-    return sum_order_.try_emplace(one_->group, order).first->second == order
-               ? Status()
-               : at_fault("sums other weights than the first member of its group, or in another order");
+    return {};
+  }
+
+  Status check_dx_received(const HeadPlan& plan, int replica) {
+    if (one_->replica != replica) {
+      return at_fault("is of another replica than its device");
+    }
+    Bytes place = 0;
+    for (const HeadShard& shard : plan.shards) {
+      const bool other = shard.device != one_->device && has_rows(shard);
+      const HeadGradientRows rows = other ? dx_rows(plan, shard, replica) : HeadGradientRows{};
+      for (int64_t i = 0; i < rows.subtrees; ++i, place += rows.bytes) {
+        XRUN_ASSIGN(const Buffer* buffer, next(Role::kReceived));
+        if (!holds_dx_terms(*buffer, one_->head, micro_batch(replica))) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take_block(Role::kReceived, shard.device, place, rows.bytes));
+      }
+    }
+    return {};
+  }
+
+  // Slices of gradients to the replicas that sum them, and sums to all replicas. Weights have one order for all
+  // members.
+  Status check_slices(bool sums) {
+    if (!on_its_device()) {
+      return at_fault("is of no stage, or elsewhere");
+    }
+    XRUN_TRY(check_members(devices_of_stage()));
+    for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)])) {
+      Bytes place = 0;
+      for (int other = 0; other < program_.replicas; ++other) {
+        if (other == one_->replica) {
+          continue;
+        }
+        const Slice own = slice_of(param, one_->replica);
+        const Slice others = slice_of(param, other);
+        XRUN_TRY(take_slice(Role::kSent, param, other, sums ? own : others));
+        if (sums) {
+          XRUN_TRY(take_slice(Role::kReceived, param, other, others));
+        } else {
+          XRUN_TRY(take_terms(param, other, {place, own.bytes}));
+          place += own.bytes;
+        }
+      }
+    }
+    return end();
+  }
+
+  int device_of_replica(int replica) const {
+    return program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)];
+  }
+
+  // A slice of the gradient itself; of one without elements nothing is sent.
+  Status take_slice(Role role, ParamId param, int other, Slice slice) {
+    if (slice.bytes == 0) {
+      return {};
+    }
+    XRUN_ASSIGN(const Buffer* buffer, next(role));
+    return buffer == params_.find(param, Purpose::kGradient, one_->replica)
+               ? take_block(role, device_of_replica(other), slice.offset, slice.bytes)
+               : misplaced(*buffer);
+  }
+
+  Status take_terms(ParamId param, int other, Slice slice) {
+    if (slice.bytes == 0) {
+      return {};
+    }
+    XRUN_ASSIGN(const Buffer* buffer, next(Role::kReceived));
+    return buffer == params_.find(param, Purpose::kTerms, one_->replica)
+               ? take_block(Role::kReceived, device_of_replica(other), slice.offset, slice.bytes)
+               : misplaced(*buffer);
   }
 
   std::map<int, std::set<int>> members_;                              // devices by group
@@ -320,7 +389,6 @@ class ExchangeOperands : OperandView {
   std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
   std::set<int> norm_devices_;
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // (group, sending device)
-  std::map<int, std::vector<ParamId>> sum_order_;                                   // by group
 };
 
 }  // namespace

@@ -25,6 +25,8 @@ class HeadOperands : OperandView {
       begin(one);
       if (is_head_pass(one.kind)) {
         XRUN_TRY(check_pass());
+      } else if (one.kind == Kind::kReduceDx) {
+        XRUN_TRY(check_reduce_dx());
       } else if (one.kind == Kind::kCopy) {
         XRUN_TRY(check_copy());
       }
@@ -102,6 +104,57 @@ class HeadOperands : OperandView {
                  .index = shard.shard,
                  .offset = stats ? part.stats_offset : part.gradient_offset,
                  .bytes = stats ? part.stats : part.gradient});
+  }
+
+  // The rows of a micro-batch of a stage, in a buffer of the stage.
+  Status take_stage_rows(Role role, Access access, ValueId value, int micro_batch) {
+    XRUN_ASSIGN(const Buffer* buffer, next(role));
+    const bool of_stage = buffer->purpose == Purpose::kActivation || buffer->purpose == Purpose::kResult;
+    if (!of_stage || buffer->value != value || !holds(*buffer, micro_batch)) {
+      return misplaced(*buffer);
+    }
+    return take({.role = role,
+                 .access = access,
+                 .offset = type(value).bytes(program_.micro_batch_rows() * micro_batch - first_row(*buffer), g()),
+                 .bytes = type(value).bytes(program_.micro_batch_rows(), g())});
+  }
+
+  // Sums the rows of its replica's micro-batch: of the device's own shards where they are, of others where they came.
+  Status check_reduce_dx() {
+    const HeadPlan* plan = has_head() ? &head() : nullptr;
+    const int pass = plan == nullptr || plan->rows == program_.batch ? 0 : one_->gather;
+    if (plan == nullptr || !plan->feature_grad.valid() || !on_its_device() || one_->head_pass != pass ||
+        !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
+      return at_fault("sums the gradient of no feature");
+    }
+    const int micro_batch = one_->replica * program_.micro_batches_of_replica() + one_->gather;
+    const int64_t first = program_.micro_batch_rows() * (one_pass() ? micro_batch : one_->replica);
+    XRUN_TRY(take_stage_rows(Role::kFeature, Access::kRead, plan->feature, micro_batch));
+    Bytes received = 0;
+    for (const HeadShard& shard : plan->shards) {
+      if (!has_rows(shard)) {
+        continue;
+      }
+      const HeadGradientRows rows = head_gradient_rows(head_shape(program_, graph_, *plan, shard, plan->rows), first,
+                                                       first + program_.micro_batch_rows());
+      XRUN_ASSIGN(const Buffer* buffer, next(Role::kDx));
+      const bool own = shard.device == one_->device;
+      const bool partials = buffer->purpose == Purpose::kHeadGradient && buffer->head == one_->head &&
+                            buffer->head_pass == one_->head_pass;
+      if (!(own ? partials : holds_dx_terms(*buffer, one_->head, micro_batch))) {
+        return misplaced(*buffer);
+      }
+      const ShardPart& part = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(shard.shard)];
+      XRUN_TRY(take({.role = Role::kDx,
+                     .access = Access::kRead,
+                     .index = shard.shard,
+                     .offset = own ? part.gradient_offset + rows.begin : received,
+                     .bytes = rows.bytes,
+                     .step = own ? rows.step : rows.bytes}));
+      received += own ? 0 : rows.bytes * rows.subtrees;
+    }
+    XRUN_TRY(take_stage_rows(Role::kFeatureGradient, Access::kWrite, plan->feature_grad, micro_batch));
+    return end();
   }
 
   Status check_shard_pass(bool clipped) {

@@ -1,8 +1,10 @@
-// What is ordered whatever the streams do. Each instruction, and each group as a whole, has the set of those that must
-// have ended before it begins: the union over its dependencies and its predecessor in the stream, as one number a
-// stream (how many of its instructions), since streams run in order.
+// What is ordered whatever the streams do. All that touch a buffer are of one device, whose computations end in order;
+// exchanges beside them are posted in order and complete in any. So "a has ended before b begins" follows, for a
+// computation a, from how many computations b knows to have ended; and for an exchange a, from the first place in
+// either stream of the device that knows it to be received, or released.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "planner/verify/verify_parts.h"
 #include "planner/verify/verify_program.h"
@@ -12,79 +14,89 @@ namespace {
 
 class Past {
  public:
-  explicit Past(const Program& program)
-      : streams_(static_cast<size_t>(program.devices) * 2),
-        stream_(program.instructions.size()),
-        rank_(program.instructions.size()),
-        before_(program.instructions.size() * streams_, 0) {
-    const size_t count = program.instructions.size();
-    std::vector<int32_t> length(streams_, 0);
-    std::vector<int32_t> last(streams_, -1);
-    std::vector<int32_t> ended;  // clocks of the ends of groups, one after the other
-    const auto merge = [this](int32_t* into, const int32_t* from) {
-      std::transform(into, into + streams_, from, into, [](int32_t x, int32_t y) { return std::max(x, y); });
-    };
-    std::vector<int64_t> group_end(count, -1);  // by instruction: where the clock of its group begins in `ended`
-    for (size_t begin = 0, end = 0; begin < count; begin = end) {
-      const int group = program.instructions[begin].group;
-      for (end = begin + 1; group >= 0 && end < count && program.instructions[end].group == group; ++end) {
+  explicit Past(const Program& program) : program_(program), marks_(program.instructions.size()) {
+    std::vector<Mark> last(static_cast<size_t>(program.devices) * 2);  // of each stream
+    for (const Instruction& one : program.instructions) {
+      Mark& mine = marks_[static_cast<size_t>(one.id.index)];
+      const size_t stream = stream_of(one);
+      Mark& before = last[static_cast<size_t>(one.device) * 2 + stream];
+      mine.place = before.place + 1;
+      mine.seen = before.seen;
+      for (const InstructionId dep : one.deps) {
+        include(mine, stream, dep, kReceived);
       }
-      for (size_t i = begin; i < end; ++i) {
-        const Instruction& one = program.instructions[i];
-        stream_[i] = static_cast<size_t>(one.device) * 2 + static_cast<size_t>(one.stream);
-        rank_[i] = ++length[stream_[i]];
-        int32_t* const mine = &before_[i * streams_];
-        const auto include = [&](size_t other) {
-          if (mine[stream_[other]] >= rank_[other]) {
-            return;  // its end is known to come before, and with it all that it waited for
-          }
-          merge(mine,
-                group_end[other] >= 0 ? &ended[static_cast<size_t>(group_end[other])] : &before_[other * streams_]);
-          mine[stream_[other]] = std::max(mine[stream_[other]], rank_[other]);
-        };
-        if (last[stream_[i]] >= 0) {
-          include(static_cast<size_t>(last[stream_[i]]));
-        }
-        for (const InstructionId dep : one.deps) {
-          include(static_cast<size_t>(dep.index));
-        }
-        last[stream_[i]] = static_cast<int32_t>(i);
+      for (const InstructionId dep : one.releases) {
+        include(mine, stream, dep, kReleased);
       }
-      if (end - begin > 1) {
-        const size_t at = ended.size();
-        ended.resize(at + streams_, 0);
-        for (size_t i = begin; i < end; ++i) {
-          merge(&ended[at], &before_[i * streams_]);
-          ended[at + stream_[i]] = std::max(ended[at + stream_[i]], rank_[i]);
-          group_end[i] = static_cast<int64_t>(at);
-        }
-      }
+      before = mine;
     }
   }
 
-  // `a` has ended before `b` begins.
-  bool ordered(int32_t a, int32_t b) const {
-    const auto at = static_cast<size_t>(a);
-    return before_[static_cast<size_t>(b) * streams_ + stream_[at]] >= rank_[at];
-  }
-
-  size_t streams() const { return streams_; }
-  size_t stream(int32_t i) const { return stream_[static_cast<size_t>(i)]; }
-  int32_t rank(int32_t i) const { return rank_[static_cast<size_t>(i)]; }
-  int32_t before(int32_t i, size_t stream) const { return before_[static_cast<size_t>(i) * streams_ + stream]; }
+  // `a` has ended, or come so far, before `b` of the same device begins.
+  bool received(int32_t a, int32_t b) const { return ordered(a, b, kReceived); }
+  bool released(int32_t a, int32_t b) const { return ordered(a, b, kReleased); }
 
  private:
-  size_t streams_;
-  std::vector<size_t> stream_;
-  std::vector<int32_t> rank_;    // place in its stream, from 1
-  std::vector<int32_t> before_;  // [instruction][stream]
+  enum Event : uint8_t { kReceived, kReleased };
+  struct Mark {
+    int32_t place = 0;  // in its stream, from 1
+    int32_t seen = 0;   // of the other stream: computations that have ended, or exchanges that were posted
+    // Of an exchange: the first place of each stream that begins after the event; by event, by stream.
+    int32_t known[2][2] = {{INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}};
+  };
+
+  static size_t stream_of(const Instruction& one) { return one.stream == Stream::kComm ? 1 : 0; }
+  bool is_beside(size_t index) const { return stream_of(program_.instructions[index]) == 1; }
+
+  void include(Mark& mine, size_t stream, InstructionId dep, Event event) {
+    const auto other = static_cast<size_t>(dep.index);
+    Mark& theirs = marks_[other];
+    if (stream_of(program_.instructions[other]) != stream) {
+      mine.seen = std::max(mine.seen, theirs.place);
+    }
+    if (is_beside(other)) {
+      theirs.known[event][stream] = std::min(theirs.known[event][stream], mine.place);
+    }
+  }
+
+  bool ordered(int32_t a, int32_t b, Event event) const {
+    const Mark& first = marks_[static_cast<size_t>(a)];
+    const Mark& second = marks_[static_cast<size_t>(b)];
+    const size_t stream = stream_of(program_.instructions[static_cast<size_t>(b)]);
+    if (!is_beside(static_cast<size_t>(a))) {
+      return stream == 0 ? first.place < second.place : first.place <= second.seen;
+    }
+    return first.known[event][stream] <= second.place || first.known[event][1 - stream] <= second.seen;
+  }
+
+  const Program& program_;
+  std::vector<Mark> marks_;  // by instruction
 };
 
 // Accesses of every buffer in list order.
 struct Touch {
   int32_t instruction = 0;
+  bool read = false;
   bool write = false;
 };
+
+// Whether a touch of a buffer is over before an instruction begins that touches it, or its bytes, as well: what was
+// written is there, and, unless the other only reads, what was read is free.
+bool is_over(const Past& past, const Touch& touch, int32_t instruction, bool reads_only) {
+  return (!touch.write || past.received(touch.instruction, instruction)) &&
+         (!touch.read || reads_only || past.released(touch.instruction, instruction));
+}
+
+// Whether two instructions touch the same bytes of a buffer, as far as is known: of exchanges.
+bool meet(const Instruction& first, const Instruction& second, BufferId id) {
+  const auto touches = [&](const Operand& operand) { return operand.buffer == id; };
+  return !communicates(first.kind) || !communicates(second.kind) ||
+         std::ranges::any_of(first.operands, [&](const Operand& a) {
+           return touches(a) && std::ranges::any_of(second.operands, [&](const Operand& b) {
+                    return touches(b) && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+                  });
+         });
+}
 
 std::vector<std::vector<Touch>> touches_of(const Program& program) {
   std::vector<std::vector<Touch>> accesses(program.buffers.size());
@@ -92,19 +104,19 @@ std::vector<std::vector<Touch>> touches_of(const Program& program) {
     for (const bool write : {false, true}) {
       for (const BufferId id : write ? one.writes : one.reads) {
         auto& list = accesses[static_cast<size_t>(id.index)];
-        if (!list.empty() && list.back().instruction == one.id.index) {
-          list.back().write = list.back().write || write;
-        } else {
-          list.push_back({one.id.index, write});
+        if (list.empty() || list.back().instruction != one.id.index) {
+          list.push_back({one.id.index});
         }
+        (write ? list.back().write : list.back().read) = true;
       }
     }
   }
   return accesses;
 }
 
-// Numbers that are compared while clocks are made and memory is held to them: some seconds of work.
+// Comparisons while accesses and memory are held to the order: some seconds of work.
 constexpr int64_t kMostWork = int64_t{1} << 33;
+constexpr int64_t kMeetWork = 16;  // of a pair of operands
 
 Error too_much() {
   return wrong(
@@ -121,9 +133,9 @@ bool lasts(const Buffer& buffer) {
 Status verify_order(const Program& program) {
   int64_t work = 0;
   for (const Instruction& one : program.instructions) {
-    work += 1 + count(one.deps) + count(one.reads) + count(one.writes);
+    work += 1 + count(one.deps) + count(one.releases) + count(one.reads) + count(one.writes);
   }
-  if (work * 2 * program.devices > kMostWork) {
+  if (work > kMostWork) {
     return too_much();
   }
   const Past past(program);
@@ -141,20 +153,33 @@ Status verify_order(const Program& program) {
         return wrong("buffer {} ({}) is read before it was written", b, buffer.name);
       }
     }
-    // A read against the last write; a write against all reads since, and the last write if there are none: the rest
-    // follows.
-    std::optional<size_t> written;  // the last write
-    for (size_t i = 0; i < list.size(); ++i) {
-      const size_t since = written ? *written + 1 : 0;
-      const size_t from = written && (!list[i].write || since == i) ? *written : since;
-      for (size_t j = from; j < (list[i].write ? i : written ? from + 1 : from); ++j) {
-        if (!past.ordered(list[j].instruction, list[i].instruction)) {
-          return wrong("instructions {} and {} touch buffer {} ({}) in no order", list[j].instruction,
-                       list[i].instruction, b, buffer.name);
+    // The last write and all touches since, or exchanges that write parts of the buffer each. A read is compared with
+    // the writes among them, a write with all: what is before them follows.
+    std::vector<Touch> writes;
+    std::vector<Touch> all;
+    for (const Touch& touch : list) {
+      const Instruction& second = program.instruction(InstructionId(touch.instruction));
+      bool joins = touch.write;
+      for (const Touch& before : touch.write ? all : writes) {
+        const Instruction& first = program.instruction(InstructionId(before.instruction));
+        work += 1 + (communicates(second.kind) ? kMeetWork * count(first.operands) * count(second.operands) : 0);
+        if (work > kMostWork) {
+          return too_much();
+        }
+        const bool meets = meet(first, second, buffer.id);
+        joins = joins && !meets;
+        if (meets && !is_over(past, before, touch.instruction, !touch.write)) {
+          return wrong("instructions {} and {} touch buffer {} ({}) in no order", before.instruction, touch.instruction,
+                       b, buffer.name);
         }
       }
-      if (list[i].write) {
-        written = i;
+      if (touch.write && !joins) {
+        writes.clear();
+        all.clear();
+      }
+      all.push_back(touch);
+      if (touch.write) {
+        writes.push_back(touch);
       }
     }
   }
@@ -165,10 +190,6 @@ Status verify_memory(const Program& program, Bytes memory) {
   const Past past(program);
   const auto accesses = touches_of(program);
   const auto end = static_cast<int32_t>(program.instructions.size()) - 1;
-  // By buffer and stream: rank of its last access, and the least that has ended when any of its accesses begins.
-  const size_t streams = past.streams();
-  std::vector<int32_t> latest(program.buffers.size() * streams, 0);
-  std::vector<int32_t> earliest(program.buffers.size() * streams, INT32_MAX);
   std::vector<std::vector<int32_t>> of_device(static_cast<size_t>(program.devices) + 1);
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
@@ -184,32 +205,32 @@ Status verify_memory(const Program& program, Bytes memory) {
       return wrong("buffer {} ({}) is used from {} to {}, not from {} to {}", b, buffer.name, first, last,
                    buffer.first_use, buffer.last_use);
     }
-    for (const Touch& access : list) {
-      int32_t& rank = latest[b * streams + past.stream(access.instruction)];
-      rank = std::max(rank, past.rank(access.instruction));
-      for (size_t s = 0; s < streams; ++s) {
-        int32_t& least = earliest[b * streams + s];
-        least = std::min(least, past.before(access.instruction, s));
-      }
-    }
     if (buffer.bytes > 0) {
       of_device[static_cast<size_t>(buffer.device + 1)].push_back(static_cast<int32_t>(b));
     }
   }
+  int64_t work = 0;
+  // Streams begin in order: of b the first touch in each stream counts.
   const auto ends_before = [&](const Buffer& a, const Buffer& b) {
     if (lasts(a) || b.persistent || a.last_use >= b.first_use) {
       return false;
     }
-    for (size_t s = 0; s < streams; ++s) {
-      if (latest[static_cast<size_t>(a.id.index) * streams + s] >
-          earliest[static_cast<size_t>(b.id.index) * streams + s]) {
-        return false;
+    bool began[2] = {false, false};
+    for (const Touch& second : accesses[static_cast<size_t>(b.id.index)]) {
+      const Stream stream = program.instructions[static_cast<size_t>(second.instruction)].stream;
+      if (std::exchange(began[stream == Stream::kComm ? 1 : 0], true)) {
+        continue;
+      }
+      for (const Touch& first : accesses[static_cast<size_t>(a.id.index)]) {
+        ++work;
+        if (!is_over(past, first, second.instruction, false)) {
+          return false;
+        }
       }
     }
     return true;
   };
   Bytes total = 0;
-  int64_t work = 0;
   for (size_t d = 0; d < of_device.size(); ++d) {
     auto& buffers = of_device[d];
     std::sort(buffers.begin(), buffers.end(), [&](int32_t a, int32_t b) {
@@ -225,7 +246,7 @@ Status verify_memory(const Program& program, Bytes memory) {
         if (b.offset >= a.offset + a.bytes) {
           break;
         }
-        work += static_cast<int64_t>(streams);
+        ++work;
         if (work > kMostWork) {
           return too_much();
         }

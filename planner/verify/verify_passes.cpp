@@ -61,7 +61,7 @@ class Passes {
     return {};
   }
 
-  // The executor takes it that no more than one exchange of a device, and one computation of it, is ready at a time.
+  // Exchanges have a stream of their own where the plan overlaps them.
   Status check_streams() const {
     for (const Instruction& one : program_.instructions) {
       const bool beside = program_.overlap && communicates(one.kind);
@@ -73,10 +73,9 @@ class Passes {
     return {};
   }
 
-  // Members stand together in the list. Since all streams and dependencies follow the list, the groups then have one
-  // order on all devices: no two devices can wait for one another. Nor does a member wait for another one, which ends
-  // with itself: a chain of waits between two of them would only go through members that stand between them, so that
-  // looking at dependencies themselves is enough.
+  // Members stand together in the list, one on each device. All streams and dependencies follow the list, and an
+  // exchange waits for nothing but that all of its members are posted: so the first instruction in the list that has
+  // not ended can go on, and no devices wait for one another.
   Status check_groups() const {
     std::set<int> closed;
     const auto& all = program_.instructions;
@@ -98,10 +97,6 @@ class Passes {
         if (!devices.insert(all[end].device).second) {
           return wrong("device {} is in group {} twice", all[end].device, first.group);
         }
-        if (std::ranges::any_of(all[end].deps,
-                                [&](InstructionId dep) { return static_cast<size_t>(dep.index) >= begin; })) {
-          return wrong("instruction {} waits for a member of its own group {}", end, first.group);
-        }
         if (end > begin && first.kind != Kind::kSend &&
             (all[end].kind != first.kind || all[end].gather != first.gather || all[end].head != first.head ||
              all[end].head_pass != first.head_pass || all[end].stage != first.stage)) {
@@ -113,9 +108,6 @@ class Passes {
           return wrong("group {} is not one send with its receive", first.group);
         }
         XRUN_TRY(check_pair(first, all[begin + 1]));
-      }
-      if (first.kind == Kind::kAllReduce && end - begin != static_cast<size_t>(program_.replicas)) {
-        return wrong("group {} sums over {} of {} replicas", first.group, end - begin, program_.replicas);
       }
       begin = end;
     }

@@ -30,7 +30,7 @@ class UpdateOperands : OperandView {
     for (const Instruction& one : program_.instructions) {
       begin(one);
       if (one.kind == Kind::kFoldPartials || one.kind == Kind::kNorm || one.kind == Kind::kUpdate ||
-          one.kind == Kind::kAllReduce) {
+          one.kind == Kind::kSumReplicas) {
         XRUN_TRY(check());
       }
     }
@@ -43,7 +43,7 @@ class UpdateOperands : OperandView {
       return at_fault("is of no stage, or elsewhere");
     }
     // What is done to the gradients of a stage's replica is done once each, in this order.
-    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kAllReduce, Kind::kNorm, Kind::kUpdate};
+    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kSumReplicas, Kind::kNorm, Kind::kUpdate};
     const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
     std::set<int>& done = done_[{one_->stage, one_->replica}];
     if (!done.empty() && *done.rbegin() >= rank) {
@@ -51,8 +51,11 @@ class UpdateOperands : OperandView {
     }
     done.insert(rank);
     left_ = gradients_[static_cast<size_t>(one_->stage)];
-    while (next_is(one_->kind == Kind::kAllReduce ? Role::kSum : Role::kGradient)) {
+    while (next_is(Role::kGradient)) {
       XRUN_TRY(check_gradient());
+    }
+    if (one_->kind == Kind::kSumReplicas) {
+      XRUN_TRY(check_sums());
     }
     if (!left_.empty()) {
       return at_fault("leaves out the gradient of `{}`", graph_.param(*left_.begin()).name);
@@ -65,23 +68,18 @@ class UpdateOperands : OperandView {
 
   Status check_gradient() {
     const Operand& has = one_->operands[at_];
-    const bool sum = one_->kind == Kind::kAllReduce;
-    const bool changes = sum || one_->kind == Kind::kFoldPartials;
     const Buffer* gradient =
         left_.erase(has.param) == 0 ? nullptr : params_.find(has.param, Purpose::kGradient, one_->replica);
     if (gradient == nullptr || gradient->id != has.buffer) {
       return misplaced(program_.buffer(has.buffer));
     }
     const ParamId param = has.param;
-    Operand wanted{.role = has.role,
-                   .access = changes ? Access::kUpdate : Access::kRead,
+    XRUN_TRY(take({.role = Role::kGradient,
+                   .access = one_->kind == Kind::kFoldPartials ? Access::kUpdate : Access::kRead,
+                   .by = By::kPartial,
                    .param = param,
-                   .bytes = type(gradient->value).bytes(0, g())};
-    if (!sum) {
-      wanted.by = By::kPartial;
-      wanted.step = gradient->bytes / program_.partials_of_replica();
-    }
-    XRUN_TRY(take(wanted));
+                   .bytes = type(gradient->value).bytes(0, g()),
+                   .step = gradient->bytes / program_.partials_of_replica()}));
     if (one_->kind == Kind::kNorm) {
       return check_norms(param);
     }
@@ -92,6 +90,33 @@ class UpdateOperands : OperandView {
     for (int state = 0; state < states_; ++state) {
       XRUN_TRY(take_whole(Role::kState, Access::kUpdate, params_.find(param, Purpose::kOptimizer, one_->replica, state),
                           param, state));
+    }
+    return {};
+  }
+
+  // The replica's slice of every gradient, and the same slice of the others, which an exchange has brought.
+  Status check_sums() {
+    for (const ParamId param : gradients_[static_cast<size_t>(one_->stage)]) {
+      left_.erase(param);
+      const Slice own = slice_of(param, one_->replica);
+      Bytes place = 0;
+      for (int replica = -1; replica < program_.replicas && own.bytes > 0; ++replica) {
+        if (replica == one_->replica) {
+          continue;
+        }
+        const bool sum = replica < 0;
+        XRUN_ASSIGN(const Buffer* buffer, next(sum ? Role::kSum : Role::kTerm));
+        if (buffer != params_.find(param, sum ? Purpose::kGradient : Purpose::kTerms, one_->replica)) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take({.role = sum ? Role::kSum : Role::kTerm,
+                       .access = Access::kUpdate,
+                       .param = param,
+                       .index = replica,
+                       .offset = sum ? own.offset : place,
+                       .bytes = own.bytes}));
+        place += sum ? 0 : own.bytes;
+      }
     }
     return {};
   }
@@ -186,6 +211,13 @@ class UpdateOperands : OperandView {
     return {};
   }
 
+  // Whether a replica owns elements of the stage's gradients.
+  bool sums_slices(const Stage& stage, int replica) const {
+    const std::set<ParamId>& params = gradients_[static_cast<size_t>(stage.index)];
+    return program_.replicas > 1 &&
+           std::ranges::any_of(params, [&](ParamId param) { return slice_of(param, replica).bytes > 0; });
+  }
+
   // Every stage's replica with gradients is summed over partials and replicas, counted by the clip, and updated.
   Status check_complete() {
     const bool clipped = module_.train.clip.kind == ClipSpec::kNorm;
@@ -194,7 +226,7 @@ class UpdateOperands : OperandView {
         const size_t wanted = gradients_[static_cast<size_t>(stage.index)].empty()
                                   ? 0
                                   : 1U + (program_.partials > program_.replicas ? 1 : 0) +
-                                        (program_.replicas > 1 ? 1 : 0) + (clipped ? 1 : 0);
+                                        (sums_slices(stage, replica) ? 1 : 0) + (clipped ? 1 : 0);
         if (done_[{stage.index, replica}].size() < wanted) {
           return wrong("the gradients of stage {} are not summed and applied on replica {}", stage.index, replica);
         }

@@ -87,6 +87,14 @@ class Store final : public CheckpointStore {
     return saved;
   }
 
+  Result<std::vector<std::string>> start_from(const std::string& path, TrainState& state) override {
+    XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+    XRUN_TRY(verify_checkpoint(info));
+    std::vector<std::string> new_heads;
+    XRUN_TRY(read_state(info, state, false, &new_heads));
+    return new_heads;
+  }
+
   Result<std::optional<Resumed>> resume(TrainState& state) override {
     std::string path = options_.resume;
     if (path == "never") {
@@ -284,14 +292,6 @@ Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info) {
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer) {
   XRUN_TRY(verify_checkpoint(info));
   return read_state(info, state, optimizer);
-}
-
-Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state) {
-  XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
-  XRUN_TRY(verify_checkpoint(info));
-  std::vector<std::string> new_heads;
-  XRUN_TRY(read_state(info, state, false, &new_heads));
-  return new_heads;
 }
 
 Result<std::string> describe_checkpoint(const std::string& path, bool json) {

@@ -20,7 +20,7 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/store.h"
+#include "runtime/train/checkpoint_store.h"
 #include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
@@ -42,7 +42,8 @@ struct CheckpointOptions {
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, XG0712 another run has it, XG0701 it
 // holds checkpoints of another model, data or training.
-// Errors of save: XG0711 (kWorld; nothing is left behind). Of resume: those of load_checkpoint, and XG0701.
+// Errors of save: XG0711 (kWorld; nothing is left behind). Of resume: those of load_checkpoint, and XG0701;
+// of start_from: those of open_checkpoint and load_checkpoint.
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
 
 struct CheckpointInfo {
@@ -69,11 +70,6 @@ Status verify_checkpoint(const CheckpointInfo& info);
 // prepares weights again. It takes a checkpoint that was opened, not a path: what `latest` names changes while a run
 // saves. Errors: those of verify; XG0702 a tensor is missing or has another shape.
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false);
-
-// `init = checkpoint(path)`: fills weights and running statistics of a new run with those that another run has left,
-// by name. A head that is not there, or there with other classes, keeps its first values: gives the names of such
-// heads. Errors: as load_checkpoint.
-Result<std::vector<std::string>> start_from_checkpoint(const std::string& path, TrainState& state);
 
 // For `xrun show`: what the manifest and the headers say.
 Result<std::string> describe_checkpoint(const std::string& path, bool json);

@@ -164,9 +164,12 @@ void BarProgress::on_resume(int64_t step, const std::string& path) {
   line(fmt::format("  Resumed   {} (step {})\n", path, format_count(step)));
 }
 
+// As often as the bar is drawn.
+bool BarProgress::wants_step(bool due) { return due || port_.now() - stepped_ > 0.1; }
+
 void BarProgress::on_step(const runtime::StepReport& step, bool) {
   const std::lock_guard lock(mutex_);
-  const double time = port_.now();
+  const double time = stepped_ = port_.now();
   state_.step = step;
   steps_.add(time, step.step);
   state_.rate = steps_.per_second();

@@ -28,6 +28,7 @@ class BarProgress : public runtime::EventSink {
   void on_plan(const runtime::PlanEvent& event) override;
   void on_start(const runtime::StartEvent& event) override;
   void on_resume(int64_t step, const std::string& path) override;
+  bool wants_step(bool due) override;
   void on_step(const runtime::StepReport& step, bool due) override;
   void on_eval(const runtime::EvalEvent& event) override;
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
@@ -53,7 +54,8 @@ class BarProgress : public runtime::EventSink {
   bool work_drawn_ = false;  // lines of what is under way are on the screen
   double began_;
   double drawn_ = -1e9;
-  int rows_ = 0;  // on the screen, to be erased
+  double stepped_ = -1e9;  // when a step was last told
+  int rows_ = 0;           // on the screen, to be erased
 };
 
 }  // namespace xrun::cli

@@ -1,6 +1,7 @@
 // `xrun doctor`: what this machine offers and what is missing, a line each.
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "runtime/cache_file.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/console.h"
+#include "runtime/device/cpu/placement.h"
 #include "runtime/device/gpus.h"
 #include "runtime/device/host.h"
 #include "runtime/libraries.h"
@@ -35,6 +37,23 @@ std::string describe_cache() {
              : directory + " cannot be written: fonts are drawn and kernels timed anew each time";
 }
 
+// Cores that this process may use, by NUMA node.
+std::map<int, int> cores_by_node() {
+  std::map<int, int> cores;
+  for (const runtime::Core& core : runtime::read_cpu_topology().cores) {
+    ++cores[core.node];
+  }
+  return cores;
+}
+
+std::string describe_nodes(const std::map<int, int>& nodes) {
+  std::string text;
+  for (const auto& [node, cores] : nodes) {
+    text += fmt::format("{}node {} with {} {}", text.empty() ? "" : ", ", node, cores, cores == 1 ? "core" : "cores");
+  }
+  return text;
+}
+
 // The same as one JSON object, sizes in bytes.
 std::string report_json(const runtime::Host& host, ops::Isa isa) {
   nlohmann::ordered_json json{{"v", 1},
@@ -42,6 +61,10 @@ std::string report_json(const runtime::Host& host, ops::Isa isa) {
                               {"cores", host.cores},
                               {"isa", ops::name_of(isa)},
                               {"native_bf16", ops::has_native_bf16(isa)}};
+  json["numa_nodes"] = nlohmann::ordered_json::array();
+  for (const auto& [node, cores] : cores_by_node()) {
+    json["numa_nodes"].push_back({{"node", node}, {"cores", cores}});
+  }
   json["l2_cache"] = host.l2_cache;
   json["l3_cache"] = host.l3_cache;
   json["memory_total"] = host.memory_total;
@@ -73,6 +96,9 @@ int run_doctor(const GlobalOptions& options) {
     return 0;
   }
   std::string out = row("cpu", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores"));
+  if (const auto nodes = cores_by_node(); nodes.size() > 1) {
+    out += row("nodes", describe_nodes(nodes));
+  }
   out += row("isa", describe_isa(*isa));
   out += row("cache", fmt::format("L2 {} a core, L3 {}", format_bytes(host.l2_cache), format_bytes(host.l3_cache)));
   out +=

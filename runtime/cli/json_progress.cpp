@@ -65,10 +65,7 @@ void JsonProgress::on_resume(int64_t step, const std::string& path) {
   emit(port_, "resume", {{"step", step}, {"path", path}});
 }
 
-void JsonProgress::on_step(const runtime::StepReport& s, bool due) {
-  if (!due) {
-    return;
-  }
+void JsonProgress::on_step(const runtime::StepReport& s, bool) {
   Json event{{"step", s.step},
              {"epoch", s.epoch},
              {"loss", s.loss},
@@ -135,6 +132,7 @@ void JsonProgress::on_end(const runtime::EndEvent& e) {
         {"exit", e.exit},
         {"seconds", e.seconds},
         {"bad_samples", e.bad_samples},
+        {"timed_steps", e.timed_steps},
         {"busy_s", by_device(e.devices, &DeviceTimes::busy)},
         {"bubble_s", by_device(e.devices, &DeviceTimes::idle)},
         {"arenas", e.arenas},

@@ -19,6 +19,7 @@ class JsonProgress final : public runtime::EventSink {
   void on_start(const runtime::StartEvent& event) override;
   void on_plan(const runtime::PlanEvent& event) override;
   void on_resume(int64_t step, const std::string& path) override;
+  bool wants_step(bool due) override { return due; }
   void on_step(const runtime::StepReport& step, bool due) override;
   void on_eval(const runtime::EvalEvent& event) override;
   void on_checkpoint(const runtime::CheckpointEvent& event) override;

@@ -85,9 +85,12 @@ void PlainProgress::on_resume(int64_t step, const std::string& path) {
   tell(fmt::format("{} resumed step={} from={}\n", stamp(time), step, path), time);
 }
 
+// Steps between two lines are told once a second, for the heartbeats.
+bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ >= 1; }
+
 void PlainProgress::on_step(const runtime::StepReport& step, bool due) {
   const std::lock_guard lock(mutex_);
-  const double time = port_.now();
+  const double time = stepped_ = port_.now();
   loss_ = step.loss;
   rate_ = step.images_per_second;
   work_.move(time);

@@ -18,6 +18,7 @@ class PlainProgress : public runtime::EventSink {
   void on_plan(const runtime::PlanEvent& event) override;
   void on_start(const runtime::StartEvent& event) override;
   void on_resume(int64_t step, const std::string& path) override;
+  bool wants_step(bool due) override;
   void on_step(const runtime::StepReport& step, bool due) override;
   void on_eval(const runtime::EvalEvent& event) override;
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
@@ -39,9 +40,10 @@ class PlainProgress : public runtime::EventSink {
   bool training_ = false;
   bool beaten_in_work_ = false;
   Bytes usable_ = 0;
-  double loss_ = 0;  // of the last step
+  double loss_ = 0;  // of the last step that was told
   double rate_ = 0;  // images a second; 0: no step yet
   double told_;
+  double stepped_ = -1e9;  // when a step was last told
   double beaten_ = -1e9;
 };
 

@@ -9,6 +9,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/open_headers.h"
 #include "runtime/cli/planned.h"
+#include "runtime/device/cpu/placement.h"
 
 namespace xrun::cli {
 namespace {
@@ -53,7 +54,18 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
     console.out(console.json() ? planner::why_json(plan, args.why) : text);
     return 0;
   }
-  console.out(console.json() ? planner::report_json(plan, module) : planner::report_text(plan, module));
+  if (console.json()) {
+    console.out(planner::report_json(plan, module));
+    return 0;
+  }
+  console.out(planner::report_text(plan, module));
+  // A cluster may be another machine than this one.
+  const runtime::CpuTopology topology =
+      module.cluster.cores > 0 ? runtime::CpuTopology() : runtime::read_cpu_topology();
+  const auto devices = runtime::place_devices(topology, plan.training.threads);
+  if (const std::string places = runtime::describe_placement(topology, devices); !places.empty()) {
+    console.out("\n  nodes      " + places + "\n");
+  }
   return 0;
 }
 

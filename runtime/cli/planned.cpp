@@ -287,7 +287,9 @@ std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
 }
 
 std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program) {
-  return runtime::make_cpu_devices(program.threads);
+  const runtime::CpuTopology topology = runtime::read_cpu_topology();
+  return topology.here ? runtime::make_cpu_devices(program.threads, runtime::place_devices(topology, program.threads))
+                       : runtime::make_cpu_devices(program.threads);
 }
 
 Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,

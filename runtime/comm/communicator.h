@@ -1,55 +1,61 @@
-// How devices exchange data: every operation is posted and completes later by a call; no task ever waits
-// (docs/determinism.md, "Collectives"). Devices of one process use local_communicator.h; MPI and NCCL fill the same
-// interface.
+// How devices exchange data. An exchange is data: blocks of device memory that a member sends to others, and places
+// where it receives theirs. It is posted and completes later by two calls; no task ever waits (docs/determinism.md,
+// "Collectives"). Devices of one process use local_communicator.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 #include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "runtime/device/device.h"
 
 namespace xrun::runtime {
 
-// Pieces of memory: what a member gives or takes may lie in several buffers.
-using Pieces = std::span<const std::span<std::byte>>;
-// What each member of a group has published, by member. Only an all-reduce writes there: each member its own slice of
-// the elements, in all parts, so that the sum is in place everywhere when all have pulled.
-using Published = std::span<const Pieces>;
-
-// One member's part in one operation. What it publishes stays untouched until the operation is complete.
-struct Exchange {
-  enum class Kind : uint8_t { kSend, kRecv, kAllGather, kReduceScatter, kAllReduce };
-  Kind kind = Kind::kSend;
-  int group = 0;   // operations with one number belong together, once a step
-  int member = 0;  // 0 .. members - 1; of a send 0, of a receive 1
-  int members = 1;
-  int device = 0;
-  Pieces send;
-  Pieces recv;
-
-  // How `recv` comes from what all have published, in member order, on this member's device: a fixed order of sums, a
-  // layout of gathered rows. Null: nothing to do for this member (a send).
-  Status (*combine)(void* context, const Exchange& exchange, Published parts) = nullptr;
-  void* context = nullptr;
+// Bytes of a member's memory that go to, or come from, the member on device `peer`.
+struct Block {
+  int peer = 0;
+  DeviceMemory* memory = nullptr;
+  Bytes offset = 0;
+  Bytes bytes = 0;
 };
 
-// Called once when an operation is complete for its member: everything received, `send` free again.
+// One member's part in one exchange, the same in every step. The i-th block that it sends to a device is the i-th that
+// this device's member receives from it. A member may send to itself.
+struct Exchange {
+  int group = 0;  // exchanges with one number belong together, once a step
+  int device = 0;
+  std::vector<Block> sends;
+  std::vector<Block> receives;
+};
+
+// Called once. `moving`: how long data of this member were being moved, up to the call.
 struct Completion {
-  void (*done)(void* context, int32_t argument, Status status) = nullptr;
+  void (*done)(void* context, int32_t argument, Status status, Seconds moving) = nullptr;
   void* context = nullptr;
   int32_t argument = 0;
 };
 
-// Threads: `post` may be called from any task.
+// What the ranks of a run agree on at the end of a step.
+struct Outcome {
+  Status status;      // the error of any rank
+  bool stop = false;  // somebody asked for the run to stop
+};
+
+// Made for all exchanges of a program that members of this process take part in; each is posted once a step.
+// Threads: `post` from any task; `agree` from the thread that runs steps.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  virtual void post(const Exchange& exchange, Completion completion) = 0;
+  // Posts the exchange with this index among those that the communicator was made for. Never blocks, and calls neither
+  // completion before it returns.
+  //   received  when all blocks are in their places; not called where the member receives none
+  //   released  when what the member sends may be written over; not called where it sends none
+  // Until then nobody else touches those bytes.
+  virtual void post(int exchange, Completion received, Completion released) = 0;
+  // Brings what the ranks say at the end of a step to one outcome, the same on every rank. Waits for all of them.
+  virtual Outcome agree(Outcome mine) = 0;
 };
-
-// Sums f32 pieces over the members by the fixed tree (fold.h), in place in all of them. The usual `combine` of
-// kAllReduce.
-Status sum_f32(void* context, const Exchange& exchange, Published parts);
 
 }  // namespace xrun::runtime

@@ -1,23 +1,17 @@
 #include "runtime/data/loader.h"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <fmt/format.h>
 #include <mutex>
-#include <new>
-#include <optional>
 #include <set>
 #include <tbb/enumerable_thread_specific.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 #include <vector>
+
+#include "graph/base/check.h"
 
 namespace xrun::runtime {
 namespace {
 
-// Rows a task: about a millisecond of glyphs, so that a task of a device never waits long for its worker.
-constexpr int64_t kRunRows = 32;
 // Replacements in a row before a source counts as unreadable.
 constexpr uint64_t kMostAttempts = 64;
 // Keeps the draws of replacements apart from those of the stages.
@@ -80,125 +74,61 @@ class BadSamples {
   std::vector<std::string> untold_;
 };
 
-// Where each slot of the ring stands. Counters are set by the owner's thread before tasks of the slot exist.
-struct Slot {
-  BatchView view;
-  int64_t step = -1;
-  std::atomic<int64_t> runs_left{0};
-};
-
 class Loader final : public BatchSource {
  public:
   Loader(std::unique_ptr<SampleRows> rows, LoaderOptions options)
       : rows_(std::move(rows)),
         options_(std::move(options)),
         bad_(rows_->samples(), options_),
-        arena_(std::max(1, options_.workers), 0, tbb::task_arena::priority::low) {}
-
-  ~Loader() override { halt(); }
+        tasks_(
+            rows_->name(), options_.workers, [this](int64_t step, int64_t row) { return fill_row(step, row); },
+            options_.clock) {}
 
   int64_t samples() const override { return rows_->samples(); }
   int64_t bad_samples() const override { return bad_.count(); }
 
   Status start(int64_t first_step, std::span<const BatchView> ring) override {
-    XRUN_CHECK(slots_.empty(), "a loader that runs is started");
-    XRUN_CHECK(!ring.empty(), "a ring without slots");
-    stopping_ = false;
-    error_.reset();
-    slots_ = std::vector<Slot>(ring.size());
+    ring_.assign(ring.begin(), ring.end());
+    next_step_ = first_step;
+    tasks_.start(first_step, options_.batch, static_cast<int>(ring.size()));
     for (size_t i = 0; i < ring.size(); ++i) {
-      const int64_t step = first_step + static_cast<int64_t>(i);
-      slots_[static_cast<size_t>(step) % ring.size()].view = ring[static_cast<size_t>(step) % ring.size()];
-    }
-    for (size_t i = 0; i < ring.size(); ++i) {
-      begin(first_step + static_cast<int64_t>(i));
+      begin();
     }
     return {};
   }
 
+  bool ready(int64_t step) override { return tasks_.ready(step); }
+
   Status wait(int64_t step) override {
-    Slot& slot = slot_of(step);
-    XRUN_CHECK(slot.step == step, "a step that was not begun is waited for");
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return error_.has_value() || slot.runs_left == 0; });
-    const std::optional<Error> error = error_;
-    lock.unlock();
+    XRUN_CHECK(next_step_ - slots() <= step && step < next_step_, "a step that was not begun is waited for");
+    Status done = tasks_.wait(step);
     bad_.tell();
-    return error.has_value() ? Status(*error) : Status();
+    return done;
   }
 
   void release(int64_t step) override {
-    XRUN_CHECK(slot_of(step).step == step, "a step that was not begun is released");
-    begin(step + static_cast<int64_t>(slots_.size()));
+    XRUN_CHECK(step == next_step_ - slots(), "steps are released in order");
+    begin();
   }
 
   void stop() override {
-    halt();
+    tasks_.stop();
     bad_.tell();
   }
 
  private:
-  void halt() {
-    stopping_ = true;
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return tasks_ == 0; });
-    lock.unlock();
-    slots_.clear();
+  int64_t slots() const { return static_cast<int64_t>(ring_.size()); }
+
+  void begin() {
+    tasks_.begin();
+    ++next_step_;
   }
 
-  Slot& slot_of(int64_t step) { return slots_[static_cast<size_t>(step) % slots_.size()]; }
-
-  // Hands out the rows of a step as tasks.
-  void begin(int64_t step) {
-    Slot& slot = slot_of(step);
-    const int64_t runs = (options_.batch + kRunRows - 1) / kRunRows;
-    slot.step = step;
-    slot.runs_left = runs;
-    {
-      const std::scoped_lock lock(mutex_);
-      tasks_ += runs;
-    }
-    for (int64_t run = 0; run < runs; ++run) {
-      arena_.enqueue([this, &slot, step, run] { fill_run(slot, step, run); });
-    }
-  }
-
-  void fill_run(Slot& slot, int64_t step, int64_t run) {
-    Status done;
-    bool skip = stopping_;
-    {
-      const std::scoped_lock lock(mutex_);
-      skip = skip || error_.has_value();
-    }
-    const int64_t end = skip ? 0 : std::min(options_.batch, (run + 1) * kRunRows);
-    AugmentScratch& scratch = scratch_.local();
-    for (int64_t row = run * kRunRows; row < end && done.ok() && !stopping_; ++row) {
-      done = fill_row_within_memory(step * options_.batch + row, row, scratch, slot.view);
-    }
-    const std::scoped_lock lock(mutex_);
-    if (!done.ok() && !error_.has_value()) {
-      error_ = std::move(done).error();
-    }
-    --tasks_;
-    // The last touch of `this` is under the lock, so stop() cannot return while a task is still here.
-    if (--slot.runs_left == 0 || tasks_ == 0 || error_.has_value()) {
-      changed_.notify_all();
-    }
-  }
-
-  // Nothing may leave a task that was enqueued.
-  Status fill_row_within_memory(int64_t run_position, int64_t row, AugmentScratch& scratch, const BatchView& view) {
-    try {
-      return fill_row(run_position, row, scratch, view);
-    } catch (const std::bad_alloc&) {
-      return Error{ErrorKind::kWorld, "", fmt::format("out of memory while reading the source `{}`", rows_->name()),
-                   "close other programs, or give the run more memory"};
-    }
-  }
-
-  Status fill_row(int64_t run_position, int64_t row, AugmentScratch& scratch, const BatchView& view) {
+  Status fill_row(int64_t step, int64_t row) {
     const int64_t n = rows_->samples();
-    const SamplePlace place = place_of(run_position, n, options_.seed, options_.shuffled);
+    const SamplePlace place = place_of(step * options_.batch + row, n, options_.seed, options_.shuffled);
+    const BatchView& view = ring_[static_cast<size_t>(step) % ring_.size()];
+    AugmentScratch& scratch = scratch_.local();
     const auto epoch = static_cast<uint64_t>(place.epoch);
     int64_t sample = place.sample;
     for (uint64_t attempt = 0; attempt < kMostAttempts; ++attempt) {
@@ -220,58 +150,60 @@ class Loader final : public BatchSource {
   std::unique_ptr<SampleRows> rows_;
   LoaderOptions options_;
   BadSamples bad_;
-  tbb::task_arena arena_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
-  std::vector<Slot> slots_;
-  std::atomic<bool> stopping_{false};
-
-  std::mutex mutex_;  // guards what follows, and the falling of runs_left
-  std::condition_variable changed_;
-  int64_t tasks_ = 0;
-  std::optional<Error> error_;
+  std::vector<BatchView> ring_;
+  int64_t next_step_ = 0;  // the first that was not begun
+  RowTasks tasks_;         // last: tasks use what is above
 };
 
 class Rows final : public RowSource {
  public:
   Rows(std::unique_ptr<SampleRows> rows, LoaderOptions options)
-      : rows_(std::move(rows)), options_(std::move(options)), bad_(rows_->samples(), options_) {}
+      : rows_(std::move(rows)),
+        options_(std::move(options)),
+        bad_(rows_->samples(), options_),
+        tasks_(
+            rows_->name(), options_.workers, [this](int64_t, int64_t row) { return fill_row(row); }, options_.clock) {}
 
   std::string_view name() const override { return rows_->name(); }
   int64_t samples() const override { return rows_->samples(); }
 
-  Status read(int64_t first, int64_t rows, const BatchView& batch) override {
+  void begin(int64_t first, int64_t rows, const BatchView& batch) override {
     XRUN_CHECK(first >= 0 && rows >= 0 && first + rows <= samples(), "rows outside the source");
-    std::mutex mutex;
-    std::optional<Error> error;
-    std::atomic<bool> failed{false};
-    tbb::parallel_for(tbb::blocked_range<int64_t>(0, rows, kRunRows), [&](const tbb::blocked_range<int64_t>& range) {
-      AugmentScratch& scratch = scratch_.local();
-      for (int64_t row = range.begin(); row < range.end() && !failed; ++row) {
-        const int64_t sample = first + row;
-        const DrawKey key{options_.seed, 0, static_cast<uint64_t>(sample), false};
-        Status done = rows_->fill(sample, key, scratch, batch, row);
-        if (!done.ok() && is_broken_sample(done.error())) {
-          rows_->zero(batch, row);
-          done = bad_.add(sample, done.error());
-        }
-        if (!done.ok()) {
-          const std::scoped_lock lock(mutex);
-          failed = true;
-          if (!error.has_value()) {
-            error = std::move(done).error();
-          }
-        }
-      }
-    });
+    first_ = first;
+    batch_ = batch;
+    tasks_.start(0, rows, 1);
+    tasks_.begin();
+  }
+  Status finish() override {
+    Status done = tasks_.wait(0);
+    cancel();
+    return done;
+  }
+  void cancel() override {
+    tasks_.stop();
     bad_.tell();
-    return error.has_value() ? Status(*std::move(error)) : Status();
   }
 
  private:
+  Status fill_row(int64_t row) {
+    const int64_t sample = first_ + row;
+    const DrawKey key{options_.seed, 0, static_cast<uint64_t>(sample), false};
+    Status done = rows_->fill(sample, key, scratch_.local(), batch_, row);
+    if (!done.ok() && is_broken_sample(done.error())) {
+      rows_->zero(batch_, row);
+      done = bad_.add(sample, done.error());
+    }
+    return done;
+  }
+
   std::unique_ptr<SampleRows> rows_;
   LoaderOptions options_;
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
+  int64_t first_ = 0;  // the sample of row 0
+  BatchView batch_;
+  RowTasks tasks_;  // last: tasks use what is above
 };
 
 }  // namespace

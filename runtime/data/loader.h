@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/data/row_tasks.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/batch_source.h"
 
@@ -20,6 +21,7 @@ struct LoaderOptions {
   int workers = 1;          // tasks that may run at once
   // Told once about each broken sample, on the thread that calls wait, stop or read.
   std::function<void(const std::string& message)> on_bad;
+  RowTasks::Clock clock;  // that tasks are timed by; null: the system's
 };
 
 // Position p of the run (step · batch + row) is sample perm_e(p mod n) of epoch e = p / n, with n samples and
@@ -27,13 +29,13 @@ struct LoaderOptions {
 // is replaced by a draw of (seed, epoch, position in the epoch, attempt) without moving any position. What a batch
 // holds depends on data, seed and step alone, never on threads or time.
 //
-// Batches are filled in runs of rows by tasks of an arena of low priority: they take the workers that the devices
-// leave, and no task waits. start, wait, release and stop belong to one thread, which is no worker. Errors of `wait`:
-// XG0408 more than max_bad of the samples are broken; XG0401, XG0402, XG0404 of a sample, named.
+// Batches are filled by RowTasks: they take the workers that the devices leave, and no task waits. start, wait, release
+// and stop belong to one thread, which is no worker; steps are released in order. Errors of `wait`: XG0408 more than
+// max_bad of the samples are broken; XG0401, XG0402, XG0404 of a sample, named.
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // Samples first, first + 1, ... in training = false form. A broken sample becomes a row of zeros, counted; beyond
-// max_bad XG0408. Rows are filled in parallel by the workers of the calling arena.
+// max_bad XG0408. Rows are filled by RowTasks, too.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // The sample and epoch at a position of the run.

@@ -1,4 +1,4 @@
-// A device: memory, and workers that run tasks on it.
+// A device: memory, and streams of tasks that run in order.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,22 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "ops/workers.h"
+
+namespace xrun {
+struct Module;
+namespace planner {
+struct Program;
+}
+}  // namespace xrun
 
 namespace xrun::runtime {
+
+class Backend;      // runtime/device/backend.h
+class BoundMemory;  // runtime/device/bound_memory.h
+struct BackendOptions;
 
 // A call that needs no allocation: what runs, on what, and a number.
 struct Task {
@@ -20,6 +29,11 @@ struct Task {
   void* context = nullptr;
   int32_t argument = 0;
 };
+
+// Tasks of one stream run one after the other, in the order in which they were started; the two streams of a device run
+// beside one another, and where there is one worker for both, kExchanges goes first.
+enum class DeviceStream : uint8_t { kCompute, kExchanges };
+inline constexpr size_t kDeviceStreams = 2;
 
 // The memory of a device that a program computes in: one mapping, in which buffers are offsets. Everybody may copy
 // ranges into it and out of it; addresses are for the device's own kernels. Threads: calls on ranges that do not
@@ -31,34 +45,42 @@ class DeviceMemory {
   virtual void read(Bytes offset, std::span<std::byte> out) const = 0;
   virtual void write(Bytes offset, std::span<const std::byte> in) = 0;
   virtual void fill(Bytes offset, Bytes bytes, std::byte value) = 0;
+  // Copies from the memory of a device of the same kind. REQUIRES: called by a task of this device.
+  virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) = 0;
   // What a kernel is given for the byte at `offset`. REQUIRES: only tasks of the device follow it.
   virtual std::byte* kernel_address(Bytes offset) const = 0;
 };
 
-// Threads: `submit` may be called from anywhere; `for_each` only from a task that runs on this device.
-class Device : public ops::Workers {
+// Threads: any.
+class Device {
  public:
-  virtual int index() const = 0;
+  virtual ~Device() = default;
+  virtual int index() const = 0;  // in the program
+  virtual int workers() const = 0;
   // Maps `bytes` zeroed bytes. The device outlives them. Errors: kWorld when there is not so much.
   virtual Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) = 0;
-  // Runs the task some time soon on one of the workers. Never blocks.
-  virtual void submit(Task task) = 0;
-  // Whether a submitted task has not begun.
-  virtual bool has_waiting() const = 0;
+  // Runs the task behind all that were started on the stream before. Never blocks.
+  virtual void start(DeviceStream stream, Task task) = 0;
 };
 
-// Devices of one kind that were made together, and what they share (the limit on threads of the process).
+// Devices of one kind that were made together: all of a program, or those of one rank.
 class DeviceSet {
  public:
   virtual ~DeviceSet() = default;
-  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;
-  Device& device(int index) const { return *devices()[static_cast<size_t>(index)]; }
+  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // with ascending indices, none left out
+  // Makes a program ready to run on these devices. All outlive the backend. Errors: kWorld, kContent (a plan for other
+  // kernels, an operator without a kernel).
+  virtual Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
+                                                const BoundMemory& memory, const BackendOptions& options) const = 0;
+
+  int first() const { return devices().empty() ? 0 : devices()[0]->index(); }
   int count() const { return static_cast<int>(devices().size()); }
+  bool has(int index) const { return index >= first() && index < first() + count(); }
+  Device& device(int index) const { return *devices()[static_cast<size_t>(index - first())]; }
 };
 
-// Runs body(device, its workers) as a task of each of the first `count` devices and waits for all of them; the error of
-// the lowest device wins. REQUIRES: the calling thread is no worker.
-Status run_on_each(const DeviceSet& devices, int count,
-                   const std::function<Status(int device, ops::Workers& workers)>& body);
+// Runs body(device) as a task of each device and waits for all of them; the error of the lowest device wins.
+// REQUIRES: the calling thread is no worker.
+Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& device)>& body);
 
 }  // namespace xrun::runtime

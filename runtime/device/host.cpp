@@ -42,7 +42,6 @@ void read_topology(Host& host) {
     const hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
     const char* name = package == nullptr ? nullptr : hwloc_obj_get_info_by_name(package, "CPUModel");
     host.cpu = name == nullptr ? "" : name;
-    host.numa_nodes = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE));
     const auto cache = [&](hwloc_obj_type_t type) {
       const hwloc_obj_t object = hwloc_get_obj_by_type(topology, type, 0);
       return object == nullptr ? Bytes{0} : static_cast<Bytes>(object->attr->cache.size);

@@ -8,9 +8,8 @@
 namespace xrun::runtime {
 
 struct Host {
-  std::string cpu;  // "AMD EPYC 9454"
-  int cores = 1;    // that this process may run on (affinity and cgroup quota)
-  int numa_nodes = 1;
+  std::string cpu;         // "AMD EPYC 9454"
+  int cores = 1;           // that this process may run on (affinity and cgroup quota)
   Bytes memory_total = 0;  // of the machine, or what its control groups allow where that is less
   Bytes memory_free = 0;   // available now
   Bytes l2_cache = 0;      // of one core

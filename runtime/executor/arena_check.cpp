@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/executor/executor.h"
-
 namespace xrun::runtime {
 namespace {
 
@@ -34,11 +32,10 @@ ArenaCheck::ArenaCheck(const planner::Program& program, const BoundMemory& memor
     : program_(program),
       memory_(memory),
       named_(program.instructions.size()),
-      groups_(groups_of(program)),
       on_device_(static_cast<size_t>(program.devices)),
       between_(static_cast<size_t>(program.devices)),
       buffers_(program.buffers.size()),
-      ended_(program.instructions.size(), false) {
+      ended_(program.instructions.size(), 0) {
   std::vector<int32_t> last(program.buffers.size(), -1);
   for (const Instruction& instruction : program.instructions) {
     auto& named = named_[static_cast<size_t>(instruction.id.index)];
@@ -52,12 +49,12 @@ ArenaCheck::ArenaCheck(const planner::Program& program, const BoundMemory& memor
     }
   }
   for (const planner::Arena& arena : program.arenas) {
-    if (arena.device != planner::kHost) {
+    if (arena.device != planner::kHost && memory.has(arena.device)) {
       between_[static_cast<size_t>(arena.device)] = {{0, arena.bytes}};
     }
   }
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.device == planner::kHost) {
+    if (buffer.device == planner::kHost || !memory.has(buffer.device)) {
       continue;
     }
     const auto device = static_cast<size_t>(buffer.device);
@@ -105,7 +102,7 @@ Bytes ArenaCheck::first_touched(int device, Extent extent) {
 
 void ArenaCheck::begin_step() {
   const std::lock_guard lock(mutex_);
-  std::fill(ended_.begin(), ended_.end(), false);
+  std::fill(ended_.begin(), ended_.end(), uint8_t{0});
   for (Watched& watched : buffers_) {
     watched.left = watched.touches;
     watched.alive = false;
@@ -162,26 +159,29 @@ Status ArenaCheck::first_touch(const Instruction& instruction, const Buffer& buf
   return {};
 }
 
-void ArenaCheck::leave(const Instruction& instruction) {
-  ended_[static_cast<size_t>(instruction.id.index)] = true;
-  for (const BufferId id : named_[static_cast<size_t>(instruction.id.index)]) {
-    Watched& watched = buffers_[static_cast<size_t>(id.index)];
-    if (--watched.left == 0 && watched.watched && !watched.kept) {
-      watched.alive = false;
-      fill(program_.buffer(id).device, extent(program_.buffer(id)));
-    }
+void ArenaCheck::leave(BufferId id) {
+  Watched& watched = buffers_[static_cast<size_t>(id.index)];
+  if (--watched.left == 0 && watched.watched && !watched.kept) {
+    watched.alive = false;
+    fill(program_.buffer(id).device, extent(program_.buffer(id)));
   }
 }
 
-Status ArenaCheck::end(const Instruction& instruction) {
+// A buffer is left when the events have come about that it is touched until: what is written is received, what is read
+// is released.
+Status ArenaCheck::end(const Instruction& instruction, Event event) {
   const std::lock_guard lock(mutex_);
-  if (!communicates(instruction.kind)) {
-    leave(instruction);
-    return {};
-  }
-  for (const planner::InstructionId member : groups_[static_cast<size_t>(instruction.group)]) {
-    if (!ended_[static_cast<size_t>(member.index)]) {
-      leave(program_.instruction(member));
+  uint8_t& ended = ended_[static_cast<size_t>(instruction.id.index)];
+  const auto before = ended;
+  ended |= static_cast<uint8_t>(event);
+  const auto has = [](const std::vector<BufferId>& list, BufferId id) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  for (const BufferId id : named_[static_cast<size_t>(instruction.id.index)]) {
+    const int needs = (has(instruction.writes, id) ? static_cast<int>(Event::kReceived) : 0) |
+                      (has(instruction.reads, id) ? static_cast<int>(Event::kReleased) : 0);
+    if ((before & needs) != needs && (ended & needs) == needs) {
+      leave(id);
     }
   }
   return {};

@@ -7,7 +7,7 @@
 
 #include "graph/base/result.h"
 #include "planner/program.h"
-#include "runtime/executor/bound_memory.h"
+#include "runtime/device/bound_memory.h"
 
 namespace xrun::runtime {
 
@@ -16,16 +16,18 @@ namespace xrun::runtime {
 // Buffers that live across steps are left alone.
 //
 // Threads: `begin` and `end` may be called by any of them. Errors, XG0626: which instruction, which buffer.
+enum class Event : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
+
 class ArenaCheck {
  public:
   // Both outlive the watch.
   ArenaCheck(const planner::Program& program, const BoundMemory& memory);
 
   void begin_step();
-  // Before an instruction touches anything; for a communication, before it is posted.
+  // Before an instruction touches anything; for an exchange, before it is posted.
   Status begin(const planner::Instruction& instruction);
-  // After its last touch. The first member of a communication that ends stands for all: they end together.
-  Status end(const planner::Instruction& instruction);
+  // After its last touch; of an exchange, of what it receives, or sends.
+  Status end(const planner::Instruction& instruction, Event event);
   // After all instructions: everything but results is dead, and nobody has written to dead bytes.
   Status end_step();
 
@@ -47,17 +49,16 @@ class ArenaCheck {
   // Offset of the first byte without the pattern; extent.end when there is none.
   Bytes first_touched(int device, Extent extent);
   Status first_touch(const planner::Instruction& instruction, const planner::Buffer& buffer);
-  void leave(const planner::Instruction& instruction);
+  void leave(planner::BufferId id);
 
   const planner::Program& program_;
   const BoundMemory& memory_;
-  std::vector<std::vector<planner::BufferId>> named_;        // by instruction: what it touches, each once
-  std::vector<std::vector<planner::InstructionId>> groups_;  // of communications
-  std::vector<std::vector<planner::BufferId>> on_device_;    // watched ones
-  std::vector<std::vector<Extent>> between_;                 // by device: all bytes but the persistent ones
-  std::mutex mutex_;                                         // guards what follows
+  std::vector<std::vector<planner::BufferId>> named_;      // by instruction: what it touches, each once
+  std::vector<std::vector<planner::BufferId>> on_device_;  // watched ones
+  std::vector<std::vector<Extent>> between_;               // by device: all bytes but the persistent ones
+  std::mutex mutex_;                                       // guards what follows
   std::vector<Watched> buffers_;
-  std::vector<bool> ended_;  // by instruction
+  std::vector<uint8_t> ended_;  // by instruction: events that have come about
   std::vector<std::byte> staging_;
 };
 

@@ -3,30 +3,20 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "graph/base/result.h"
 #include "planner/program.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/device/device.h"
+#include "runtime/device/backend.h"
 
 namespace xrun::runtime {
 
 class ArenaCheck;  // runtime/executor/arena_check.h
 
-// What instructions mean. Called by executors from tasks of the instruction's device; two calls never run at once for
-// the same stream of a device, and dependencies are kept.
-class InstructionRunner {
- public:
-  virtual ~InstructionRunner() = default;
-  // Does a run, copy, free or update.
-  virtual Status run(const planner::Instruction& instruction, ops::Workers& workers) = 0;
-  // What a communication gives and takes. Kind, group, member, members and device are filled by the executor.
-  virtual Status prepare(const planner::Instruction& instruction, Exchange& exchange) = 0;
-};
-
-// When an instruction ran in the last step, in seconds after the start of the step. A communication begins when it is
-// posted and ends when all its members are through; in between it waits for the others, and moves its own data from
+// When an instruction ran in the last step, in seconds after the start of the step. An exchange begins when it is
+// posted and ends when it has received; in between it waits for the others, and data of its member are moved from
 // `moving` to `moved`.
 struct Timing {
   double begin = 0;
@@ -41,26 +31,24 @@ class Executor {
   // Runs all instructions once. The first error wins and is given back after everything under way has ended; what had
   // not begun is not run. Allocates nothing from the second call on. Called from a thread that is no worker.
   virtual Status step() = 0;
-  // By instruction, of the last step.
+  // Whether the steps that follow take the times of their instructions; they do at first.
+  virtual void measure(bool wanted) = 0;
+  // By instruction, of the last step that was measured.
   virtual std::span<const Timing> timings() const = 0;
 };
 
-// Tasks on the arenas of `devices`: a counter an instruction, run at zero; no task waits. All outlive the executor.
-// REQUIRES: verified program.
-//   communicator  knows the groups of the program (group_sizes)
+// An instruction starts when all that it waits for has come about, which a counter an instruction counts; no task
+// waits. Instructions of other ranks than `rank` are left out. All outlive the executor. REQUIRES: verified program.
+//   communicator  made for exchanges_of(program, ..., rank)
 //   check         watches the memory plan where it is given
-std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, InstructionRunner& runner,
-                                                 const DeviceSet& devices, Communicator& communicator,
-                                                 ArenaCheck* check = nullptr);
+std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, Backend& backend,
+                                                 Communicator& communicator, ArenaCheck* check = nullptr, int rank = 0);
 
-// One instruction after the other on the calling thread, in an order fixed beforehand; work is not shared out. Errors:
-// XG0622, a program whose instructions wait for each other.
-Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner,
+// One instruction after the other on the calling thread, in an order fixed beforehand. Errors: XG0622, a program whose
+// instructions wait for each other.
+//   exchanges  of all instructions that communicate (runtime/executor/exchanges.h)
+Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, Backend& backend,
+                                                           std::vector<Exchange> exchanges,
                                                            ArenaCheck* check = nullptr);
-
-// The members of each group of communications, by group number: instructions in member order (senders first).
-std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program);
-// How many members each group has; 0: the number is not used.
-std::vector<int> group_sizes(const planner::Program& program);
 
 }  // namespace xrun::runtime

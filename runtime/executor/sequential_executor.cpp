@@ -1,9 +1,12 @@
 // The sequential executor: an order of all instructions in which every dependency, every stream and every group is
 // respected is found once; a step walks it. It shares no code with the parallel executor, of which it is the oracle.
+#include <algorithm>
 #include <chrono>
+#include <map>
 
-#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/comm/local/local_communicator.h"
 #include "runtime/executor/arena_check.h"
+#include "runtime/executor/exchanges.h"
 #include "runtime/executor/executor.h"
 
 namespace xrun::runtime {
@@ -16,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 // Either one instruction or all members of a group.
 struct Item {
   std::vector<InstructionId> members;
+  std::vector<BlockCopy> copies;  // of a group
 };
 
 Result<std::vector<Item>> find_order(const planner::Program& program) {
@@ -35,12 +39,9 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
     if (before[at] >= 0 && !done[static_cast<size_t>(before[at])]) {
       return false;
     }
-    for (const InstructionId dep : program.instructions[at].deps) {
-      if (!done[static_cast<size_t>(dep.index)]) {
-        return false;
-      }
-    }
-    return true;
+    const auto ended = [&](InstructionId dep) { return bool{done[static_cast<size_t>(dep.index)]}; };
+    return std::ranges::all_of(program.instructions[at].deps, ended) &&
+           std::ranges::all_of(program.instructions[at].releases, ended);
   };
 
   std::vector<Item> order;
@@ -67,7 +68,7 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
         done[static_cast<size_t>(member.index)] = true;
       }
       left -= members.size();
-      order.push_back({std::move(members)});
+      order.push_back({std::move(members), {}});
     }
     if (left == left_before) {
       return Error{ErrorKind::kContent, "XG0622", "the instructions of the plan wait for each other",
@@ -79,90 +80,73 @@ Result<std::vector<Item>> find_order(const planner::Program& program) {
 
 class SequentialExecutor final : public Executor {
  public:
-  SequentialExecutor(const planner::Program& program, InstructionRunner& runner, std::vector<Item> order,
-                     ArenaCheck* check)
+  SequentialExecutor(const planner::Program& program, Backend& backend, std::vector<Item> order, ArenaCheck* check)
       : program_(program),
-        runner_(runner),
+        backend_(backend),
         order_(std::move(order)),
         check_(check),
-        timings_(program.instructions.size()) {
-    size_t largest = 1;
-    for (const Item& item : order_) {
-      largest = std::max(largest, item.members.size());
-    }
-    exchanges_.resize(largest);
-    published_.resize(largest);
-  }
+        timings_(program.instructions.size()) {}
 
   Status step() override {
-    const ComputeModes modes;
     if (check_ != nullptr) {
       check_->begin_step();
     }
     const auto start = Clock::now();
-    const auto now = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+    const auto now = [&] { return measured_ ? std::chrono::duration<double>(Clock::now() - start).count() : 0.0; };
     for (const Item& item : order_) {
       const double begin = now();
       for (size_t m = 0; check_ != nullptr && m < item.members.size(); ++m) {
         XRUN_TRY(check_->begin(program_.instruction(item.members[m])));
       }
       const Instruction& first = program_.instruction(item.members[0]);
-      if (communicates(first.kind)) {
-        XRUN_TRY(exchange(item));
-      } else {
-        XRUN_TRY(runner_.run(first, workers_));
+      if (!communicates(first.kind)) {
+        XRUN_TRY(backend_.run(first));
       }
-      if (check_ != nullptr) {
-        XRUN_TRY(check_->end(first));
+      for (const BlockCopy& copy : item.copies) {
+        copy.to.memory->copy_from(*copy.from.memory, copy.from.offset, copy.to.offset, copy.to.bytes);
       }
-      const double end = now();
-      for (const InstructionId member : item.members) {
-        timings_[static_cast<size_t>(member.index)] = {.begin = begin, .end = end, .moving = begin, .moved = end};
+      for (size_t m = 0; check_ != nullptr && m < item.members.size(); ++m) {
+        XRUN_TRY(check_->end(program_.instruction(item.members[m]), Event::kBoth));
+      }
+      if (measured_) {
+        const double end = now();
+        for (const InstructionId member : item.members) {
+          timings_[static_cast<size_t>(member.index)] = {.begin = begin, .end = end, .moving = begin, .moved = end};
+        }
       }
     }
     return check_ == nullptr ? Status() : check_->end_step();
   }
 
+  void measure(bool wanted) override { measured_ = wanted; }
   std::span<const Timing> timings() const override { return timings_; }
 
  private:
-  Status exchange(const Item& item) {
-    const size_t count = item.members.size();
-    for (size_t m = 0; m < count; ++m) {
-      const Instruction& instruction = program_.instruction(item.members[m]);
-      Exchange& one = exchanges_[m];
-      one = {};
-      one.group = instruction.group;
-      one.member = static_cast<int>(m);
-      one.members = static_cast<int>(count);
-      one.device = instruction.device;
-      XRUN_TRY(runner_.prepare(instruction, one));
-      published_[m] = one.send;
-    }
-    for (size_t m = 0; m < count; ++m) {
-      if (exchanges_[m].combine != nullptr) {
-        XRUN_TRY(exchanges_[m].combine(exchanges_[m].context, exchanges_[m], Published(published_.data(), count)));
-      }
-    }
-    return {};
-  }
-
   const planner::Program& program_;
-  InstructionRunner& runner_;
+  Backend& backend_;
   std::vector<Item> order_;
   ArenaCheck* check_;
+  bool measured_ = true;
   std::vector<Timing> timings_;
-  std::vector<Exchange> exchanges_;
-  std::vector<Pieces> published_;
-  ops::InlineWorkers workers_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, InstructionRunner& runner,
-                                                           ArenaCheck* check) {
+Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, Backend& backend,
+                                                           std::vector<Exchange> exchanges, ArenaCheck* check) {
   XRUN_ASSIGN(std::vector<Item> order, find_order(program));
-  return std::unique_ptr<Executor>(std::make_unique<SequentialExecutor>(program, runner, std::move(order), check));
+  std::map<int, std::vector<Exchange>> groups;
+  for (Exchange& exchange : exchanges) {
+    groups[exchange.group].push_back(std::move(exchange));
+  }
+  for (Item& item : order) {
+    const std::vector<Exchange>& group = groups[program.instruction(item.members[0]).group];
+    for (const Exchange& member : group) {
+      const std::vector<BlockCopy> copies = copies_to(group, member);
+      item.copies.insert(item.copies.end(), copies.begin(), copies.end());
+    }
+  }
+  return std::unique_ptr<Executor>(std::make_unique<SequentialExecutor>(program, backend, std::move(order), check));
 }
 
 }  // namespace xrun::runtime

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/executor/exchanges.h"
+
 namespace xrun::runtime {
 namespace {
 

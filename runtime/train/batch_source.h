@@ -31,6 +31,8 @@ class BatchSource {
   // Begins to fill: batch `step` into ring[step % ring.size()] for step = first_step, first_step + 1, ... The views
   // stay valid until `stop`. A source may be started again after it was stopped.
   virtual Status start(int64_t first_step, std::span<const BatchView> ring) = 0;
+  // Whether `wait` would return at once.
+  virtual bool ready(int64_t step) = 0;
   // Returns when the batch of `step` is complete; steps are asked for in order. Errors: what made reading fail.
   virtual Status wait(int64_t step) = 0;
   // The batch of `step` is no longer read: its slot may be filled again.
@@ -40,14 +42,26 @@ class BatchSource {
   virtual int64_t bad_samples() const { return 0; }
 };
 
-// Rows in their own order, for evaluation and prediction: no shuffling, no random augmentation.
+// Rows in their own order, for evaluation and prediction: no shuffling, no random augmentation. Threads: one, which is
+// no worker.
 class RowSource {
  public:
   virtual ~RowSource() = default;
   virtual std::string_view name() const = 0;  // of the source in `data`
   virtual int64_t samples() const = 0;
-  // Fills the first `rows` rows of `batch` with samples first, first + 1, ...
-  virtual Status read(int64_t first, int64_t rows, const BatchView& batch) = 0;
+
+  // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... One batch may be under way at a
+  // time; its memory is left alone until `finish` or `cancel`.
+  virtual void begin(int64_t first, int64_t rows, const BatchView& batch) = 0;
+  // Returns when the batch that was begun is complete. Errors: what made reading fail.
+  virtual Status finish() = 0;
+  // Leaves the batch that was begun, if there is one: nothing is written into it any more.
+  virtual void cancel() = 0;
+
+  Status read(int64_t first, int64_t rows, const BatchView& batch) {
+    begin(first, rows, batch);
+    return finish();
+  }
 };
 
 }  // namespace xrun::runtime

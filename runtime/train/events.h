@@ -100,12 +100,13 @@ struct WarnEvent {
 
 struct EndEvent {
   int64_t step = 0;
-  double loss = 0;      // of the last step; NaN where none was done
+  double loss = 0;      // of the last step, after an error of the last one that was told; NaN where there is none
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
   Seconds seconds = 0;
   int64_t bad_samples = 0;
-  std::vector<DeviceTimes> devices;  // sums over the steps since the start
+  int64_t timed_steps = 0;           // since the start
+  std::vector<DeviceTimes> devices;  // sums over them
   // What the process has held: its peak, how much of that was there before the first arena was mapped, and the arenas,
   // those of evaluation included.
   Bytes arenas = 0;
@@ -126,7 +127,8 @@ enum class Work : uint8_t {
   kPredict,
 };
 
-// Told before each piece of work, and again after each part of one that has parts, so that a pause can be explained.
+// Told before each piece of work, and again after each part of one that has parts, so that a pause can be explained. A
+// batch that is there is not waited for: kData comes only where a step has to wait.
 struct WorkEvent {
   Work work = Work::kNone;
   std::string_view subject;  // until the call returns
@@ -134,8 +136,9 @@ struct WorkEvent {
   int64_t total = 0;         // 0: there are no parts
 };
 
-// Called from the trainer's thread, in the order of time. `on_step` is called for every step; `due` is true every
-// log.every steps and for the last one.
+// Called from the trainer's thread, in the order of time. Before each step, `wants_step` is asked whether the sink will
+// show it: only then the step is timed, its loss and metrics are read, and `on_step` is called after it. `due` is true
+// every log.every steps and for the last one of the run.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -143,6 +146,7 @@ class EventSink {
   virtual void on_start(const StartEvent&) {}
   virtual void on_plan(const PlanEvent&) {}
   virtual void on_resume(int64_t /*step*/, const std::string& /*path*/) {}
+  virtual bool wants_step(bool /*due*/) { return false; }
   virtual void on_step(const StepReport&, bool /*due*/) {}
   virtual void on_eval(const EvalEvent&) {}
   virtual void on_checkpoint(const CheckpointEvent&) {}

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <numeric>
 
 #include "graph/base/check.h"
@@ -17,6 +16,34 @@ void tell(EventSink* events, Work work, const RowSource& source, int64_t done, i
   }
 }
 
+// Whatever ends the batches, nothing is read into the ring afterwards.
+class Reading {
+ public:
+  explicit Reading(RowSource& source) : source_(source) {}
+  ~Reading() { source_.cancel(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  RowSource& source_;
+};
+
+const BatchView& position_of(std::span<const BatchView> ring, int64_t batch) {
+  return ring[static_cast<size_t>(batch) % ring.size()];
+}
+
+// Zeroes the rows of a batch from row `first` on.
+void zero_rows(const Session& session, const BatchView& batch, int64_t first) {
+  const Graph& graph = session.module().graph;
+  const planner::Program& program = session.program();
+  for (size_t i = 0; i < batch.inputs.size(); ++i) {
+    if (batch.inputs[i] != nullptr) {
+      const Bytes row = graph.value(graph.inputs[i].value).type.bytes(1, program.block_rows);
+      std::fill_n(batch.inputs[i] + row * first, row * (program.batch - first), std::byte{0});
+    }
+  }
+}
+
 bool is_synthetic(const Module& module, const RowSource& source) {
   const std::vector<std::string> names = synthetic_sources(module.data);
   return std::find(names.begin(), names.end(), source.name()) != names.end();
@@ -24,19 +51,31 @@ bool is_synthetic(const Module& module, const RowSource& source) {
 
 }  // namespace
 
-Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows) {
-  const Graph& graph = session.module().graph;
-  const planner::Program& program = session.program();
-  const BatchView& batch = session.ring()[0];
-  XRUN_TRY(source.read(first, rows, batch));
-  for (size_t i = 0; i < batch.inputs.size(); ++i) {
-    if (batch.inputs[i] == nullptr) {
-      continue;
+Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows, const BatchBody& body) {
+  const std::span<const BatchView> ring = session.ring();
+  const int64_t batch = session.program().batch;
+  const Reading reading(source);
+  const auto begin = [&](int64_t done) {
+    if (done < rows) {
+      source.begin(first + done, std::min(batch, rows - done), position_of(ring, done / batch));
     }
-    const Bytes row = graph.value(graph.inputs[i].value).type.bytes(1, program.block_rows);
-    std::memset(batch.inputs[i] + row * rows, 0, static_cast<size_t>(row * (program.batch - rows)));
+  };
+  begin(0);
+  for (int64_t done = 0; done < rows; done += batch) {
+    const int64_t count = std::min(batch, rows - done);
+    XRUN_TRY(source.finish());
+    zero_rows(session, position_of(ring, done / batch), count);
+    const bool ahead = ring.size() > 1;  // else the batch is in the only position until it has been computed
+    if (ahead) {
+      begin(done + batch);
+    }
+    XRUN_TRY(session.step(0, 0, static_cast<int>(done / batch % std::ssize(ring))));
+    XRUN_TRY(body(done, count));
+    if (!ahead) {
+      begin(done + batch);
+    }
   }
-  return session.step(0, 0, 0);
+  return {};
 }
 
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources) {
@@ -57,17 +96,15 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 
 Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
                                        EventSink* events, const std::atomic<bool>* stop) {
-  const int64_t batch = session.program().batch;
   const int64_t samples = source.samples();
-  std::vector<float> rows(static_cast<size_t>(batch));
+  std::vector<float> rows(static_cast<size_t>(session.program().batch));
   std::vector<double> sums(measures.size(), 0);
-  for (int64_t first = 0; first < samples; first += batch) {
-    if (stop != nullptr && stop->load(std::memory_order_relaxed)) {
-      return Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"};
-    }
-    const int64_t count = std::min(batch, samples - first);
-    tell(events, Work::kEvaluate, source, first, samples);
-    XRUN_TRY(run_rows(session, source, first, count));
+  const auto look_for_stop = [&] {
+    return stop != nullptr && stop->load(std::memory_order_relaxed)
+               ? Status(Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"})
+               : Status();
+  };
+  const auto add_rows = [&](int64_t done, int64_t count) -> Status {
     for (size_t m = 0; m < measures.size(); ++m) {
       if (measures[m].source != source.name()) {
         continue;
@@ -77,8 +114,12 @@ Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, cons
         sums[m] += static_cast<double>(rows[static_cast<size_t>(row)]);
       }
     }
-  }
-  tell(events, Work::kEvaluate, source, samples, samples);
+    tell(events, Work::kEvaluate, source, done + count, samples);
+    return done + count < samples ? look_for_stop() : Status();
+  };
+  XRUN_TRY(look_for_stop());
+  tell(events, Work::kEvaluate, source, 0, samples);
+  XRUN_TRY(run_rows(session, source, 0, samples, add_rows));
   const bool synthetic = is_synthetic(session.module(), source);
   std::vector<Measured> means;
   for (size_t m = 0; m < measures.size(); ++m) {
@@ -118,15 +159,13 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
   const Bytes row = session.module().graph.value(value).type.bytes(1, program.block_rows);
   XRUN_CHECK(static_cast<Bytes>(out.size()) >= row * rows, "the memory for predictions is too small");
   std::vector<std::byte> all(static_cast<size_t>(row * program.batch));
-  for (int64_t done = 0; done < rows; done += program.batch) {
-    const int64_t count = std::min(program.batch, rows - done);
-    tell(events, Work::kPredict, source, done, rows);
-    XRUN_TRY(run_rows(session, source, first + done, count));
+  tell(events, Work::kPredict, source, 0, rows);
+  return run_rows(session, source, first, rows, [&](int64_t done, int64_t count) -> Status {
     XRUN_TRY(session.read_rows(value, all));
-    std::memcpy(out.data() + row * done, all.data(), static_cast<size_t>(row * count));
-  }
-  tell(events, Work::kPredict, source, rows, rows);
-  return {};
+    std::copy_n(all.begin(), row * count, out.begin() + row * done);
+    tell(events, Work::kPredict, source, done + count, rows);
+    return {};
+  });
 }
 
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
@@ -156,16 +195,16 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t
   BestClasses best{.k = head.top_k};
   std::vector<int32_t> classes(batch * k);
   std::vector<float> scores(batch * k);
-  for (int64_t done = 0; done < rows; done += program.batch) {
-    const int64_t count = std::min(program.batch, rows - done);
-    tell(events, Work::kPredict, source, done, rows);
-    XRUN_TRY(run_rows(session, source, first + done, count));
+  const auto keep_best = [&](int64_t done, int64_t count) -> Status {
     XRUN_TRY(session.read_best(graph.node(head.node).outputs[0], classes, scores));
     const auto kept = static_cast<std::ptrdiff_t>(static_cast<size_t>(count) * k);
     best.classes.insert(best.classes.end(), classes.begin(), classes.begin() + kept);
     best.scores.insert(best.scores.end(), scores.begin(), scores.begin() + kept);
-  }
-  tell(events, Work::kPredict, source, rows, rows);
+    tell(events, Work::kPredict, source, done + count, rows);
+    return {};
+  };
+  tell(events, Work::kPredict, source, 0, rows);
+  XRUN_TRY(run_rows(session, source, first, rows, keep_best));
   return best;
 }
 

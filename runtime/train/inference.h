@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,13 @@ struct Measure {
 };
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
 
+// Runs samples [first, first + rows) batch by batch; while the session computes one batch, the next one is read into
+// another position of the ring, from the first on. The last batch is filled with zero rows. After each batch, calls
+// body(done, count): the first `count` rows of the session's results are those of samples first + done and on.
+// Errors: those of reading, of steps and of the body, in the order of the batches.
+using BatchBody = std::function<Status(int64_t done, int64_t count)>;
+Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows, const BatchBody& body);
+
 // Where these functions take `events`, they tell it before each batch and at the end how far they are.
 
 // Runs all rows of `source` and gives the means of its measures. The last step is filled with zero rows, not counted.
@@ -35,10 +43,6 @@ Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, cons
 // All sources. `stop`: looked at before each batch. Errors: kInterrupted when it is set.
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
                             const std::atomic<bool>* stop = nullptr);
-
-// Runs one batch: samples first .. first + rows - 1 in ring slot 0, zero rows up to the batch. For callers that read
-// results themselves (Session::read_rows, read_best).
-Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows);
 
 // Rows of one value for samples [first, first + rows), copied into `out` (row_elements · size of the value's dtype a
 // row): outputs such as features or dense logits.

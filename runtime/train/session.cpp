@@ -4,8 +4,9 @@
 
 #include "graph/base/check.h"
 #include "runtime/comm/local/local_communicator.h"
+#include "runtime/device/backend.h"
 #include "runtime/executor/arena_check.h"
-#include "runtime/executor/program_runner.h"
+#include "runtime/executor/exchanges.h"
 #include "runtime/executor/step_times.h"
 
 namespace xrun::runtime {
@@ -36,50 +37,54 @@ std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& pro
 
 class BoundSession final : public Session {
  public:
-  BoundSession(const Module& module, const planner::Program& program, const DeviceSet& devices, BoundMemory memory,
-               KernelSet kernels, const SessionOptions& options, const ops::OptimizerForm& form)
+  BoundSession(const Module& module, const planner::Program& program, const DeviceSet& devices, BoundMemory memory)
       : module_(module),
         program_(program),
-        devices_(devices),
         memory_(std::move(memory)),
-        kernels_(std::move(kernels)),
-        state_(module, program, memory_),
-        runner_(module, program, memory_, kernels_, options.isa, form),
+        state_(module, program, memory_, devices),
         ring_(make_ring(module.graph, program, memory_)),
-        times_(program) {
-    if (options.check_memory) {
-      check_ = std::make_unique<ArenaCheck>(program, memory_);
-    }
-  }
+        times_(program) {}
 
-  Status make_executor(bool sequential) {
-    if (sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
-      XRUN_ASSIGN(executor_, make_sequential_executor(program_, runner_, check_.get()));
-    } else {
-      communicator_ = std::make_unique<LocalCommunicator>(devices_, group_sizes(program_));
-      executor_ = make_parallel_executor(program_, runner_, devices_, *communicator_, check_.get());
+  // The rest: of a backend it is known only now whether there is one.
+  Status bind(const DeviceSet& devices, const SessionOptions& options) {
+    if (options.check_memory) {
+      check_ = std::make_unique<ArenaCheck>(program_, memory_);
     }
+    XRUN_ASSIGN(backend_, devices.bind(module_, program_, memory_, {.isa = options.isa}));
+    std::vector<Exchange> exchanges = exchanges_of(program_, memory_, options.rank);
+    if (options.sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
+      XRUN_ASSIGN(executor_, make_sequential_executor(program_, *backend_, std::move(exchanges), check_.get()));
+      return {};
+    }
+    communicator_ = options.communicator ? options.communicator(exchanges)
+                                         : std::make_unique<LocalCommunicator>(devices, exchanges);
+    executor_ = make_parallel_executor(program_, *backend_, *communicator_, check_.get(), options.rank);
     return {};
   }
 
   TrainState& state() override { return state_; }
 
-  Status weights_changed() override {
-    return run_on_each(devices_, program_.devices,
-                       [this](int device, ops::Workers& workers) { return runner_.prepare_weights(device, workers); });
-  }
+  Status weights_changed() override { return backend_->prepare_weights(); }
 
   std::span<const BatchView> ring() const override { return ring_; }
 
-  Status step(int64_t step, double rate, int slot) override {
-    runner_.begin_step(
+  Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop) override {
+    backend_->begin_step(
         {.seed = module_.train.seed, .step = step, .rate = rate, .inputs = ring_[static_cast<size_t>(slot)].inputs});
-    return executor_->step();
+    Outcome outcome{.status = executor_->step()};
+    outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
+    if (communicator_ != nullptr) {
+      outcome = communicator_->agree(std::move(outcome));
+    }
+    stops_ = outcome.stop;
+    return std::move(outcome.status);
   }
+
+  bool stops() const override { return stops_; }
 
   bool has_rows(ValueId value) const override {
     return std::any_of(program_.buffers.begin(), program_.buffers.end(), [&](const Buffer& buffer) {
-      return buffer.purpose == Purpose::kResult && buffer.value == value;
+      return buffer.purpose == Purpose::kResult && buffer.value == value && memory_.has(buffer.device);
     });
   }
 
@@ -90,7 +95,8 @@ class BoundSession final : public Session {
     int64_t rows = 0;
     for (const Buffer& buffer : program_.buffers) {
       // A result of one head pass only has been copied to its place among all rows.
-      if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0) {
+      if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0 ||
+          !memory_.has(buffer.device)) {
         continue;
       }
       const int64_t count = buffer.replica >= 0 ? program_.batch / program_.replicas : program_.batch;
@@ -122,9 +128,16 @@ class BoundSession final : public Session {
                  "the plan keeps no best classes of `" + module_.graph.value(logits).name + "`", ""};
   }
 
-  double grad_norm() const override { return runner_.grad_norm(); }
-  const StepTimes& times() override { return times_.measure(executor_->timings()); }
-  std::span<const Timing> timings() const override { return executor_->timings(); }
+  double grad_norm() const override { return backend_->grad_norm(); }
+  void measure(bool on) override {
+    measured_ = on;
+    executor_->measure(on);
+  }
+  const StepTimes& times() override { return times_.measure(timings()); }
+  std::span<const Timing> timings() const override {
+    XRUN_CHECK(measured_, "times of a step that was not timed");
+    return executor_->timings();
+  }
   Bytes memory() const override { return memory_.bytes(); }
   Bytes peak_before() const override { return memory_.peak_before(); }
   const planner::Program& program() const override { return program_; }
@@ -133,16 +146,16 @@ class BoundSession final : public Session {
  private:
   const Module& module_;
   const planner::Program& program_;
-  const DeviceSet& devices_;
   BoundMemory memory_;
-  KernelSet kernels_;
   TrainState state_;
-  ProgramRunner runner_;
   std::vector<BatchView> ring_;
+  bool measured_ = false;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
-  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Communicator> communicator_;  // none: the sequential executor
   std::unique_ptr<Executor> executor_;
+  bool stops_ = false;  // of the last step
 };
 
 }  // namespace
@@ -151,20 +164,16 @@ Result<std::unique_ptr<Session>> Session::create(const Module& module, const pla
                                                  const DeviceSet& devices, const SessionOptions& options) {
   XRUN_CHECK(static_cast<int>(program.threads.size()) == program.devices, "a program names the workers of each device");
   for (int d = 0; d < program.devices && !options.sequential; ++d) {
-    if (d >= devices.count() || devices.device(d).count() != program.threads[static_cast<size_t>(d)]) {
+    if (program.rank_of(d) == options.rank &&
+        (!devices.has(d) || devices.device(d).workers() != program.threads[static_cast<size_t>(d)])) {
       return Error{ErrorKind::kUsage, "XG0625", "the plan is for other devices than this run has",
                    "make the plan again with the same `--devices` and `--threads`"};
     }
   }
-  ops::OptimizerForm form;
-  if (program.training) {
-    XRUN_ASSIGN(form, ops::optimizer_form(module.train.optimizer));
-  }
-  XRUN_ASSIGN(KernelSet kernels, KernelSet::make(module.graph, program, options.isa));
   XRUN_ASSIGN(BoundMemory memory, BoundMemory::map(program, devices));
-  auto session =
-      std::make_unique<BoundSession>(module, program, devices, std::move(memory), std::move(kernels), options, form);
-  XRUN_TRY(session->make_executor(options.sequential));
+  auto session = std::make_unique<BoundSession>(module, program, devices, std::move(memory));
+  XRUN_TRY(session->bind(devices, options));
+  session->measure(false);
   return std::unique_ptr<Session>(std::move(session));
 }
 

@@ -2,6 +2,8 @@
 // inference program, evaluates and predicts.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +12,7 @@
 #include "graph/module.h"
 #include "ops/isa.h"
 #include "planner/program.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/step_times.h"
@@ -23,6 +26,10 @@ struct SessionOptions {
   bool sequential = false;  // the oracle: one instruction after the other on the calling thread
   // Watches the first and last touch of every planned buffer (runtime/executor/arena_check.h): for tests.
   bool check_memory = false;
+  // Of a run of several processes: which one this is, and what makes its communicator. Without it all devices of the
+  // program are of this process.
+  int rank = 0;
+  std::function<std::unique_ptr<Communicator>(std::span<const Exchange> exchanges)> communicator;
 };
 
 // Threads: one, between which steps run on the devices' own.
@@ -42,9 +49,12 @@ class Session {
   // The host slots of inputs and labels, one view a ring position.
   virtual std::span<const BatchView> ring() const = 0;
 
-  // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. Errors: kNonFinite with the
-  // operator and the rows; those of kernels.
-  virtual Status step(int64_t step, double rate, int slot) = 0;
+  // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. `stop`, looked at
+  // when the instructions have ended: this process was asked to stop. Errors: kNonFinite with the operator and the
+  // rows; those of kernels; of several ranks, that of any of them.
+  virtual Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop = nullptr) = 0;
+  // Whether any rank was asked to stop when the last step ended: all of them end the run with it.
+  virtual bool stops() const = 0;
 
   // Rows of a per-row value of the last step (loss, metric, output), in batch order: bytes of all rows of the batch.
   // Errors: the program keeps no such result.
@@ -55,7 +65,10 @@ class Session {
   // The norm of all gradients before clipping in the last step; 0 where the run does not clip by norm.
   virtual double grad_norm() const = 0;
 
-  virtual const StepTimes& times() = 0;  // of the last step; until the next call
+  // Whether the steps that follow are timed; at first they are not.
+  virtual void measure(bool on) = 0;
+  // Of the last step; until the next call. REQUIRES: it was timed.
+  virtual const StepTimes& times() = 0;
   virtual std::span<const Timing> timings() const = 0;
   virtual Bytes memory() const = 0;  // of all arenas
   // The most that the process had held before these were mapped.

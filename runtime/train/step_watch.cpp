@@ -24,10 +24,6 @@ std::optional<ProfileRow> slowest_row(const std::vector<ProfileRow>& rows, Secon
 
 std::vector<WarnEvent> StepWatch::add(const StepReport& report, std::span<const Timing> timings,
                                       const StepTimes& times) {
-  ++steps_;
-  if (steps_ <= kWarmUp || steps_ > kWarmUp + kMeasured) {
-    return {};
-  }
   profile_.add(timings, times);
   measured_ += report.seconds - report.data_wait;
   waited_ += report.data_wait;

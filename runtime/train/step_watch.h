@@ -23,8 +23,10 @@ class StepWatch {
   StepWatch(StepProfile profile, Seconds predicted_step)
       : profile_(std::move(profile)), predicted_step_(predicted_step) {}
 
-  // Tells the watch of a step. Once, when enough of them have been measured: XG0811, steps are 15 % slower than
-  // predicted, with device and instruction; XG0812, they wait for data.
+  // Counts the next step, and says whether the watch is to be told of it.
+  bool wants_step() { return ++steps_ > kWarmUp && steps_ <= kWarmUp + kMeasured; }
+  // Tells the watch of a step that it wants. Once, when enough of them have been measured: XG0811, steps are 15 %
+  // slower than predicted, with device and instruction; XG0812, they wait for data.
   std::vector<WarnEvent> add(const StepReport& report, std::span<const Timing> timings, const StepTimes& times);
 
  private:

@@ -9,6 +9,7 @@
 #include "graph/base/check.h"
 #include "graph/base/random.h"
 #include "graph/base/xxh128.h"
+#include "graph/head_shape.h"
 #include "graph/optimizer_def.h"
 
 namespace xrun::runtime {
@@ -46,10 +47,43 @@ std::vector<std::string> optimizer_states(const Module& module) {
   return def == nullptr ? std::vector<std::string>{} : def->states(module.train.optimizer.args);
 }
 
+// Values [first, first + count) of a tensor, counted over all of its rows, which lie in a buffer from `offset` on.
+struct FirstValues {
+  const StateTensor* tensor = nullptr;
+  const Buffer* buffer = nullptr;
+  int64_t first = 0;
+  int64_t offset = 0;
+  int64_t count = 0;
+};
+
+// Cuts the values of a piece into items of work.
+void add_parts(const StateTensor& tensor, const Buffer& buffer, int64_t first, int64_t count,
+               std::vector<FirstValues>& parts) {
+  constexpr int64_t kMost = 64 * 1024;  // some hundred microseconds of random numbers
+  for (int64_t offset = 0; offset < count; offset += kMost) {
+    parts.push_back({&tensor, &buffer, first + offset, offset, std::min(kMost, count - offset)});
+  }
+}
+
+void fill_first_values(const FirstValues& part, const Init& init, uint64_t seed, std::span<float> values) {
+  if (init.kind == Init::kConstant) {
+    std::ranges::fill(values, static_cast<float>(init.value));
+    return;
+  }
+  const double deviation = init.kind == Init::kHeNormal
+                               ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
+                               : init.value;
+  RandomStream(seed, stable_hash(part.tensor->name)).fill_normal(static_cast<uint64_t>(part.first), values);
+  for (float& value : values) {
+    value = static_cast<float>(deviation * static_cast<double>(value));
+  }
+}
+
 }  // namespace
 
-TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory)
-    : module_(module), memory_(memory) {
+TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
+                       const DeviceSet& devices)
+    : module_(module), program_(program), memory_(memory), devices_(devices) {
   const std::vector<std::string> states = optimizer_states(module);
   std::map<std::string, StateTensor> by_name;
   for (const Buffer& buffer : program.buffers) {
@@ -77,6 +111,9 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
       tensor.head = head_of(module, program, buffer.param);
       tensor.param = buffer.param;
     }
+    if (!memory.has(buffer.device)) {
+      continue;  // of another rank
+    }
     const auto [begin, end] = rows_of(program, buffer.param, buffer.shard, tensor.rows());
     const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
                                     [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
@@ -91,60 +128,56 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
               [](const TensorPiece& a, const TensorPiece& b) { return a.row_begin < b.row_begin; });
     int64_t at = 0;
     for (const TensorPiece& piece : tensor.pieces) {
-      XRUN_CHECK(piece.row_begin == at, "rows of " + name + " are missing or lie in two places");
+      XRUN_CHECK(piece.row_begin == at || (piece.row_begin > at && program.ranks > 1),
+                 "rows of " + name + " are missing or lie in two places");
       at = piece.row_end;
     }
-    XRUN_CHECK(at == tensor.rows(), "rows of " + name + " are missing");
+    XRUN_CHECK(at == tensor.rows() || program.ranks > 1, "rows of " + name + " are missing");
     tensors_.push_back(std::move(tensor));
   }
 }
 
 void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
+  std::vector<std::vector<FirstValues>> parts(static_cast<size_t>(program_.devices));
   for (const StateTensor& tensor : tensors_) {
     if (wanted && !wanted(tensor)) {
       continue;
     }
-    const bool optimizer = tensor.role == StateTensor::Role::kOptimizer;
-    initialise(tensor, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed);
-  }
-}
-
-void TrainState::initialise(const StateTensor& tensor, const Init& init, uint64_t seed) {
-  const RandomStream random(seed, stable_hash(tensor.name));
-  const double deviation = init.kind == Init::kHeNormal
-                               ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
-                               : init.value;
-  const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
-  std::vector<float> staging;
-  const auto make_rows = [&](int64_t first, int64_t rows) {
-    const int64_t begin = first * width;  // the numbers of a tensor are counted over all of its rows
-    staging.resize(static_cast<size_t>(rows * width));
-    const auto fill = [&](const tbb::blocked_range<size_t>& range) {
-      const auto part = std::span(staging).subspan(range.begin(), range.size());
-      if (init.kind == Init::kConstant) {
-        std::ranges::fill(part, static_cast<float>(init.value));
-        return;
+    const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
+    for (const TensorPiece& piece : tensor.pieces) {
+      for (const planner::BufferId copy : piece.copies) {
+        const Buffer& buffer = program_.buffer(copy);
+        add_parts(tensor, buffer, piece.row_begin * width, (piece.row_end - piece.row_begin) * width,
+                  parts[static_cast<size_t>(buffer.device)]);
       }
-      random.fill_normal(static_cast<uint64_t>(begin) + range.begin(), part);
-      for (float& number : part) {
-        number = static_cast<float>(deviation * static_cast<double>(number));
+    }
+  }
+  const auto make_values = [&](Device& device) -> Status {
+    const auto& own = parts[static_cast<size_t>(device.index())];
+    const auto make = [&](const tbb::blocked_range<size_t>& range) {
+      std::vector<float> values;
+      for (size_t item = range.begin(); item != range.end(); ++item) {
+        const FirstValues& part = own[item];
+        const bool optimizer = part.tensor->role == StateTensor::Role::kOptimizer;
+        values.resize(static_cast<size_t>(part.count));
+        fill_first_values(part, optimizer ? Init{} : module_.graph.param(part.tensor->param).init, seed, values);
+        memory_.write(part.buffer->id, part.offset * static_cast<Bytes>(sizeof(float)),
+                      std::as_bytes(std::span(values)));
       }
     };
-    constexpr size_t kGrain = 4096;  // a page or more: a task writes about as long as TBB needs to start one
-    tbb::parallel_for(tbb::blocked_range<size_t>(0, staging.size(), kGrain), fill);
-    write_rows(tensor, first, first + rows, reinterpret_cast<const std::byte*>(staging.data()));
+    tbb::parallel_for(tbb::blocked_range<size_t>(0, own.size()), make);
+    return {};
   };
-  for (const TensorPiece& piece : tensor.pieces) {
-    for_chunks(tensor, piece, make_rows);
-  }
+  const Status made = run_on_each(devices_, make_values);
+  XRUN_CHECK(made.ok(), "first values are made without errors");
 }
 
 template <typename Body>
-void TrainState::for_chunks(const StateTensor& tensor, const TensorPiece& piece, const Body& body) const {
+void TrainState::for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const {
   constexpr Bytes kStaging = 4 * kMiB;
   const int64_t most = std::max<int64_t>(1, kStaging / std::max<Bytes>(1, tensor.row_bytes()));
-  for (int64_t row = piece.row_begin; row < piece.row_end; row += most) {
-    body(row, std::min(most, piece.row_end - row));
+  for (int64_t row = begin; row < end; row += most) {
+    body(row, std::min(most, end - row));
   }
 }
 
@@ -184,7 +217,7 @@ void TrainState::copy_from(const TrainState& other) {
     const StateTensor* source = other.find(tensor.name);
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
     for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
-      for_chunks(tensor, source->pieces[p], [&](int64_t row, int64_t rows) {
+      for_chunks(tensor, source->pieces[p].row_begin, source->pieces[p].row_end, [&](int64_t row, int64_t rows) {
         staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
         other.read_rows(*source, row, row + rows, staging.data());
         write_rows(tensor, row, row + rows, staging.data());
@@ -193,20 +226,38 @@ void TrainState::copy_from(const TrainState& other) {
   }
 }
 
-std::string TrainState::weights_digest() const {
-  Xxh128 digest;
+std::vector<RangeDigest> TrainState::range_digests() const {
+  std::vector<RangeDigest> digests;
   std::vector<std::byte> staging;
+  int64_t first = 0;  // range of the tensor
   for (const StateTensor& tensor : tensors_) {
     if (tensor.role != StateTensor::Role::kWeight || !tensor.trained) {
       continue;
     }
+    const int64_t range = std::max<int64_t>(1, tensor.head.empty() ? tensor.rows() : class_block(tensor.rows()));
     for (const TensorPiece& piece : tensor.pieces) {
-      for_chunks(tensor, piece, [&](int64_t row, int64_t rows) {
-        staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
-        read_rows(tensor, row, row + rows, staging.data());
-        digest.add(staging);
-      });
+      for (int64_t begin = piece.row_begin; begin < piece.row_end; begin += range) {
+        Xxh128 digest;
+        for_chunks(tensor, begin, std::min(begin + range, piece.row_end), [&](int64_t row, int64_t rows) {
+          staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
+          read_rows(tensor, row, row + rows, staging.data());
+          digest.add(staging);
+        });
+        digests.push_back({first + begin / range, digest.hex()});
+      }
     }
+    first += (tensor.rows() + range - 1) / range;
+  }
+  return digests;
+}
+
+std::string digest_of(std::vector<RangeDigest> ranges) {
+  std::ranges::sort(ranges, {}, &RangeDigest::range);
+  const auto again = std::ranges::unique(ranges);
+  ranges.erase(again.begin(), again.end());
+  Xxh128 digest;
+  for (const RangeDigest& one : ranges) {
+    digest.add(std::as_bytes(std::span(one.digest)));
   }
   return digest.hex();
 }

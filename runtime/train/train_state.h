@@ -1,6 +1,5 @@
 // All that a run has learned, by name: weights, running statistics and optimizer states, by the buffers that hold
-// them. What
-// checkpoints save, what the digest is taken over.
+// them. What checkpoints save, what the digest is taken over. A rank of several has the rows of its devices.
 #pragma once
 
 #include <functional>
@@ -11,7 +10,8 @@
 
 #include "graph/module.h"
 #include "planner/program.h"
-#include "runtime/executor/bound_memory.h"
+#include "runtime/device/bound_memory.h"
+#include "runtime/device/device.h"
 
 namespace xrun::runtime {
 
@@ -31,20 +31,35 @@ struct StateTensor {
   bool trained = true;
   std::string head;  // name of the sharded head that owns it; empty for the trunk
   ParamId param;
-  std::vector<TensorPiece> pieces;  // in row order, without gaps
+  std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
 
   // Rows are along the first dimension; a scalar has one row.
   int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
   Bytes row_bytes() const { return rows() == 0 ? 0 : type.bytes(0, 0) / rows(); }
 };
 
+// The digest of a fixed range of rows. Ranges are counted over all trained weights in name order: of a head's tensors
+// each class block is one, every other tensor is one as a whole.
+struct RangeDigest {
+  int64_t range = 0;
+  std::string digest;  // XXH3-128 over its bytes, 32 hex digits
+  bool operator==(const RangeDigest&) const = default;
+};
+
+// The digest of all trained weights: XXH3-128 over the digests of all ranges in order. `ranges` may come from several
+// ranks, in any order and more than once.
+std::string digest_of(std::vector<RangeDigest> ranges);
+
 // Threads: between steps only, one thread.
 class TrainState {
  public:
-  TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory);
+  // All outlive the state; `memory` is of `program` on `devices`.
+  TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
+             const DeviceSet& devices);
 
   // First values of weights and states from the seed (docs/determinism.md, "Random numbers"); optimizer states are
-  // zero. Of the tensors that `wanted` takes, where it is given: what a checkpoint fills needs none.
+  // zero. Of the tensors that `wanted` takes, where it is given: what a checkpoint fills needs none. Tasks of a device
+  // make what lies in its memory, so that its pages are touched first on its own NUMA node.
   void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {});
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
@@ -60,19 +75,20 @@ class TrainState {
   // have them.
   void copy_from(const TrainState& other);
 
-  // XXH3-128 over the bytes of all trained weights in name order, rows of heads in class order: 32 hex digits. Equal
-  // for every plan of a run.
-  std::string weights_digest() const;
+  // Of the trained weights that this process has.
+  std::vector<RangeDigest> range_digests() const;
+  // Of all trained weights. Equal for every plan of a run. REQUIRES: they are all here.
+  std::string weights_digest() const { return digest_of(range_digests()); }
 
  private:
-  void initialise(const StateTensor& tensor, const Init& init, uint64_t seed);
-
-  // Calls body(first row, rows) for the rows of a piece, as many at a time as the staging buffer holds.
+  // Calls body(first row, rows) for rows [begin, end), as many at a time as the staging buffer holds.
   template <typename Body>
-  void for_chunks(const StateTensor& tensor, const TensorPiece& piece, const Body& body) const;
+  void for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const;
 
   const Module& module_;
+  const planner::Program& program_;
   const BoundMemory& memory_;
+  const DeviceSet& devices_;
   std::vector<StateTensor> tensors_;
 };
 

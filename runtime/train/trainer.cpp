@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <filesystem>
 #include <limits>
 #include <new>
 #include <optional>
 
+#include "graph/base/check.h"
 #include "graph/reader_def.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/data/reader.h"
 #include "runtime/device/host.h"
 #include "runtime/train/inference.h"
 #include "runtime/train/rate.h"
@@ -46,7 +45,7 @@ class Run {
     if (status.ok() && request_.checkpoints != nullptr) {
       status = request_.checkpoints->finish();
     }
-    const double loss = steps_here_ > 0 ? report_.loss : std::numeric_limits<double>::quiet_NaN();
+    const double loss = report_.loss;
     TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
     request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
     // The weights of a run that failed are nobody's result.
@@ -59,6 +58,7 @@ class Run {
                                                    : 0,
                             .seconds = since(begin_),
                             .bad_samples = request_.batches.bad_samples(),
+                            .timed_steps = timed_steps_,
                             .devices = device_sums_,
                             .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
                             .peak_before_arenas = session_->peak_before(),
@@ -105,22 +105,16 @@ class Run {
       XRUN_TRY(evaluate_now());
     }
     while (done_ < end && !interrupted_) {
-      XRUN_TRY(run_step());
+      const bool last = done_ + 1 == end;
+      const bool told = last || is_due(train_.log_every, done_ + 1, samples_, train_.batch);
+      const Viewers viewers = ask_viewers(told);
+      XRUN_TRY(run_step(viewers));
       ++done_;
-      whole_ = true;
-      const bool last = done_ == end;
-      interrupted_ = !last && request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed);
-      report_.step = done_;
-      report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
-      const bool told = last || interrupted_ || due(train_.log_every);
-      read_memory(told);
-      request_.events.on_step(report_, told);
       ++steps_here_;
-      for (const WarnEvent& warning : watch_.add(report_, session_->timings(), *times_)) {
-        request_.events.on_warn(warning);
-      }
-      if (request_.profile >= 0) {
-        profile_step(last || interrupted_);
+      whole_ = true;
+      interrupted_ = !last && session_->stops();
+      if (viewers.any()) {
+        report_step(viewers, told);
       }
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
@@ -132,7 +126,7 @@ class Run {
         XRUN_TRY(save());
       }
     }
-    return {};
+    return steps_here_ > 0 ? end_reports() : Status();
   }
 
   Status prepare() {
@@ -150,7 +144,7 @@ class Run {
       }
     }
     if (!resumed_ && !train_.init_checkpoint.empty()) {
-      XRUN_TRY(start_from(resolve_path(train_.directory, train_.init_checkpoint)));
+      XRUN_TRY(start_from(std::filesystem::path(train_.directory) / train_.init_checkpoint));
     } else if (!resumed_) {
       initialise({});
     }
@@ -162,9 +156,11 @@ class Run {
     session_->state().initialise(train_.seed, wanted);
   }
 
+  // An absolute path stands for itself.
   Status start_from(const std::string& path) {
+    XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
     request_.events.on_work({.work = Work::kLoad, .subject = path});
-    XRUN_ASSIGN(const auto new_heads, start_from_checkpoint(path, session_->state()));
+    XRUN_ASSIGN(const auto new_heads, request_.checkpoints->start_from(path, session_->state()));
     for (const std::string& head : new_heads) {
       request_.events.on_warn(
           {"XG0813", "the head `" + head + "` is not in " + path + " with these classes: it starts from the seed"});
@@ -176,71 +172,108 @@ class Run {
     return {};
   }
 
-  Status run_step() {
-    const auto start = Clock::now();
-    request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
+  // Who looks at a step: where nobody does, it is not timed, and its results are not read.
+  struct Viewers {
+    bool sink = false;
+    bool watch = false;
+    bool profile = false;
+    bool any() const { return sink || watch || profile; }
+  };
+
+  Viewers ask_viewers(bool told) {
+    const int64_t profiled = request_.profile < 0 ? 0 : steps_here_ + 1 - request_.profile;
+    return {.sink = request_.events.wants_step(told),
+            .watch = watch_.wants_step(),
+            .profile = profiled >= 1 && profiled <= kProfiled};
+  }
+
+  Status run_step(const Viewers& viewers) {
+    const auto start = viewers.any() ? Clock::now() : Clock::time_point();
+    if (!request_.batches.ready(done_)) {
+      request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
+    }
     XRUN_TRY(request_.batches.wait(done_));
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
-    report_.data_wait = since(start);
+    if (viewers.any()) {
+      report_.data_wait = since(start);
+    }
     report_.lr = curve_.at(done_);
+    session_->measure(viewers.any());
     whole_ = false;
     const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
-    XRUN_TRY(session_->step(done_, report_.lr, slot));
+    XRUN_TRY(session_->step(done_, report_.lr, slot, request_.stop));
     request_.batches.release(done_);
-    XRUN_TRY(read_results());
-    times_ = &session_->times();
-    note_times(*times_);
-    report_.grad_norm = session_->grad_norm();
-    report_.memory = session_->memory();
-    report_.seconds = since(start);
-    report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
+    if (viewers.any()) {
+      XRUN_TRY(read_results());
+      read_step_ = done_ + 1;
+      times_ = &session_->times();
+      note_times(*times_);
+      report_.grad_norm = session_->grad_norm();
+      report_.memory = session_->memory();
+      report_.seconds = since(start);
+      report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
+    }
     return {};
   }
 
-  // Ten times a second is enough for whoever looks: the system takes some microseconds to tell.
-  void read_memory(bool told) {
-    const Seconds now = since(begin_);
-    if (told || now - memory_read_ > 0.1) {
-      memory_read_ = now;
+  void report_step(const Viewers& viewers, bool told) {
+    if (viewers.sink) {
+      report_.step = done_;
+      report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
       report_.resident = resident();
+      request_.events.on_step(report_, told);
+    }
+    if (viewers.watch) {
+      for (const WarnEvent& warning : watch_.add(report_, session_->timings(), *times_)) {
+        request_.events.on_warn(warning);
+      }
+    }
+    if (viewers.profile) {
+      profile_step();
     }
   }
 
-  // Ten steps after the warm-up, or as many as the run has.
-  void profile_step(bool last) {
-    constexpr int64_t kProfiled = 10;
-    const int64_t steps = steps_here_ - request_.profile;
-    if (steps < 1) {
-      if (last) {
-        request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_here_) + " steps: `--profile " +
-                                               std::to_string(request_.profile) +
-                                               "` leaves out as many, and none is left to look at"});
-      }
-      return;
+  // After the last step: its loss, which goes out with the `end` event, and the profile as far as it has come.
+  Status end_reports() {
+    if (read_step_ != done_) {
+      XRUN_TRY(read_results());
     }
-    if (steps > kProfiled) {
-      return;
+    if (request_.profile >= 0 && profiled_.steps == 0) {
+      request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_here_) + " steps: `--profile " +
+                                             std::to_string(request_.profile) +
+                                             "` leaves out as many, and none is left to look at"});
+    } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
+      tell_profile();
     }
+    return {};
+  }
+
+  void profile_step() {
     profile_.add(session_->timings(), *times_);
-    profiled_.first_step = steps == 1 ? done_ : profiled_.first_step;
+    profiled_.first_step = profiled_.steps == 0 ? done_ : profiled_.first_step;
     profiled_.step += report_.seconds;
     profiled_.data_wait += report_.data_wait;
     profiled_.outside += report_.seconds - report_.data_wait - times_->seconds;
-    if (steps == kProfiled || last) {
-      const auto count = static_cast<double>(steps);
-      request_.events.on_profile({.first_step = profiled_.first_step,
-                                  .steps = steps,
-                                  .step = profiled_.step / count,
-                                  .data_wait = profiled_.data_wait / count,
-                                  .outside = profiled_.outside / count,
-                                  .predicted_step = request_.predicted_step,
-                                  .rows = profile_.rows()});
+    if (++profiled_.steps == kProfiled) {
+      tell_profile();
     }
+  }
+
+  void tell_profile() {
+    const auto count = static_cast<double>(profiled_.steps);
+    request_.events.on_profile({.first_step = profiled_.first_step,
+                                .steps = profiled_.steps,
+                                .step = profiled_.step / count,
+                                .data_wait = profiled_.data_wait / count,
+                                .outside = profiled_.outside / count,
+                                .predicted_step = request_.predicted_step,
+                                .rows = profile_.rows()});
   }
 
   void note_times(const StepTimes& times) {
     report_.devices = times.devices;
     report_.compute = report_.exposed_comm = report_.bubble = 0;
+    ++timed_steps_;
     device_sums_.resize(times.devices.size());
     for (size_t d = 0; d < times.devices.size(); ++d) {
       const DeviceTimes& one = times.devices[d];
@@ -269,16 +302,10 @@ class Run {
     for (size_t m = 0; m < metric_values_.size(); ++m) {
       XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
     }
-    if (!std::isfinite(report_.loss)) {
-      return Error{
-          ErrorKind::kNonFinite, "XG0810",
-          "the loss of step " + std::to_string(done_ + 1) + " is not finite though each row's is: their sum is",
-          "lower `train.lr`, or set `train.clip = norm(1)`", train_.span};
-    }
     return {};
   }
 
-  // In f64 and row order (docs/determinism.md, "Scalars").
+  // In f64 and row order (docs/determinism.md, "Scalars"). Finite, since the executor has found each row so.
   Result<double> mean_of(ValueId value) {
     XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
     double sum = 0;
@@ -331,6 +358,8 @@ class Run {
     return {};
   }
 
+  static constexpr int64_t kProfiled = 10;  // steps of a profile, where the run has as many after its warm-up
+
   const TrainRequest& request_;
   const TrainSpec& train_;
   std::unique_ptr<Session> session_;
@@ -339,18 +368,19 @@ class Run {
   int64_t total_;
   Curve curve_;
   std::vector<float> rows_;
-  std::vector<ValueId> metric_values_;  // of report_.metrics
-  StepReport report_;
-  std::vector<DeviceTimes> device_sums_;
+  std::vector<ValueId> metric_values_;                                   // of report_.metrics
+  StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};  // of the last step that somebody looked at
+  int64_t read_step_ = 0;                                                // its number, counted from 1
+  int64_t timed_steps_ = 0;
+  std::vector<DeviceTimes> device_sums_;  // of as many
   int64_t done_ = 0;
   int64_t saved_ = 0;   // as many steps were done when a save was last begun
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool resumed_ = false;
   bool interrupted_ = false;
   Clock::time_point begin_;
-  Seconds memory_read_ = 0;  // when, since `begin_`
   int64_t steps_here_ = 0;
-  const StepTimes* times_ = nullptr;  // of the last step
+  const StepTimes* times_ = nullptr;  // of the last step that was timed
   StepProfile profile_;               // of the steps that `--profile` asks for
   ProfileEvent profiled_;             // their sums
   StepWatch watch_;

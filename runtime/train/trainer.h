@@ -8,10 +8,10 @@
 
 #include "graph/module.h"
 #include "planner/program.h"
-#include "runtime/checkpoint/store.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/train/batch_source.h"
+#include "runtime/train/checkpoint_store.h"
 #include "runtime/train/events.h"
 #include "runtime/train/session.h"
 
@@ -27,7 +27,7 @@ struct TrainRequest {
   const DeviceSet& devices;
   BatchSource& batches;
   std::vector<RowSource*> eval_sources;
-  CheckpointStore* checkpoints = nullptr;
+  CheckpointStore* checkpoints = nullptr;  // null: none are kept; REQUIRED where the module begins from one
   EventSink& events;
 
   SessionOptions session;

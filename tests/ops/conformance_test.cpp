@@ -132,6 +132,24 @@ TEST_P(Conformance, BitsDoNotDependOnAddresses) {
   }
 }
 
+TEST_P(Conformance, BitsDoNotDependOnParts) {
+  const bool wide = find_op(GetParam().op)->def.precision == PrecisionRule::kWide;
+  for (const DType dtype : {DType::kF32, wide ? DType::kF32 : DType::kBF16}) {
+    auto whole = build(GetParam(), dtype, true);
+    ASSERT_TRUE(whole.ok());
+    const RunOptions options = options_for(GetParam());
+    const std::map<ValueId, Values> given = whole->values;
+    ASSERT_TRUE(run_graph(whole->graph, options, whole->values).ok());
+    for (const int64_t parts : {2, 3, 7, 64}) {
+      std::map<ValueId, Values> values = given;
+      RunOptions cut = options;
+      cut.parts = parts;
+      ASSERT_TRUE(run_graph(whole->graph, cut, values).ok());
+      EXPECT_EQ(values, whole->values) << parts;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Catalog, Conformance, testing::ValuesIn(conformance_cases()), case_name);
 
 TEST(Catalog, EveryOperatorThatRunsHasAConformanceCase) {

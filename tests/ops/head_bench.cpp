@@ -146,8 +146,8 @@ void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads
     join.combine_stats(all, labels.data(), softmax.data(), loss.data(), {});
     const double middle = processor_seconds();
     passes.backward(rows, weights, gradient.data(), &update, scratch.data(), workers);
-    const std::byte* partials[1] = {gradient.data()};
-    join.reduce_dx(partials, rows.features, 0, of.rows, dx.data());
+    const HeadDx partials[1] = {{gradient.data(), head_gradient_rows(shape, 0, of.rows).step}};
+    join.reduce_dx(partials, rows.features, of.rows, dx.data());
     forward += middle - start;
     backward += processor_seconds() - middle;
   }

@@ -219,9 +219,15 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                     plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(), workers);
     }
     // In two pieces, as micro-batches would fetch them.
-    const int64_t half = h / 2;
-    join.reduce_dx(gradients_at, rows.features, 0, half, result.dx.data() + first * dim);
-    join.reduce_dx(gradients_at, rows.features, half, h, result.dx.data() + (first + half) * dim);
+    const int64_t half = h / plan.block_rows / 2 * plan.block_rows;
+    for (const auto& [begin, end] : {std::pair(int64_t{0}, half), std::pair(half, h)}) {
+      std::vector<HeadDx> parts;
+      for (int64_t r = 0; r < plan.shards; ++r) {
+        const HeadGradientRows at = head_gradient_rows(shape_of(problem, plan, r, h), begin, end);
+        parts.push_back({gradients_at[static_cast<size_t>(r)] + at.begin, at.step});
+      }
+      join.reduce_dx(parts, features_at(first + begin), end - begin, result.dx.data() + (first + begin) * dim);
+    }
   }
   if (!plan.fused) {
     const HeadRows rows{features_at(0), problem.labels.data(), softmax.data()};

@@ -77,7 +77,11 @@ Result<std::unique_ptr<Kernel>> conv_kernel(Direction direction, bool winograd, 
     case Direction::kDx:
       return winograd ? make_winograd_dx(spec, shape) : make_apply_weight(spec, dnn::conv_backward_data(shape));
     case Direction::kDw:
-      return winograd ? make_winograd_dw(spec, shape) : make_weight_gradient(spec, dnn::conv_backward_weights(shape));
+      return winograd ? make_winograd_dw(spec, shape) : make_weight_gradient(spec, [&](int64_t outputs) {
+        dnn::ConvShape some = shape;
+        some.out_channels = outputs;
+        return dnn::conv_backward_weights(some);
+      });
   }
   return std::unique_ptr<Kernel>();
 }

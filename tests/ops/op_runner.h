@@ -96,6 +96,7 @@ struct RunOptions {
   KernelOptions kernel;
   Bytes offset = 0;  // of every buffer from a multiple of 4096; shows whether bits depend on addresses
   int64_t first_row = 0;
+  int64_t parts = 1;  // of each call, where its kernel can be cut into so many
 };
 
 // Runs every node whose inputs are known, in order. `values` holds inputs and parameters and receives all others.
@@ -108,7 +109,6 @@ inline Status run_graph(const Graph& graph, const RunOptions& options, std::map<
     std::vector<TensorView> inputs;
     std::vector<TensorView> outputs;
     const Memory scratch(kernel->scratch_bytes(), options.offset);
-    std::memset(scratch.data(), 0xFF, static_cast<size_t>(kernel->scratch_bytes()));  // NaN: nothing may be read first
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const TensorType& type = graph.value(node.inputs[i]).type;
       memory.emplace_back(type.bytes(rows, rows), options.offset);
@@ -128,12 +128,26 @@ inline Status run_graph(const Graph& graph, const RunOptions& options, std::map<
         std::memset(outputs.back().data, 0xFF, static_cast<size_t>(type.bytes(rows, rows)));
       }
     }
-    XRUN_TRY(kernel->run({.inputs = inputs,
-                          .outputs = outputs,
-                          .scratch = scratch.data(),
-                          .seed = 7,
-                          .step = 3,
-                          .first_row = options.first_row}));
+    const int64_t parts = std::min(options.parts, kernel->parts());
+    const int phases = parts > 1 ? kernel->phases() : 1;
+    const auto scratch_size = static_cast<size_t>(kernel->scratch_bytes());
+    const Memory shared(kernel->scratch_bytes(), options.offset);
+    std::memset(shared.data(), 0xFF, scratch_size);
+    for (int phase = 0; phase < phases; ++phase) {
+      for (int64_t part = parts - 1; part >= 0; --part) {  // in any order
+        std::memset(scratch.data(), 0xFF, scratch_size);   // NaN: nothing may be read first
+        XRUN_TRY(kernel->run({.inputs = inputs,
+                              .outputs = outputs,
+                              .scratch = part == 1 ? shared.data() : scratch.data(),
+                              .seed = 7,
+                              .step = 3,
+                              .first_row = options.first_row,
+                              .part = part,
+                              .parts = parts,
+                              .phase = parts > 1 ? phase : kAllPhases,
+                              .shared = shared.data()}));
+      }
+    }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       values[node.outputs[i]] = read_values(graph.value(node.outputs[i]).type, rows, outputs[i].data);
     }

@@ -60,7 +60,8 @@ TEST(Emit, AHeadOnOneDeviceNeedsNoOtherDevices) {
   EXPECT_EQ(count(*program, Kind::kReduceStats), 1);
   EXPECT_EQ(count(*program, Kind::kHeadUpdate), 0) << "the pass with h = batch updates at once";
   EXPECT_EQ(count(*program, Kind::kAllGather), 1) << "the features; statistics are joined in place";
-  EXPECT_EQ(count(*program, Kind::kReduceScatter), 1);
+  EXPECT_EQ(count(*program, Kind::kReduceScatter), 0) << "all partials are there";
+  EXPECT_EQ(count(*program, Kind::kReduceDx), 1);
 }
 
 TEST(Emit, OneFOneBKeepsTheRowsForASweepAtTheEnd) {

@@ -79,10 +79,23 @@ TEST(SimulateProgram, WorkersBeyondTheCoresShareThem) {
   EXPECT_EQ(simulate(chain, 1)->makespan, 14);
 }
 
+TEST(SimulateProgram, AnExchangeDoesNotWaitForTheOneBeforeItToEnd) {
+  // Device 1 comes to group 1 late, and to group 2 at once.
+  const Program program =
+      program_of(3, {instruction(0, 1, Stream::kCompute, 5, {}), instruction(1, 0, Stream::kComm, 1, {}, 1),
+                     instruction(2, 1, Stream::kComm, 1, {0}, 1), instruction(3, 0, Stream::kComm, 1, {}, 2),
+                     instruction(4, 2, Stream::kComm, 1, {}, 2), instruction(5, 2, Stream::kCompute, 1, {4})});
+  const auto times = simulate(program);
+  ASSERT_TRUE(times.ok());
+  EXPECT_EQ(times->instructions[3].start, 0);
+  EXPECT_EQ(times->instructions[5].end, 2);
+  EXPECT_EQ(times->instructions[1].end, 6);
+}
+
 TEST(SimulateProgram, ACircleIsAnErrorThatNamesInstructions) {
   const Program program =
-      program_of(2, {instruction(0, 0, Stream::kComm, 1, {}, 1), instruction(1, 0, Stream::kComm, 1, {}, 2),
-                     instruction(2, 1, Stream::kComm, 1, {}, 2), instruction(3, 1, Stream::kComm, 1, {}, 1)});
+      program_of(2, {instruction(0, 0, Stream::kComm, 1, {}, 1), instruction(1, 0, Stream::kComm, 1, {0}, 2),
+                     instruction(2, 1, Stream::kComm, 1, {}, 2), instruction(3, 1, Stream::kComm, 1, {2}, 1)});
   const auto times = simulate(program);
   ASSERT_FALSE(times.ok());
   EXPECT_NE(times.error().message.find("wait for one another"), std::string::npos);

@@ -251,33 +251,41 @@ TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
     one.gather = 3;
   });
   expect_operand_found("where its operand", [&](Program& p) { drop(statistics(p), Role::kReceived); });
-  const auto scatter = [](Program& p) -> Instruction& {
-    return find(p, [](const Instruction& one) {
-      return one.kind == Kind::kReduceScatter && one.operands.back().role == Role::kFeatureGradient;
-    });
+  const auto terms = [](Program& p) -> Instruction& {
+    return find(p, [](const Instruction& one) { return one.kind == Kind::kReduceScatter && one.head >= 0; });
   };
-  expect_operand_found("where its operand", [&](Program& p) { drop(scatter(p), Role::kFeature); });
+  expect_operand_found("where its operand", [&](Program& p) { drop(terms(p), terms(p).operands[0].role); });
   expect_operand_found("cannot work on",
-                       [&](Program& p) { scatter(p).operands.back().buffer = find(p, Purpose::kScratch).id; });
-  expect_operand_found("where its operand", [&](Program& p) {
-    Instruction& giver = find(p, [](const Instruction& one) {
-      return one.kind == Kind::kReduceScatter && one.operands.front().role == Role::kDx;
-    });
-    drop(giver, Role::kDx);
+                       [&](Program& p) { terms(p).operands[0].buffer = find(p, Purpose::kScratch).id; });
+  expect_operand_found("carries the gradient of no feature", [&](Program& p) { terms(p).head_pass += 1; });
+  expect_operand_found("where its operand", [](Program& p) { drop(find(p, Kind::kReduceDx), Role::kFeature); });
+  expect_operand_found("where its operand", [](Program& p) { drop(find(p, Kind::kReduceDx), Role::kDx); });
+  expect_operand_found("cannot work on", [](Program& p) {
+    find(p, Kind::kReduceDx).operands.back().buffer = find(p, Purpose::kScratch).id;
   });
+  expect_operand_found("sums the gradient of no feature", [](Program& p) { find(p, Kind::kReduceDx).gather = -1; });
   expect_operand_found("of micro-batch -1", [](Program& p) { find(p, Kind::kSend).micro_batch = -1; });
   expect_operand_found("carries no rows",
                        [](Program& p) { find(p, Kind::kSend).operands[0].buffer = find(p, Purpose::kHeadStats).id; });
 }
 
 TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {
-  expect_operand_found("leaves out the gradient", [](Program& p) { find(p, Kind::kAllReduce).operands.pop_back(); });
-  expect_operand_found("in another order", [](Program& p) {
-    Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kAllReduce && i.replica == 1; });
-    std::swap(one.operands[0], one.operands[1]);
+  expect_operand_found("where its operand", [](Program& p) { find(p, Kind::kSumReplicas).operands.pop_back(); });
+  expect_operand_found("cannot work on", [](Program& p) {
+    Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kSumReplicas && i.replica == 1; });
+    std::swap(one.operands[0].buffer, one.operands[1].buffer);
   });
+  for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather}) {
+    const auto slices = [kind](Program& p) -> Instruction& {
+      return find(p, [kind, &p](const Instruction& one) {
+        return one.kind == kind && one.head < 0 && p.buffer(one.operands[0].buffer).purpose == Purpose::kGradient;
+      });
+    };
+    expect_operand_found("too many", [&](Program& p) { slices(p).operands.push_back(slices(p).operands[0]); });
+    expect_operand_found("wrong operand", [&](Program& p) { slices(p).operands[0].bytes -= 4; });
+  }
   expect_operand_found("of no stage, or elsewhere", [](Program& p) { find(p, Kind::kUpdate).stage = -1; });
-  expect_operand_found("comes again", [](Program& p) { find(p, Kind::kAllReduce).kind = Kind::kFoldPartials; });
+  expect_operand_found("comes again", [](Program& p) { find(p, Kind::kSumReplicas).kind = Kind::kFoldPartials; });
   expect_operand_found("are not summed and applied", [](Program& p) {
     const InstructionId id = find(p, Kind::kFoldPartials).id;
     p.instructions.erase(p.instructions.begin() + id.index);

@@ -8,10 +8,12 @@
 
 #include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/exchanges.h"
 #include "runtime/executor/executor.h"
 #include "runtime/train/session.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
+#include "tests/support/instruction_backend.h"
 
 namespace xrun::runtime {
 namespace {
@@ -49,14 +51,13 @@ Program take_turns() {
   return program;
 }
 
-class Writes final : public InstructionRunner {
+class Writes final : public testing::InstructionBackend {
  public:
   std::function<void(int32_t)> body = [](int32_t) {};
-  Status run(const Instruction& instruction, ops::Workers&) override {
+  Status compute(const Instruction& instruction, ops::Workers&) override {
     body(instruction.id.index);
     return {};
   }
-  Status prepare(const Instruction&, Exchange&) override { return {}; }
 };
 
 // What the watch says of a step, by both executors.
@@ -71,10 +72,11 @@ std::string verdict(const Program& program, const std::function<void(int32_t, co
     if (body) {
       runner.body = [&](int32_t instruction) { body(instruction, *memory); };
     }
-    LocalCommunicator communicator(*devices, group_sizes(program));
-    auto executor = make_parallel_executor(program, runner, *devices, communicator, &check);
+    runner.set_devices(*devices, program);
+    LocalCommunicator communicator(*devices, exchanges_of(program, *memory));
+    auto executor = make_parallel_executor(program, runner, communicator, &check);
     if (!parallel) {
-      executor = std::move(make_sequential_executor(program, runner, &check)).value();
+      executor = std::move(make_sequential_executor(program, runner, {}, &check)).value();
     }
     for (int step = 0; step < 2; ++step) {
       const Status status = executor->step();

@@ -20,8 +20,8 @@
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
+#include "runtime/device/bound_memory.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/executor/bound_memory.h"
 
 namespace xrun::runtime {
 namespace {
@@ -66,7 +66,7 @@ class Model {
     auto memory = BoundMemory::map(program_, *devices_);
     EXPECT_TRUE(memory.ok());
     memory_ = std::make_unique<BoundMemory>(std::move(memory).value());
-    state_ = std::make_unique<TrainState>(module_, program_, *memory_);
+    state_ = std::make_unique<TrainState>(module_, program_, *memory_, *devices_);
   }
 
   TrainState& state() { return *state_; }

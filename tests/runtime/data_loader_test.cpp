@@ -1,9 +1,13 @@
+#include <algorithm>
 #include <chrono>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <new>
+#include <numeric>
 #include <set>
 #include <tbb/global_control.h>
 #include <thread>
+#include <utility>
 
 #include "runtime/data/loader.h"
 #include "tests/runtime/data_support.h"
@@ -234,6 +238,90 @@ TEST(Loader, MemoryThatIsNotThereIsTheWorldsFault) {
   EXPECT_EQ(exit_code(done.error().kind), 4);
   EXPECT_NE(done.error().message.find("out of memory"), std::string::npos) << done.error().message;
   loader->stop();
+}
+
+// A reader whose samples take as long as it says, on a clock of its own. One worker reads, so that two looks at the
+// clock without a sample in between are the end of a task and the beginning of the next one.
+class SlowReader final : public Reader {
+ public:
+  struct Log {
+    std::mutex mutex;
+    Seconds now = 0;
+    std::vector<int> rows_of_tasks;
+    bool looked = true;
+  };
+  SlowReader(Log& log, Seconds slow) : log_(log), slow_(slow) {}
+  int64_t samples() const override { return 50; }
+  const std::vector<Field>& fields() const override { return fields_; }
+  int64_t classes() const override { return 100; }
+  Status read(int64_t sample, int, FieldValue& out) const override {
+    const std::scoped_lock lock(log_.mutex);
+    log_.now += slow_;
+    log_.looked = false;
+    ++log_.rows_of_tasks.back();
+    out.set_integer(DType::kI32, sample);
+    return {};
+  }
+  std::string class_name(int64_t) const override { return ""; }
+  std::string sample_name(int64_t) const override { return ""; }
+  std::string describe() const override { return "slow"; }
+
+  static RowTasks::Clock clock(Log& log) {
+    return [&log] {
+      const std::scoped_lock lock(log.mutex);
+      if (std::exchange(log.looked, true)) {
+        log.rows_of_tasks.push_back(0);
+      }
+      return log.now;
+    };
+  }
+
+ private:
+  Log& log_;
+  Seconds slow_;
+  std::vector<Field> fields_{{"label", label_type(100)}};
+};
+
+TEST(Loader, ATaskEndsAfterAMillisecondWhateverItsRowsCost) {
+  const Graph graph = inputs({{"label", label_type(100)}});
+  const std::vector<std::pair<Seconds, int>> most_rows{{5e-3, 1}, {0.3e-3, 4}, {0.01e-3, 101}};
+  for (const auto& [slow, most] : most_rows) {
+    SlowReader::Log log;
+    auto rows = SampleRows::make("train", std::make_unique<SlowReader>(log, slow), {.name = "d"}, graph).value();
+    auto loader = make_loader(std::move(rows), {.batch = 50, .shuffled = false, .clock = SlowReader::clock(log)});
+    Batch slot(graph, 50);
+    ASSERT_TRUE((*loader)->start(0, {&slot.view, 1}).ok());
+    for (int64_t step = 0; step < 4; ++step) {
+      ASSERT_TRUE((*loader)->wait(step).ok());
+      EXPECT_TRUE((*loader)->ready(step));
+      EXPECT_EQ(slot.integers(0)[49], 49);
+      (*loader)->release(step);
+    }
+    (*loader)->stop();
+    const std::vector<int>& tasks = log.rows_of_tasks;
+    EXPECT_LE(*std::max_element(tasks.begin(), tasks.end()), most) << slow << " s a row";
+    EXPECT_GE(std::accumulate(tasks.begin(), tasks.end(), 0), 200);
+  }
+}
+
+TEST(Loader, TheErrorIsThatOfTheFirstRowAndRowsBeforeItAreThere) {
+  const Graph graph = inputs({{"label", label_type(100)}});
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 5);
+  for (int round = 0; round < 20; ++round) {
+    auto loader = make_loader(faulty({45, 46, 47, 48, 49, 50}, graph),
+                              {.batch = 20, .shuffled = false, .all_wanted = true, .workers = 4})
+                      .value();
+    Batch a(graph, 20), b(graph, 20), c(graph, 20);
+    const std::vector<BatchView> ring{a.view, b.view, c.view};
+    ASSERT_TRUE(loader->start(0, ring).ok());
+    EXPECT_TRUE(loader->wait(0).ok());
+    EXPECT_TRUE(loader->wait(1).ok());
+    EXPECT_EQ(b.integers(0)[19], 39);
+    const Status done = loader->wait(2);
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().message, "sample 45 of source `train`: torn");
+    loader->stop();
+  }
 }
 
 TEST(Loader, MoreBrokenSamplesThanMaxBadEndTheRun) {

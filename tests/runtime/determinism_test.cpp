@@ -9,14 +9,18 @@
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/session.h"
 #include "runtime/train/train_state.h"
-#include "tests/runtime/plan_maker.h"
-#include "tests/runtime/small_models.h"
+#include "tests/runtime/plan_product.h"
 #include "tests/support/guarded_device.h"
 
 namespace xrun::runtime {
 namespace {
 
-using testing::is_legal;
+using testing::all_cases;
+using testing::all_choices;
+using testing::Case;
+using testing::choices_in;
+using testing::cover_pairs;
+using testing::hard_model;
 using testing::make_module;
 using testing::make_program;
 using testing::ModelOptions;
@@ -71,112 +75,6 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
     }
   }
   return digest;
-}
-
-// A model with everything that could depend on the plan: batch norm, dropout, skips across stages, and classes that
-// neither shards nor class blocks divide.
-ModelOptions hard_model(PrecisionMode precision = PrecisionMode::kF32) {
-  ModelOptions options;
-  options.precision = precision;
-  options.layers = 4;
-  options.classes = 333;  // six class blocks of 64, the last with 13
-  options.head = true;
-  options.skips = true;
-  options.dropout = 0.2;
-  options.batch = 48;
-  options.norm_rows = 4;  // twelve row blocks
-  options.rate = 0.2;
-  return options;
-}
-
-std::vector<PlanChoice> all_choices(const Module& module) {
-  std::vector<PlanChoice> choices;
-  for (const int devices : {1, 2, 3, 4}) {
-    for (const int threads : {1, 2, 5}) {
-      for (const int stages : {1, 2, 3, 4}) {
-        for (const int replicas : {1, 2, 4}) {
-          for (const int micro_batches : {1, 2, 3, 4, 6, 12}) {
-            for (const PipelineKind pipeline : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
-              for (const bool recompute : {false, true}) {
-                for (const int shards : {1, 2, 3, 4, 7}) {
-                  for (const bool overlap : {true, false}) {
-                    const PlanChoice choice{.devices = devices,
-                                            .threads = std::max(threads, devices),
-                                            .stages = stages,
-                                            .replicas = replicas,
-                                            .micro_batches = micro_batches,
-                                            .pipeline = pipeline,
-                                            .recompute = recompute,
-                                            .shards = shards,
-                                            .overlap = overlap};
-                    if (is_legal(module, choice)) {
-                      choices.push_back(choice);
-                    }
-                  }
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
-  return choices;
-}
-
-// A plan and the precision that it trains in.
-struct Case {
-  PrecisionMode precision = PrecisionMode::kF32;
-  PlanChoice choice;
-};
-
-std::vector<Case> all_cases(const ModelOptions& options, const std::vector<PrecisionMode>& precisions) {
-  std::vector<Case> cases;
-  for (const PlanChoice& choice : all_choices(make_module(options))) {
-    for (const PrecisionMode precision : precisions) {
-      cases.push_back({precision, choice});
-    }
-  }
-  return cases;
-}
-
-// Cases such that every pair of values of two settings that is legal at all is in one of them.
-std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::shuffle(cases.begin(), cases.end(), random);
-  const auto values = [](const Case& of) {
-    const PlanChoice& c = of.choice;
-    return std::vector<int>{
-        static_cast<int>(of.precision), c.devices,           c.threads, c.stages,         c.replicas, c.micro_batches,
-        static_cast<int>(c.pipeline),   c.recompute ? 1 : 0, c.shards,  c.overlap ? 1 : 0};
-  };
-  std::set<std::tuple<size_t, int, size_t, int>> seen;
-  std::vector<Case> taken;
-  std::vector<Case> rest;
-  for (const Case& each : cases) {
-    const std::vector<int> v = values(each);
-    bool fresh = false;
-    for (size_t a = 0; a < v.size(); ++a) {
-      for (size_t b = a + 1; b < v.size(); ++b) {
-        fresh = seen.insert({a, v[a], b, v[b]}).second || fresh;
-      }
-    }
-    (fresh ? taken : rest).push_back(each);
-  }
-  for (size_t i = 0; i < rest.size() && taken.size() < at_least; ++i) {
-    taken.push_back(rest[i]);
-  }
-  return taken;
-}
-
-std::vector<PlanChoice> choices_in(PrecisionMode precision, const std::vector<Case>& cases) {
-  std::vector<PlanChoice> choices;
-  for (const Case& each : cases) {
-    if (each.precision == precision) {
-      choices.push_back(each.choice);
-    }
-  }
-  return choices;
 }
 
 // What every plan is held to: the sequential executor, one thread.
@@ -266,11 +164,11 @@ TEST(Determinism, AnAddressOfADeviceIsFollowedByItsTasksAlone) {
   memory->fill(0, 4096, std::byte{7});
   std::byte* const address = memory->kernel_address(64);
   EXPECT_DEATH(*address = std::byte{1}, "");
-  const auto add_one = [&](int, ops::Workers&) {
+  const auto add_one = [&](Device&) {
     *address = std::byte{8};
     return Status();
   };
-  ASSERT_TRUE(run_on_each(devices, 1, add_one).ok());
+  ASSERT_TRUE(run_on_each(devices, add_one).ok());
   std::byte found{};
   memory->read(64, {&found, 1});
   EXPECT_EQ(found, std::byte{8});
@@ -310,6 +208,27 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   }
 }
 
+// Three row blocks, large enough for calls to be cut into parts: the workers that have no block take parts.
+TEST(Determinism, MoreWorkersThanRowBlocksGiveTheSameBits) {
+  ModelOptions options = hard_model();
+  options.image = 16;
+  options.input = 3 * 16 * 16;
+  options.width = 256;
+  options.layers = 2;
+  options.norm_rows = 16;
+  std::vector<PlanChoice> choices;
+  for (const int threads : {1, 2, 3, 5, 16}) {
+    for (const int micro_batches : {1, 3}) {
+      choices.push_back({.threads = threads, .micro_batches = micro_batches, .recompute = micro_batches > 1});
+    }
+    choices.push_back({.devices = 2, .threads = 2 * threads, .stages = 2, .micro_batches = 3});
+  }
+  for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+    options.precision = precision;
+    expect_one_result(options, choices);
+  }
+}
+
 TEST(Determinism, WithoutTheFlagResultsStayClose) {
   ModelOptions options = hard_model();
   options.rate = 0.02;
@@ -319,6 +238,7 @@ TEST(Determinism, WithoutTheFlagResultsStayClose) {
   for (const PlanChoice& choice : std::vector<PlanChoice>{
            {.deterministic = false},
            {.threads = 4, .deterministic = false},
+           {.threads = 4, .micro_batches = 3, .deterministic = false},
            {.devices = 3, .threads = 6, .replicas = 3, .micro_batches = 6, .shards = 2, .deterministic = false},
            {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .deterministic = false}}) {
     const Result<Digest> got = run(prepared, options, choice);

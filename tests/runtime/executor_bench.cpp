@@ -5,6 +5,7 @@
 #include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/executor.h"
+#include "tests/support/instruction_backend.h"
 
 namespace xrun::runtime {
 namespace {
@@ -14,10 +15,9 @@ using planner::InstructionId;
 using planner::Kind;
 using planner::Program;
 
-class Idle final : public InstructionRunner {
+class Idle final : public testing::InstructionBackend {
  public:
-  Status run(const Instruction& /*instruction*/, ops::Workers& /*workers*/) override { return {}; }
-  Status prepare(const Instruction& /*instruction*/, Exchange& /*exchange*/) override { return {}; }
+  Status compute(const Instruction& /*instruction*/, ops::Workers& /*workers*/) override { return {}; }
 };
 
 Program make_program(int devices) {
@@ -38,9 +38,11 @@ void add(Program& program, int device, std::vector<InstructionId> deps) {
 
 void run_steps(benchmark::State& state, const Program& program) {
   const auto devices = make_cpu_devices(program.threads);
-  LocalCommunicator communicator(*devices, group_sizes(program));
+  LocalCommunicator communicator(*devices, {});
   Idle runner;
-  const auto executor = make_parallel_executor(program, runner, *devices, communicator);
+  runner.set_devices(*devices, program);
+  const auto executor = make_parallel_executor(program, runner, communicator);
+  executor->measure(false);
   for (auto _ : state) {
     if (!executor->step().ok()) {
       state.SkipWithError("the step failed");

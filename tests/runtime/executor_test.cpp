@@ -1,183 +1,215 @@
 // The parallel executor against the sequential one, over programs whose instructions are arithmetic on a few numbers.
 #include "runtime/executor/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <random>
 #include <set>
 
+#include "planner/emit/dependences.h"
+#include "planner/verify/verify_program.h"
 #include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/exchanges.h"
+#include "tests/support/instruction_backend.h"
 
 namespace xrun::runtime {
 namespace {
 
+using planner::Access;
 using planner::BufferId;
 using planner::Instruction;
 using planner::InstructionId;
 using planner::Kind;
 using planner::Program;
+using planner::Role;
 using planner::Stream;
 
-// Buffers are one number each. A run mixes what it reads into what it writes; a communication gathers by a mixing, too.
-class Arithmetic final : public InstructionRunner {
- public:
-  explicit Arithmetic(size_t buffers) : cells(buffers, 1) {
-    for (uint64_t& cell : cells) {
-      pieces_.push_back(std::as_writable_bytes(std::span(&cell, 1)));
+constexpr int kNumbers = 8;  // of a buffer
+
+// A program over buffers of some numbers each, which belong to devices round robin.
+struct Builder {
+  Program program;
+
+  Builder(int devices, int buffers) {
+    program.devices = devices;
+    program.threads.assign(static_cast<size_t>(devices), 1);
+    for (int i = 0; i < buffers; ++i) {
+      program.buffers.push_back({.id = BufferId(i),
+                                 .device = i % devices,
+                                 .bytes = kNumbers * 8,
+                                 .offset = i / devices * kNumbers * 8,
+                                 .persistent = true});
+    }
+    program.arenas.push_back({.device = planner::kHost});
+    for (int d = 0; d < devices; ++d) {
+      program.arenas.push_back({.device = d, .bytes = (buffers / devices + 1) * kNumbers * 8});
     }
   }
 
-  Status run(const Instruction& instruction, ops::Workers& workers) override {
+  Instruction& add(Kind kind, int device, int group) {
+    Instruction one;
+    one.id = InstructionId(program.instructions.size());
+    one.kind = kind;
+    one.device = device;
+    one.stream = communicates(kind) ? Stream::kComm : Stream::kCompute;
+    one.group = group;
+    program.instructions.push_back(std::move(one));
+    return program.instructions.back();
+  }
+  InstructionId compute(int device, const std::vector<int>& reads, const std::vector<int>& writes) {
+    Instruction& one = add(Kind::kForward, device, -1);
+    for (const int buffer : reads) {
+      one.operands.push_back({.access = Access::kRead, .buffer = BufferId(buffer), .bytes = kNumbers * 8});
+    }
+    for (const int buffer : writes) {
+      one.operands.push_back({.access = Access::kWrite, .buffer = BufferId(buffer), .bytes = kNumbers * 8});
+    }
+    derive_accesses(one);
+    return one.id;
+  }
+  void send(int from, int to, int group) {
+    for (const bool sends : {true, false}) {
+      Instruction& one = add(sends ? Kind::kSend : Kind::kRecv, (sends ? from : to) % program.devices, group);
+      one.operands = {block(sends, sends ? from : to, (sends ? to : from) % program.devices, 0, kNumbers)};
+      derive_accesses(one);
+    }
+  }
+  // Each device sends number 0 of its buffer in `from` to all, and receives what device d sends as number d.
+  void gather(const std::vector<int>& from, const std::vector<int>& to, int group) {
+    for (int device = 0; device < program.devices; ++device) {
+      Instruction& one = add(Kind::kAllGather, device, group);
+      for (int peer = 0; peer < program.devices; ++peer) {
+        one.operands.push_back(block(true, from[static_cast<size_t>(device)], peer, 0, 1));
+        one.operands.push_back(block(false, to[static_cast<size_t>(device)], peer, peer, 1));
+      }
+      derive_accesses(one);
+    }
+  }
+  static planner::Operand block(bool sends, int buffer, int peer, int first, int count) {
+    return {.role = sends ? Role::kSent : Role::kReceived,
+            .access = sends ? Access::kRead : Access::kWrite,
+            .buffer = BufferId(buffer),
+            .index = peer,
+            .offset = first * 8,
+            .bytes = count * 8};
+  }
+};
+
+// A computation mixes what it reads into what it writes.
+class Arithmetic : public testing::InstructionBackend {
+ public:
+  Arithmetic(const Program& program, const BoundMemory& memory) : program_(program), memory_(memory) {
+    for (const planner::Buffer& buffer : program.buffers) {
+      std::ranges::fill(numbers(buffer.id), static_cast<uint64_t>(buffer.id.index));
+    }
+  }
+
+  Status compute(const Instruction& instruction, ops::Workers& workers) override {
     if (instruction.id == fails) {
       return Error{ErrorKind::kNonFinite, "", "planned failure"};
     }
-    const uint64_t seen = mix(instruction, 17);
+    uint64_t seen = 17 + static_cast<uint64_t>(instruction.id.index);
+    for (const BufferId id : instruction.reads) {
+      for (const uint64_t number : numbers(id)) {
+        seen = seen * 0x9e3779b97f4a7c15u + number;
+      }
+    }
     workers.for_each(static_cast<int64_t>(instruction.writes.size()), [&](int64_t i, int) {
-      cells[static_cast<size_t>(instruction.writes[static_cast<size_t>(i)].index)] = seen + static_cast<uint64_t>(i);
+      std::ranges::fill(numbers(instruction.writes[static_cast<size_t>(i)]), seen + static_cast<uint64_t>(i));
     });
     ++runs;
     return {};
   }
 
-  Status prepare(const Instruction& instruction, Exchange& exchange) override {
-    const auto piece_of = [&](const std::vector<BufferId>& ids) -> std::span<const std::span<std::byte>> {
-      return ids.empty() ? std::span<const std::span<std::byte>>()
-                         : std::span(&pieces_[static_cast<size_t>(ids[0].index)], 1);
-    };
-    exchange.send = piece_of(instruction.reads);
-    exchange.recv = piece_of(instruction.writes);
-    exchange.combine = instruction.writes.empty() ? nullptr : &Arithmetic::fold;
-    return {};
+  std::vector<uint64_t> all() const {
+    std::vector<uint64_t> values;
+    for (const planner::Buffer& buffer : program_.buffers) {
+      const auto own = numbers(buffer.id);
+      values.insert(values.end(), own.begin(), own.end());
+    }
+    return values;
   }
 
-  std::vector<uint64_t> cells;
   InstructionId fails;
   std::atomic<int> runs{0};
 
  private:
-  uint64_t mix(const Instruction& instruction, uint64_t start) const {
-    uint64_t value = start + static_cast<uint64_t>(instruction.id.index);
-    for (const BufferId id : instruction.reads) {
-      value = value * 0x9e3779b97f4a7c15u + cells[static_cast<size_t>(id.index)];
-    }
-    return value;
+  std::span<uint64_t> numbers(BufferId id) const {
+    return {reinterpret_cast<uint64_t*>(memory_.at(id)), static_cast<size_t>(kNumbers)};
   }
-
-  static Status fold(void*, const Exchange& exchange, Published parts) {
-    uint64_t value = static_cast<uint64_t>(exchange.member);
-    for (const auto& part : parts) {
-      uint64_t cell = 0;
-      if (!part.empty()) {
-        std::memcpy(&cell, part[0].data(), sizeof(cell));
-      }
-      value = value * 31 + cell;
-    }
-    std::memcpy(exchange.recv[0].data(), &value, sizeof(value));
-    return {};
-  }
-
-  std::vector<std::span<std::byte>> pieces_;
+  const Program& program_;
+  const BoundMemory& memory_;
 };
 
-// A legal program: every access of a buffer depends on the conflicting accesses before it.
-struct Builder {
-  Program program;
-  std::vector<int> last_write;
-  std::vector<std::vector<int>> last_reads;
-
-  Builder(int devices, int buffers) : last_write(buffers, -1), last_reads(buffers) { program.devices = devices; }
-
-  InstructionId add(Kind kind, int device, Stream stream, int group, std::vector<BufferId> reads,
-                    std::vector<BufferId> writes, const std::set<int>& not_after = {}) {
-    Instruction one;
-    one.id = InstructionId(program.instructions.size());
-    one.kind = kind;
-    one.device = device;
-    one.stream = stream;
-    one.group = group;
-    std::set<int> deps;
-    for (const BufferId id : reads) {
-      deps.insert(last_write[static_cast<size_t>(id.index)]);
+// Devices, memory, and a backend and an executor over them.
+template <typename Runner = Arithmetic>
+struct Machine {
+  Machine(const Program& program, int threads, bool sequential)
+      : devices(make_cpu_devices(std::vector<int>(static_cast<size_t>(program.devices), threads))),
+        memory(BoundMemory::map(program, *devices).value()),
+        runner(program, memory),
+        exchanges(exchanges_of(program, memory)),
+        communicator(*devices, exchanges) {
+    runner.set_devices(*devices, program);
+    if (sequential) {
+      executor = std::move(make_sequential_executor(program, runner, exchanges)).value();
+    } else {
+      executor = make_parallel_executor(program, runner, communicator);
     }
-    for (const BufferId id : writes) {
-      deps.insert(last_write[static_cast<size_t>(id.index)]);
-      deps.insert(last_reads[static_cast<size_t>(id.index)].begin(), last_reads[static_cast<size_t>(id.index)].end());
-    }
-    deps.erase(-1);
-    for (const int dep : deps) {
-      if (!not_after.contains(dep)) {
-        one.deps.push_back(InstructionId(dep));
-      }
-    }
-    for (const BufferId id : reads) {
-      last_reads[static_cast<size_t>(id.index)].push_back(one.id.index);
-    }
-    for (const BufferId id : writes) {
-      last_write[static_cast<size_t>(id.index)] = one.id.index;
-      last_reads[static_cast<size_t>(id.index)].clear();
-    }
-    one.reads = std::move(reads);
-    one.writes = std::move(writes);
-    program.instructions.push_back(std::move(one));
-    return program.instructions.back().id;
   }
+  std::unique_ptr<DeviceSet> devices;
+  BoundMemory memory;
+  Runner runner;
+  std::vector<Exchange> exchanges;
+  LocalCommunicator communicator;
+  std::unique_ptr<Executor> executor;
 };
 
-Program random_program(uint32_t seed, int devices, int buffers) {
+Program random_program(uint32_t seed, int devices, int slots) {
   std::mt19937 random(seed);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<uint32_t>(n)); };
-  Builder builder(devices, buffers);
+  Builder builder(devices, slots * devices);
   int groups = 0;
-  // Buffers belong to devices round robin, so that a member of a group touches its own.
-  const auto own = [&](int device) { return BufferId(below(buffers / devices) * devices + device); };
+  const auto own = [&](int device) { return below(slots) * devices + device; };
   for (int i = 0; i < 120; ++i) {
     const int what = below(10);
     if (what < 6 || devices == 1) {
       const int device = below(devices);
-      builder.add(Kind::kForward, device, Stream::kCompute, -1, {own(device), own(device)}, {own(device)});
+      builder.compute(device, {own(device), own(device)}, {own(device)});
     } else if (what < 8) {
       const int from = below(devices);
       const int to = (from + 1 + below(devices - 1)) % devices;
-      const InstructionId send = builder.add(Kind::kSend, from, Stream::kComm, groups, {own(from)}, {});
-      builder.add(Kind::kRecv, to, Stream::kComm, groups, {}, {own(to)}, {send.index});
-      ++groups;
+      builder.send(own(from), own(to), groups++);
     } else {
-      std::set<int> members;
+      std::vector<int> from;
+      std::vector<int> to;
       for (int d = 0; d < devices; ++d) {
-        // Publishing and receiving buffers differ: a pull may run beside another member's.
-        const int slots = buffers / devices;
-        const int from = below(slots);
-        const int to = (from + 1 + below(slots - 1)) % slots;
-        const InstructionId id = builder.add(Kind::kAllGather, d, Stream::kComm, groups, {BufferId(from * devices + d)},
-                                             {BufferId(to * devices + d)}, members);
-        members.insert(id.index);
+        // A device does not receive into what it sends.
+        const int slot = below(slots);
+        from.push_back(slot * devices + d);
+        to.push_back((slot + 1 + below(slots - 1)) % slots * devices + d);
       }
-      ++groups;
+      builder.gather(from, to, groups++);
     }
   }
+  planner::derive_dependences(builder.program);
   return builder.program;
 }
 
 TEST(Executor, RandomProgramsGiveTheSequentialResult) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
-    const int devices = 1 + static_cast<int>(seed % 4);
-    const Program program = random_program(seed, devices, 6 * devices);
-    Arithmetic expected(static_cast<size_t>(6 * devices));
-    auto sequential = make_sequential_executor(program, expected);
-    ASSERT_TRUE(sequential.ok()) << "seed " << seed;
-    Arithmetic got(static_cast<size_t>(6 * devices));
-    std::vector<int> threads(static_cast<size_t>(devices), 1 + static_cast<int>(seed % 3));
-    const auto set = make_cpu_devices(threads);
-    LocalCommunicator communicator(*set, group_sizes(program));
-    const auto parallel = make_parallel_executor(program, got, *set, communicator);
+    const Program program = random_program(seed, 1 + static_cast<int>(seed % 4), 6);
+    ASSERT_TRUE(planner::verify_order(program).ok()) << "seed " << seed;
+    Machine<> expected(program, 1, true);
+    Machine<> got(program, 1 + static_cast<int>(seed % 3), false);
     for (int step = 0; step < 5; ++step) {
-      ASSERT_TRUE((*sequential)->step().ok());
-      ASSERT_TRUE(parallel->step().ok());
-      ASSERT_EQ(expected.cells, got.cells) << "seed " << seed << " step " << step;
+      ASSERT_TRUE(expected.executor->step().ok());
+      ASSERT_TRUE(got.executor->step().ok());
+      ASSERT_EQ(expected.runner.all(), got.runner.all()) << "seed " << seed << " step " << step;
     }
   }
 }
@@ -185,90 +217,109 @@ TEST(Executor, RandomProgramsGiveTheSequentialResult) {
 TEST(Executor, TheFirstErrorIsGivenBackAndTheRestIsNotRun) {
   Builder builder(2, 4);
   for (int i = 0; i < 20; ++i) {
-    builder.add(Kind::kForward, 0, Stream::kCompute, -1, {BufferId(0)}, {BufferId(0)});
+    builder.compute(0, {0}, {0});
   }
-  const InstructionId send = builder.add(Kind::kSend, 0, Stream::kComm, 0, {BufferId(0)}, {});
-  builder.add(Kind::kRecv, 1, Stream::kComm, 0, {}, {BufferId(1)}, {send.index});
+  builder.send(0, 1, 0);
   for (int i = 0; i < 20; ++i) {
-    builder.add(Kind::kForward, 1, Stream::kCompute, -1, {BufferId(1)}, {BufferId(1)});
+    builder.compute(1, {1}, {1});
   }
-  for (const bool parallel : {false, true}) {
-    Arithmetic runner(4);
-    runner.fails = InstructionId(5);
-    const std::vector<int> threads{1, 2};
-    const auto set = make_cpu_devices(threads);
-    LocalCommunicator communicator(*set, group_sizes(builder.program));
-    auto executor = make_parallel_executor(builder.program, runner, *set, communicator);
-    if (!parallel) {
-      executor = std::move(make_sequential_executor(builder.program, runner)).value();
-    }
-    const Status status = executor->step();
+  planner::derive_dependences(builder.program);
+  for (const bool sequential : {false, true}) {
+    Machine<> setup(builder.program, 2, sequential);
+    setup.runner.fails = InstructionId(5);
+    const Status status = setup.executor->step();
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().message, "planned failure");
-    EXPECT_EQ(runner.runs, 5);
-    runner.fails = InstructionId();
-    runner.runs = 0;
-    EXPECT_TRUE(executor->step().ok()) << "an executor may go on after an error";
-    EXPECT_EQ(runner.runs, 40);
+    EXPECT_EQ(setup.runner.runs, 5);
+    setup.runner.fails = InstructionId();
+    setup.runner.runs = 0;
+    EXPECT_TRUE(setup.executor->step().ok()) << "an executor may go on after an error";
+    EXPECT_EQ(setup.runner.runs, 40);
   }
 }
 
 // Holds one instruction until another has run, or gives up.
-class Meeting final : public InstructionRunner {
+class Meeting final : public Arithmetic {
  public:
-  Meeting(Arithmetic& inner, InstructionId waits, InstructionId comes) : inner_(inner), waits_(waits), comes_(comes) {}
+  using Arithmetic::Arithmetic;
 
-  Status run(const Instruction& instruction, ops::Workers& workers) override {
+  Status compute(const Instruction& instruction, ops::Workers& workers) override {
     std::unique_lock lock(mutex_);
-    if (instruction.id == comes_) {
+    if (instruction.id == comes) {
       here_ = true;
       came_.notify_all();
-    } else if (instruction.id == waits_ && !came_.wait_for(lock, std::chrono::seconds(20), [this] { return here_; })) {
+    } else if (instruction.id == waits && !came_.wait_for(lock, std::chrono::seconds(20), [this] { return here_; })) {
       return Error{ErrorKind::kNonFinite, "", "nobody came"};
     }
     lock.unlock();
-    return inner_.run(instruction, workers);
-  }
-  Status prepare(const Instruction& instruction, Exchange& exchange) override {
-    return inner_.prepare(instruction, exchange);
+    return Arithmetic::compute(instruction, workers);
   }
 
+  InstructionId waits;
+  InstructionId comes;
+
  private:
-  Arithmetic& inner_;
-  InstructionId waits_;
-  InstructionId comes_;
   std::mutex mutex_;
   std::condition_variable came_;
   bool here_ = false;  // guarded by mutex_
 };
 
+// A step in which instruction `waits` ends only after `comes` has run.
+void expect_meeting(Builder& builder, InstructionId waits, InstructionId comes) {
+  planner::derive_dependences(builder.program);
+  Machine<Meeting> setup(builder.program, 1, false);
+  setup.runner.waits = waits;
+  setup.runner.comes = comes;
+  const Status status = setup.executor->step();
+  EXPECT_TRUE(status.ok()) << status.error().message;
+}
+
 TEST(Executor, ABusyDeviceDoesNotHoldBackWhatItHasToSend) {
   Builder builder(2, 6);
-  builder.add(Kind::kForward, 0, Stream::kCompute, -1, {}, {BufferId(0), BufferId(2)});
-  for (const int group : {0, 1}) {
-    const InstructionId send = builder.add(Kind::kSend, 0, Stream::kComm, group, {BufferId(2 * group)}, {});
-    builder.add(Kind::kRecv, 1, Stream::kComm, group, {}, {BufferId(2 * group + 1)}, {send.index});
-  }
-  const InstructionId busy = builder.add(Kind::kForward, 0, Stream::kCompute, -1, {BufferId(0)}, {BufferId(4)});
-  const InstructionId next = builder.add(Kind::kForward, 1, Stream::kCompute, -1, {BufferId(3)}, {BufferId(5)});
-  Arithmetic arithmetic(6);
-  Meeting runner(arithmetic, busy, next);
-  const std::vector<int> threads{1, 1};
-  const auto set = make_cpu_devices(threads);
-  LocalCommunicator communicator(*set, group_sizes(builder.program));
-  const Status status = make_parallel_executor(builder.program, runner, *set, communicator)->step();
-  EXPECT_TRUE(status.ok()) << status.error().message;
+  builder.compute(0, {}, {0, 2});
+  builder.send(0, 1, 0);
+  builder.send(2, 3, 1);
+  const InstructionId busy = builder.compute(0, {0}, {4});
+  const InstructionId next = builder.compute(1, {3}, {5});
+  expect_meeting(builder, busy, next);
+}
+
+TEST(Executor, AReceivedValueDoesNotWaitForAnExchangeThatWasPostedBeforeIt) {
+  Builder builder(3, 9);
+  const InstructionId slow = builder.compute(0, {}, {0});
+  builder.send(0, 1, 0);
+  builder.compute(2, {}, {2});
+  builder.send(2, 4, 1);
+  const InstructionId next = builder.compute(1, {4}, {7});
+  expect_meeting(builder, slow, next);
+}
+
+TEST(Executor, ASendIsNotHeldBackByOneThatNobodyReceivesYet) {
+  Builder builder(3, 9);
+  const InstructionId busy = builder.compute(1, {}, {1});
+  builder.compute(0, {}, {0, 3});
+  builder.send(0, 1, 0);  // into what device 1 is busy with
+  builder.send(3, 2, 1);
+  const InstructionId next = builder.compute(2, {2}, {5});
+  expect_meeting(builder, busy, next);
 }
 
 TEST(Executor, AProgramThatWaitsForItselfIsRefused) {
   Builder builder(2, 4);
   // Each device receives before it sends.
-  builder.add(Kind::kRecv, 0, Stream::kComm, 0, {}, {BufferId(0)});
-  builder.add(Kind::kSend, 0, Stream::kComm, 1, {BufferId(0)}, {});
-  builder.add(Kind::kRecv, 1, Stream::kComm, 1, {}, {BufferId(1)});
-  builder.add(Kind::kSend, 1, Stream::kComm, 0, {BufferId(1)}, {});
-  Arithmetic runner(4);
-  EXPECT_FALSE(make_sequential_executor(builder.program, runner).ok());
+  const auto add = [&](Kind kind, int device, int group) {
+    Instruction& one = builder.add(kind, device, group);
+    one.operands = {Builder::block(kind == Kind::kSend, device, 1 - device, 0, kNumbers)};
+    derive_accesses(one);
+  };
+  add(Kind::kRecv, 0, 0);
+  add(Kind::kSend, 0, 1);
+  add(Kind::kRecv, 1, 1);
+  add(Kind::kSend, 1, 0);
+  const auto devices = make_cpu_devices(std::vector<int>{1, 1});
+  const BoundMemory memory = BoundMemory::map(builder.program, *devices).value();
+  Arithmetic runner(builder.program, memory);
+  EXPECT_FALSE(make_sequential_executor(builder.program, runner, exchanges_of(builder.program, memory)).ok());
 }
 
 TEST(CpuDevice, EveryItemRunsOnceOnAWorkerOfItsOwn) {
@@ -284,7 +335,7 @@ TEST(CpuDevice, EveryItemRunsOnceOnAWorkerOfItsOwn) {
   struct Context {
     std::function<void()> body;
   } context{[&] {
-    set->device(0).for_each(1000, [&](int64_t item, int worker) {
+    static_cast<CpuDevice&>(set->device(0)).for_each(1000, [&](int64_t item, int worker) {
       clashes += busy[static_cast<size_t>(worker)].fetch_add(1) != 0 ? 1 : 0;
       bad_modes += has_compute_modes() ? 0 : 1;
       ++seen[static_cast<size_t>(item)];
@@ -295,7 +346,8 @@ TEST(CpuDevice, EveryItemRunsOnceOnAWorkerOfItsOwn) {
     done = true;
     finished.notify_one();
   }};
-  set->device(0).submit({[](void* c, int32_t) { static_cast<Context*>(c)->body(); }, &context, 0});
+  set->device(0).start(DeviceStream::kCompute,
+                       {[](void* c, int32_t) { static_cast<Context*>(c)->body(); }, &context, 0});
   std::unique_lock lock(mutex);
   finished.wait(lock, [&] { return done; });
   EXPECT_EQ(clashes, 0);

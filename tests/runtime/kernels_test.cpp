@@ -1,5 +1,5 @@
 // A plan that was made for other kernels is refused before anything runs.
-#include "runtime/executor/kernels.h"
+#include "runtime/device/cpu/kernels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

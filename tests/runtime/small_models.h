@@ -145,6 +145,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
     filled_ = first_step;
     return {};
   }
+  bool ready(int64_t) override { return false; }
   Status wait(int64_t step) override {
     if (fails_from_ >= 0 && step >= fails_from_) {
       return broken();
@@ -155,9 +156,11 @@ class SyntheticRows final : public BatchSource, public RowSource {
   void release(int64_t) override {}
   void stop() override {}
 
-  Status read(int64_t first, int64_t rows, const BatchView& batch) override {
-    return fails_from_ >= 0 ? Status(broken()) : fill(first, rows, batch);
+  void begin(int64_t first, int64_t rows, const BatchView& batch) override {
+    rows_read_ = fails_from_ >= 0 ? Status(broken()) : fill(first, rows, batch);
   }
+  Status finish() override { return rows_read_; }
+  void cancel() override {}
 
   // Gives one sample a first value of its own.
   void poison(int64_t sample, float value = std::nanf("")) {
@@ -198,6 +201,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   size_t label_ = 0;
   std::span<const BatchView> ring_;
   int64_t filled_ = 0;
+  Status rows_read_;
   int64_t poisoned_ = -1;
   float poison_ = 0;
   int64_t fails_from_ = -1;

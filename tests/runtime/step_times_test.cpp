@@ -7,6 +7,8 @@
 
 #include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/exchanges.h"
+#include "tests/support/instruction_backend.h"
 
 namespace xrun::runtime {
 namespace {
@@ -36,7 +38,17 @@ Program two_stages() {
   const InstructionId first = add(program, Kind::kForward, 0);
   const InstructionId send = add(program, Kind::kSend, 0, {first}, 0);
   const InstructionId recv = add(program, Kind::kRecv, 1, {}, 0);
-  (void)send;
+  for (const InstructionId id : {send, recv}) {
+    const int device = program.instruction(id).device;
+    program.buffers.push_back({.id = planner::BufferId(device), .device = device, .bytes = 64, .persistent = true});
+    program.arenas.push_back({.device = device, .bytes = 64});
+    program.instructions[static_cast<size_t>(id.index)].operands = {
+        {.role = id == send ? planner::Role::kSent : planner::Role::kReceived,
+         .access = id == send ? planner::Access::kRead : planner::Access::kWrite,
+         .buffer = planner::BufferId(device),
+         .index = 1 - device,
+         .bytes = 64}};
+  }
   add(program, Kind::kForward, 1, {recv});
   return program;
 }
@@ -103,15 +115,10 @@ TEST(StepTimes, CommunicationBehindComputationIsNotExposed) {
 }
 
 // A run takes as long as it sleeps.
-class Sleeper final : public InstructionRunner {
+class Sleeper final : public testing::InstructionBackend {
  public:
-  Status run(const Instruction& instruction, ops::Workers&) override {
+  Status compute(const Instruction& instruction, ops::Workers&) override {
     std::this_thread::sleep_for(std::chrono::milliseconds(instruction.device == 0 ? 40 : 10));
-    return {};
-  }
-  Status prepare(const Instruction&, Exchange& exchange) override {
-    exchange.send = exchange.recv = {};
-    exchange.combine = nullptr;
     return {};
   }
 };
@@ -122,8 +129,10 @@ TEST(StepTimes, TheSecondStageOfARunIsIdleWhileTheFirstComputes) {
   Sleeper runner;
   const std::vector<int> threads{1, 1};
   const auto devices = make_cpu_devices(threads);
-  LocalCommunicator communicator(*devices, group_sizes(program));
-  const auto executor = make_parallel_executor(program, runner, *devices, communicator);
+  runner.set_devices(*devices, program);
+  const BoundMemory memory = BoundMemory::map(program, *devices).value();
+  LocalCommunicator communicator(*devices, exchanges_of(program, memory));
+  const auto executor = make_parallel_executor(program, runner, communicator);
   ASSERT_TRUE(executor->step().ok());
   const StepTimes& times = table.measure(executor->timings());
   EXPECT_GE(times.devices[0].busy, 0.039);

@@ -31,7 +31,7 @@ std::unique_ptr<Made> make_state(const Prepared& prepared, const PlanChoice& cho
   made->program = make_program(prepared, choice).value();
   made->devices = make_cpu_devices(made->program.threads);
   made->memory = BoundMemory::map(made->program, *made->devices).value();
-  made->state = std::make_unique<TrainState>(prepared.module, made->program, made->memory);
+  made->state = std::make_unique<TrainState>(prepared.module, made->program, made->memory, *made->devices);
   return made;
 }
 

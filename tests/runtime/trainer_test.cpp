@@ -10,6 +10,7 @@
 #include "planner/verify/verify_program.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/inference.h"
+#include "runtime/train/step_watch.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 
@@ -34,6 +35,10 @@ struct Recorder final : EventSink {
     works.emplace_back(event.work, event.done);
     subjects.emplace_back(event.subject);
   }
+  // Every `every`th step, counted from 1.
+  int64_t every = 1;
+  int64_t asked = 0;
+  bool wants_step(bool) override { return ++asked % every == 0; }
   void on_step(const StepReport& report, bool) override { steps.push_back(report); }
   void on_eval(const EvalEvent& event) override { evals.push_back(event); }
   std::vector<ProfileEvent> profiles;
@@ -180,6 +185,9 @@ struct MemoryStore final : CheckpointStore {
     }
     return latest;
   }
+  Result<std::vector<std::string>> start_from(const std::string&, TrainState&) override {
+    return Error{ErrorKind::kUsage, "", "no other run is in memory", ""};
+  }
 };
 
 class RunsTest : public ::testing::Test {
@@ -285,6 +293,32 @@ TEST_F(RunsTest, DataThatAreNotFiniteAreNotBlamedOnTheRate) {
   EXPECT_THAT(outcome.error().help, ::testing::HasSubstr("fix the samples"));
 }
 
+TEST_F(RunsTest, StepsThatNobodyLooksAtAreNotTimed) {
+  options_.steps = 40;
+  prepared_ = prepare_for(make_module(options_));
+  const auto all = train_with(nullptr, -1);
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  const std::vector<StepReport> every_step = events_.steps;
+  ASSERT_EQ(every_step.size(), 40U);
+  EXPECT_EQ(events_.ends.back().timed_steps, 40);
+
+  events_ = {};
+  events_.every = 7;
+  const auto some = train_with(nullptr, -1);
+  ASSERT_TRUE(some.ok()) << some.error().message;
+  ASSERT_EQ(events_.steps.size(), 5U);
+  for (const StepReport& step : events_.steps) {
+    const StepReport& same = every_step[static_cast<size_t>(step.step - 1)];
+    EXPECT_EQ(step.step % 7, 0);
+    EXPECT_EQ(step.loss, same.loss);
+    EXPECT_EQ(step.metrics, same.metrics);
+    EXPECT_GT(step.compute, 0);
+  }
+  EXPECT_EQ(events_.ends.back().timed_steps, StepWatch::kMeasured + 2) << "those of the watch, steps 28 and 35";
+  EXPECT_EQ(some->loss, all->loss) << "of step 40, which nobody looked at";
+  EXPECT_EQ(some->weights, all->weights);
+}
+
 TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
   options_.rate = 1e12;
   prepared_ = prepare_for(make_module(options_));
@@ -293,19 +327,22 @@ TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite) << outcome.error().message;
 }
 
-// A stop that comes while an evaluation is under way.
+// A source whose evaluation never ends, and whose first batch asks the run to stop.
+struct StopsAt final : RowSource {
+  StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
+  std::string_view name() const override { return rows.name(); }
+  int64_t samples() const override { return 1'000'000'000; }
+  void begin(int64_t first, int64_t count, const BatchView& batch) override {
+    asked = true;
+    rows.begin(first, count, batch);
+  }
+  Status finish() override { return rows.finish(); }
+  void cancel() override { rows.cancel(); }
+  RowSource& rows;
+  std::atomic<bool>& asked;
+};
+
 TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
-  struct StopsAt final : RowSource {
-    StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
-    std::string_view name() const override { return rows.name(); }
-    int64_t samples() const override { return 1'000'000'000; }
-    Status read(int64_t first, int64_t count, const BatchView& batch) override {
-      asked = true;
-      return rows.read(first, count, batch);
-    }
-    RowSource& rows;
-    std::atomic<bool>& asked;
-  };
   MemoryStore store;
   std::atomic<bool> stop{false};
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
@@ -318,6 +355,24 @@ TEST_F(RunsTest, AnEvaluationIsLeftWhenTheRunIsAskedToStop) {
   EXPECT_EQ(store.latest->step, outcome->step);
   EXPECT_TRUE(events_.evals.empty());
   EXPECT_EQ(events_.ends.at(0).exit, 75);
+}
+
+TEST_F(RunsTest, ARunThatStopsInAnEvaluationTellsTheLossOfItsLastStep) {
+  Module module = make_module(options_);
+  module.train.eval_every = TrainSpan{5, TrainSpan::kSteps};
+  prepared_ = prepare_for(module);
+  const auto whole = train_with(nullptr, 5);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  events_.every = 1000;
+  std::atomic<bool> stop{false};
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  SyntheticRows val(prepared_.inference.graph, options_, 101);
+  StopsAt endless(val, stop);
+  const auto outcome = train_on(rows, nullptr, -1, &stop, &endless);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(outcome->interrupted);
+  EXPECT_EQ(outcome->step, 5);
+  EXPECT_EQ(outcome->loss, whole->loss);
 }
 
 TEST_F(RunsTest, AnEvaluationThatWasLeftIsMadeUpForByTheNextRun) {
@@ -341,7 +396,9 @@ TEST_F(RunsTest, WhatWasLearnedOutlivesMemoryThatEndsInAnEvaluation) {
   struct Greedy final : RowSource {
     std::string_view name() const override { return "val"; }
     int64_t samples() const override { return 100; }
-    Status read(int64_t, int64_t, const BatchView&) override { throw std::bad_alloc(); }
+    void begin(int64_t, int64_t, const BatchView&) override {}
+    Status finish() override { throw std::bad_alloc(); }
+    void cancel() override {}
   };
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
@@ -443,17 +500,84 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
     std::vector<int32_t> classes(static_cast<size_t>(options.batch * k));
     std::vector<float> scores(classes.size());
     int hits = 0;
-    for (int64_t first = 0; first < 101; first += options.batch) {
-      const int64_t count = std::min<int64_t>(options.batch, 101 - first);
-      ASSERT_TRUE(run_rows(*session, rows, first, count).ok());
-      ASSERT_TRUE(session->read_best(logits, classes, scores).ok());
+    const auto count_hits = [&](int64_t done, int64_t count) -> Status {
+      XRUN_TRY(session->read_best(logits, classes, scores));
+      const BatchView& batch = session->ring()[static_cast<size_t>(done / options.batch % 2)];
+      const auto* labels = reinterpret_cast<const int32_t*>(batch.inputs[1]);
       for (int64_t row = 0; row < count; ++row) {
-        const auto* labels = reinterpret_cast<const int32_t*>(session->ring()[0].inputs[1]);
         hits += classes[static_cast<size_t>(row * k)] == labels[row] ? 1 : 0;
       }
-    }
+      return {};
+    };
+    ASSERT_TRUE(run_rows(*session, rows, 0, 101, count_hits).ok());
     EXPECT_NEAR(evaluation->metrics[0].value, hits / 101.0, 1e-12);
   }
+}
+
+// A source that notes the batches that it was asked for, and fails at one of them.
+struct NotedRows final : RowSource {
+  struct Asked {
+    int64_t first = 0;
+    int64_t rows = 0;
+    std::byte* to = nullptr;
+  };
+  NotedRows(RowSource& from, int64_t fails) : rows(from), failing(fails) {}
+  std::string_view name() const override { return rows.name(); }
+  int64_t samples() const override { return rows.samples(); }
+  void begin(int64_t first, int64_t count, const BatchView& batch) override {
+    EXPECT_FALSE(under_way) << "one batch at a time";
+    under_way = true;
+    asked.push_back({first, count, batch.inputs[0]});
+    rows.begin(first, count, batch);
+  }
+  Status finish() override {
+    under_way = false;
+    const Status done = rows.finish();
+    return std::ssize(asked) - 1 == failing ? Status(Error{ErrorKind::kContent, "XG0408", "broken", ""}) : done;
+  }
+  void cancel() override { under_way = false; }
+  RowSource& rows;
+  int64_t failing;
+  bool under_way = false;
+  std::vector<Asked> asked;
+};
+
+TEST(Inference, TheNextBatchIsReadWhileOneIsComputed) {
+  const ModelOptions options{.classes = 70, .head = true, .steps = 12};
+  const Prepared prepared = prepare_for(make_module(options));
+  const auto program = make_program(prepared, {}, false);
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const auto devices = make_cpu_devices(program->threads);
+  auto session = Session::create(prepared.inference, *program, *devices, {.isa = prepared.isa}).value();
+  session->state().initialise(3);
+  ASSERT_TRUE(session->weights_changed().ok());
+  ASSERT_EQ(session->ring().size(), 2U);
+  SyntheticRows rows(prepared.inference.graph, options, 1000);
+  const int64_t batch = options.batch;
+  const int64_t last = batch / 2;
+  for (const int64_t failing : {2, -1}) {
+    NotedRows noted(rows, failing);
+    std::vector<int64_t> computed;
+    const auto body = [&](int64_t done, int64_t count) -> Status {
+      EXPECT_EQ(noted.under_way, done + count < 3 * batch + last) << "while the results of " << done << " are read";
+      EXPECT_EQ(count, std::min(batch, 3 * batch + last - done));
+      computed.push_back(done);
+      return {};
+    };
+    const Status status = run_rows(*session, noted, 10, 3 * batch + last, body);
+    EXPECT_FALSE(noted.under_way) << "nothing is read afterwards";
+    EXPECT_EQ(status.ok(), failing < 0);
+    EXPECT_EQ(std::ssize(computed), failing < 0 ? 4 : 2) << "the error comes after the batches before it";
+    ASSERT_EQ(std::ssize(noted.asked), failing < 0 ? 4 : 3);
+    for (size_t i = 0; i < noted.asked.size(); ++i) {
+      EXPECT_EQ(noted.asked[i].first, 10 + static_cast<int64_t>(i) * batch);
+      EXPECT_EQ(noted.asked[i].rows, i < 3 ? batch : last);
+      EXPECT_EQ(noted.asked[i].to, session->ring()[i % 2].inputs[0]);
+    }
+  }
+  const std::byte* end = session->ring()[1].inputs[0];
+  const Bytes row = options.input * 4;
+  EXPECT_TRUE(std::all_of(end + last * row, end + batch * row, [](std::byte b) { return b == std::byte{0}; }));
 }
 
 // A plan file may say anything: here, that the classes of a list are kept twice and their logits nowhere.
@@ -501,7 +625,8 @@ TEST(Inference, ListsTheBestClassesOfAShardedHead) {
     session->state().initialise(3);
     ASSERT_TRUE(session->weights_changed().ok());
     SyntheticRows rows(prepared.inference.graph, options, 101);
-    ASSERT_TRUE(run_rows(*session, rows, 0, options.batch).ok());
+    const auto nothing = [](int64_t, int64_t) { return Status(); };
+    ASSERT_TRUE(run_rows(*session, rows, 0, options.batch, nothing).ok());
     const auto size = static_cast<size_t>(options.batch * kListed);
     std::vector<int32_t> classes(size);
     std::vector<float> scores(size);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "graph/base/check.h"
+#include "runtime/device/cpu/cpu_backend.h"
 #include "runtime/device/cpu/cpu_device.h"
 
 namespace xrun::runtime::testing {
@@ -88,6 +89,9 @@ class GuardedMemory final : public DeviceMemory {
     std::copy_n(in.data(), in.size(), copies_ + offset);
   }
   void fill(Bytes offset, Bytes bytes, std::byte value) override { std::fill_n(copies_ + offset, bytes, value); }
+  void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) override {
+    std::copy_n(from.kernel_address(from_offset), bytes, kernels_ + offset);
+  }
   std::byte* kernel_address(Bytes offset) const override { return kernels_ + offset; }
 
  private:
@@ -98,18 +102,19 @@ class GuardedMemory final : public DeviceMemory {
   std::byte* copies_ = nullptr;
 };
 
-class GuardedDevice final : public Device {
+class GuardedDevice final : public CpuDevice {
  public:
-  GuardedDevice(std::shared_ptr<Guard> guard, Device& device) : guard_(std::move(guard)), device_(device) {}
+  GuardedDevice(std::shared_ptr<Guard> guard, CpuDevice& device) : guard_(std::move(guard)), device_(device) {}
 
   int index() const override { return device_.index(); }
   int count() const override { return device_.count(); }
-  bool has_waiting() const override { return device_.has_waiting(); }
   void for_each(int64_t items, ops::ItemBody body) override { device_.for_each(items, body); }
   Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override {
     return std::unique_ptr<DeviceMemory>(std::make_unique<GuardedMemory>(guard_, bytes));
   }
-  void submit(Task task) override { device_.submit({&GuardedDevice::run, new Guarded{guard_, task}, 0}); }
+  void start(DeviceStream stream, Task task) override {
+    device_.start(stream, {&GuardedDevice::run, new Guarded{guard_, task}, 0});
+  }
 
  private:
   // The last task of a step may end after the set: it holds the guard.
@@ -125,17 +130,21 @@ class GuardedDevice final : public Device {
   }
 
   std::shared_ptr<Guard> guard_;
-  Device& device_;
+  CpuDevice& device_;
 };
 
 class GuardedDeviceSet final : public DeviceSet {
  public:
   explicit GuardedDeviceSet(std::span<const int> threads) : cpus_(make_cpu_devices(threads)) {
     for (const auto& device : cpus_->devices()) {
-      devices_.push_back(std::make_unique<GuardedDevice>(guard_, *device));
+      devices_.push_back(std::make_unique<GuardedDevice>(guard_, static_cast<CpuDevice&>(*device)));
     }
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
+                                        const BoundMemory& memory, const BackendOptions& options) const override {
+    return make_cpu_backend(module, program, memory, *this, options);
+  }
 
  private:
   std::shared_ptr<Guard> guard_ = std::make_shared<Guard>();

@@ -12,8 +12,12 @@
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
+#include <thread>
+#include <utility>
 
 #include "graph/base/check.h"
+#include "runtime/device/cpu/cpu_backend.h"
+#include "runtime/device/cpu/task_streams.h"
 #include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {
@@ -23,17 +27,30 @@ constexpr uint32_t kFlushToZero = 0x8000;
 constexpr uint32_t kDenormalsAreZero = 0x0040;
 constexpr uint32_t kModes = kFlushToZero | kDenormalsAreZero;
 
-// Every thread that enters an arena gets the modes before its first task.
-class ModeObserver final : public tbb::task_scheduler_observer {
+// Every thread that enters an arena gets the modes and the processors of its device before its first task; when it
+// leaves, it may run again wherever the device was made.
+class WorkerObserver final : public tbb::task_scheduler_observer {
  public:
-  explicit ModeObserver(tbb::task_arena& arena) : tbb::task_scheduler_observer(arena) { observe(true); }
-  ~ModeObserver() override { observe(false); }
+  WorkerObserver(tbb::task_arena& arena, std::vector<int> cpus)
+      : tbb::task_scheduler_observer(arena), cpus_(std::move(cpus)) {
+    if (!cpus_.empty()) {
+      elsewhere_ = thread_cpus();
+    }
+    observe(true);
+  }
+  ~WorkerObserver() override { observe(false); }
 
   void on_scheduler_entry(bool /*is_worker*/) override {
     _mm_setcsr(_mm_getcsr() | kModes);
     omp_set_num_threads(1);
     XRUN_CHECK(has_compute_modes(), "a worker without the floating-point modes");
+    bind_thread(cpus_);
   }
+  void on_scheduler_exit(bool /*is_worker*/) override { bind_thread(elsewhere_); }
+
+ private:
+  std::vector<int> cpus_;
+  std::vector<int> elsewhere_;  // empty where nothing is bound
 };
 
 class CpuMemory final : public DeviceMemory {
@@ -48,19 +65,33 @@ class CpuMemory final : public DeviceMemory {
     std::copy_n(in.data(), in.size(), memory_.at(offset));
   }
   void fill(Bytes offset, Bytes bytes, std::byte value) override { std::fill_n(memory_.at(offset), bytes, value); }
+  void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) override {
+    std::copy_n(from.kernel_address(from_offset), bytes, memory_.at(offset));
+  }
   std::byte* kernel_address(Bytes offset) const override { return memory_.at(offset); }
 
  private:
   HostMemory memory_;
 };
 
-class CpuDevice final : public Device {
+class ArenaDevice final : public CpuDevice {
  public:
-  CpuDevice(int index, int threads) : index_(index), threads_(threads), arena_(threads, 0) {
+  ArenaDevice(int index, int threads, DeviceCpus cpus)
+      : index_(index),
+        threads_(threads),
+        nodes_(std::move(cpus.nodes)),
+        streams_(std::min(threads, static_cast<int>(kDeviceStreams))),
+        arena_(threads, 0) {
     // The arena hands the floating-point modes of the thread that initialises it to its tasks.
     const ComputeModes modes;
     arena_.initialize();
-    observer_ = std::make_unique<ModeObserver>(arena_);
+    observer_ = std::make_unique<WorkerObserver>(arena_, std::move(cpus.cpus));
+  }
+  // The runner of the last task may still look for another one.
+  ~ArenaDevice() override {
+    while (!streams_.idle()) {
+      std::this_thread::yield();
+    }
   }
 
   int index() const override { return index_; }
@@ -68,19 +99,17 @@ class CpuDevice final : public Device {
 
   Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override {
     XRUN_ASSIGN(HostMemory memory, HostMemory::map(bytes));
+    prefer_nodes(memory.at(0), bytes, nodes_);
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }
 
-  void submit(Task task) override {
-    waiting_.fetch_add(1, std::memory_order_relaxed);
-    arena_.enqueue([this, task] {
-      waiting_.fetch_sub(1, std::memory_order_relaxed);
-      task.run(task.context, task.argument);
-    });
+  void start(DeviceStream stream, Task task) override {
+    if (streams_.push(stream, task)) {
+      arena_.enqueue([this] { run_tasks(); });
+    }
   }
-  bool has_waiting() const override { return waiting_.load(std::memory_order_relaxed) > 0; }
 
-  // One runner a worker; runners take items from one counter. The number of a runner is the number of the worker, since
+  // One loop a worker; loops take items from one counter. The number of a loop is the number of the worker, since
   // slots of the arena may be more than its workers.
   void for_each(int64_t items, ops::ItemBody body) override {
     if (threads_ == 1 || items <= 1) {
@@ -90,9 +119,9 @@ class CpuDevice final : public Device {
       return;
     }
     std::atomic<int64_t> next{0};
-    const int runners = static_cast<int>(std::min<int64_t>(threads_, items));
+    const int loops = static_cast<int>(std::min<int64_t>(threads_, items));
     tbb::parallel_for(
-        tbb::blocked_range<int>(0, runners, 1),
+        tbb::blocked_range<int>(0, loops, 1),
         [&](const tbb::blocked_range<int>& range) {
           for (int worker = range.begin(); worker != range.end(); ++worker) {
             for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < items;
@@ -105,24 +134,37 @@ class CpuDevice final : public Device {
   }
 
  private:
+  void run_tasks() {
+    for (auto taken = streams_.next(std::nullopt); taken; taken = streams_.next(taken)) {
+      taken->task.run(taken->task.context, taken->task.argument);
+    }
+  }
+
   int index_;
   int threads_;
-  std::atomic<int> waiting_{0};  // tasks that were submitted and have not begun
+  std::vector<int> nodes_;  // that memory is asked of
+  TaskStreams streams_;
   tbb::task_arena arena_;
-  std::unique_ptr<ModeObserver> observer_;  // after the arena: an observer initialises it
+  std::unique_ptr<WorkerObserver> observer_;  // after the arena: an observer initialises it
 };
 
 class CpuDeviceSet final : public DeviceSet {
  public:
-  explicit CpuDeviceSet(std::span<const int> threads)
+  CpuDeviceSet(std::span<const int> threads, std::span<const DeviceCpus> cpus, int first)
       : limit_(tbb::global_control::max_allowed_parallelism,
                static_cast<size_t>(std::accumulate(threads.begin(), threads.end(), 0)) + 1) {
-    for (const int count : threads) {
-      XRUN_CHECK(count >= 1, "a device without workers");
-      devices_.push_back(std::make_unique<CpuDevice>(static_cast<int>(devices_.size()), count));
+    XRUN_CHECK(cpus.empty() || cpus.size() == threads.size(), "processors are given for each device or for none");
+    for (size_t d = 0; d < threads.size(); ++d) {
+      XRUN_CHECK(threads[d] >= 1, "a device without workers");
+      devices_.push_back(std::make_unique<ArenaDevice>(first + static_cast<int>(d), threads[d],
+                                                       cpus.empty() ? DeviceCpus{} : cpus[d]));
     }
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
+  Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
+                                        const BoundMemory& memory, const BackendOptions& options) const override {
+    return make_cpu_backend(module, program, memory, *this, options);
+  }
 
  private:
   tbb::global_control limit_;
@@ -131,8 +173,8 @@ class CpuDeviceSet final : public DeviceSet {
 
 }  // namespace
 
-std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads) {
-  return std::make_unique<CpuDeviceSet>(threads);
+std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus, int first) {
+  return std::make_unique<CpuDeviceSet>(threads, cpus, first);
 }
 
 ComputeModes::ComputeModes() : saved_mxcsr_(_mm_getcsr()) {

@@ -1,4 +1,4 @@
-#include "runtime/executor/bound_memory.h"
+#include "runtime/device/bound_memory.h"
 
 #include "graph/base/check.h"
 #include "runtime/device/host.h"
@@ -13,11 +13,14 @@ Result<BoundMemory> BoundMemory::map(const planner::Program& program, const Devi
   for (const planner::Arena& arena : program.arenas) {
     if (arena.device == planner::kHost) {
       XRUN_ASSIGN(memory.host_, HostMemory::map(arena.bytes));
-    } else {
+    } else if (devices.has(arena.device)) {
       XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device)], devices.device(arena.device).map(arena.bytes));
     }
   }
   for (const planner::Buffer& buffer : program.buffers) {
+    if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
+      continue;
+    }
     const Bytes bytes = buffer.device == planner::kHost ? memory.host_.bytes() : memory.arena(buffer.device).bytes();
     XRUN_CHECK(buffer.offset >= 0 && buffer.offset + buffer.bytes <= bytes,
                "buffer " + buffer.name + " lies outside of its arena");
@@ -42,7 +45,7 @@ void BoundMemory::write(planner::BufferId id, Bytes offset, std::span<const std:
 Bytes BoundMemory::bytes() const {
   Bytes total = host_.bytes();
   for (const auto& arena : arenas_) {
-    total += arena->bytes();
+    total += arena == nullptr ? 0 : arena->bytes();
   }
   return total;
 }

@@ -1,9 +1,10 @@
-#include "runtime/executor/stage_runner.h"
+#include "runtime/device/cpu/stage_runner.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "graph/base/check.h"
+#include "graph/cost.h"
 
 namespace xrun::runtime {
 namespace {
@@ -35,6 +36,26 @@ bool bf16_is_finite(const void* data, int64_t count) {
 
 std::byte* address(const BoundOperand& operand, const std::array<int64_t, 4>& moved, const StepContext& step) {
   return operand.begin.at(step) + operand.step * moved[static_cast<size_t>(operand.by)];
+}
+
+// Zeroing is shared out in pieces that take a worker some microseconds.
+constexpr Bytes kZeroedPiece = 256 * kKiB;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Into how many parts `groups` calls are cut each, so that `workers` end at nearly the same time. A call has `units`
+// that its parts share; `most` parts are worth handing out. More parts have to save a tenth, since each has a cost.
+int64_t even_parts(int64_t groups, int64_t workers, int64_t units, int64_t most) {
+  int64_t best = 1;
+  int64_t longest = ceil_div(groups, workers) * units;  // in units, of one worker
+  for (int64_t parts = 2; parts <= std::min(most, workers); ++parts) {
+    const int64_t length = ceil_div(groups * parts, workers) * ceil_div(units, parts);
+    if (length * 10 < longest * 9) {
+      best = parts;
+      longest = length;
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -69,16 +90,42 @@ StageRunner::StageRunner(const Graph& graph, const planner::Program& program, co
   }
 }
 
+// A part has to outlast the handing out of the parts of a node and the wait for their ends: some 10 us of a core that
+// does 40 Gflop/s on what it computes and 10 GB/s on what it streams.
+int64_t StageRunner::worthwhile_parts(const Node& node, const ops::Kernel& kernel) const {
+  constexpr double kLeastFlops = 4e5;
+  constexpr double kFlopsPerByte = 4;
+  const OpCost cost = cost_of(graph_, node);
+  const double each = std::max(cost.flops * kernel.work(), kFlopsPerByte * static_cast<double>(cost.bytes));
+  const double parts = each * static_cast<double>(program_.block_rows) / kLeastFlops;
+  return std::max<int64_t>(1, std::min(kernel.parts(), static_cast<int64_t>(parts)));
+}
+
+void StageRunner::bind_runs(BoundPass& pass) const {
+  for (int64_t block = pass.first_block; block < pass.first_block + pass.blocks; ++block) {
+    const bool begins =
+        pass.forward || pass.runs.empty() || program_.partial_of(block) != program_.partial_of(block - 1);
+    if (begins) {
+      pass.runs.push_back({block, block});
+    }
+    pass.runs.back().end = block + 1;
+  }
+}
+
 BoundPass StageRunner::bind(const Instruction& instruction) const {
   BoundPass pass;
   pass.device = instruction.device;
   pass.forward = instruction.kind == Kind::kForward;
   pass.blocks = program_.micro_batch_rows() / program_.block_rows;
   pass.first_block = pass.blocks * instruction.micro_batch;
+  bind_runs(pass);
   for (const Operand& operand : instruction.operands) {
     const BoundOperand bound{binder_.address(operand), operand.by, operand.step};
     if (operand.role == Role::kZeroed) {
-      pass.zeroed.push_back({binder_.at(operand), static_cast<size_t>(operand.bytes)});
+      for (Bytes at = 0; at < operand.bytes; at += kZeroedPiece) {
+        pass.zeroed.push_back(
+            {binder_.at(operand) + at, static_cast<size_t>(std::min(kZeroedPiece, operand.bytes - at))});
+      }
       continue;
     }
     if (operand.role == Role::kScratch) {
@@ -87,10 +134,17 @@ BoundPass StageRunner::bind(const Instruction& instruction) const {
     }
     if (pass.nodes.empty() || pass.nodes.back().node != operand.node) {
       const Node& node = graph_.node(operand.node);
-      XRUN_CHECK(kernels_.of(operand.node) != nullptr, "a stage runs a node without a kernel: " + node.path);
-      pass.nodes.push_back({operand.node, kernels_.of(operand.node), static_cast<int32_t>(pass.operands.size()),
-                            static_cast<int32_t>(node.inputs.size()), static_cast<int32_t>(node.outputs.size())});
+      const ops::Kernel* kernel = kernels_.of(operand.node);
+      XRUN_CHECK(kernel != nullptr, "a stage runs a node without a kernel: " + node.path);
+      pass.nodes.push_back({.node = operand.node,
+                            .kernel = kernel,
+                            .first_operand = static_cast<int32_t>(pass.operands.size()),
+                            .inputs = static_cast<int32_t>(node.inputs.size()),
+                            .outputs = static_cast<int32_t>(node.outputs.size()),
+                            .parts = worthwhile_parts(node, *kernel)});
+      pass.is_cut = pass.is_cut || pass.nodes.back().parts > 1;
     }
+    pass.nodes.back().adds = pass.nodes.back().adds || operand.by == By::kPartial;
     pass.operands.push_back(bound);
     const ValueId output = operand.role == Role::kOutput
                                ? graph_.node(operand.node).outputs[static_cast<size_t>(operand.index)]
@@ -104,36 +158,18 @@ BoundPass StageRunner::bind(const Instruction& instruction) const {
 }
 
 Status StageRunner::run(const BoundPass& pass, const StepContext& step, ops::Workers& workers) {
-  for (const auto& accumulator : pass.zeroed) {
-    std::memset(accumulator.data(), 0, accumulator.size());
-  }
+  const auto zero = [&](int64_t item, int /*worker*/) {
+    const std::span<std::byte> piece = pass.zeroed[static_cast<size_t>(item)];
+    std::memset(piece.data(), 0, piece.size());
+  };
+  workers.for_each(static_cast<int64_t>(pass.zeroed.size()), zero);
   for (int w = 0; w < workers_; ++w) {
     status_of(pass.device, w) = {};
   }
-  const auto run_one = [&](int64_t index, int worker) {
-    Status& status = status_of(pass.device, worker);
-    const Block block = block_of(pass, index, worker);
-    if (status.ok()) {
-      status = run_block(pass, block, step);
-    }
-    if (pass.forward && status.ok()) {
-      status = check_watched(pass, block, step);
-    }
-  };
-  if (pass.forward) {
-    const auto body = [&](int64_t item, int worker) { run_one(pass.first_block + item, worker); };
-    workers.for_each(pass.blocks, body);
+  if (pass.is_cut && static_cast<int>(pass.runs.size()) < workers.count()) {
+    run_parts(pass, step, workers);
   } else {
-    const int64_t first_partial = program_.partial_of(pass.first_block);
-    const int64_t last_partial = program_.partial_of(pass.first_block + pass.blocks - 1);
-    const auto body = [&](int64_t item, int worker) {
-      for (int64_t block = pass.first_block; block < pass.first_block + pass.blocks; ++block) {
-        if (program_.partial_of(block) == first_partial + item) {
-          run_one(block, worker);
-        }
-      }
-    };
-    workers.for_each(last_partial - first_partial + 1, body);
+    run_whole(pass, step, workers);
   }
   for (int w = 0; w < workers_; ++w) {
     if (Status& status = status_of(pass.device, w); !status.ok()) {
@@ -143,19 +179,96 @@ Status StageRunner::run(const BoundPass& pass, const StepContext& step, ops::Wor
   return {};
 }
 
-StageRunner::Block StageRunner::block_of(const BoundPass& pass, int64_t index, int worker) const {
+void StageRunner::run_whole(const BoundPass& pass, const StepContext& step, ops::Workers& workers) {
+  const auto body = [&](int64_t item, int worker) {
+    const BlockRange run = pass.runs[static_cast<size_t>(item)];
+    for (int64_t index = run.begin; index < run.end; ++index) {
+      const Block block = block_of(pass, index, worker, worker);
+      run_block(pass, pass.nodes, block, step);
+      check_block(pass, block, step);
+    }
+  };
+  workers.for_each(static_cast<int64_t>(pass.runs.size()), body);
+}
+
+// As many blocks at a time as there are slices for their values, node by node. Neighbouring nodes that are not cut need
+// no wait between them.
+void StageRunner::run_parts(const BoundPass& pass, const StepContext& step, ops::Workers& workers) {
+  const int64_t end = pass.first_block + pass.blocks;
+  for (int64_t first = pass.first_block; first < end; first += workers.count()) {
+    const BlockRange blocks{first, std::min<int64_t>(first + workers.count(), end)};
+    const std::span<const BoundNode> nodes(pass.nodes);
+    for (size_t n = 0; n < nodes.size() && all_ok(pass.device);) {
+      size_t count = 1;
+      while (n + count < nodes.size() && nodes[n].parts == 1 && nodes[n + count].parts == 1 &&
+             nodes[n].adds == nodes[n + count].adds) {
+        ++count;
+      }
+      run_nodes(pass, nodes.subspan(n, count), blocks, step, workers);
+      n += count;
+    }
+    const auto check = [&](int64_t item, int worker) {
+      check_block(pass, block_of(pass, first + item, static_cast<int>(item), worker), step);
+    };
+    workers.for_each(blocks.end - blocks.begin, check);
+  }
+}
+
+// One node in parts, or several whole ones. A part of a node that adds takes the blocks of a partial in order.
+void StageRunner::run_nodes(const BoundPass& pass, std::span<const BoundNode> nodes, BlockRange blocks,
+                            const StepContext& step, ops::Workers& workers) {
+  const BoundNode& head = nodes.front();
+  const auto first_run = std::ranges::find_if(pass.runs, [&](const BlockRange& run) { return run.end > blocks.begin; });
+  const auto last_run = std::ranges::find_if(pass.runs, [&](const BlockRange& run) { return run.end >= blocks.end; });
+  const int64_t groups = head.adds ? last_run - first_run + 1 : blocks.end - blocks.begin;
+  const int64_t parts = even_parts(groups, workers.count(), head.kernel->parts(), head.parts);
+  int phase = 0;
+  const auto body = [&](int64_t item, int worker) {
+    const int64_t group = item / parts;
+    const BlockRange run = head.adds ? first_run[group] : BlockRange{blocks.begin + group, blocks.begin + group + 1};
+    for (int64_t index = std::max(run.begin, blocks.begin); index < std::min(run.end, blocks.end); ++index) {
+      Block block = block_of(pass, index, static_cast<int>(index - blocks.begin), worker);
+      block.part = item % parts;
+      block.parts = parts;
+      block.phase = parts > 1 ? phase : ops::kAllPhases;
+      run_block(pass, nodes, block, step);
+    }
+  };
+  for (; phase < (parts > 1 ? head.kernel->phases() : 1); ++phase) {
+    workers.for_each(groups * parts, body);
+  }
+}
+
+StageRunner::Block StageRunner::block_of(const BoundPass& pass, int64_t index, int slice, int worker) const {
   Block block{.index = index, .worker = worker};
   block.moved[static_cast<size_t>(By::kBlock)] = index - pass.first_block;
   block.moved[static_cast<size_t>(By::kPartial)] = program_.partial_of(index) - program_.partial_of(pass.first_block);
-  block.moved[static_cast<size_t>(By::kWorker)] = worker;
+  block.moved[static_cast<size_t>(By::kWorker)] = slice;
   return block;
 }
 
-Status StageRunner::run_block(const BoundPass& pass, const Block& block, const StepContext& step) {
-  for (const BoundNode& node : pass.nodes) {
-    XRUN_TRY(run_node(pass, node, block, step));
+void StageRunner::run_block(const BoundPass& pass, std::span<const BoundNode> nodes, const Block& block,
+                            const StepContext& step) {
+  Status& status = status_of(pass.device, block.worker);
+  for (size_t n = 0; n < nodes.size() && status.ok(); ++n) {
+    status = run_node(pass, nodes[n], block, step);
   }
-  return {};
+}
+
+void StageRunner::check_block(const BoundPass& pass, const Block& block, const StepContext& step) {
+  Status& status = status_of(pass.device, block.worker);
+  if (pass.forward && status.ok()) {
+    status = check_watched(pass, block, step);
+  }
+}
+
+bool StageRunner::all_ok(int device) {
+  for (int w = 0; w < workers_; ++w) {
+    if (!status_of(device, w).ok()) {
+      return false;
+    }
+  }
+  return true;
 }
 
 Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, const Block& block,
@@ -168,10 +281,14 @@ Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, const
   ops::KernelCall call;
   call.inputs = {views, static_cast<size_t>(node.inputs)};
   call.outputs = {views + node.inputs, static_cast<size_t>(node.outputs)};
-  call.scratch = address(pass.scratch, block.moved, step);
+  call.scratch = pass.scratch.begin.at(step) + pass.scratch.step * block.worker;
   call.seed = step.seed;
   call.step = step.step;
   call.first_row = block.index * program_.block_rows;
+  call.part = block.part;
+  call.parts = block.parts;
+  call.phase = block.phase;
+  call.shared = address(pass.scratch, block.moved, step);
   Status status = node.kernel->run(call);
   if (!status.ok()) {
     Error error = std::move(status).error();

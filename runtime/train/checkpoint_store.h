@@ -1,4 +1,4 @@
-// What the trainer wants of checkpoints: to keep the state of a run, and to go on from one.
+// Checkpoints as the trainer sees them: they keep the state of a run, and a run goes on or begins from one.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,10 @@ class CheckpointStore {
     std::vector<WarnEvent> warnings;
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
+  // `init = checkpoint(path)`: fills weights and running statistics of a new run with those that another run has left,
+  // by name. A head that is not there, or there with other classes, keeps its first values: gives the names of such
+  // heads.
+  virtual Result<std::vector<std::string>> start_from(const std::string& path, TrainState& state) = 0;
   // Waits for what is queued.
   virtual Status finish() { return {}; }
 };

@@ -7,9 +7,9 @@
 #include "graph/module.h"
 #include "ops/head.h"
 #include "planner/program.h"
-#include "runtime/executor/binding.h"
-#include "runtime/executor/head_set.h"
-#include "runtime/executor/update_rule.h"
+#include "runtime/device/cpu/binding.h"
+#include "runtime/device/cpu/head_set.h"
+#include "runtime/device/cpu/update_rule.h"
 
 namespace xrun::runtime {
 
@@ -20,12 +20,12 @@ struct BestRows {
   float* scores = nullptr;
 };
 
-// A pass of one shard, or the folding of statistics on one device.
+// A pass of one shard, the folding of statistics on one device, or the summing of dX.
 struct BoundHead {
   planner::Kind kind = planner::Kind::kHeadForward;
   int head = 0;
   int head_pass = 0;
-  const ops::HeadPasses* passes = nullptr;  // null: folding of statistics
+  const ops::HeadPasses* passes = nullptr;  // null: no pass of a shard
   int64_t rows = 0;
   OperandAddress features;
   OperandAddress labels;  // null where there are none
@@ -43,9 +43,12 @@ struct BoundHead {
   float* loss = nullptr;
   std::vector<ops::HeadHits> hits;
   std::map<NodeId, BestRows> best;  // by the node that makes the list
+  // Summing of dX.
+  std::vector<ops::HeadDx> terms;  // by shard
+  float* feature_gradient = nullptr;
 };
 
-// Threads: as InstructionRunner.
+// Threads: any; no two for the same stream of a device at once.
 class HeadRunner {
  public:
   HeadRunner(const Module& module, const planner::Program& program, const Binder& binder, const HeadSet& heads,

@@ -1,4 +1,4 @@
-#include "runtime/executor/binding.h"
+#include "runtime/device/cpu/binding.h"
 
 namespace xrun::runtime {
 

@@ -1,4 +1,5 @@
-// The memory of a program: an arena on each device and one of the host, mapped, and where each buffer lies in them.
+// The memory of a program, or of a rank's part of it: an arena on each device and one of the host, mapped, and where
+// each buffer lies in them.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@ namespace xrun::runtime {
 
 class BoundMemory {
  public:
-  // Maps every arena of the program, all of it or nothing. Program and devices outlive it. Errors: kWorld.
+  // Maps the arenas of `devices` and the host's, all of them or nothing. Program and devices outlive it. Errors:
+  // kWorld.
   static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
   // What a kernel is given for a buffer: of a device an address that only its tasks follow, of the host arena one that
@@ -20,6 +22,8 @@ class BoundMemory {
   std::byte* at(const planner::Buffer& buffer) const;
   std::byte* at(planner::BufferId id) const { return at(program_->buffer(id)); }
 
+  // Whether the arena of a device is here.
+  bool has(int device) const { return arenas_[static_cast<size_t>(device)] != nullptr; }
   // Bytes of a device's arena, or of a buffer from `offset` on.
   DeviceMemory& arena(int device) const { return *arenas_[static_cast<size_t>(device)]; }
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;

@@ -7,9 +7,9 @@
 #include "ops/optimizer.h"
 #include "ops/workers.h"
 #include "planner/program.h"
-#include "runtime/executor/binding.h"
-#include "runtime/executor/kernels.h"
-#include "runtime/executor/update_rule.h"
+#include "runtime/device/cpu/binding.h"
+#include "runtime/device/cpu/kernels.h"
+#include "runtime/device/cpu/update_rule.h"
 
 namespace xrun::runtime {
 
@@ -39,6 +39,13 @@ struct BoundFold {
   std::vector<ops::TensorView> outputs;
 };
 
+// The slice of a gradient that a replica sums: of each replica in order, its own among them.
+struct BoundSum {
+  std::vector<float*> terms;
+  float* own = nullptr;
+  int64_t count = 0;
+};
+
 // A kUpdate, kFoldPartials or kNorm of one device.
 struct BoundUpdate {
   std::vector<BoundWeight> weights;
@@ -48,13 +55,17 @@ struct BoundUpdate {
   Bytes slice = 0;
 };
 
-// Threads: as InstructionRunner.
+// Threads: any; no two for the same stream of a device at once.
 class UpdateRunner {
  public:
   UpdateRunner(const Module& module, const planner::Program& program, const Binder& binder, const KernelSet& kernels,
                ops::Isa isa, const ops::OptimizerForm& form);
 
   BoundUpdate bind(const planner::Instruction& instruction) const;
+  std::vector<BoundSum> bind_sums(const planner::Instruction& instruction) const;
+
+  // Sums the slices of a kSumReplicas, each into the own one.
+  void sum_replicas(const std::vector<BoundSum>& sums, ops::Workers& workers) const;
 
   // Folds the partials of each weight into its first partial.
   void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;

@@ -6,17 +6,10 @@
 
 #include "graph/graph.h"
 #include "planner/program.h"
-#include "runtime/executor/bound_memory.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/bound_memory.h"
 
 namespace xrun::runtime {
-
-// What is different from step to step.
-struct StepContext {
-  uint64_t seed = 0;
-  int64_t step = 0;                    // counted from 0
-  double rate = 0;                     // of the curve
-  std::span<std::byte* const> inputs;  // by index in Graph::inputs: the step's position of the loader's ring
-};
 
 // Where an operand begins: in an arena, or in what the loader has filled for the step.
 struct OperandAddress {

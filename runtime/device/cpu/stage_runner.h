@@ -1,4 +1,5 @@
-// Stage passes: the nodes of a stage on one row block after the other.
+// Stage passes: the nodes of a stage on the row blocks of a micro-batch. Each worker takes whole row blocks, or, where
+// a device has more workers than there are blocks to take, all workers share out the kernel calls of the blocks.
 #pragma once
 
 #include <array>
@@ -8,8 +9,8 @@
 #include "graph/graph.h"
 #include "ops/workers.h"
 #include "planner/program.h"
-#include "runtime/executor/binding.h"
-#include "runtime/executor/kernels.h"
+#include "runtime/device/cpu/binding.h"
+#include "runtime/device/cpu/kernels.h"
 
 namespace xrun::runtime {
 
@@ -27,6 +28,14 @@ struct BoundNode {
   int32_t first_operand = 0;
   int32_t inputs = 0;
   int32_t outputs = 0;
+  int64_t parts = 1;  // the most parts of a call that are worth handing out
+  bool adds = false;  // to gradient partials
+};
+
+// Row blocks [begin, end) of the global batch.
+struct BlockRange {
+  int64_t begin = 0;
+  int64_t end = 0;
 };
 
 // A stage pass of one micro-batch of one replica.
@@ -35,12 +44,14 @@ struct BoundPass {
   std::vector<BoundOperand> operands;
   std::vector<BoundOperand> watched;         // f32 or bf16 values that leave a forward pass and must be finite
   std::vector<ValueId> watched_values;       // of `watched`
-  std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass is the first to touch
+  std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass is the first to touch, in pieces
   BoundOperand scratch;                      // of the kernels
+  std::vector<BlockRange> runs;              // what one worker takes: a block, in a backward pass those of a partial
   int64_t first_block = 0;                   // of the global batch
   int64_t blocks = 0;
   int device = 0;
   bool forward = true;
+  bool is_cut = false;  // some node has parts
 };
 
 class StageRunner {
@@ -51,8 +62,9 @@ class StageRunner {
 
   BoundPass bind(const planner::Instruction& instruction) const;
   // Runs a pass: forward blocks are shared out one by one, backward blocks partial by partial, ascending inside a
-  // partial. No value that leaves a forward pass is NaN or infinite afterwards. Errors: those of kernels; kNonFinite,
-  // naming the first operator whose result is not finite and the rows of the batch.
+  // partial; fewer of them than workers are run node by node, in parts (docs/determinism.md, "Parts of a row block").
+  // No value that leaves a forward pass is NaN or infinite afterwards. Errors: those of kernels; kNonFinite, naming the
+  // first operator whose result is not finite and the rows of the batch.
   Status run(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
 
  private:
@@ -61,19 +73,32 @@ class StageRunner {
     std::vector<ops::TensorView> views;
     Status status;
   };
-  // A row block of a pass on a worker, and how often each operand has moved on, by By.
+  // A row block of a pass on a worker, the part of its calls that the worker does, and how often each operand has moved
+  // on, by By. Values of a slice lie in that of By::kWorker, which may be another worker's; scratch is the worker's
+  // own.
   struct Block {
     int64_t index = 0;  // of the batch
     int worker = 0;
+    int64_t part = 0;
+    int64_t parts = 1;
+    int phase = ops::kAllPhases;
     std::array<int64_t, 4> moved{};
   };
 
-  Block block_of(const BoundPass& pass, int64_t index, int worker) const;
-  Status run_block(const BoundPass& pass, const Block& block, const StepContext& step);
+  Block block_of(const BoundPass& pass, int64_t index, int slice, int worker) const;
+  void run_whole(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
+  void run_parts(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
+  void run_nodes(const BoundPass& pass, std::span<const BoundNode> nodes, BlockRange blocks, const StepContext& step,
+                 ops::Workers& workers);
+  void check_block(const BoundPass& pass, const Block& block, const StepContext& step);
+  void run_block(const BoundPass& pass, std::span<const BoundNode> nodes, const Block& block, const StepContext& step);
   Status run_node(const BoundPass& pass, const BoundNode& node, const Block& block, const StepContext& step);
   Status check_watched(const BoundPass& pass, const Block& block, const StepContext& step);
   Error find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step);
+  int64_t worthwhile_parts(const Node& node, const ops::Kernel& kernel) const;
+  void bind_runs(BoundPass& pass) const;
   Status& status_of(int device, int worker) { return state_[static_cast<size_t>(device * workers_ + worker)].status; }
+  bool all_ok(int device);
   bool is_finite(const TensorType& type, const void* data) const;  // of one row block
 
   const Graph& graph_;

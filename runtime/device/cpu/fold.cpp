@@ -1,4 +1,4 @@
-#include "runtime/fold.h"
+#include "runtime/device/cpu/fold.h"
 
 namespace xrun::runtime {
 

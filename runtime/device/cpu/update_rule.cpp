@@ -1,4 +1,4 @@
-#include "runtime/executor/update_rule.h"
+#include "runtime/device/cpu/update_rule.h"
 
 namespace xrun::runtime {
 namespace {

@@ -1,11 +1,11 @@
-#include "runtime/executor/update_runner.h"
+#include "runtime/device/cpu/update_runner.h"
 
 #include <algorithm>
 #include <mutex>
 
 #include "graph/base/check.h"
 #include "graph/norm_layout.h"
-#include "runtime/fold.h"
+#include "runtime/device/cpu/fold.h"
 
 namespace xrun::runtime {
 namespace {
@@ -98,6 +98,36 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
       break;
     default:
       XRUN_CHECK(false, std::string("an update has no use for ") + name_of(operand.role));
+  }
+}
+
+std::vector<BoundSum> UpdateRunner::bind_sums(const Instruction& instruction) const {
+  std::vector<BoundSum> sums;
+  for (const Operand& operand : instruction.operands) {
+    if (operand.role == Role::kSum) {
+      sums.push_back({std::vector<float*>(static_cast<size_t>(program_.replicas)), binder_.at<float>(operand),
+                      operand.bytes / static_cast<Bytes>(sizeof(float))});
+      sums.back().terms[static_cast<size_t>(instruction.replica)] = sums.back().own;
+    } else {
+      sums.back().terms[static_cast<size_t>(operand.index)] = binder_.at<float>(operand);
+    }
+  }
+  return sums;
+}
+
+void UpdateRunner::sum_replicas(const std::vector<BoundSum>& sums, ops::Workers& workers) const {
+  for (const BoundSum& sum : sums) {
+    const auto one = [&](int64_t chunk, int) {
+      const int64_t begin = chunk * kChunk;
+      const int64_t count = std::min(kChunk, sum.count - begin);
+      float* terms[planner::kMostReplicas];
+      std::transform(sum.terms.begin(), sum.terms.end(), terms, [&](float* term) { return term + begin; });
+      fold_tree(std::span(terms, sum.terms.size()), count);
+      if (terms[0] != sum.own + begin) {
+        std::copy_n(terms[0], count, sum.own + begin);
+      }
+    };
+    workers.for_each((sum.count + kChunk - 1) / kChunk, one);
   }
 }
 

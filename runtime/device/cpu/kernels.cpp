@@ -1,4 +1,4 @@
-#include "runtime/executor/kernels.h"
+#include "runtime/device/cpu/kernels.h"
 
 #include "ops/kernel_spec.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/executor/head_runner.h"
+#include "runtime/device/cpu/head_runner.h"
 
 #include <cmath>
 
@@ -24,10 +24,13 @@ BoundHead HeadRunner::bind(const Instruction& instruction) const {
   bound.kind = instruction.kind;
   bound.head = instruction.head;
   bound.head_pass = instruction.head_pass;
-  bound.rows = is_head_sweep(instruction.kind) ? program_.batch : head.rows;
+  bound.rows = is_head_sweep(instruction.kind)       ? program_.batch
+               : instruction.kind == Kind::kReduceDx ? program_.micro_batch_rows()
+                                                     : head.rows;
   bound.update.form = form_;
   bound.all_stats.resize(head.shards.size());
-  if (instruction.kind != Kind::kReduceStats) {
+  bound.terms.resize(head.shards.size());
+  if (is_head_pass(instruction.kind) && instruction.kind != Kind::kReduceStats) {
     bound.passes = &heads_.passes(instruction.head, instruction.shard, bound.rows);
   }
   for (const Operand& operand : instruction.operands) {
@@ -55,6 +58,10 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
       break;
     case Role::kDx:
       bound.gradient = binder_.at(operand);
+      bound.terms[static_cast<size_t>(operand.index)] = {binder_.at(operand), operand.step};
+      break;
+    case Role::kFeatureGradient:
+      bound.feature_gradient = binder_.at<float>(operand);
       break;
     case Role::kWeight:
       (bias ? bound.weights.bias : bound.weights.weight) = binder_.at<float>(operand);
@@ -97,6 +104,10 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
 Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_scale, ops::Workers& workers) const {
   if (bound.kind == Kind::kReduceStats) {
     return reduce(bound, step);
+  }
+  if (bound.kind == Kind::kReduceDx) {
+    heads_.join(bound.head).reduce_dx(bound.terms, bound.features.at(step), bound.rows, bound.feature_gradient);
+    return {};
   }
   const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
   const ops::HeadRows rows{bound.features.at(step), reinterpret_cast<const int32_t*>(bound.labels.at(step)),

@@ -1,4 +1,4 @@
-#include "runtime/executor/head_set.h"
+#include "runtime/device/cpu/head_set.h"
 
 #include "graph/base/check.h"
 

@@ -1,0 +1,118 @@
+#include "runtime/data/row_tasks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "graph/base/check.h"
+
+namespace xrun::runtime {
+namespace {
+
+// Long beside what queuing a task costs (about a microsecond), short beside a pass of a stage.
+constexpr Seconds kTaskTime = 1e-3;
+
+Seconds system_clock() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RowTasks::RowTasks(std::string name, int workers, FillRow fill, Clock clock)
+    : name_(std::move(name)),
+      workers_(std::max(1, workers)),
+      fill_(std::move(fill)),
+      clock_(clock ? std::move(clock) : Clock(&system_clock)),
+      arena_(workers_, 0, tbb::task_arena::priority::low) {}
+
+void RowTasks::start(int64_t first_batch, int64_t rows, int slots) {
+  XRUN_CHECK(rows_left_.empty(), "row tasks that run are started");
+  XRUN_CHECK(slots > 0, "no slot for a batch");
+  rows_ = rows;
+  rows_left_ = std::vector<std::atomic<int64_t>>(static_cast<size_t>(slots));
+  next_ = end_ = first_batch * rows;
+  ended_ = false;
+  error_.reset();
+}
+
+void RowTasks::begin() {
+  const int64_t batch = end_ / std::max<int64_t>(rows_, 1);
+  rows_left(batch) = rows_;
+  const std::scoped_lock lock(mutex_);
+  end_ += rows_;
+  const int64_t wanted = ended_ ? 0 : std::min<int64_t>(workers_, end_ - next_);
+  for (; tasks_ < wanted; ++tasks_) {
+    arena_.enqueue([this] { run_task(); });
+  }
+}
+
+Status RowTasks::wait(int64_t batch) {
+  std::unique_lock lock(mutex_);
+  // After an error, rows before it are still under way as long as there are tasks.
+  changed_.wait(lock, [&] { return rows_left(batch) == 0 || (error_.has_value() && tasks_ == 0); });
+  return rows_left(batch) == 0 ? Status() : Status(*error_);
+}
+
+void RowTasks::stop() {
+  ended_ = true;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return tasks_ == 0; });
+  rows_left_.clear();
+}
+
+void RowTasks::run_task() {
+  const Seconds begin = clock_();
+  do {
+    const std::optional<int64_t> position = take_row();
+    if (!position) {
+      break;
+    }
+    fill(*position);
+  } while (clock_() - begin < kTaskTime);
+  // The last touch of `this` is under the lock, so stop() cannot return while a task is still here.
+  const std::scoped_lock lock(mutex_);
+  if (!ended_ && next_ < end_) {
+    arena_.enqueue([this] { run_task(); });
+  } else if (--tasks_ == 0) {
+    changed_.notify_all();
+  }
+}
+
+std::optional<int64_t> RowTasks::take_row() {
+  int64_t position = next_;
+  while (!ended_ && position < end_) {
+    if (next_.compare_exchange_weak(position, position + 1)) {
+      return position;
+    }
+  }
+  return std::nullopt;
+}
+
+void RowTasks::fill(int64_t position) {
+  Status done = fill_within_memory(position);
+  if (done.ok()) {
+    if (--rows_left(position / rows_) == 0) {
+      const std::scoped_lock lock(mutex_);
+      changed_.notify_all();
+    }
+    return;
+  }
+  const std::scoped_lock lock(mutex_);
+  if (!error_.has_value() || position < error_position_) {
+    error_ = std::move(done).error();
+    error_position_ = position;
+  }
+  ended_ = true;
+}
+
+// Nothing may leave a task that was enqueued.
+Status RowTasks::fill_within_memory(int64_t position) {
+  try {
+    return fill_(position / rows_, position % rows_);
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorKind::kWorld, "", "out of memory while reading the source `" + name_ + "`",
+                 "close other programs, or give the run more memory"};
+  }
+}
+
+}  // namespace xrun::runtime

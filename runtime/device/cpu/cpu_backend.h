@@ -1,0 +1,19 @@
+// Programs on CPU devices: each instruction bound once to its kernels and operands, then run once a step.
+#pragma once
+
+#include <memory>
+
+#include "graph/module.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/bound_memory.h"
+#include "runtime/device/device.h"
+
+namespace xrun::runtime {
+
+// Instructions of devices that the set does not have are left alone. Errors: as DeviceSet::bind.
+// REQUIRES: the devices are CPU devices (cpu_device.h), and for all but `run` have as many workers as the program says.
+Result<std::unique_ptr<Backend>> make_cpu_backend(const Module& module, const planner::Program& program,
+                                                  const BoundMemory& memory, const DeviceSet& devices,
+                                                  const BackendOptions& options);
+
+}  // namespace xrun::runtime
