@@ -215,6 +215,24 @@ Result<std::vector<ValueId>> GradBuilder::emit(std::string_view op, std::vector<
   return graph_.node(id).outputs;
 }
 
+Status GradBuilder::set_grads_by(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  XRUN_ASSIGN(const std::vector<ValueId> grads, emit(op, std::move(inputs), std::move(attrs)));
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (wanted_[i]) {
+      set_grad(static_cast<int>(i), grads[i]);
+    }
+  }
+  return {};
+}
+
+Status GradBuilder::set_grad_by(int input, std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  if (wanted(input)) {
+    XRUN_ASSIGN(const std::vector<ValueId> grad, emit(op, std::move(inputs), std::move(attrs)));
+    set_grad(input, grad[0]);
+  }
+  return {};
+}
+
 void GradBuilder::set_grad(int input, ValueId grad) {
   ValueId& slot = grads_[static_cast<size_t>(input)];
   XRUN_CHECK(!slot.valid(), "two gradients for one input");

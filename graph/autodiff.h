@@ -24,6 +24,10 @@ class GradBuilder {
 
   // Appends a backward node; inputs are given in full. Gives its outputs.
   Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  // The same, of a node whose outputs are the gradients of the inputs 0, 1, ...; those that nobody wants are dropped.
+  Status set_grads_by(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  // The same, of a node that gives the gradient of one input. Without effect where nobody wants it.
+  Status set_grad_by(int input, std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
   // Sets the gradient of an input. REQUIRES: it was not set before.
   void set_grad(int input, ValueId grad);
   const std::vector<ValueId>& grads() const { return grads_; }

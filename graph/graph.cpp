@@ -32,25 +32,6 @@ NodeId Graph::add_node(Node node, const std::vector<TensorType>& types) {
   return id;
 }
 
-std::optional<ValueId> Graph::find_binding(std::string_view name) const {
-  const auto found = std::ranges::find(bindings, name, &NamedValue::name);
-  return found == bindings.end() ? std::nullopt : std::optional(found->value);
-}
-
-std::optional<ValueId> Graph::find_param(std::string_view name) const {
-  const auto found = std::ranges::find(params, name, &Parameter::name);
-  return found == params.end() ? std::nullopt : std::optional(found->value);
-}
-
-std::vector<Expansion> Graph::expansion_of(const Node& node) const {
-  std::vector<Expansion> steps;
-  for (ExpansionId id = node.expansion; id.valid(); id = expansions[id].outer) {
-    steps.push_back(expansions[id].step);
-  }
-  std::reverse(steps.begin(), steps.end());
-  return steps;
-}
-
 int64_t Graph::parameter_count() const {
   int64_t count = 0;
   for (const Parameter& parameter : params) {

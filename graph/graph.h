@@ -42,7 +42,7 @@ struct Node {
   Attrs attrs;
   std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; a backward node has its forward's
   Span span;
-  ExpansionId expansion;  // how the text led here: Graph::expansion_of
+  ExpansionId expansion;  // how the text led here: Graph::expansions
   Phase phase = Phase::kForward;
   NodeId forward;  // of a backward node: the node that it differentiates
 };
@@ -102,9 +102,6 @@ struct Graph {
   ValueId add_param(std::string name, TensorType type, Init init, bool trained, bool head, Span span);
   // Appends a node for `op`; output types from infer (which the caller has run) are given.
   NodeId add_node(Node node, const std::vector<TensorType>& types);
-  std::optional<ValueId> find_binding(std::string_view name) const;
-  std::optional<ValueId> find_param(std::string_view name) const;
-  std::vector<Expansion> expansion_of(const Node& node) const;  // outermost first
 
   int64_t parameter_count() const;  // trained elements, heads included
 };

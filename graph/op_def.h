@@ -24,7 +24,7 @@ enum class RowProperty {
   kReduces,     // sums over samples; outputs without a batch dimension are added into an accumulator (weight gradients)
 };
 
-// How mixed precision treats the operator (graph/passes/mixed_precision.h).
+// How mixed precision treats the operator (graph/passes/mixed_precision.cpp).
 enum class PrecisionRule {
   kFollows,  // computes in the dtype that comes in, sums in f32 (pointwise, pooling, batch norm)
   kNarrow,   // activations are cast to the narrow dtype; weights stay f32 and are rounded when prepared (conv, linear)

@@ -1,11 +1,7 @@
 #include "graph/pipeline.h"
 
 #include "graph/autodiff.h"
-#include "graph/passes/cse.h"
-#include "graph/passes/dce.h"
-#include "graph/passes/fuse_elementwise.h"
-#include "graph/passes/mixed_precision.h"
-#include "graph/passes/simplify.h"
+#include "graph/passes/passes.h"
 #include "graph/verify.h"
 
 namespace xrun {

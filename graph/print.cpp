@@ -27,8 +27,7 @@ std::string init_text(const Init& init) {
   return {};
 }
 
-std::string node_text(const Graph& graph, size_t index) {
-  const Node& node = graph.nodes[index];
+std::string node_text(const Graph& graph, const Node& node, size_t index) {
   std::string text = "#" + std::to_string(index);
   if (node.phase == Phase::kBackward) {
     text += " back(#" + std::to_string(node.forward.index) + ")";
@@ -43,21 +42,9 @@ std::string node_text(const Graph& graph, size_t index) {
   return text + " @" + node.path;
 }
 
-}  // namespace
-
-std::string print(const Graph& graph) {
+// What is known by a name, and the metrics.
+std::string names_text(const Graph& graph) {
   std::string out;
-  for (const NamedValue& input : graph.inputs) {
-    out += fmt::format("input {} {}: {}\n", id_text(input.value), input.name, to_text(graph.value(input.value).type));
-  }
-  for (const Parameter& parameter : graph.params) {
-    out += fmt::format("{} {} {}: {} {}{}{}\n", parameter.trained ? "param" : "state", id_text(parameter.value),
-                       parameter.name, to_text(graph.value(parameter.value).type), init_text(parameter.init),
-                       parameter.head ? " head" : "", parameter.frozen ? " frozen" : "");
-  }
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    out += node_text(graph, i) + "\n";
-  }
   for (const NamedValue& binding : graph.bindings) {
     out += fmt::format("bind {} {}\n", binding.name, id_text(binding.value));
   }
@@ -69,6 +56,30 @@ std::string print(const Graph& graph) {
   }
   for (const ValueId metric : graph.metrics) {
     out += "metric " + id_text(metric) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string print(const Graph& graph, const IdVector<NodeId, bool>* shown) {
+  std::string out;
+  for (const NamedValue& input : graph.inputs) {
+    out += fmt::format("input {} {}: {}\n", id_text(input.value), input.name, to_text(graph.value(input.value).type));
+  }
+  for (const Parameter& parameter : graph.params) {
+    out += fmt::format("{} {} {}: {} {}{}{}\n", parameter.trained ? "param" : "state", id_text(parameter.value),
+                       parameter.name, to_text(graph.value(parameter.value).type), init_text(parameter.init),
+                       parameter.head ? " head" : "", parameter.frozen ? " frozen" : "");
+  }
+  size_t count = 0;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (shown == nullptr || (*shown)[i]) {
+      out += node_text(graph, graph.nodes[i], count++) + "\n";
+    }
+  }
+  if (shown == nullptr) {
+    out += names_text(graph);
   }
   if (graph.loss.valid()) {
     out += "loss " + id_text(graph.loss) + "\n";

@@ -13,6 +13,8 @@
 
 namespace xrun {
 
-std::string print(const Graph& graph);
+// `shown`: of the nodes only these, numbered anew, without bindings, outputs, metrics, and heads, which their nodes'
+// paths name.
+std::string print(const Graph& graph, const IdVector<NodeId, bool>* shown = nullptr);
 
 }  // namespace xrun

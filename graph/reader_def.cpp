@@ -5,15 +5,13 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
+
 namespace xrun {
 namespace {
 
-Error fault(std::string code, std::string message, std::string help) {
-  return {.kind = ErrorKind::kContent, .code = std::move(code), .message = std::move(message), .help = std::move(help)};
-}
-
-Error out_of_range(std::string_view name, std::string_view value, std::string_view allowed) {
-  return fault("XG0413", fmt::format("`{}` is {}", name, value), fmt::format("`{}` takes {}", name, allowed));
+Error out_of_range(std::string_view name, const Text& value, const Text& allowed) {
+  return content_error("XG0413", {"`{}` is {}", name, value.text}, {"`{}` takes {}", name, allowed.text});
 }
 
 double number(std::string_view text) {
@@ -38,7 +36,7 @@ Status check_bounds(std::string_view all, const Attrs& args) {
     if (!(value >= number(low) && value <= number(high))) {
       const auto* whole = std::get_if<int64_t>(given);
       return out_of_range(name, whole != nullptr ? fmt::format("{}", *whole) : fmt::format("{}", value),
-                          fmt::format("{} to {}", low, high));
+                          {"{} to {}", low, high});
     }
   }
   return {};
@@ -47,7 +45,7 @@ Status check_bounds(std::string_view all, const Attrs& args) {
 Status check_interval(const Attrs& args, std::string_view name, int64_t limit) {
   const auto& interval = args.integers(name);
   if (interval.size() != 2 || interval[0] < 0 || interval[1] <= interval[0] || interval[1] > limit) {
-    return out_of_range(name, fmt::format("{}", fmt::join(interval, "..")),
+    return out_of_range(name, {"{}", fmt::join(interval, "..")},
                         "a range a..b with 0 <= a < b" + (limit < INT64_MAX ? fmt::format(" <= {}", limit) : ""));
   }
   return {};
@@ -107,7 +105,7 @@ Result<std::vector<Field>> folder_fields(const Attrs&) {
 
 Result<std::vector<Field>> csv_fields(const Attrs& args) {
   if (args.text("delimiter").size() != 1) {
-    return out_of_range("delimiter", fmt::format("\"{}\"", args.text("delimiter")), "one character");
+    return out_of_range("delimiter", {"\"{}\"", args.text("delimiter")}, "one character");
   }
   if (args.has("rows")) {
     XRUN_TRY(check_interval(args, "rows", INT64_MAX));
@@ -190,13 +188,12 @@ constexpr ReaderDef kReaders[] = {
 // A fault unless the field is a decoded picture.
 Status check_picture(const AugmentDef& def, const Field& input) {
   if (input.encoded) {
-    return fault("XG0409", fmt::format("`{}` needs a picture, but `{}` is an encoded file", def.name, input.name),
-                 "put `decode` before it");
+    return content_error("XG0409", {"`{}` needs a picture, but `{}` is an encoded file", def.name, input.name},
+                         "put `decode` before it");
   }
   if (input.type.rank() != 4) {
-    return fault(
-        "XG0409",
-        fmt::format("`{}` needs a picture [N, C, H, W], but `{}` is {}", def.name, input.name, to_text(input.type)),
+    return content_error(
+        "XG0409", {"`{}` needs a picture [N, C, H, W], but `{}` is {}", def.name, input.name, to_text(input.type)},
         "leave the stage out, or bind a field that holds pictures");
   }
   return {};
@@ -204,13 +201,12 @@ Status check_picture(const AugmentDef& def, const Field& input) {
 
 Result<TensorType> decoded(const AugmentDef&, const Field& input, const Attrs& args) {
   if (!input.encoded) {
-    return fault("XG0409",
-                 fmt::format("`decode` needs an encoded file, but `{}` is {}", input.name, to_text(input.type)),
-                 "leave `decode` out: the field is decoded already");
+    return content_error("XG0409", {"`decode` needs an encoded file, but `{}` is {}", input.name, to_text(input.type)},
+                         "leave `decode` out: the field is decoded already");
   }
   const int64_t channels = args.integer("channels", 3);
   if (channels != 1 && channels != 3) {
-    return out_of_range("channels", fmt::format("{}", channels), "1 (grey) or 3 (RGB)");
+    return out_of_range("channels", {"{}", channels}, "1 (grey) or 3 (RGB)");
   }
   if (!args.has("size")) {
     return per_sample(DType::kU8, {channels, 0, 0});
@@ -229,8 +225,8 @@ Result<TensorType> cropped(const AugmentDef& def, const Field& input, const Attr
   const int64_t pad = args.integer("pad", 0);
   for (const int64_t side : {input.type.dims[2], input.type.dims[3]}) {
     if (side != 0 && size > side + 2 * pad) {
-      return fault("XG0409", fmt::format("`{}({})` does not fit a picture of {}", def.name, size, to_text(input.type)),
-                   fmt::format("ask for at most {}, or `resize` first", side + 2 * pad));
+      return content_error("XG0409", {"`{}({})` does not fit a picture of {}", def.name, size, to_text(input.type)},
+                           {"ask for at most {}, or `resize` first", side + 2 * pad});
     }
   }
   return per_sample(input.type.dtype, {input.type.dims[1], size, size});
@@ -241,23 +237,20 @@ Result<TensorType> same_picture(const AugmentDef& def, const Field& input, const
   return input.type;
 }
 
-Result<TensorType> float_picture(const AugmentDef& def, const Field& input, const Attrs&) {
-  XRUN_TRY(check_picture(def, input));
+Result<TensorType> as_float(const AugmentDef& def, const Field& input, const Attrs&) {
+  if (input.encoded) {
+    return content_error("XG0409", {"`{}` needs numbers, but `{}` is an encoded file", def.name, input.name},
+                         "put `decode` before it");
+  }
   TensorType type = input.type;
   type.dtype = DType::kF32;
   type.classes = 0;
   return type;
 }
 
-Result<TensorType> as_float(const AugmentDef& def, const Field& input, const Attrs&) {
-  if (input.encoded) {
-    return fault("XG0409", fmt::format("`{}` needs numbers, but `{}` is an encoded file", def.name, input.name),
-                 "put `decode` before it");
-  }
-  TensorType type = input.type;
-  type.dtype = DType::kF32;
-  type.classes = 0;
-  return type;
+Result<TensorType> float_picture(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_picture(def, input));
+  return as_float(def, input, args);
 }
 
 Result<TensorType> normalized(const AugmentDef& def, const Field& input, const Attrs& args) {
@@ -271,11 +264,11 @@ Result<TensorType> normalized(const AugmentDef& def, const Field& input, const A
     }
     const auto values = args.reals(name);
     if (values.size() != 1 && static_cast<int64_t>(values.size()) != channels) {
-      return fault("XG0409", fmt::format("`{}` has {} values for {} channels", name, values.size(), channels),
-                   "give one number, or one a channel");
+      return content_error("XG0409", {"`{}` has {} values for {} channels", name, values.size(), channels},
+                           "give one number, or one a channel");
     }
     if (name == "std" && std::ranges::any_of(values, [](double v) { return !(v > 0); })) {
-      return out_of_range(name, fmt::format("[{}]", fmt::join(values, ", ")), "numbers above 0");
+      return out_of_range(name, {"[{}]", fmt::join(values, ", ")}, "numbers above 0");
     }
   }
   return type;
@@ -283,9 +276,9 @@ Result<TensorType> normalized(const AugmentDef& def, const Field& input, const A
 
 Result<TensorType> class_number(const AugmentDef&, const Field& input, const Attrs& args) {
   if (input.encoded || input.type.rank() != 1) {
-    return fault("XG0409",
-                 fmt::format("`as_index` needs one number a sample, but `{}` is {}", input.name, to_text(input.type)),
-                 "take one column: column(i) -> as_index(classes)");
+    return content_error("XG0409",
+                         {"`as_index` needs one number a sample, but `{}` is {}", input.name, to_text(input.type)},
+                         "take one column: column(i) -> as_index(classes)");
   }
   const int64_t classes = args.integer("classes");
   return per_sample(index_dtype(classes), {}, classes);
@@ -293,14 +286,14 @@ Result<TensorType> class_number(const AugmentDef&, const Field& input, const Att
 
 Status check_row(const Field& input, std::string_view stage, int64_t end) {
   if (input.encoded || input.type.rank() != 2 || input.type.dtype != DType::kF64) {
-    return fault("XG0409",
-                 fmt::format("`{}` needs the row of a table, but `{}` is {}", stage, input.name, to_text(input.type)),
-                 "use it on a csv source, before other stages");
+    return content_error("XG0409",
+                         {"`{}` needs the row of a table, but `{}` is {}", stage, input.name, to_text(input.type)},
+                         "use it on a csv source, before other stages");
   }
   const int64_t width = input.type.dims[1];
   if (width != 0 && end > width) {
-    return fault("XG0409", fmt::format("`{}` asks for column {} of {}", stage, end - 1, width),
-                 "columns are counted from 0");
+    return content_error("XG0409", {"`{}` asks for column {} of {}", stage, end - 1, width},
+                         "columns are counted from 0");
   }
   return {};
 }
@@ -320,39 +313,38 @@ Result<TensorType> column_of(const AugmentDef& def, const Field& input, const At
 constexpr AugmentDef kAugments[] = {
     {"decode", "(size: int = none, channels: int = 3)", "size 1..16384",
      "JPEG or PNG to pixels of 0 to 255, grey with channels=1; with `size`, resized to a square",
-     "decode(32, channels=1)", false, kReady, decoded},
-    {"resize", "(size: int)", "size 1..16384", "to size x size by antialiased bilinear filtering", "resize(32)", false,
-     kReady, resized},
+     "decode(32, channels=1)", kReady, decoded},
+    {"resize", "(size: int)", "size 1..16384", "to size x size by antialiased bilinear filtering", "resize(32)", kReady,
+     resized},
     {"random_crop", "(size: int, pad: int = 0)", "size 1..16384, pad 0..16384",
      "a random square, after `pad` zeros on each side; outside training the one in the middle",
-     "random_crop(32, pad=4)", true, kReady, cropped},
-    {"center_crop", "(size: int)", "size 1..16384", "the square in the middle", "center_crop(64)", false, kReady,
-     cropped},
+     "random_crop(32, pad=4)", kReady, cropped},
+    {"center_crop", "(size: int)", "size 1..16384", "the square in the middle", "center_crop(64)", kReady, cropped},
     {"random_resized_crop", "(size: int)", "size 1..16384", "a random area and aspect, resized to a square",
-     "random_resized_crop(64)", true, kNotYet, resized},
-    {"random_flip", "()", "", "left and right swapped with probability 1/2", "random_flip", true, kReady, same_picture},
+     "random_resized_crop(64)", kNotYet, resized},
+    {"random_flip", "()", "", "left and right swapped with probability 1/2", "random_flip", kReady, same_picture},
     {"color_jitter", "(brightness: float = 0, contrast: float = 0, saturation: float = 0)",
      "brightness 0..1, contrast 0..1, saturation 0..1", "random brightness, contrast and saturation",
-     "color_jitter(brightness=0.2)", true, kNotYet, float_picture},
-    {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", false, kReady, as_float},
+     "color_jitter(brightness=0.2)", kNotYet, float_picture},
+    {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", kReady, as_float},
     {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
-     "normalize(mean=127.5, std=127.5)", false, kReady, normalized},
-    {"as_index", "(classes: int)", "classes 1..1099511627776", "a whole number in 0..classes-1", "as_index(10)", false,
-     kReady, class_number},
-    {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)", false,
+     "normalize(mean=127.5, std=127.5)", kReady, normalized},
+    {"as_index", "(classes: int)", "classes 1..1099511627776", "a whole number in 0..classes-1", "as_index(10)", kReady,
+     class_number},
+    {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)",
      kReady, columns_of},
     {"column", "(index: int)", "index 0..16777216", "one column of a row of a table, counted from 0", "column(64)",
-     false, kReady, column_of},
+     kReady, column_of},
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
      "rotate 0..3.2, scale 0..0.9, shear 0..2, shift 0..1",
      "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",
-     "random_affine(rotate=0.1, shift=0.06)", true, kReady, float_picture},
+     "random_affine(rotate=0.1, shift=0.06)", kReady, float_picture},
     {"random_stroke", "(w: float)", "w 0..1", "strokes up to w of a 3x3 dilation thicker or of an erosion thinner",
-     "random_stroke(0.5)", true, kReady, float_picture},
-    {"random_blur", "(p: float)", "p 0..1", "with probability p, mixed with its 3x3 mean", "random_blur(0.3)", true,
-     kReady, float_picture},
+     "random_stroke(0.5)", kReady, float_picture},
+    {"random_blur", "(p: float)", "p 0..1", "with probability p, mixed with its 3x3 mean", "random_blur(0.3)", kReady,
+     float_picture},
     {"random_noise", "(sigma: float)", "sigma 0..1000000", "normal noise of deviation sigma, then clamped to 0..1",
-     "random_noise(0.05)", true, kReady, as_float},
+     "random_noise(0.05)", kReady, as_float},
 };
 
 }  // namespace
@@ -367,15 +359,18 @@ Result<TensorType> AugmentDef::infer(const Field& input, const Attrs& arguments)
   return type_of(*this, input, arguments);
 }
 
-const ReaderDef* DataRegistry::find_reader(std::string_view name) const {
-  const auto found = std::ranges::find(readers, name, [](const ReaderDef* def) { return def->name; });
-  return found == readers.end() ? nullptr : *found;
+namespace {
+
+template <class Def>
+const Def* find(const std::vector<const Def*>& all, std::string_view name) {
+  const auto found = std::ranges::find(all, name, &Def::name);
+  return found == all.end() ? nullptr : *found;
 }
 
-const AugmentDef* DataRegistry::find_augment(std::string_view name) const {
-  const auto found = std::ranges::find(augments, name, [](const AugmentDef* def) { return def->name; });
-  return found == augments.end() ? nullptr : *found;
-}
+}  // namespace
+
+const ReaderDef* DataRegistry::find_reader(std::string_view name) const { return find(readers, name); }
+const AugmentDef* DataRegistry::find_augment(std::string_view name) const { return find(augments, name); }
 
 std::vector<std::string> synthetic_sources(const DataSpec& data) {
   std::vector<std::string> names;

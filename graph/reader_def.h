@@ -52,8 +52,7 @@ struct AugmentDef {
   std::string_view signature;  // arguments after the input
   std::string_view bounds;     // as of a reader
   std::string_view doc;
-  std::string_view example;    // "resize(32)"
-  bool training_only = false;  // random_* stages
+  std::string_view example;  // "resize(32)"
   Availability availability = Availability::kReady;
   // For arguments within their bounds; called by `infer`.
   Result<TensorType> (*type_of)(const AugmentDef& def, const Field& input, const Attrs& arguments) = nullptr;

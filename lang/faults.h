@@ -3,25 +3,14 @@
 #pragma once
 
 #include <deque>
-#include <fmt/format.h>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/base/diagnostic.h"
+#include "graph/base/errors.h"
 
 namespace xrun::lang {
-
-// Words of a diagnostic: a text as it is, or a format of fmt with its arguments, {"`{}` is bound twice", name}.
-struct Text {
-  Text(const char* as_it_is) : text(as_it_is) {}
-  Text(std::string as_it_is) : text(std::move(as_it_is)) {}
-  template <class... Args>
-  requires(sizeof...(Args) > 0) Text(fmt::format_string<Args...> form, Args&&... args)
-      : text(fmt::format(form, std::forward<Args>(args)...)) {}
-
-  std::string text;
-};
 
 // The way out of a fault: a fix with its edits, or only its title, as words.
 struct Help {

@@ -8,8 +8,6 @@ namespace xrun::lang {
 namespace {
 
 constexpr size_t kLongest = 64;  // of words that are compared
-// Among very many names one is always near by chance, and a file full of slips would take minutes.
-constexpr size_t kMostCandidates = 1000;
 
 // Optimal string alignment: insertions, deletions, replacements and swaps of neighbours.
 size_t distance(std::string_view a, std::string_view b) {

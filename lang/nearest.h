@@ -8,7 +8,11 @@
 
 namespace xrun::lang {
 
-// The candidate nearest to `name` where it is near enough for a typing slip; else empty.
+// Among very many names one is always near by chance, and a file full of slips would take minutes.
+inline constexpr size_t kMostCandidates = 1000;
+
+// The candidate nearest to `name` where it is near enough for a typing slip; else empty, and
+// where there are more than kMostCandidates.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 // The names of a range, by a member or a function of its elements: candidates of `nearest`.

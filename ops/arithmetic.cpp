@@ -1,10 +1,11 @@
-#include "ops/arithmetic.h"
-
+// Sum, difference, product and quotient of two tensors, and a choice between two. Ranks are equal; a dimension is equal
+// or
+// 1. `add.sum` is the gradient of broadcasting.
 #include <array>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/make_kernel.h"
-#include "ops/parts.h"
 #include "ops/shape.h"
 #include "ops/shard.h"
 #include "ops/strides.h"
@@ -82,39 +83,29 @@ template <class F>
 struct Binary {
   static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs&) {
     XRUN_ASSIGN(TensorType out, broadcast(F::kName, inputs[0], inputs[1]));
-    OpShape shape;
-    shape.outputs.push_back(std::move(out));
-    return shape;
+    return OpShape{{std::move(out)}};
   }
 
   template <typename T>
-  class Run final : public Kernel {
-   public:
-    explicit Run(const KernelSpec& spec) : isa_(spec.isa), relu_(spec.attrs.flag("relu", false)) {
-      const std::vector<int64_t> dims = block_dims(spec.outputs[0], spec.rows);
-      loop_ = StridedLoop<3>(
-          dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
-                 broadcast_strides(spec.inputs[1], dims, spec.rows)});
-    }
-    int64_t parts() const override { return loop_.is_one_run() ? runs_of(loop_.inner_count(), kElementRun) : 1; }
-    Status run(const KernelCall& call) const override {
-      const T* const a = call.inputs[0].as<T>();
-      const T* const b = call.inputs[1].as<T>();
-      T* const y = call.outputs[0].as<T>();
-      const auto& steps = loop_.inner_steps();
-      const Range some = part_of(call, loop_.inner_count(), kElementRun);
-      loop_.for_each_run([&](const auto& at) {
-        run_for<RunBody<F, T>>(isa_, relu_, a + at[1] + some.begin * steps[1], steps[1],
-                               b + at[2] + some.begin * steps[2], steps[2], y + at[0] + some.begin, some.size());
-      });
-      return {};
-    }
-
-   private:
-    Isa isa_;
-    bool relu_;
-    StridedLoop<3> loop_;
-  };
+  static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
+    const std::vector<int64_t> dims = block_dims(spec.outputs[0], spec.rows);
+    const StridedLoop<3> loops(
+        dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
+               broadcast_strides(spec.inputs[1], dims, spec.rows)});
+    const int64_t n = loops.inner_count();
+    const int64_t each = loops.is_one_run() ? kElementRun : n;  // calls of several runs stay whole
+    return kernel_over(
+        n, each, [isa = spec.isa, relu = spec.attrs.flag("relu", false), loops](const KernelCall& call, Range some) {
+          const T* const a = call.inputs[0].as<T>();
+          const T* const b = call.inputs[1].as<T>();
+          T* const y = call.outputs[0].as<T>();
+          const auto& steps = loops.inner_steps();
+          loops.for_each_run([&](const auto& at) {
+            run_for<RunBody<F, T>>(isa, relu, a + at[1] + some.begin * steps[1], steps[1],
+                                   b + at[2] + some.begin * steps[2], steps[2], y + at[0] + some.begin, some.size());
+          });
+        });
+  }
 };
 
 // Gives `grad`, of the shape of the result, to an input that may have been broadcast.
@@ -190,7 +181,7 @@ constexpr Op binary_op() {
                   .infer = Binary<F>::infer,
                   .grad = kGrad,
                   .shard_of = shard_broadcast},
-          .cpu = make_by_dtype<Binary<F>::template Run>};
+          .cpu = by_dtype<Binary<F>::template make<float>, Binary<F>::template make<Bf16>>};
 }
 
 constexpr Op kAdd = binary_op<Add, grad_add>();
@@ -199,50 +190,38 @@ constexpr Op kMul = binary_op<Mul, grad_mul>();
 constexpr Op kDiv = binary_op<Div, grad_div>();
 
 // Sums over the dimensions in which the result has 1.
-Result<OpShape> infer_sum_to(std::span<const TensorType> inputs, const Attrs& attrs) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], attrs.integers("dims")));
-  return shape;
-}
-
 template <typename T>
-class SumTo final : public Kernel {
- public:
-  explicit SumTo(const KernelSpec& spec) : outputs_(block_elements(spec.outputs[0], spec.rows)) {
-    const std::vector<int64_t> dims = block_dims(spec.inputs[0], spec.rows);
-    loop_ = StridedLoop<2>(
-        dims, {block_strides(spec.inputs[0], spec.rows), broadcast_strides(spec.outputs[0], dims, spec.rows)});
-  }
-  Bytes scratch_bytes() const override { return outputs_ * static_cast<Bytes>(sizeof(float)); }
-  Status run(const KernelCall& call) const override {
-    auto* const sums = reinterpret_cast<float*>(call.scratch);
-    std::fill_n(sums, outputs_, 0.0F);
-    const T* const x = call.inputs[0].as<T>();
-    const auto& steps = loop_.inner_steps();
-    loop_.for_each_run([&](const auto& at) {
-      for (int64_t i = 0; i < loop_.inner_count(); ++i) {
-        sums[at[1] + i * steps[1]] += to_float(x[at[0] + i * steps[0]]);
-      }
-    });
-    T* const y = call.outputs[0].as<T>();
-    for (int64_t i = 0; i < outputs_; ++i) {
-      assign(y[i], sums[i]);
-    }
-    return {};
-  }
-
- private:
-  int64_t outputs_;
-  StridedLoop<2> loop_;
-};
+Result<std::unique_ptr<Kernel>> make_sum_to(const KernelSpec& spec) {
+  const int64_t outputs = block_elements(spec.outputs[0], spec.rows);
+  const std::vector<int64_t> dims = block_dims(spec.inputs[0], spec.rows);
+  const StridedLoop<2> loops(
+      dims, {block_strides(spec.inputs[0], spec.rows), broadcast_strides(spec.outputs[0], dims, spec.rows)});
+  return kernel_of(
+      [outputs, loops](const KernelCall& call) {
+        auto* const sums = reinterpret_cast<float*>(call.scratch);
+        std::fill_n(sums, outputs, 0.0F);
+        const T* const x = call.inputs[0].as<T>();
+        const auto& steps = loops.inner_steps();
+        loops.for_each_run([&](const auto& at) {
+          for (int64_t i = 0; i < loops.inner_count(); ++i) {
+            sums[at[1] + i * steps[1]] += to_float(x[at[0] + i * steps[0]]);
+          }
+        });
+        T* const y = call.outputs[0].as<T>();
+        for (int64_t i = 0; i < outputs; ++i) {
+          assign(y[i], sums[i]);
+        }
+      },
+      outputs * static_cast<Bytes>(sizeof(float)));
+}
 
 constexpr Op kSumTo{.def = {.name = "add.sum",
                             .signature = "(x: [N, ...])",
                             .group = "pointwise",
                             .doc = "sum over the dimensions that were broadcast",
-                            .infer = infer_sum_to,
+                            .infer = infer_dims,
                             .shard_of = shard_broadcast},
-                    .cpu = make_by_dtype<SumTo>};
+                    .cpu = by_dtype<make_sum_to<float>, make_sum_to<Bf16>>};
 
 // where(c, a, b): a where c is not 0, else b. All of one shape; no gradient for c.
 Result<OpShape> infer_where(std::span<const TensorType> inputs, const Attrs& attrs) {
@@ -260,53 +239,37 @@ Result<OpShape> infer_where(std::span<const TensorType> inputs, const Attrs& att
 
 Status grad_where(GradBuilder& builder) {
   for (int i = 1; i < 3; ++i) {
-    if (builder.wanted(i)) {
-      XRUN_ASSIGN(const std::vector<ValueId> part,
-                  builder.emit("where.grad", {builder.input(0), builder.output_grad(0)}, Attrs{{"taken", i == 1}}));
-      builder.set_grad(i, part[0]);
-    }
+    XRUN_TRY(
+        builder.set_grad_by(i, "where.grad", {builder.input(0), builder.output_grad(0)}, Attrs{{"taken", i == 1}}));
   }
   return {};
 }
 
 template <typename T>
-class Where final : public Kernel {
- public:
-  explicit Where(const KernelSpec& spec) : n_(block_elements(spec.inputs[0], spec.rows)) {}
-  Status run(const KernelCall& call) const override {
+Result<std::unique_ptr<Kernel>> make_where(const KernelSpec& spec) {
+  return kernel_of([n = block_elements(spec.inputs[0], spec.rows)](const KernelCall& call) {
     const T* const c = call.inputs[0].as<T>();
     const T* const a = call.inputs[1].as<T>();
     const T* const b = call.inputs[2].as<T>();
     T* const y = call.outputs[0].as<T>();
-    for (int64_t i = 0; i < n_; ++i) {
+    for (int64_t i = 0; i < n; ++i) {
       y[i] = to_float(c[i]) != 0 ? a[i] : b[i];
     }
-    return {};
-  }
-
- private:
-  int64_t n_;
-};
+  });
+}
 
 template <typename T>
-class WhereGrad final : public Kernel {
- public:
-  explicit WhereGrad(const KernelSpec& spec)
-      : taken_(spec.attrs.flag("taken")), n_(block_elements(spec.inputs[0], spec.rows)) {}
-  Status run(const KernelCall& call) const override {
-    const T* const c = call.inputs[0].as<T>();
-    const T* const dy = call.inputs[1].as<T>();
-    T* const dx = call.outputs[0].as<T>();
-    for (int64_t i = 0; i < n_; ++i) {
-      dx[i] = (to_float(c[i]) != 0) == taken_ ? dy[i] : T{};
-    }
-    return {};
-  }
-
- private:
-  bool taken_;
-  int64_t n_;
-};
+Result<std::unique_ptr<Kernel>> make_where_grad(const KernelSpec& spec) {
+  return kernel_of(
+      [taken = spec.attrs.flag("taken"), n = block_elements(spec.inputs[0], spec.rows)](const KernelCall& call) {
+        const T* const c = call.inputs[0].as<T>();
+        const T* const dy = call.inputs[1].as<T>();
+        T* const dx = call.outputs[0].as<T>();
+        for (int64_t i = 0; i < n; ++i) {
+          dx[i] = (to_float(c[i]) != 0) == taken ? dy[i] : T{};
+        }
+      });
+}
 
 constexpr Op kWhere{.def = {.name = "where",
                             .signature = "(c: [N, ...], a: [N, ...], b: [N, ...])",
@@ -316,7 +279,7 @@ constexpr Op kWhere{.def = {.name = "where",
                             .infer = infer_where,
                             .grad = grad_where,
                             .shard = "n*,n*,n*->n*"},
-                    .cpu = make_by_dtype<Where>};
+                    .cpu = by_dtype<make_where<float>, make_where<Bf16>>};
 
 constexpr Op kWhereGrad{.def = {.name = "where.grad",
                                 .signature = "(c: [N, ...], dy: [N, ...])",
@@ -324,7 +287,7 @@ constexpr Op kWhereGrad{.def = {.name = "where.grad",
                                 .doc = "gradient of a choice",
                                 .infer = same_as_input,
                                 .shard = "n*,n*->n*"},
-                        .cpu = make_by_dtype<WhereGrad>};
+                        .cpu = by_dtype<make_where_grad<float>, make_where_grad<Bf16>>};
 
 constexpr std::array<const Op*, 7> kOps{&kAdd, &kSub, &kMul, &kDiv, &kSumTo, &kWhere, &kWhereGrad};
 

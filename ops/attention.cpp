@@ -1,16 +1,18 @@
-#include "ops/attention.h"
-
+// Self-attention over T positions with h heads of d = D / h numbers: [q k v] = x Wqkvᵀ + bqkv, per head
+// o = softmax(q kᵀ / sqrt(d)) v, y = o Wprojᵀ + bproj. x, y [N, T, D]; Wqkv [3D, D]; Wproj [D, D].
+// Scores [h, T, T] exist for one sample at a time, in f32; the backward pass makes them again from q and k.
+// Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/convert.h"
 #include "ops/dnn.h"
 #include "ops/lane_math.h"
 #include "ops/lane_sums.h"
-#include "ops/linear.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -32,24 +34,17 @@ Result<OpShape> infer_attention(Types in, const Attrs& attrs) {
     return shape_error("`attention` cannot split " + to_text(in[0]) + " into " + std::to_string(heads) + " heads",
                        "`heads` divides the last dimension");
   }
-  const Init he{.kind = Init::kHeNormal, .fan_in = d};
-  OpShape shape;
-  shape.outputs = {with_dims(in[0], in[0].dims), with_dims(in[0], {kBatch, t, 3 * d}), with_dims(in[0], in[0].dims)};
-  shape.params.push_back({.name = "qkv.weight", .type = weight_type({3 * d, d}), .init = he});
+  OpShape shape{{with_dims(in[0], in[0].dims), with_dims(in[0], {kBatch, t, 3 * d}), with_dims(in[0], in[0].dims)},
+                {param("qkv.weight", {3 * d, d}, he_normal(d)), param("proj.weight", {d, d}, he_normal(d)),
+                 param("proj.bias", {d})}};
   if (attrs.flag("qkv_bias")) {
-    shape.params.push_back({.name = "qkv.bias", .type = weight_type({3 * d}), .init = {}});
+    shape.params.insert(shape.params.begin() + 1, param("qkv.bias", {3 * d}));
   }
-  shape.params.push_back({.name = "proj.weight", .type = weight_type({d, d}), .init = he});
-  shape.params.push_back({.name = "proj.bias", .type = weight_type({d}), .init = {}});
   return shape;
 }
 
 // inputs: [q k v], do.
-Result<OpShape> infer_grad(Types in, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(in[0], in[0].dims));
-  return shape;
-}
+Result<OpShape> infer_grad(Types in, const Attrs&) { return OpShape{{with_dims(in[0], in[0].dims)}}; }
 
 OpCost attention_cost(Types in, Types out, const Attrs&) {
   const auto t = static_cast<double>(in[0].dims[1]);
@@ -67,23 +62,16 @@ Status grad_attention(GradBuilder& builder) {
   const Attrs attrs = builder.node().attrs;  // a copy: emit moves nodes
   const ValueId dy = builder.output_grad(0);
   const int proj = attrs.flag("qkv_bias") ? 3 : 2;
-  const auto set = [&](int input, std::string_view op, std::vector<ValueId> inputs) -> Status {
-    if (builder.wanted(input)) {
-      XRUN_ASSIGN(const std::vector<ValueId> grad, builder.emit(op, std::move(inputs)));
-      builder.set_grad(input, grad[0]);
-    }
-    return {};
-  };
-  XRUN_TRY(set(proj, "linear.dw", {builder.output(2), dy}));
-  XRUN_TRY(set(proj + 1, "bias.grad", {dy}));
+  XRUN_TRY(builder.set_grad_by(proj, "linear.dw", {builder.output(2), dy}));
+  XRUN_TRY(builder.set_grad_by(proj + 1, "bias.grad", {dy}));
   XRUN_ASSIGN(const std::vector<ValueId> d_o, builder.emit("linear.dx", {dy, builder.input(proj)}));
   XRUN_ASSIGN(const std::vector<ValueId> dqkv,
               builder.emit("attention.grad", {builder.output(1), d_o[0]}, Attrs{{"heads", attrs.integer("heads")}}));
-  XRUN_TRY(set(1, "linear.dw", {builder.input(0), dqkv[0]}));
+  XRUN_TRY(builder.set_grad_by(1, "linear.dw", {builder.input(0), dqkv[0]}));
   if (proj == 3) {
-    XRUN_TRY(set(2, "bias.grad", {dqkv[0]}));
+    XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dqkv[0]}));
   }
-  return set(0, "linear.dx", {dqkv[0], builder.input(1)});
+  return builder.set_grad_by(0, "linear.dx", {dqkv[0], builder.input(1)});
 }
 
 // Samples only: queries, keys and values lie one after the other, head by head, and no run of them is a part.

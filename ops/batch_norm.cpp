@@ -1,9 +1,12 @@
-#include "ops/batch_norm.h"
-
+// Batch norm over a row block (ghost batch norm): y = weight · (x - mean) / sqrt(var + eps) + bias, per channel, with
+// mean and (biased) variance over the samples and positions of one row block; relu(y) where it was absorbed. x [N, C,
+// H, W] or [N, C]. Outside training the running statistics take the place of the block's. Source: Ioffe, Szegedy,
+// "Batch Normalization", ICML 2015; running statistics: docs/determinism.md, "Batch norm".
 #include <cmath>
 #include <vector>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -24,24 +27,18 @@ Result<OpShape> infer_bn(std::span<const TensorType> inputs, const Attrs& attrs)
                           "momentum lies in 0 .. 1 and eps is above 0");
   }
   const std::vector<int64_t> channel{x.dims[1]};
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, x.dims));
-  shape.outputs.push_back(weight_type({kPerBlock, x.dims[1]}));
-  shape.outputs.push_back(weight_type({kPerBlock, x.dims[1]}));
-  shape.params.push_back({.name = "weight", .type = weight_type(channel), .init = {.value = 1}});
-  shape.params.push_back({.name = "bias", .type = weight_type(channel), .init = {}});
-  shape.params.push_back({.name = "running_mean", .type = weight_type(channel), .init = {}, .trained = false});
-  shape.params.push_back({.name = "running_var", .type = weight_type(channel), .init = {.value = 1}, .trained = false});
+  const TensorType statistic = weight_type({kPerBlock, x.dims[1]});
+  OpShape shape{{with_dims(x, x.dims), statistic, statistic},
+                {param("weight", channel, kOnes), param("bias", channel), param("running_mean", channel),
+                 param("running_var", channel, kOnes)}};
+  shape.params[2].trained = shape.params[3].trained = false;
   return shape;
 }
 
 // inputs: x, dy, weight, bias, mean, var.
 Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
-  shape.outputs.push_back(weight_type(inputs[2].dims));
-  shape.outputs.push_back(weight_type(inputs[2].dims));
-  return shape;
+  const TensorType weight = weight_type(inputs[2].dims);
+  return OpShape{{with_dims(inputs[0], inputs[0].dims), weight, weight}};
 }
 
 OpCost bn_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
@@ -55,17 +52,10 @@ OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType>
 Status grad_bn(GradBuilder& builder) {
   const Attrs& attrs = builder.node().attrs;
   const Attrs passed{{"eps", attrs.real("eps")}, {"relu", attrs.flag("relu", false)}};
-  XRUN_ASSIGN(const std::vector<ValueId> grads,
-              builder.emit("bn.grad",
-                           {builder.input(0), builder.output_grad(0), builder.input(1), builder.input(2),
-                            builder.output(1), builder.output(2)},
-                           passed));
-  for (int i = 0; i < 3; ++i) {
-    if (builder.wanted(i)) {
-      builder.set_grad(i, grads[static_cast<size_t>(i)]);
-    }
-  }
-  return {};
+  return builder.set_grads_by("bn.grad",
+                              {builder.input(0), builder.output_grad(0), builder.input(1), builder.input(2),
+                               builder.output(1), builder.output(2)},
+                              passed);
 }
 
 // Mean and variance of some columns of x [rows, columns]. Sums are of x - x[0, c], so that a large mean costs no

@@ -1,14 +1,14 @@
-#include "ops/cast.h"
-
+// Operators that keep the shape and every value but for rounding: stop_gradient, cast (put in by mixed precision), and
+// fill (a constant in the shape of its input, where differentiation starts).
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 
 #include "graph/autodiff.h"
+#include "graph/base/errors.h"
+#include "ops/catalog.h"
 #include "ops/convert.h"
 #include "ops/make_kernel.h"
-#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -19,32 +19,21 @@ Result<OpShape> infer_stop(std::span<const TensorType> inputs, const Attrs& attr
   return same_as_input(inputs, attrs);
 }
 
-template <typename T>
-class StopGradient final : public Kernel {
- public:
-  explicit StopGradient(const KernelSpec& spec) : bytes_(spec.inputs[0].bytes(spec.rows, spec.rows)) {}
-  Status run(const KernelCall& call) const override {
-    std::memcpy(call.outputs[0].data, call.inputs[0].data, static_cast<size_t>(bytes_));
-    return {};
-  }
-
- private:
-  Bytes bytes_;
-};
+Result<std::unique_ptr<Kernel>> make_copy(const KernelSpec& spec) {
+  const Bytes bytes = spec.inputs[0].bytes(spec.rows, spec.rows);
+  return kernel_over_elements(bytes, [](const KernelCall& call, Range some) {  // its elements are bytes
+    std::memcpy(call.outputs[0].data + some.begin, call.inputs[0].data + some.begin, static_cast<size_t>(some.size()));
+  });
+}
 
 DType target_of(const Attrs& attrs) { return attrs.text("to") == "bf16" ? DType::kBF16 : DType::kF32; }
 
 Result<OpShape> infer_cast(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("cast", inputs[0]));
   if (const std::string& to = attrs.text("to"); to != "f32" && to != "bf16") {
-    return Error{ErrorKind::kContent,
-                 "XG0303",
-                 "`cast` makes f32 or bf16, not `" + to + "`",
-                 "write cast(f32) or cast(bf16)",
-                 {}};
+    return content_error("XG0303", "`cast` makes f32 or bf16, not `" + to + "`", "write cast(f32) or cast(bf16)");
   }
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
+  OpShape shape{{with_dims(inputs[0], inputs[0].dims)}};
   shape.outputs[0].dtype = target_of(attrs);
   return shape;
 }
@@ -59,60 +48,34 @@ Status grad_cast(GradBuilder& builder) {
     builder.set_grad(0, builder.output_grad(0));
     return {};
   }
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("cast", {builder.output_grad(0)}, Attrs{{"to", std::string(name_of(back))}}));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("cast", {builder.output_grad(0)}, Attrs{{"to", std::string(name_of(back))}});
 }
 
-template <typename T>
-class Cast final : public Kernel {
- public:
-  explicit Cast(const KernelSpec& spec)
-      : isa_(spec.isa), to_(spec.outputs[0].dtype), n_(block_elements(spec.inputs[0], spec.rows)) {}
-  int64_t parts() const override { return runs_of(n_, kElementRun); }
-  Status run(const KernelCall& call) const override {
-    const Range some = part_of(call, n_, kElementRun);
-    const T* const x = call.inputs[0].as<T>() + some.begin;
-    std::byte* const y = call.outputs[0].data + some.begin * size_of(to_);
-    if constexpr (std::is_same_v<T, float>) {
-      if (to_ == DType::kBF16) {
-        narrow(isa_, x, reinterpret_cast<Bf16*>(y), some.size());
-        return {};
-      }
-    } else if (to_ == DType::kF32) {
-      widen(isa_, x, reinterpret_cast<float*>(y), some.size());
-      return {};
-    }
-    std::memcpy(y, x, static_cast<size_t>(some.size()) * sizeof(T));
-    return {};
+Result<std::unique_ptr<Kernel>> make_cast(const KernelSpec& spec) {
+  const DType from = spec.inputs[0].dtype;
+  if (from == spec.outputs[0].dtype) {
+    return make_copy(spec);
   }
-
- private:
-  Isa isa_;
-  DType to_;
-  int64_t n_;
-};
+  const int64_t n = block_elements(spec.inputs[0], spec.rows);
+  return kernel_over_elements(n, [isa = spec.isa, from](const KernelCall& call, Range some) {
+    if (from == DType::kBF16) {
+      widen(isa, call.inputs[0].as<Bf16>() + some.begin, call.outputs[0].as<float>() + some.begin, some.size());
+    } else {
+      narrow(isa, call.inputs[0].as<float>() + some.begin, call.outputs[0].as<Bf16>() + some.begin, some.size());
+    }
+  });
+}
 
 Result<OpShape> infer_fill(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(weight_type(inputs[0].dims));
-  return shape;
+  return OpShape{{weight_type(inputs[0].dims)}};
 }
 
-class Fill final : public Kernel {
- public:
-  explicit Fill(const KernelSpec& spec)
-      : value_(static_cast<float>(spec.attrs.real("value"))), n_(block_elements(spec.outputs[0], spec.rows)) {}
-  Status run(const KernelCall& call) const override {
-    std::fill_n(call.outputs[0].as<float>(), n_, value_);
-    return {};
-  }
-
- private:
-  float value_;
-  int64_t n_;
-};
+Result<std::unique_ptr<Kernel>> make_fill(const KernelSpec& spec) {
+  return kernel_of([value = static_cast<float>(spec.attrs.real("value")),
+                    n = block_elements(spec.outputs[0], spec.rows)](const KernelCall& call) {
+    std::fill_n(call.outputs[0].as<float>(), n, value);
+  });
+}
 
 constexpr Op kStopGradient{.def = {.name = "stop_gradient",
                                    .signature = "(x: [N, ...])",
@@ -121,7 +84,7 @@ constexpr Op kStopGradient{.def = {.name = "stop_gradient",
                                    .example = "stop_gradient",
                                    .infer = infer_stop,
                                    .shard = "n*->n*"},
-                           .cpu = make_by_dtype<StopGradient>};
+                           .cpu = make_copy};
 
 constexpr Op kCast{.def = {.name = "cast",
                            .signature = "(x: [N, ...], to: str)",
@@ -131,7 +94,7 @@ constexpr Op kCast{.def = {.name = "cast",
                            .is_identity = casts_nothing,
                            .grad = grad_cast,
                            .shard = "n*->n*"},
-                   .cpu = make_by_dtype<Cast>};
+                   .cpu = make_cast};
 
 constexpr Op kFill{.def = {.name = "fill",
                            .signature = "(x: [N, ...], value: float)",
@@ -139,7 +102,7 @@ constexpr Op kFill{.def = {.name = "fill",
                            .doc = "a constant in the shape of x: where differentiation starts",
                            .infer = infer_fill,
                            .shard = "n*->n*"},
-                   .cpu = make_plain<Fill>};
+                   .cpu = make_fill};
 
 constexpr std::array<const Op*, 3> kOps{&kStopGradient, &kCast, &kFill};
 

@@ -1,26 +1,6 @@
-#include <vector>
+#include "ops/catalog.h"
 
-#include "ops/arithmetic.h"
-#include "ops/attention.h"
-#include "ops/batch_norm.h"
-#include "ops/cast.h"
-#include "ops/conv.h"
-#include "ops/dropout.h"
-#include "ops/embed.h"
-#include "ops/global_pool.h"
-#include "ops/head_ops.h"
-#include "ops/later_ops.h"
-#include "ops/layer_norm.h"
-#include "ops/layout.h"
-#include "ops/linear.h"
-#include "ops/op.h"
-#include "ops/pointwise.h"
-#include "ops/pool.h"
-#include "ops/prelu.h"
-#include "ops/reduce.h"
-#include "ops/row_losses.h"
-#include "ops/sequence.h"
-#include "ops/softmax.h"
+#include <vector>
 
 namespace xrun::ops {
 namespace {

@@ -1,6 +1,7 @@
-#include "ops/conv.h"
-
+// Convolution and its gradients. y[n, o, i, j] = sum over c, u, v of w[o, c, u, v] · x[n, c, s·i + d·u - p, s·j + d·v -
+// p], zero outside; H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x [N, C, H, W], w [out, C / groups, k, k].
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/shape.h"
 #include "ops/weight_kernel.h"
 #include "ops/winograd.h"
@@ -58,14 +59,11 @@ Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const 
                            to_text(x) + " with pad=" + std::to_string(a.pad),
                        "use a smaller `k` or `dilation`, or more `pad`");
   }
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, {kBatch, a.out, s.out_height(), s.out_width()}));
   const int64_t fan_in = channels / a.groups * a.k * a.k;
-  shape.params.push_back({.name = "weight",
-                          .type = weight_type({a.out, channels / a.groups, a.k, a.k}),
-                          .init = {.kind = Init::kHeNormal, .fan_in = fan_in}});
+  OpShape shape{{with_dims(x, {kBatch, a.out, s.out_height(), s.out_width()})},
+                {param("weight", {a.out, channels / a.groups, a.k, a.k}, he_normal(fan_in))}};
   if (a.bias) {
-    shape.params.push_back({.name = "bias", .type = weight_type({a.out}), .init = {}});
+    shape.params.push_back(param("bias", {a.out}));
   }
   return shape;
 }
@@ -98,10 +96,8 @@ OpCost dwconv_cost(std::span<const TensorType> inputs, std::span<const TensorTyp
 
 // inputs: dy, weight.
 Result<OpShape> infer_dx(std::span<const TensorType> inputs, const Attrs& attrs) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], {kBatch, inputs[1].dims[1] * attrs.integer("groups"),
-                                                attrs.integer("height"), attrs.integer("width_in")}));
-  return shape;
+  return OpShape{{with_dims(inputs[0], {kBatch, inputs[1].dims[1] * attrs.integer("groups"), attrs.integer("height"),
+                                        attrs.integer("width_in")})}};
 }
 
 OpCost dx_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
@@ -111,9 +107,7 @@ OpCost dx_cost(std::span<const TensorType> inputs, std::span<const TensorType> o
 // inputs: x, dy.
 Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs& attrs) {
   const int64_t k = attrs.integer("k");
-  OpShape shape;
-  shape.outputs.push_back(weight_type({inputs[1].dims[1], inputs[0].dims[1] / attrs.integer("groups"), k, k}));
-  return shape;
+  return OpShape{{weight_type({inputs[1].dims[1], inputs[0].dims[1] / attrs.integer("groups"), k, k})}};
 }
 
 OpCost dw_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
@@ -125,19 +119,11 @@ Status grad_with(GradBuilder& builder, const ConvArguments& a) {
   const ValueId dy = builder.output_grad(0);
   const Attrs attrs{{"k", a.k},           {"stride", a.stride},  {"pad", a.pad},         {"dilation", a.dilation},
                     {"groups", a.groups}, {"height", x.dims[2]}, {"width_in", x.dims[3]}};
-  if (builder.wanted(1)) {
-    XRUN_ASSIGN(const std::vector<ValueId> dw, builder.emit("conv.dw", {builder.input(0), dy}, attrs));
-    builder.set_grad(1, dw[0]);
+  XRUN_TRY(builder.set_grad_by(1, "conv.dw", {builder.input(0), dy}, attrs));
+  if (a.bias) {
+    XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dy}));
   }
-  if (a.bias && builder.wanted(2)) {
-    XRUN_ASSIGN(const std::vector<ValueId> db, builder.emit("bias.grad", {dy}));
-    builder.set_grad(2, db[0]);
-  }
-  if (builder.wanted(0)) {
-    XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("conv.dx", {dy, builder.input(1)}, attrs));
-    builder.set_grad(0, dx[0]);
-  }
-  return {};
+  return builder.set_grad_by(0, "conv.dx", {dy, builder.input(1)}, attrs);
 }
 
 Status grad_conv(GradBuilder& builder) { return grad_with(builder, conv_arguments(builder.node().attrs)); }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/make_kernel.h"
 #include "ops/strides.h"
 
 namespace xrun::ops {
@@ -34,24 +34,35 @@ void run_copy(const Copy& copy, const T* source, T* target) {
   });
 }
 
-// Copies into one output, which is zeroed first where they do not cover it.
+// Copies into one output, whose first `zeroes` elements are zeroed before where the copies do not cover it.
+struct Copies {
+  std::vector<Copy> copies;
+  int64_t zeroes = 0;
+};
+
+// All of the output from places of the first input: from element `from` on, in `strides`.
+Copies copy_from(const KernelSpec& spec, int64_t from, const std::vector<int64_t>& strides);
+// All of the first input to places of the output, which is zero elsewhere: from element `to` on, in `strides`.
+Copies copy_to(const KernelSpec& spec, int64_t to, const std::vector<int64_t>& strides);
+
 template <typename T>
-class Copies : public Kernel {
- public:
-  Status run(const KernelCall& call) const override {
+Result<std::unique_ptr<Kernel>> make_copies_of(Copies all) {
+  return kernel_of([all = std::move(all)](const KernelCall& call) {
     T* const y = call.outputs[0].as<T>();
-    if (zeroes_ > 0) {
-      std::memset(static_cast<void*>(y), 0, static_cast<size_t>(zeroes_) * sizeof(T));
+    if (all.zeroes > 0) {
+      std::memset(static_cast<void*>(y), 0, static_cast<size_t>(all.zeroes) * sizeof(T));
     }
-    for (const Copy& copy : copies_) {
+    for (const Copy& copy : all.copies) {
       run_copy(copy, static_cast<const T*>(call.inputs[static_cast<size_t>(copy.input)].as<T>()), y);
     }
-    return {};
-  }
+  });
+}
 
- protected:
-  int64_t zeroes_ = 0;
-  std::vector<Copy> copies_;
-};
+// The copies that `kCopies` makes of the spec, of elements of any type.
+template <Copies (*kCopies)(const KernelSpec&)>
+Result<std::unique_ptr<Kernel>> make_copies(const KernelSpec& spec) {
+  return spec.inputs[0].dtype == DType::kBF16 ? make_copies_of<Bf16>(kCopies(spec))
+                                              : make_copies_of<float>(kCopies(spec));
+}
 
 }  // namespace xrun::ops

@@ -148,19 +148,16 @@ void run_dense_topk(const DenseRows& of, const KernelCall& call) {
   }
 }
 
+template <void (*kRun)(const DenseRows&, const KernelCall&)>
+Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
+  return kernel_of([of = DenseRows(spec)](const KernelCall& call) { kRun(of, call); });
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec) {
-  return make_plain<Applied<DenseRows, run_dense_ce>>(spec);
-}
-Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec) {
-  return make_plain<Applied<DenseRows, run_dense_ce_dx>>(spec);
-}
-Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec) {
-  return make_plain<Applied<DenseRows, run_dense_accuracy>>(spec);
-}
-Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec) {
-  return make_plain<Applied<DenseRows, run_dense_topk>>(spec);
-}
+Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec) { return make<run_dense_ce>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec) { return make<run_dense_ce_dx>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec) { return make<run_dense_accuracy>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec) { return make<run_dense_topk>(spec); }
 
 }  // namespace xrun::ops

@@ -87,20 +87,23 @@ dnnl::primitive_attr user_scratch() {
   return attr;
 }
 
+// A call whose arguments are those of `slots`; `weight` is the place among them of a weight that is declared as
+// `plain`.
 template <typename Made, typename PrimitiveDesc>
-std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const PrimitiveDesc& desc,
-                                        const std::vector<std::pair<int, Desc>>& arguments) {
+std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const PrimitiveDesc& desc, std::vector<int> slots,
+                                        size_t weight = 0, const Desc& plain = {}) {
   auto impl = std::make_unique<Primitive::Impl>();
   impl->engine = engine;
   impl->stream = dnnl::stream(engine);
   impl->primitive = Made(desc);
   impl->scratch = desc.scratchpad_desc();
   impl->implementation = desc.impl_info_str();
-  for (auto& [slot, form] : arguments) {
-    impl->slots.push_back(slot);
-    impl->forms.push_back(form);
+  impl->slots = std::move(slots);
+  for (const int slot : impl->slots) {
+    impl->forms.push_back(desc.query_md(dnnl::query::exec_arg_md, slot));
   }
   impl->plain.resize(impl->slots.size());
+  impl->plain[weight] = plain;
   return impl;
 }
 
@@ -187,42 +190,22 @@ std::unique_ptr<Primitive::Impl> finish_forward(const dnnl::engine& engine, Prim
   if (!settle(desc)) {
     return nullptr;
   }
-  std::vector<std::pair<int, Desc>> arguments{{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}};
-  if (bias) {
-    arguments.emplace_back(DNNL_ARG_BIAS, desc.bias_desc());
-  }
-  arguments.emplace_back(DNNL_ARG_DST, desc.dst_desc());
-  auto impl = finish<Made>(engine, desc, std::move(arguments));
-  impl->plain[1] = plain;
-  return impl;
+  return bias ? finish<Made>(engine, desc, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST}, 1, plain)
+              : finish<Made>(engine, desc, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, 1, plain);
 }
 
 template <typename Made, typename PrimitiveDesc>
 std::unique_ptr<Primitive::Impl> finish_backward_data(const dnnl::engine& engine, PrimitiveDesc desc,
                                                       const Desc& plain) {
-  if (!settle(desc)) {
-    return nullptr;
-  }
-  auto impl = finish<Made>(engine, desc,
-                           {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
-                            {DNNL_ARG_WEIGHTS, desc.weights_desc()},
-                            {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()}});
-  impl->plain[1] = plain;
-  return impl;
+  return settle(desc) ? finish<Made>(engine, desc, {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}, 1, plain)
+                      : nullptr;
 }
 
 template <typename Made, typename PrimitiveDesc>
 std::unique_ptr<Primitive::Impl> finish_backward_weights(const dnnl::engine& engine, PrimitiveDesc desc,
                                                          const Desc& plain) {
-  if (!settle(desc)) {
-    return nullptr;
-  }
-  auto impl = finish<Made>(engine, desc,
-                           {{DNNL_ARG_SRC, desc.src_desc()},
-                            {DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
-                            {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}});
-  impl->plain[2] = plain;
-  return impl;
+  return settle(desc) ? finish<Made>(engine, desc, {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, 2, plain)
+                      : nullptr;
 }
 
 std::unique_ptr<Primitive::Impl> finish_reorder(const Primitive::Impl& user, const Desc& from, const Desc& to,
@@ -234,7 +217,7 @@ std::unique_ptr<Primitive::Impl> finish_reorder(const Primitive::Impl& user, con
     attr.set_post_ops(sum);
   }
   const dnnl::reorder::primitive_desc desc(user.engine, from, user.engine, to, attr);
-  return finish<dnnl::reorder>(user.engine, desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  return finish<dnnl::reorder>(user.engine, desc, {DNNL_ARG_FROM, DNNL_ARG_TO});
 }
 
 // dnnl::memory without its shared pointer: calls allocate nothing but what the library does inside.
@@ -359,12 +342,7 @@ Result<Primitive> matmul(const MatmulShape& s) {
     dnnl::matmul::primitive_desc desc(
         {desc_of(s.rows, s.inner, s.a), desc_of(s.inner, s.columns, s.b), desc_of(s.rows, s.columns, s.c)},
         user_scratch(), engine);
-    if (!settle(desc)) {
-      return nullptr;
-    }
-    return finish<dnnl::matmul>(
-        engine, desc,
-        {{DNNL_ARG_SRC, desc.src_desc()}, {DNNL_ARG_WEIGHTS, desc.weights_desc()}, {DNNL_ARG_DST, desc.dst_desc()}});
+    return settle(desc) ? finish<dnnl::matmul>(engine, desc, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}) : nullptr;
   });
 }
 

@@ -1,5 +1,8 @@
-#include "ops/dropout.h"
-
+// Dropout: each element is 0 with probability p, else x / (1 - p). The draws are counters of (seed, step, position in
+// the global batch, operator path, element in memory order), so no mask is kept and the gradient is the same operator.
+// drop_path draws once a sample and drops all of it: the branch of a residual block (Huang et al., "Deep Networks with
+// Stochastic Depth", ECCV 2016).
+// Source: Srivastava et al., "Dropout", JMLR 2014; counters: docs/determinism.md, "Random numbers".
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,8 +10,8 @@
 
 #include "graph/autodiff.h"
 #include "graph/base/random.h"
+#include "ops/catalog.h"
 #include "ops/make_kernel.h"
-#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -36,10 +39,7 @@ bool drops_nothing(std::span<const TensorType>, const Attrs& attrs) { return att
 
 // Linear in x with the same draws: the gradient is the operator itself on dy.
 Status grad_same(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit(builder.node().op->name, {builder.output_grad(0)}, builder.node().attrs));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by(builder.node().op->name, {builder.output_grad(0)}, builder.node().attrs);
 }
 
 template <typename T>
@@ -54,89 +54,62 @@ struct DropBody {
   }
 };
 
-template <typename T>
-class Dropout final : public Kernel {
- public:
-  explicit Dropout(const KernelSpec& spec)
-      : isa_(spec.isa),
-        training_(spec.training),
-        rows_(spec.rows),
-        n_(spec.inputs[0].row_elements()),
-        path_(stable_hash(spec.path)),
-        // The largest number where all of it rounds up to 2^32.
-        keep_from_(
-            static_cast<uint32_t>(std::min<int64_t>(std::lround(spec.attrs.real("p") * 0x1.0p31) * 2, UINT32_MAX))),
-        scale_(static_cast<float>(1 / (1 - spec.attrs.real("p")))) {}
+// The draws of each row of a block are a stream of their own.
+struct Rows {
+  explicit Rows(const KernelSpec& spec)
+      : isa(spec.isa), training(spec.training), n(spec.inputs[0].row_elements()), path(stable_hash(spec.path)) {}
 
-  int64_t parts() const override { return rows_; }
-
-  Status run(const KernelCall& call) const override {
-    const Range some = part_of(call, rows_);
-    const T* x = call.inputs[0].as<T>() + some.begin * n_;
-    T* y = call.outputs[0].as<T>() + some.begin * n_;
-    if (!training_) {
-      std::memcpy(static_cast<void*>(y), x, static_cast<size_t>(some.size() * n_) * sizeof(T));
-      return {};
+  // Calls body(stream, first element of the row) for some of the rows.
+  template <typename Body>
+  void for_each(const KernelCall& call, Range some, const Body& body) const {
+    for (int64_t r = some.begin; r < some.end; ++r) {
+      body(RandomStream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r), path),
+           r * n);
     }
+  }
+
+  Isa isa;
+  bool training;
+  int64_t n;
+  uint64_t path;
+};
+
+template <typename T>
+Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
+  const double p = spec.attrs.real("p");
+  // Draws below it drop the element: the largest number where all of it rounds up to 2^32.
+  const auto keep_from = static_cast<uint32_t>(std::min<int64_t>(std::lround(p * 0x1.0p31) * 2, UINT32_MAX));
+  const auto scale = static_cast<float>(1 / (1 - p));
+  return kernel_over_rows(spec.rows, [rows = Rows(spec), keep_from, scale](const KernelCall& call, Range some) {
+    const T* const x = call.inputs[0].as<T>();
+    T* const y = call.outputs[0].as<T>();
+    if (!rows.training) {
+      std::memcpy(static_cast<void*>(y + some.begin * rows.n), x + some.begin * rows.n,
+                  static_cast<size_t>(some.size() * rows.n) * sizeof(T));
+      return;
+    }
+    constexpr int64_t kDraws = 1024;  // at a time, on the stack
     std::array<uint32_t, kDraws> draws;
-    for (int64_t r = some.begin; r < some.end; ++r, x += n_, y += n_) {
-      const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
-                                path_);
-      for (int64_t i = 0; i < n_; i += kDraws) {
-        const int64_t n = std::min(kDraws, n_ - i);
+    rows.for_each(call, some, [&](const RandomStream& stream, int64_t at) {
+      for (int64_t i = 0; i < rows.n; i += kDraws) {
+        const int64_t n = std::min(kDraws, rows.n - i);
         stream.fill(static_cast<uint64_t>(i / 4), std::span(draws).first(static_cast<size_t>(align_up(n, 4))));
-        run_for<DropBody<T>>(isa_, x + i, static_cast<const uint32_t*>(draws.data()), keep_from_, scale_, y + i, n);
+        run_for<DropBody<T>>(rows.isa, x + at + i, draws.data(), keep_from, scale, y + at + i, n);
       }
-    }
-    return {};
-  }
-
- private:
-  static constexpr int64_t kDraws = 1024;  // at a time, on the stack
-
-  Isa isa_;
-  bool training_;
-  int64_t rows_;
-  int64_t n_;
-  uint64_t path_;
-  uint32_t keep_from_;  // draws below it drop the element
-  float scale_;
-};
+    });
+  });
+}
 
 template <typename T>
-class DropPath final : public Kernel {
- public:
-  explicit DropPath(const KernelSpec& spec)
-      : isa_(spec.isa),
-        training_(spec.training),
-        rows_(spec.rows),
-        n_(spec.inputs[0].row_elements()),
-        path_(stable_hash(spec.path)),
-        p_(static_cast<float>(spec.attrs.real("p"))) {}
-
-  int64_t parts() const override { return rows_; }
-
-  Status run(const KernelCall& call) const override {
-    const Range some = part_of(call, rows_);
-    const T* x = call.inputs[0].as<T>() + some.begin * n_;
-    T* y = call.outputs[0].as<T>() + some.begin * n_;
-    for (int64_t r = some.begin; r < some.end; ++r, x += n_, y += n_) {
-      const RandomStream stream(call.seed, static_cast<uint64_t>(call.step), static_cast<uint64_t>(call.first_row + r),
-                                path_);
-      const float scale = !training_ ? 1.0F : (stream.uniform(0) >= p_ ? 1.0F / (1.0F - p_) : 0.0F);
-      run_for<ScaleBody<T, T>>(isa_, x, scale, y, n_);
-    }
-    return {};
-  }
-
- private:
-  Isa isa_;
-  bool training_;
-  int64_t rows_;
-  int64_t n_;
-  uint64_t path_;
-  float p_;
-};
+Result<std::unique_ptr<Kernel>> make_drop_path(const KernelSpec& spec) {
+  const auto p = static_cast<float>(spec.attrs.real("p"));
+  return kernel_over_rows(spec.rows, [rows = Rows(spec), p](const KernelCall& call, Range some) {
+    rows.for_each(call, some, [&](const RandomStream& stream, int64_t at) {
+      const float scale = !rows.training ? 1.0F : (stream.uniform(0) >= p ? 1.0F / (1.0F - p) : 0.0F);
+      run_for<ScaleBody<T, T>>(rows.isa, call.inputs[0].as<T>() + at, scale, call.outputs[0].as<T>() + at, rows.n);
+    });
+  });
+}
 
 }  // namespace
 
@@ -151,7 +124,7 @@ constinit const Op kDropPath{.def = {.name = "drop_path",
                                      .is_identity = drops_nothing,
                                      .grad = grad_same,
                                      .shard = "n*->n*"},
-                             .cpu = make_by_dtype<DropPath>};
+                             .cpu = by_dtype<make_drop_path<float>, make_drop_path<Bf16>>};
 
 constinit const Op kDropout{.def = {.name = "dropout",
                                     .signature = "(x: [N, ...], p: float)",
@@ -164,6 +137,6 @@ constinit const Op kDropout{.def = {.name = "dropout",
                                     .is_identity = drops_nothing,
                                     .grad = grad_same,
                                     .shard = "n.->n."},  // an element draws by its position
-                            .cpu = make_by_dtype<Dropout>};
+                            .cpu = by_dtype<make_dropout<float>, make_dropout<Bf16>>};
 
 }  // namespace xrun::ops

@@ -1,10 +1,11 @@
-#include "ops/embed.h"
-
+// A trained row for each whole number: y[n, .., :] = weight[x[n, ..], :]. x index(R)[N, ...], weight [rows, dim], R <=
+// rows.
 #include <cstring>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
+#include "ops/make_kernel.h"
 #include "ops/shape.h"
-#include "ops/simd.h"
 
 namespace xrun::ops {
 namespace {
@@ -28,18 +29,12 @@ Result<OpShape> infer_embed(std::span<const TensorType> in, const Attrs& attrs) 
   if (is_image(y)) {
     return rank_error("embed", "at most two dimensions after the batch", x, "`flatten` the numbers first");
   }
-  OpShape shape;
-  shape.outputs.push_back(std::move(y));
-  shape.params.push_back(
-      {.name = "weight", .type = weight_type({rows, dim}), .init = {.kind = Init::kNormal, .value = 0.02}});
-  return shape;
+  return OpShape{{std::move(y)}, {param("weight", {rows, dim}, kSmall)}};
 }
 
 // inputs: x, dy.
 Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
-  OpShape shape;
-  shape.outputs.push_back(weight_type({attrs.integer("rows"), in[1].dims.back()}));
-  return shape;
+  return OpShape{{weight_type({attrs.integer("rows"), in[1].dims.back()})}};
 }
 
 OpCost embed_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs&) {
@@ -51,46 +46,35 @@ OpCost grad_cost(std::span<const TensorType> in, std::span<const TensorType>, co
 }
 
 Status grad_embed(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> grad, builder.emit("embed.grad", {builder.input(0), builder.output_grad(0)},
-                                                            Attrs{{"rows", builder.node().attrs.integer("rows")}}));
-  builder.set_grad(1, grad[0]);
+  return builder.set_grad_by(1, "embed.grad", {builder.input(0), builder.output_grad(0)},
+                             Attrs{{"rows", builder.node().attrs.integer("rows")}});
+}
+
+// Calls body(i, row) for each number of the block. Numbers come from data, so one outside the table is the data's
+// fault.
+template <typename Body>
+Status for_each_number(const KernelCall& call, int64_t count, int64_t table_rows, const Body& body) {
+  const int32_t* const x = call.inputs[0].as<int32_t>();
+  for (int64_t i = 0; i < count; ++i) {
+    if (x[i] < 0 || x[i] >= table_rows) {
+      return Error{ErrorKind::kContent, "XG0402",
+                   "the number " + std::to_string(x[i]) + " has no row in an `embed` of " + std::to_string(table_rows),
+                   "numbers lie in 0.." + std::to_string(table_rows - 1)};
+    }
+    body(i, x[i]);
+  }
   return {};
 }
 
-class EmbedBase : public Kernel {
- protected:
-  EmbedBase(const KernelSpec& spec, int64_t table_rows, int64_t dim)
-      : count_(block_elements(spec.inputs[0], spec.rows)), table_rows_(table_rows), dim_(dim) {}
-
-  // Numbers come from data, so one outside the table is the data's fault.
-  Status check(int32_t row) const {
-    if (row < 0 || row >= table_rows_) {
-      return Error{ErrorKind::kContent, "XG0402",
-                   "the number " + std::to_string(row) + " has no row in an `embed` of " + std::to_string(table_rows_),
-                   "numbers lie in 0.." + std::to_string(table_rows_ - 1)};
-    }
-    return {};
-  }
-
-  int64_t count_;
-  int64_t table_rows_;
-  int64_t dim_;
-};
-
-class Embed final : public EmbedBase {
- public:
-  explicit Embed(const KernelSpec& spec) : EmbedBase(spec, spec.inputs[1].dims[0], spec.inputs[1].dims[1]) {}
-  Status run(const KernelCall& call) const override {
-    const int32_t* const x = call.inputs[0].as<int32_t>();
-    const float* const table = call.inputs[1].as<float>();
-    float* const y = call.outputs[0].as<float>();
-    for (int64_t i = 0; i < count_; ++i) {
-      XRUN_TRY(check(x[i]));
-      std::memcpy(y + i * dim_, table + x[i] * dim_, static_cast<size_t>(dim_) * sizeof(float));
-    }
-    return {};
-  }
-};
+Result<std::unique_ptr<Kernel>> make_embed(const KernelSpec& spec) {
+  return kernel_of([count = block_elements(spec.inputs[0], spec.rows), rows = spec.inputs[1].dims[0],
+                    dim = spec.inputs[1].dims[1]](const KernelCall& call) {
+    return for_each_number(call, count, rows, [&](int64_t i, int64_t row) {
+      std::memcpy(call.outputs[0].as<float>() + i * dim, call.inputs[1].as<float>() + row * dim,
+                  static_cast<size_t>(dim) * sizeof(float));
+    });
+  });
+}
 
 template <typename T>
 struct AddBody {
@@ -103,34 +87,17 @@ struct AddBody {
 
 // Rows are added in the order of the samples, so equal numbers meet in one order.
 template <typename T>
-class EmbedGrad final : public EmbedBase {
- public:
-  explicit EmbedGrad(const KernelSpec& spec)
-      : EmbedBase(spec, spec.outputs[0].dims[0], spec.outputs[0].dims[1]), isa_(spec.isa) {}
-  Status run(const KernelCall& call) const override {
-    const int32_t* const x = call.inputs[0].as<int32_t>();
-    const T* const dy = call.inputs[1].as<T>();
-    float* const sums = call.outputs[0].as<float>();
-    for (int64_t i = 0; i < count_; ++i) {
-      XRUN_TRY(check(x[i]));
-      run_for<AddBody<T>>(isa_, dy + i * dim_, sums + x[i] * dim_, dim_);
-    }
-    return {};
-  }
-
- private:
-  Isa isa_;
-};
-
-Result<std::unique_ptr<Kernel>> make_embed(const KernelSpec& spec) {
-  return std::unique_ptr<Kernel>(std::make_unique<Embed>(spec));
+Result<std::unique_ptr<Kernel>> make_grad_of(const KernelSpec& spec) {
+  return kernel_of([isa = spec.isa, count = block_elements(spec.inputs[0], spec.rows), rows = spec.outputs[0].dims[0],
+                    dim = spec.outputs[0].dims[1]](const KernelCall& call) {
+    return for_each_number(call, count, rows, [&](int64_t i, int64_t row) {
+      run_for<AddBody<T>>(isa, call.inputs[1].as<T>() + i * dim, call.outputs[0].as<float>() + row * dim, dim);
+    });
+  });
 }
 
 Result<std::unique_ptr<Kernel>> make_grad(const KernelSpec& spec) {
-  if (spec.inputs[1].dtype == DType::kBF16) {
-    return std::unique_ptr<Kernel>(std::make_unique<EmbedGrad<Bf16>>(spec));
-  }
-  return std::unique_ptr<Kernel>(std::make_unique<EmbedGrad<float>>(spec));
+  return spec.inputs[1].dtype == DType::kBF16 ? make_grad_of<Bf16>(spec) : make_grad_of<float>(spec);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/lane_math.h"
+#include "ops/make_kernel.h"
 #include "ops/shape.h"
 #include "ops/strides.h"
 
@@ -75,18 +76,14 @@ XRUN_INLINE float max_of(const float* v, int64_t n) {
   return best;
 }
 
-// A kernel along the dimension `axis` of its node; scratch holds `runs` fibers in f32.
-class FiberKernel : public Kernel {
- public:
-  Bytes scratch_bytes() const override { return runs_ * fibers_.padded() * static_cast<Bytes>(sizeof(float)); }
-
- protected:
-  FiberKernel(const KernelSpec& spec, const TensorType& x, const TensorType* y, int64_t runs)
-      : isa_(spec.isa), fibers_(x, y, spec.rows, spec.attrs.integer("axis", -1)), runs_(runs) {}
-
-  Isa isa_;
-  Fibers fibers_;
-  int64_t runs_;
-};
+// A kernel along the dimension `axis` of its node: `run` gets the call, the fibers and scratch for `runs` of them in
+// f32.
+template <typename Run>
+Result<std::unique_ptr<Kernel>> fiber_kernel(const KernelSpec& spec, const TensorType& full, const TensorType* reduced,
+                                             int64_t runs, Run run) {
+  const Fibers fibers(full, reduced, spec.rows, spec.attrs.integer("axis", -1));
+  return kernel_of([fibers, run](const KernelCall& call) { run(call, fibers, reinterpret_cast<float*>(call.scratch)); },
+                   runs * fibers.padded() * static_cast<Bytes>(sizeof(float)));
+}
 
 }  // namespace xrun::ops

@@ -1,10 +1,13 @@
-#include "ops/head_ops.h"
-
+// Classifier heads, the losses and metrics that read their logits, and the same losses and metrics on dense logits.
+// Heads give sharded[N, classes]: the planner makes a head pass of a head with its loss and metrics, and ops/head.h
+// runs it. On dense logits [N, C] softmax_ce, accuracy and topk are ordinary row-wise operators with kernels of their
+// own.
 #include <array>
 #include <cmath>
 #include <string>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/dense_loss.h"
 #include "ops/shape.h"
 
@@ -26,12 +29,11 @@ Result<OpShape> infer_head(std::string_view op, Types inputs, const Attrs& attrs
   }
   const int64_t classes = attrs.integer("classes");
   XRUN_TRY(expect_range(op, "classes", classes, 2, INT32_MAX));
-  OpShape shape;
-  shape.outputs.push_back({.dtype = DType::kF32, .dims = {kBatch, classes}, .sharded = true});
   init.fan_in = x.dims[1];
-  shape.params.push_back({.name = "weight", .type = weight_type({classes, x.dims[1]}), .init = init});
+  OpShape shape{{{.dtype = DType::kF32, .dims = {kBatch, classes}, .sharded = true}},
+                {param("weight", {classes, x.dims[1]}, init)}};
   if (bias) {
-    shape.params.push_back({.name = "bias", .type = weight_type({classes}), .init = {}});
+    shape.params.push_back(param("bias", {classes}));
   }
   return shape;
 }
@@ -78,9 +80,7 @@ Result<OpShape> loss_shape(std::string_view op, Types inputs, Result<MarginForm>
   if (!form.ok()) {
     return std::move(form).error();
   }
-  OpShape shape;
-  shape.outputs.push_back(per_row(DType::kF32));
-  return shape;
+  return OpShape{{per_row(DType::kF32)}};
 }
 
 Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
@@ -157,21 +157,12 @@ OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
 }
 
 Status grad_ce(GradBuilder& builder) {
-  if (builder.wanted(0)) {
-    XRUN_ASSIGN(const std::vector<ValueId> dx,
-                builder.emit("softmax_ce.dx", {builder.input(0), builder.input(1), builder.output_grad(0)},
-                             builder.node().attrs));
-    builder.set_grad(0, dx[0]);
-  }
-  return {};
+  return builder.set_grad_by(0, "softmax_ce.dx", {builder.input(0), builder.input(1), builder.output_grad(0)},
+                             builder.node().attrs);
 }
 
 // inputs: logits, label, d(objective)/d(loss of the row).
-Result<OpShape> infer_ce_dx(Types inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
-  return shape;
-}
+Result<OpShape> infer_ce_dx(Types inputs, const Attrs&) { return OpShape{{with_dims(inputs[0], inputs[0].dims)}}; }
 
 Status expect_k(std::string_view op, const TensorType& logits, int64_t k) {
   return expect_range(op, "k", k, 1, std::min<int64_t>(logits.dims.back(), 1024));
@@ -180,9 +171,7 @@ Status expect_k(std::string_view op, const TensorType& logits, int64_t k) {
 Result<OpShape> infer_accuracy(Types inputs, const Attrs& attrs) {
   XRUN_TRY(expect_label("accuracy", inputs[0], inputs[1]));
   XRUN_TRY(expect_k("accuracy", inputs[0], attrs.integer("k", 1)));
-  OpShape shape;
-  shape.outputs.push_back(per_row(DType::kF32));
-  return shape;
+  return OpShape{{per_row(DType::kF32)}};
 }
 
 Result<OpShape> infer_topk(Types inputs, const Attrs& attrs) {
@@ -192,10 +181,8 @@ Result<OpShape> infer_topk(Types inputs, const Attrs& attrs) {
   }
   const int64_t k = attrs.integer("k");
   XRUN_TRY(expect_k("topk", inputs[0], k));
-  OpShape shape;
-  shape.outputs.push_back({.dtype = DType::kI32, .dims = {kBatch, k}, .classes = inputs[0].dims[1]});
-  shape.outputs.push_back({.dtype = DType::kF32, .dims = {kBatch, k}});
-  return shape;
+  return OpShape{{{.dtype = DType::kI32, .dims = {kBatch, k}, .classes = inputs[0].dims[1]},
+                  {.dtype = DType::kF32, .dims = {kBatch, k}}}};
 }
 
 int64_t k_of(const Attrs& attrs) { return attrs.integer("k", 1); }

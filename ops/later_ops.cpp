@@ -1,28 +1,13 @@
-#include "ops/later_ops.h"
-
+// Operators of edition 1 that can be checked and counted but not run yet: signature, shapes and parameters, no kernels.
 #include <array>
 
+#include "ops/catalog.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
 namespace {
 
 using Types = std::span<const TensorType>;
-
-OpShape one_output(TensorType type, std::vector<ParamDecl> params = {}) {
-  OpShape shape;
-  shape.outputs.push_back(std::move(type));
-  shape.params = std::move(params);
-  return shape;
-}
-
-ParamDecl weight(std::string name, std::vector<int64_t> dims, Init init) {
-  return {.name = std::move(name), .type = weight_type(std::move(dims)), .init = init};
-}
-
-Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan_in = fan_in}; }
-constexpr Init kOnes{.value = 1};
-constexpr Init kZeros{};
 
 TensorType rows_of(const TensorType& x) { return weight_type({x.dims[0]}); }
 
@@ -38,7 +23,7 @@ Result<OpShape> infer_matmul(Types in, const Attrs&) {
   }
   TensorType y = with_dims(in[0], a);
   y.dims.back() = b.back();
-  return one_output(std::move(y));
+  return OpShape{{std::move(y)}};
 }
 
 // "nij,njk->nik": letters of the two operands and of the result.
@@ -79,7 +64,7 @@ Result<OpShape> infer_einsum(Types in, const Attrs& attrs) {
     return shape_error("`einsum` \"" + rule + "\" would sum over the batch",
                        "keep the letter of the batch behind `->`");
   }
-  return one_output(std::move(y));
+  return OpShape{{std::move(y)}};
 }
 
 Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
@@ -97,11 +82,11 @@ Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
     return shape_error("`deconv` with k=" + std::to_string(k) + " leaves nothing of " + to_text(x),
                        "make `k` larger or `pad` smaller");
   }
-  std::vector<ParamDecl> params{weight("weight", {x.dims[1], out, k, k}, he_normal(x.dims[1] * k * k))};
+  std::vector<ParamDecl> params{param("weight", {x.dims[1], out, k, k}, he_normal(x.dims[1] * k * k))};
   if (attrs.flag("bias")) {
-    params.push_back(weight("bias", {out}, kZeros));
+    params.push_back(param("bias", {out}));
   }
-  return one_output(with_dims(x, {kBatch, out, grown(x.dims[2]), grown(x.dims[3])}), std::move(params));
+  return OpShape{{with_dims(x, {kBatch, out, grown(x.dims[2]), grown(x.dims[3])})}, std::move(params)};
 }
 
 Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
@@ -113,8 +98,7 @@ Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
     return shape_error("`group_norm` cannot split " + to_text(in[0]) + " into " + std::to_string(groups) + " groups",
                        "let `groups` divide the channels");
   }
-  return one_output(with_dims(in[0], in[0].dims),
-                    {weight("weight", {channels}, kOnes), weight("bias", {channels}, kZeros)});
+  return OpShape{{with_dims(in[0], in[0].dims)}, {param("weight", {channels}, kOnes), param("bias", {channels})}};
 }
 
 Result<OpShape> infer_split(Types in, const Attrs& attrs) {
@@ -135,17 +119,17 @@ Result<OpShape> infer_split(Types in, const Attrs& attrs) {
   return shape;
 }
 
-Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return one_output(rows_of(in[0])); }
+Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return OpShape{{rows_of(in[0])}}; }
 
 Result<OpShape> infer_gather(Types in, const Attrs&) {
   if (!in[0].sharded) {
     return rank_error("gather", "the logits of a head, sharded[N, C]", in[0],
                       "leave it out: dense logits are in one place");
   }
-  return one_output(weight_type(in[0].dims));
+  return OpShape{{weight_type(in[0].dims)}};
 }
 
-Result<OpShape> infer_feature_metric(Types in, const Attrs&) { return one_output(rows_of(in[0])); }
+Result<OpShape> infer_feature_metric(Types in, const Attrs&) { return OpShape{{rows_of(in[0])}}; }
 
 constexpr Op later(std::string_view name, std::string_view signature, std::string_view group, std::string_view doc,
                    std::string_view example, Result<OpShape> (*infer)(Types, const Attrs&),

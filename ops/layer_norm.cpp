@@ -1,8 +1,11 @@
-#include "ops/layer_norm.h"
-
+// Norms of the last dimension of features or a sequence, x [N, ..., D]:
+//   layer_norm  y = weight · (x - mean) / sqrt(var + eps) + bias     Ba, Kiros, Hinton, "Layer Normalization", 2016
+//   rms_norm    y = weight · x / sqrt(mean of squares + eps)         Zhang, Sennrich, "Root Mean Square Layer
+//                                                                    Normalization", NeurIPS 2019
 #include <cmath>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/lane_sums.h"
 #include "ops/make_kernel.h"
@@ -19,11 +22,9 @@ Result<OpShape> infer_norm(std::string_view op, const TensorType& x, const Attrs
   if (!(attrs.real("eps") > 0)) {
     return argument_error("`" + std::string(op) + "` has eps = " + to_text(attrs.real("eps")), "eps is above 0");
   }
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, x.dims));
-  shape.params.push_back({.name = "weight", .type = weight_type({x.dims.back()}), .init = {.value = 1}});
+  OpShape shape{{with_dims(x, x.dims)}, {param("weight", {x.dims.back()}, kOnes)}};
   if (bias) {
-    shape.params.push_back({.name = "bias", .type = weight_type({x.dims.back()}), .init = {}});
+    shape.params.push_back(param("bias", {x.dims.back()}));
   }
   return shape;
 }
@@ -38,18 +39,12 @@ Result<OpShape> infer_rms_norm(std::span<const TensorType> inputs, const Attrs& 
 
 // inputs: x, dy, weight; outputs: dx, dweight, and dbias of layer_norm.
 Result<OpShape> infer_layer_grad(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
-  shape.outputs.push_back(weight_type(inputs[2].dims));
-  shape.outputs.push_back(weight_type(inputs[2].dims));
-  return shape;
+  const TensorType weight = weight_type(inputs[2].dims);
+  return OpShape{{with_dims(inputs[0], inputs[0].dims), weight, weight}};
 }
 
 Result<OpShape> infer_rms_grad(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
-  shape.outputs.push_back(weight_type(inputs[2].dims));
-  return shape;
+  return OpShape{{with_dims(inputs[0], inputs[0].dims), weight_type(inputs[2].dims)}};
 }
 
 OpCost norm_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
@@ -57,14 +52,7 @@ OpCost norm_cost(std::span<const TensorType> inputs, std::span<const TensorType>
 }
 
 Status grad_with(GradBuilder& builder, std::string_view op) {
-  XRUN_ASSIGN(const std::vector<ValueId> grads,
-              builder.emit(op, {builder.input(0), builder.output_grad(0), builder.input(1)}, builder.node().attrs));
-  for (int i = 0; i < builder.input_count(); ++i) {
-    if (builder.wanted(i)) {
-      builder.set_grad(i, grads[static_cast<size_t>(i)]);
-    }
-  }
-  return {};
+  return builder.set_grads_by(op, {builder.input(0), builder.output_grad(0), builder.input(1)}, builder.node().attrs);
 }
 
 Status grad_layer_norm(GradBuilder& builder) { return grad_with(builder, "layer_norm.grad"); }
@@ -170,8 +158,7 @@ class Norm final : public NormBase {
   Bytes scratch_bytes() const override { return align_up(d_, kLanes) * static_cast<Bytes>(sizeof(float)); }
   Status run(const KernelCall& call) const override {
     const float* const bias = kCentre ? call.inputs[2].as<float>() : nullptr;
-    run_for<ForwardBody<T, kCentre>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
-                                     static_cast<const float*>(call.inputs[1].as<float>()), bias, eps_,
+    run_for<ForwardBody<T, kCentre>>(isa_, call.inputs[0].as<const T>(), call.inputs[1].as<const float>(), bias, eps_,
                                      call.outputs[0].as<T>(), rows_, d_, reinterpret_cast<float*>(call.scratch));
     return {};
   }
@@ -191,8 +178,8 @@ class NormGrad final : public NormBase {
     float* const g = v + align_up(d_, kLanes);
     float* const means = g + align_up(d_, kLanes);
     float* const rstds = means + align_up(rows_, kLanes);
-    run_for<GradBody<T, kCentre>>(isa_, x, dy, static_cast<const float*>(call.inputs[2].as<float>()), eps_,
-                                  call.outputs[0].as<T>(), rows_, d_, v, g, means, rstds);
+    run_for<GradBody<T, kCentre>>(isa_, x, dy, call.inputs[2].as<const float>(), eps_, call.outputs[0].as<T>(), rows_,
+                                  d_, v, g, means, rstds);
     float* const dbias = kCentre ? call.outputs[2].as<float>() : nullptr;
     run_for<WeightGradBody<T>>(isa_, x, dy, static_cast<const float*>(means), static_cast<const float*>(rstds), rows_,
                                d_, call.outputs[1].as<float>(), dbias);

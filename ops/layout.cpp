@@ -1,13 +1,13 @@
-#include "ops/layout.h"
-
+// Operators that move elements and compute nothing: flatten reshape transpose concat slice pad.
+// The logical order of an image is (C, H, W), whatever its memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/copies.h"
 #include "ops/make_kernel.h"
-#include "ops/parts.h"
 #include "ops/shape.h"
 #include "ops/shard.h"
 #include "ops/strides.h"
@@ -15,21 +15,9 @@
 namespace xrun::ops {
 namespace {
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
-  std::vector<int64_t> strides(dims.size());
-  int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= dims[i];
-  }
-  return strides;
-}
-
 // reshape and flatten keep the logical order of elements.
 Result<OpShape> shape_as(const TensorType& x, std::vector<int64_t> dims) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, std::move(dims)));
-  return shape;
+  return OpShape{{with_dims(x, std::move(dims))}};
 }
 
 Result<OpShape> infer_flatten(std::span<const TensorType> inputs, const Attrs& attrs) {
@@ -77,10 +65,8 @@ Result<OpShape> infer_reshape(std::span<const TensorType> inputs, const Attrs& a
 }
 
 Status grad_reshape(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("reshape", {builder.output_grad(0)}, Attrs{{"shape", builder.type(builder.input(0)).dims}}));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("reshape", {builder.output_grad(0)},
+                              Attrs{{"shape", builder.type(builder.input(0)).dims}});
 }
 
 // Dimensions that stay, and of those that do not the outermost: it is cut where both have a boundary.
@@ -98,49 +84,42 @@ std::string shard_reshape(std::span<const TensorType> inputs, std::span<const Te
   return shard_text({letters[0]}, {letters[1]});
 }
 
+// Row by row through the logical (row-major) order: out of channels-last memory, then into it.
 template <typename T>
-class Reshape final : public Kernel {
- public:
-  explicit Reshape(const KernelSpec& spec) : rows_(spec.rows), n_(spec.inputs[0].row_elements()) {
-    // Row by row through the logical (row-major) order: out of channels-last memory, then into it.
-    const TensorType& x = spec.inputs[0];
-    const TensorType& y = spec.outputs[0];
-    if (is_image(x)) {
-      const std::vector<int64_t> dims = block_dims(x, 1);
-      copies_.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, 1)})});
-    }
-    if (is_image(y)) {
-      const std::vector<int64_t> dims = block_dims(y, 1);
-      copies_.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, 1), row_major(dims)})});
-    }
+Result<std::unique_ptr<Kernel>> make_reshape(const KernelSpec& spec) {
+  const TensorType& x = spec.inputs[0];
+  const TensorType& y = spec.outputs[0];
+  const int64_t n = x.row_elements();
+  std::vector<Copy> copies;
+  if (is_image(x)) {
+    const std::vector<int64_t> dims = block_dims(x, 1);
+    copies.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, 1)})});
   }
-  Bytes scratch_bytes() const override { return copies_.size() == 2 ? n_ * static_cast<Bytes>(sizeof(T)) : 0; }
-  int64_t parts() const override { return rows_; }
-  Status run(const KernelCall& call) const override {
-    const Range some = part_of(call, rows_);
-    const T* x = call.inputs[0].as<T>() + some.begin * n_;
-    T* y = call.outputs[0].as<T>() + some.begin * n_;
-    if (copies_.empty()) {
-      std::memcpy(y, x, static_cast<size_t>(some.size() * n_) * sizeof(T));
-      return {};
-    }
-    for (int64_t r = some.begin; r < some.end; ++r, x += n_, y += n_) {
-      if (copies_.size() == 1) {
-        run_copy(copies_[0], x, y);
-      } else {
-        auto* const between = reinterpret_cast<T*>(call.scratch);
-        run_copy(copies_[0], x, between);
-        run_copy(copies_[1], static_cast<const T*>(between), y);
-      }
-    }
-    return {};
+  if (is_image(y)) {
+    const std::vector<int64_t> dims = block_dims(y, 1);
+    copies.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, 1), row_major(dims)})});
   }
-
- private:
-  int64_t rows_;
-  int64_t n_;  // elements of a row
-  std::vector<Copy> copies_;
-};
+  return kernel_over_rows(
+      spec.rows,
+      [n, copies](const KernelCall& call, Range some) {
+        const T* from = call.inputs[0].as<T>() + some.begin * n;
+        T* to = call.outputs[0].as<T>() + some.begin * n;
+        if (copies.empty()) {
+          std::memcpy(to, from, static_cast<size_t>(some.size() * n) * sizeof(T));
+          return;
+        }
+        for (int64_t r = some.begin; r < some.end; ++r, from += n, to += n) {
+          if (copies.size() == 1) {
+            run_copy(copies[0], from, to);
+          } else {
+            auto* const between = reinterpret_cast<T*>(call.scratch);
+            run_copy(copies[0], from, between);
+            run_copy(copies[1], static_cast<const T*>(between), to);
+          }
+        }
+      },
+      copies.size() == 2 ? n * static_cast<Bytes>(sizeof(T)) : 0);
+}
 
 // transpose(a, b): exchanges two dimensions of a sample.
 Result<OpShape> infer_transpose(std::span<const TensorType> inputs, const Attrs& attrs) {
@@ -154,9 +133,7 @@ Result<OpShape> infer_transpose(std::span<const TensorType> inputs, const Attrs&
 }
 
 Status grad_transpose(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("transpose", {builder.output_grad(0)}, builder.node().attrs));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("transpose", {builder.output_grad(0)}, builder.node().attrs);
 }
 
 int checked_axis(const TensorType& x, int64_t axis) { return static_cast<int>(axis < 0 ? axis + x.rank() : axis); }
@@ -169,18 +146,13 @@ std::string shard_transpose(std::span<const TensorType> inputs, std::span<const 
   return shard_text({from}, {to});
 }
 
-template <typename T>
-class Transpose final : public Copies<T> {
- public:
-  explicit Transpose(const KernelSpec& spec) {
-    const TensorType& x = spec.inputs[0];
-    std::vector<int64_t> source = block_strides(x, spec.rows);
-    std::swap(source[static_cast<size_t>(checked_axis(x, spec.attrs.integer("a")))],
-              source[static_cast<size_t>(checked_axis(x, spec.attrs.integer("b")))]);
-    this->copies_.push_back({.loop = StridedLoop<2>(block_dims(spec.outputs[0], spec.rows),
-                                                    {block_strides(spec.outputs[0], spec.rows), std::move(source)})});
-  }
-};
+Copies copies_of_transpose(const KernelSpec& spec) {
+  const TensorType& x = spec.inputs[0];
+  std::vector<int64_t> source = block_strides(x, spec.rows);
+  std::swap(source[static_cast<size_t>(checked_axis(x, spec.attrs.integer("a")))],
+            source[static_cast<size_t>(checked_axis(x, spec.attrs.integer("b")))]);
+  return copy_from(spec, 0, source);
+}
 
 Result<OpShape> infer_concat(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& first = inputs[0];
@@ -209,35 +181,28 @@ Status grad_concat(GradBuilder& builder) {
   int64_t begin = 0;
   for (int i = 0; i < builder.input_count(); ++i) {
     const int64_t end = begin + builder.type(builder.input(i)).dims[static_cast<size_t>(axis)];
-    if (builder.wanted(i)) {
-      XRUN_ASSIGN(const std::vector<ValueId> dx,
-                  builder.emit("slice", {builder.output_grad(0)},
-                               Attrs{{"axis", int64_t{axis}}, {"begin", begin}, {"end", end}}));
-      builder.set_grad(i, dx[0]);
-    }
+    XRUN_TRY(builder.set_grad_by(i, "slice", {builder.output_grad(0)},
+                                 Attrs{{"axis", int64_t{axis}}, {"begin", begin}, {"end", end}}));
     begin = end;
   }
   return {};
 }
 
-template <typename T>
-class Concat final : public Copies<T> {
- public:
-  explicit Concat(const KernelSpec& spec) {
-    const TensorType& y = spec.outputs[0];
-    const auto axis = static_cast<size_t>(checked_axis(y, spec.attrs.integer("axis")));
-    const std::vector<int64_t> target = block_strides(y, spec.rows);
-    int64_t at = 0;
-    for (size_t i = 0; i < spec.inputs.size(); ++i) {
-      const TensorType& x = spec.inputs[i];
-      this->copies_.push_back(
-          {.input = static_cast<int>(i),
-           .to = at * target[axis],
-           .loop = StridedLoop<2>(block_dims(x, spec.rows), {target, block_strides(x, spec.rows)})});
-      at += x.dims[axis];
-    }
+Copies copies_of_concat(const KernelSpec& spec) {
+  Copies all;
+  const TensorType& y = spec.outputs[0];
+  const auto axis = static_cast<size_t>(checked_axis(y, spec.attrs.integer("axis")));
+  const std::vector<int64_t> target = block_strides(y, spec.rows);
+  int64_t at = 0;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    const TensorType& x = spec.inputs[i];
+    all.copies.push_back({.input = static_cast<int>(i),
+                          .to = at * target[axis],
+                          .loop = StridedLoop<2>(block_dims(x, spec.rows), {target, block_strides(x, spec.rows)})});
+    at += x.dims[axis];
   }
-};
+  return all;
+}
 
 // slice(axis, begin, end): positions begin .. end - 1 of a dimension.
 Result<OpShape> infer_slice(std::span<const TensorType> inputs, const Attrs& attrs) {
@@ -255,41 +220,23 @@ Result<OpShape> infer_slice(std::span<const TensorType> inputs, const Attrs& att
 Status grad_slice(GradBuilder& builder) {
   Attrs attrs = builder.node().attrs;
   attrs.set("dims", builder.type(builder.input(0)).dims);
-  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("slice.grad", {builder.output_grad(0)}, attrs));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("slice.grad", {builder.output_grad(0)}, attrs);
 }
 
-template <typename T>
-class Slice final : public Copies<T> {
- public:
-  explicit Slice(const KernelSpec& spec) {
-    const TensorType& x = spec.inputs[0];
-    const auto axis = static_cast<size_t>(checked_axis(x, spec.attrs.integer("axis")));
-    const std::vector<int64_t> source = block_strides(x, spec.rows);
-    this->copies_.push_back({.from = spec.attrs.integer("begin") * source[axis],
-                             .loop = StridedLoop<2>(block_dims(spec.outputs[0], spec.rows),
-                                                    {block_strides(spec.outputs[0], spec.rows), source})});
-  }
-};
-
-Result<OpShape> infer_slice_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
-  return shape_as(inputs[0], attrs.integers("dims"));
+// The first element of the slice in a tensor with `strides`.
+int64_t begin_of_slice(const KernelSpec& spec, const TensorType& x, const std::vector<int64_t>& strides) {
+  return spec.attrs.integer("begin") * strides[static_cast<size_t>(checked_axis(x, spec.attrs.integer("axis")))];
 }
 
-template <typename T>
-class SliceGrad final : public Copies<T> {
- public:
-  explicit SliceGrad(const KernelSpec& spec) {
-    const TensorType& dx = spec.outputs[0];
-    const auto axis = static_cast<size_t>(checked_axis(dx, spec.attrs.integer("axis")));
-    const std::vector<int64_t> target = block_strides(dx, spec.rows);
-    this->zeroes_ = block_elements(dx, spec.rows);
-    this->copies_.push_back({.to = spec.attrs.integer("begin") * target[axis],
-                             .loop = StridedLoop<2>(block_dims(spec.inputs[0], spec.rows),
-                                                    {target, block_strides(spec.inputs[0], spec.rows)})});
-  }
-};
+Copies copies_of_slice(const KernelSpec& spec) {
+  const std::vector<int64_t> source = block_strides(spec.inputs[0], spec.rows);
+  return copy_from(spec, begin_of_slice(spec, spec.inputs[0], source), source);
+}
+
+Copies copies_of_slice_grad(const KernelSpec& spec) {
+  const std::vector<int64_t> target = block_strides(spec.outputs[0], spec.rows);
+  return copy_to(spec, begin_of_slice(spec, spec.outputs[0], target), target);
+}
 
 // pad(size): zeros around an image; its gradient is the middle of dy.
 Result<OpShape> infer_pad(std::span<const TensorType> inputs, const Attrs& attrs) {
@@ -307,33 +254,18 @@ Result<OpShape> infer_pad_grad(std::span<const TensorType> inputs, const Attrs& 
 }
 
 Status grad_pad(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("pad.grad", {builder.output_grad(0)}, builder.node().attrs));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("pad.grad", {builder.output_grad(0)}, builder.node().attrs);
 }
 
-template <typename T>
-class Pad final : public Copies<T> {
- public:
-  explicit Pad(const KernelSpec& spec) {
-    const std::vector<int64_t> target = block_strides(spec.outputs[0], spec.rows);
-    this->zeroes_ = block_elements(spec.outputs[0], spec.rows);
-    this->copies_.push_back({.to = spec.attrs.integer("size") * (target[2] + target[3]),
-                             .loop = StridedLoop<2>(block_dims(spec.inputs[0], spec.rows),
-                                                    {target, block_strides(spec.inputs[0], spec.rows)})});
-  }
-};
+Copies copies_of_pad(const KernelSpec& spec) {
+  const std::vector<int64_t> target = block_strides(spec.outputs[0], spec.rows);
+  return copy_to(spec, spec.attrs.integer("size") * (target[2] + target[3]), target);
+}
 
-template <typename T>
-class PadGrad final : public Copies<T> {
- public:
-  explicit PadGrad(const KernelSpec& spec) {
-    const std::vector<int64_t> source = block_strides(spec.inputs[0], spec.rows);
-    this->copies_.push_back({.from = spec.attrs.integer("size") * (source[2] + source[3]),
-                             .loop = StridedLoop<2>(block_dims(spec.outputs[0], spec.rows),
-                                                    {block_strides(spec.outputs[0], spec.rows), source})});
-  }
-};
+Copies copies_of_pad_grad(const KernelSpec& spec) {
+  const std::vector<int64_t> source = block_strides(spec.inputs[0], spec.rows);
+  return copy_from(spec, spec.attrs.integer("size") * (source[2] + source[3]), source);
+}
 
 constexpr Op kFlatten{.def = {.name = "flatten",
                               .signature = "(x: [N, ...], from: int = 1)",
@@ -344,7 +276,7 @@ constexpr Op kFlatten{.def = {.name = "flatten",
                               .is_identity = flattens_nothing,
                               .grad = grad_reshape,
                               .shard_of = shard_reshape},
-                      .cpu = make_by_dtype<Reshape>};
+                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
 
 constexpr Op kReshape{.def = {.name = "reshape",
                               .signature = "(x: [N, ...], shape: list)",
@@ -354,7 +286,7 @@ constexpr Op kReshape{.def = {.name = "reshape",
                               .infer = infer_reshape,
                               .grad = grad_reshape,
                               .shard_of = shard_reshape},
-                      .cpu = make_by_dtype<Reshape>};
+                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
 
 constexpr Op kTranspose{.def = {.name = "transpose",
                                 .signature = "(x: [N, ...], a: int, b: int)",
@@ -364,7 +296,7 @@ constexpr Op kTranspose{.def = {.name = "transpose",
                                 .infer = infer_transpose,
                                 .grad = grad_transpose,
                                 .shard_of = shard_transpose},
-                        .cpu = make_by_dtype<Transpose>};
+                        .cpu = make_copies<copies_of_transpose>};
 
 constexpr Op kConcat{.def = {.name = "concat",
                              .signature = "(x: [N, ...], axis: int)",
@@ -375,7 +307,7 @@ constexpr Op kConcat{.def = {.name = "concat",
                              .infer = infer_concat,
                              .grad = grad_concat,
                              .shard_of = shard_but_axis},
-                     .cpu = make_by_dtype<Concat>};
+                     .cpu = make_copies<copies_of_concat>};
 
 constexpr Op kSlice{.def = {.name = "slice",
                             .signature = "(x: [N, ...], axis: int, begin: int, end: int)",
@@ -385,15 +317,15 @@ constexpr Op kSlice{.def = {.name = "slice",
                             .infer = infer_slice,
                             .grad = grad_slice,
                             .shard_of = shard_but_axis},
-                    .cpu = make_by_dtype<Slice>};
+                    .cpu = make_copies<copies_of_slice>};
 
 constexpr Op kSliceGrad{.def = {.name = "slice.grad",
                                 .signature = "(dy: [N, ...])",
                                 .group = "shape",
                                 .doc = "gradient of a slice: zero outside of it",
-                                .infer = infer_slice_grad,
+                                .infer = infer_dims,
                                 .shard_of = shard_but_axis},
-                        .cpu = make_by_dtype<SliceGrad>};
+                        .cpu = make_copies<copies_of_slice_grad>};
 
 constexpr Op kPad{.def = {.name = "pad",
                           .signature = "(x: [N, C, H, W], size: int)",
@@ -403,7 +335,7 @@ constexpr Op kPad{.def = {.name = "pad",
                           .infer = infer_pad,
                           .grad = grad_pad,
                           .shard = "nc__->nc__"},
-                  .cpu = make_by_dtype<Pad>};
+                  .cpu = make_copies<copies_of_pad>};
 
 constexpr Op kPadGrad{.def = {.name = "pad.grad",
                               .signature = "(dy: [N, C, H, W])",
@@ -411,7 +343,7 @@ constexpr Op kPadGrad{.def = {.name = "pad.grad",
                               .doc = "gradient of pad: the middle of the image",
                               .infer = infer_pad_grad,
                               .shard = "nc__->nc__"},
-                      .cpu = make_by_dtype<PadGrad>};
+                      .cpu = make_copies<copies_of_pad_grad>};
 
 constexpr std::array<const Op*, 8> kOps{&kFlatten, &kReshape,   &kTranspose, &kConcat,
                                         &kSlice,   &kSliceGrad, &kPad,       &kPadGrad};

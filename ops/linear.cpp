@@ -1,6 +1,6 @@
-#include "ops/linear.h"
-
+// Dense layer and its gradients, on the last dimension: y[.., o] = sum over i of w[o, i] · x[.., i] + b[o].
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -19,13 +19,10 @@ Result<OpShape> infer_linear(std::span<const TensorType> inputs, const Attrs& at
   const int64_t in = x.dims.back();
   const int64_t out = attrs.integer("out");
   XRUN_TRY(expect_range("linear", "out", out, 1, int64_t{1} << 32));
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, x.dims));
+  OpShape shape{{with_dims(x, x.dims)}, {param("weight", {out, in}, he_normal(in))}};
   shape.outputs[0].dims.back() = out;
-  shape.params.push_back(
-      {.name = "weight", .type = weight_type({out, in}), .init = {.kind = Init::kHeNormal, .fan_in = in}});
   if (attrs.flag("bias", true)) {
-    shape.params.push_back({.name = "bias", .type = weight_type({out}), .init = {}});
+    shape.params.push_back(param("bias", {out}));
   }
   return shape;
 }
@@ -47,26 +44,21 @@ OpCost dw_cost(std::span<const TensorType> inputs, std::span<const TensorType> o
 
 // inputs: dy, weight [out, in].
 Result<OpShape> infer_dx(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
+  OpShape shape{{with_dims(inputs[0], inputs[0].dims)}};
   shape.outputs[0].dims.back() = inputs[1].dims[1];
   return shape;
 }
 
 // inputs: x, dy.
 Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(weight_type({inputs[1].dims.back(), inputs[0].dims.back()}));
-  return shape;
+  return OpShape{{weight_type({inputs[1].dims.back(), inputs[0].dims.back()})}};
 }
 
 // Channels are dimension 1 of images and the last one of everything else; in memory they come last in both.
 int64_t channels_of(const TensorType& x) { return is_image(x) ? x.dims[1] : x.dims.back(); }
 
 Result<OpShape> infer_bias_grad(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(weight_type({channels_of(inputs[0])}));
-  return shape;
+  return OpShape{{weight_type({channels_of(inputs[0])})}};
 }
 
 std::string shard_linear(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs&) {
@@ -79,19 +71,11 @@ std::string shard_bias_grad(std::span<const TensorType> inputs, std::span<const 
 
 Status grad_linear(GradBuilder& builder) {
   const ValueId dy = builder.output_grad(0);
-  if (builder.wanted(1)) {
-    XRUN_ASSIGN(const std::vector<ValueId> dw, builder.emit("linear.dw", {builder.input(0), dy}));
-    builder.set_grad(1, dw[0]);
+  XRUN_TRY(builder.set_grad_by(1, "linear.dw", {builder.input(0), dy}));
+  if (builder.input_count() > 2) {
+    XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dy}));
   }
-  if (builder.input_count() > 2 && builder.wanted(2)) {
-    XRUN_ASSIGN(const std::vector<ValueId> db, builder.emit("bias.grad", {dy}));
-    builder.set_grad(2, db[0]);
-  }
-  if (builder.wanted(0)) {
-    XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("linear.dx", {dy, builder.input(1)}));
-    builder.set_grad(0, dx[0]);
-  }
-  return {};
+  return builder.set_grad_by(0, "linear.dx", {dy, builder.input(1)});
 }
 
 dnn::LinearShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out, bool bias) {
@@ -119,26 +103,13 @@ Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
 }
 
 template <typename T>
-class BiasGrad final : public Kernel {
- public:
-  explicit BiasGrad(const KernelSpec& spec)
-      : isa_(spec.isa),
-        channels_(channels_of(spec.inputs[0])),
-        rows_(block_elements(spec.inputs[0], spec.rows) / channels_) {}
-
-  int64_t parts() const override { return runs_of(channels_, kColumnRun<T>); }
-
-  Status run(const KernelCall& call) const override {
-    add_column_sums(isa_, call.inputs[0].as<T>(), rows_, channels_, part_of(call, channels_, kColumnRun<T>),
-                    call.outputs[0].as<float>());
-    return {};
-  }
-
- private:
-  Isa isa_;
-  int64_t channels_;
-  int64_t rows_;
-};
+Result<std::unique_ptr<Kernel>> make_bias_grad(const KernelSpec& spec) {
+  const int64_t channels = channels_of(spec.inputs[0]);
+  const int64_t rows = block_elements(spec.inputs[0], spec.rows) / channels;
+  return kernel_over(channels, kColumnRun<T>, [isa = spec.isa, rows, channels](const KernelCall& call, Range some) {
+    add_column_sums(isa, call.inputs[0].as<T>(), rows, channels, some, call.outputs[0].as<float>());
+  });
+}
 
 }  // namespace
 
@@ -184,6 +155,6 @@ constinit const Op kBiasGrad{.def = {.name = "bias.grad",
                                      .rows = RowProperty::kReduces,
                                      .infer = infer_bias_grad,
                                      .shard_of = shard_bias_grad},
-                             .cpu = make_by_dtype<BiasGrad>};
+                             .cpu = by_dtype<make_bias_grad<float>, make_bias_grad<Bf16>>};
 
 }  // namespace xrun::ops

@@ -1,42 +1,76 @@
-// Makes a kernel class from its spec, or for the element type of a node's first input.
+// Makes a kernel of a function of the call, and for the element type of a node's first input.
 #pragma once
 
 #include <memory>
+#include <type_traits>
+#include <utility>
 
 #include "ops/op.h"
+#include "ops/parts.h"
 #include "ops/simd.h"
 
 namespace xrun::ops {
 
-// A kernel that is one function of what its spec says, kept as `State`, and of the call. Its calls can be cut where the
-// state counts their parts.
-template <class State, void (*kRun)(const State&, const KernelCall&)>
-class Applied final : public Kernel {
+// A kernel that is one function of the call; what its spec says is captured. `run` gives a Status, or nothing.
+template <class Run>
+class FunctionKernel final : public Kernel {
  public:
-  explicit Applied(const KernelSpec& spec) : state_(spec) {}
-  int64_t parts() const override {
-    if constexpr (requires { state_.parts(); }) {
-      return state_.parts();
-    }
-    return 1;
-  }
+  FunctionKernel(Run run, Bytes scratch, int64_t parts) : run_(std::move(run)), scratch_(scratch), parts_(parts) {}
+  Bytes scratch_bytes() const override { return scratch_; }
+  int64_t parts() const override { return parts_; }
   Status run(const KernelCall& call) const override {
-    kRun(state_, call);
-    return {};
+    if constexpr (std::is_void_v<std::invoke_result_t<const Run&, const KernelCall&>>) {
+      run_(call);
+      return {};
+    } else {
+      return run_(call);
+    }
   }
 
  private:
-  State state_;
+  Run run_;
+  Bytes scratch_;
+  int64_t parts_;
 };
+
+// Calls are cut into at most `parts`; `run` then does what part_of (ops/parts.h) gives the call.
+template <class Run>
+Result<std::unique_ptr<Kernel>> kernel_of(Run run, Bytes scratch = 0, int64_t parts = 1) {
+  return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(std::move(run), scratch, parts));
+}
+
+// Calls are cut between runs of `each` of `n` rows, columns or elements; run(call, some) does those of the range.
+template <class Run>
+Result<std::unique_ptr<Kernel>> kernel_over(int64_t n, int64_t each, Run run, Bytes scratch = 0) {
+  return kernel_of(
+      [n, each, run = std::move(run)](const KernelCall& call) { return run(call, part_of(call, n, each)); }, scratch,
+      runs_of(n, each));
+}
+
+template <class Run>
+Result<std::unique_ptr<Kernel>> kernel_over_rows(int64_t rows, Run run, Bytes scratch = 0) {
+  return kernel_over(rows, 1, std::move(run), scratch);
+}
+
+template <class Run>
+Result<std::unique_ptr<Kernel>> kernel_over_elements(int64_t n, Run run) {
+  return kernel_over(n, kElementRun, std::move(run));
+}
 
 template <class K>
 Result<std::unique_ptr<Kernel>> make_plain(const KernelSpec& spec) {
   return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
 }
 
+// `kF32` or `kBF16`, as the first input is.
+template <MakeKernel kF32, MakeKernel kBF16>
+Result<std::unique_ptr<Kernel>> by_dtype(const KernelSpec& spec) {
+  return (spec.inputs[0].dtype == DType::kBF16 ? kBF16 : kF32)(spec);
+}
+
 template <template <typename> class K>
 Result<std::unique_ptr<Kernel>> make_by_dtype(const KernelSpec& spec) {
-  return spec.inputs[0].dtype == DType::kBF16 ? make_plain<K<Bf16>>(spec) : make_plain<K<float>>(spec);
+  return by_dtype<make_plain<K<float>>, make_plain<K<Bf16>>>(spec);
 }
 
 }  // namespace xrun::ops

@@ -1,14 +1,14 @@
+// Functions of one tensor, element by element: relu gelu silu sigmoid tanh exp log sqrt abs neg clamp erf sin cos acos
+// power scale_shift, and the gradient of each as `<name>.grad`.
 // A function is a struct: `f` gives y of x; `d` gives dx of dy and of y or x, whichever kUsesOutput says.
-#include "ops/pointwise.h"
-
 #include <array>
 #include <cmath>
 #include <numbers>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/lane_math.h"
 #include "ops/make_kernel.h"
-#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -226,34 +226,24 @@ struct GradBody {
 
 template <class F>
 struct Pointwise {
-  struct Elements {
-    explicit Elements(const KernelSpec& spec)
-        : isa(spec.isa), function(spec.attrs), n(block_elements(spec.inputs[0], spec.rows)) {}
-    int64_t parts() const { return runs_of(n, kElementRun); }
-    Isa isa;
-    F function;
-    int64_t n;
-  };
-
   template <typename T>
-  static void run_forward(const Elements& all, const KernelCall& call) {
-    const Range some = part_of(call, all.n, kElementRun);
-    run_for<ForwardBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>() + some.begin),
-                               call.outputs[0].as<T>() + some.begin, some.size());
+  static Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
+    const int64_t n = block_elements(spec.inputs[0], spec.rows);
+    return kernel_over_elements(n, [isa = spec.isa, function = F(spec.attrs)](const KernelCall& call, Range some) {
+      run_for<ForwardBody<F, T>>(isa, &function, call.inputs[0].as<T>() + some.begin,
+                                 call.outputs[0].as<T>() + some.begin, some.size());
+    });
   }
-  template <typename T>
-  using Forward = Applied<Elements, run_forward<T>>;
 
   // inputs: y or x, dy.
   template <typename T>
-  static void run_backward(const Elements& all, const KernelCall& call) {
-    const Range some = part_of(call, all.n, kElementRun);
-    run_for<GradBody<F, T>>(all.isa, &all.function, static_cast<const T*>(call.inputs[0].as<T>() + some.begin),
-                            static_cast<const T*>(call.inputs[1].as<T>() + some.begin),
-                            call.outputs[0].as<T>() + some.begin, some.size());
+  static Result<std::unique_ptr<Kernel>> make_backward(const KernelSpec& spec) {
+    const int64_t n = block_elements(spec.inputs[0], spec.rows);
+    return kernel_over_elements(n, [isa = spec.isa, function = F(spec.attrs)](const KernelCall& call, Range some) {
+      run_for<GradBody<F, T>>(isa, &function, call.inputs[0].as<T>() + some.begin, call.inputs[1].as<T>() + some.begin,
+                              call.outputs[0].as<T>() + some.begin, some.size());
+    });
   }
-  template <typename T>
-  using Backward = Applied<Elements, run_backward<T>>;
 
   static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs& attrs) {
     XRUN_TRY(expect_activation(F::kName, inputs[0]));
@@ -263,10 +253,7 @@ struct Pointwise {
 
   static Status grad(GradBuilder& builder) {
     const ValueId kept = F::kUsesOutput ? builder.output(0) : builder.input(0);
-    XRUN_ASSIGN(const std::vector<ValueId> dx,
-                builder.emit(F::kGrad, {kept, builder.output_grad(0)}, builder.node().attrs));
-    builder.set_grad(0, dx[0]);
-    return {};
+    return builder.set_grads_by(F::kGrad, {kept, builder.output_grad(0)}, builder.node().attrs);
   }
 
   static constexpr Op kForward{.def = {.name = F::kName,
@@ -277,14 +264,14 @@ struct Pointwise {
                                        .infer = infer,
                                        .grad = grad,
                                        .shard = "n*->n*"},
-                               .cpu = make_by_dtype<Forward>};
+                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(kept: [N, ...], dy: [N, ...])",
                                         .group = "pointwise",
                                         .doc = "gradient of a pointwise function",
                                         .infer = same_as_input,
                                         .shard = "n*,n*->n*"},
-                                .cpu = make_by_dtype<Backward>};
+                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};
 };
 
 template <class... F>

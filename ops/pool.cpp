@@ -1,14 +1,14 @@
-#include "ops/pool.h"
-
+// Pooling of images: the largest or the mean of each k x k window. Cells outside the image do not count. H' = floor((H
+// + 2 pad - k) / stride) + 1.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/convert.h"
 #include "ops/make_kernel.h"
-#include "ops/parts.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -51,9 +51,7 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
                        "make `k` smaller or `pad` larger");
   }
   XRUN_TRY(expect_range(op, "positions of an image", w.height * w.width, 1, 1 << 24));
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, {kBatch, w.channels, w.out_height, w.out_width}));
-  return shape;
+  return OpShape{{with_dims(x, {kBatch, w.channels, w.out_height, w.out_width})}};
 }
 
 Result<OpShape> infer_max(std::span<const TensorType> in, const Attrs& attrs) {
@@ -66,9 +64,7 @@ Result<OpShape> infer_avg(std::span<const TensorType> in, const Attrs& attrs) {
 // Gradients take the input's height and width as arguments, since strides hide them.
 Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
   const TensorType& dy = in.back();
-  OpShape shape;
-  shape.outputs.push_back(with_dims(dy, {kBatch, dy.dims[1], attrs.integer("height"), attrs.integer("width_in")}));
-  return shape;
+  return OpShape{{with_dims(dy, {kBatch, dy.dims[1], attrs.integer("height"), attrs.integer("width_in")})}};
 }
 
 OpCost pool_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
@@ -85,17 +81,11 @@ Attrs grad_attrs(const GradBuilder& builder) {
 }
 
 Status grad_max(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("max_pool.grad", {builder.input(0), builder.output_grad(0)}, grad_attrs(builder)));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("max_pool.grad", {builder.input(0), builder.output_grad(0)}, grad_attrs(builder));
 }
 
 Status grad_avg(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> dx,
-              builder.emit("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder)));
-  builder.set_grad(0, dx[0]);
-  return {};
+  return builder.set_grads_by("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder));
 }
 
 // The cells of a window that lie inside: rows top .. bottom - 1, columns left .. right - 1.
@@ -182,72 +172,41 @@ struct PoolGradBody {
 };
 
 template <typename T, bool kMax>
-class Pool : public Kernel {
- public:
-  explicit Pool(const KernelSpec& spec)
-      : isa_(spec.isa), rows_(spec.rows), window_(window_of(spec.inputs[0], spec.attrs)) {}
-  int64_t parts() const override { return rows_; }
-  Status run(const KernelCall& call) const override {
-    const int64_t in = window_.height * window_.width * window_.channels;
-    const int64_t out = window_.out_height * window_.out_width * window_.channels;
-    const Range some = part_of(call, rows_);
+Result<std::unique_ptr<Kernel>> make_pool(const KernelSpec& spec) {
+  const Window window = window_of(spec.inputs[0], spec.attrs);
+  const int64_t in = spec.inputs[0].row_elements();
+  const int64_t out = spec.outputs[0].row_elements();
+  return kernel_over_rows(spec.rows, [isa = spec.isa, window, in, out](const KernelCall& call, Range some) {
     for (int64_t r = some.begin; r < some.end; ++r) {
-      run_for<PoolBody<T, kMax>>(isa_, &window_, static_cast<const T*>(call.inputs[0].as<T>() + r * in),
-                                 call.outputs[0].as<T>() + r * out);
+      run_for<PoolBody<T, kMax>>(isa, &window, call.inputs[0].as<T>() + r * in, call.outputs[0].as<T>() + r * out);
     }
-    return {};
-  }
+  });
+}
 
- private:
-  Isa isa_;
-  int64_t rows_;
-  Window window_;
-};
-
+// inputs: x, of max_pool only, and dy.
 template <typename T, bool kMax>
-class PoolGrad : public Kernel {
- public:
-  explicit PoolGrad(const KernelSpec& spec)
-      : isa_(spec.isa),
-        rows_(spec.rows),
-        n_(spec.outputs[0].row_elements()),
-        window_(window_of(spec.outputs[0], spec.attrs)) {}
-  Bytes scratch_bytes() const override { return n_ * static_cast<Bytes>(sizeof(float)); }
-  int64_t parts() const override { return rows_; }
-  Status run(const KernelCall& call) const override {
-    auto* const sums = reinterpret_cast<float*>(call.scratch);
-    const int64_t out = window_.out_height * window_.out_width * window_.channels;
-    const Range some = part_of(call, rows_);
-    for (int64_t r = some.begin; r < some.end; ++r) {
-      const T* const x = call.inputs[0].as<T>() + (kMax ? r * n_ : 0);  // an average does not read it
-      const T* const dy = call.inputs.back().as<T>() + r * out;
-      T* const dx = call.outputs[0].as<T>() + r * n_;
-      std::fill_n(sums, n_, 0.0F);
-      run_for<PoolGradBody<T, kMax>>(isa_, &window_, x, dy, sums);
-      if constexpr (std::is_same_v<T, float>) {
-        std::copy_n(sums, n_, dx);
-      } else {
-        narrow(isa_, sums, dx, n_);
-      }
-    }
-    return {};
-  }
-
- private:
-  Isa isa_;
-  int64_t rows_;
-  int64_t n_;
-  Window window_;
-};
-
-template <typename T>
-using MaxPool = Pool<T, true>;
-template <typename T>
-using AvgPool = Pool<T, false>;
-template <typename T>
-using MaxPoolGrad = PoolGrad<T, true>;
-template <typename T>
-using AvgPoolGrad = PoolGrad<T, false>;
+Result<std::unique_ptr<Kernel>> make_pool_grad(const KernelSpec& spec) {
+  const Window window = window_of(spec.outputs[0], spec.attrs);
+  const int64_t n = spec.outputs[0].row_elements();
+  const int64_t out = spec.inputs.back().row_elements();
+  return kernel_over_rows(
+      spec.rows,
+      [isa = spec.isa, window, n, out](const KernelCall& call, Range some) {
+        auto* const sums = reinterpret_cast<float*>(call.scratch);
+        for (int64_t r = some.begin; r < some.end; ++r) {
+          const T* const x = call.inputs[0].as<T>() + (kMax ? r * n : 0);  // an average does not read it
+          T* const dx = call.outputs[0].as<T>() + r * n;
+          std::fill_n(sums, n, 0.0F);
+          run_for<PoolGradBody<T, kMax>>(isa, &window, x, call.inputs.back().as<const T>() + r * out, sums);
+          if constexpr (std::is_same_v<T, float>) {
+            std::copy_n(sums, n, dx);
+          } else {
+            narrow(isa, sums, dx, n);
+          }
+        }
+      },
+      n * static_cast<Bytes>(sizeof(float)));
+}
 
 constexpr Op kMaxPool{.def = {.name = "max_pool",
                               .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = k // 2)",
@@ -258,7 +217,7 @@ constexpr Op kMaxPool{.def = {.name = "max_pool",
                               .cost = pool_cost,
                               .grad = grad_max,
                               .shard = "nc__->nc__"},
-                      .cpu = make_by_dtype<MaxPool>};
+                      .cpu = by_dtype<make_pool<float, true>, make_pool<Bf16, true>>};
 
 constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
                                   .signature = "(x: [N, C, H, W], dy: [N, C, I, J])",
@@ -267,7 +226,7 @@ constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
                                   .infer = infer_grad,
                                   .cost = pool_cost,
                                   .shard = "nc__,nc__->nc__"},
-                          .cpu = make_by_dtype<MaxPoolGrad>};
+                          .cpu = by_dtype<make_pool_grad<float, true>, make_pool_grad<Bf16, true>>};
 
 constexpr Op kAvgPool{.def = {.name = "avg_pool",
                               .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = k // 2)",
@@ -278,7 +237,7 @@ constexpr Op kAvgPool{.def = {.name = "avg_pool",
                               .cost = pool_cost,
                               .grad = grad_avg,
                               .shard = "nc__->nc__"},
-                      .cpu = make_by_dtype<AvgPool>};
+                      .cpu = by_dtype<make_pool<float, false>, make_pool<Bf16, false>>};
 
 constexpr Op kAvgPoolGrad{.def = {.name = "avg_pool.grad",
                                   .signature = "(dy: [N, C, I, J])",
@@ -287,7 +246,7 @@ constexpr Op kAvgPoolGrad{.def = {.name = "avg_pool.grad",
                                   .infer = infer_grad,
                                   .cost = pool_cost,
                                   .shard = "nc__->nc__"},
-                          .cpu = make_by_dtype<AvgPoolGrad>};
+                          .cpu = by_dtype<make_pool_grad<float, false>, make_pool_grad<Bf16, false>>};
 
 constexpr std::array<const Op*, 4> kOps{&kMaxPool, &kMaxPoolGrad, &kAvgPool, &kAvgPoolGrad};
 

@@ -1,6 +1,7 @@
-#include "ops/prelu.h"
-
+// prelu: x where x > 0, else slope · x, with one trained slope a channel (0.25 at first).
+// Source: He et al., "Delving Deep into Rectifiers", ICCV 2015.
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -16,29 +17,16 @@ Result<OpShape> infer_prelu(std::span<const TensorType> inputs, const Attrs&) {
     return rank_error("prelu", "an image [N, C, H, W] or features [N, C]", x,
                       "`relu`, `gelu` and `silu` take any shape");
   }
-  OpShape shape;
-  shape.outputs.push_back(with_dims(x, x.dims));
-  shape.params.push_back({.name = "slope", .type = weight_type({x.dims[1]}), .init = {.value = 0.25}});
-  return shape;
+  return OpShape{{with_dims(x, x.dims)}, {param("slope", {x.dims[1]}, {.value = 0.25})}};
 }
 
 // inputs: x, dy, slope; outputs: dx, and dslope summed over the samples.
 Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
-  shape.outputs.push_back(weight_type(inputs[2].dims));
-  return shape;
+  return OpShape{{with_dims(inputs[0], inputs[0].dims), weight_type(inputs[2].dims)}};
 }
 
 Status grad_prelu(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> grads,
-              builder.emit("prelu.grad", {builder.input(0), builder.output_grad(0), builder.input(1)}));
-  for (int i = 0; i < 2; ++i) {
-    if (builder.wanted(i)) {
-      builder.set_grad(i, grads[static_cast<size_t>(i)]);
-    }
-  }
-  return {};
+  return builder.set_grads_by("prelu.grad", {builder.input(0), builder.output_grad(0), builder.input(1)});
 }
 
 template <typename T>
@@ -73,46 +61,32 @@ struct GradBody {
   }
 };
 
-class PreluBase : public Kernel {
- public:
-  explicit PreluBase(const KernelSpec& spec)
-      : isa_(spec.isa),
-        channels_(spec.inputs[0].dims[1]),
-        rows_(block_elements(spec.inputs[0], spec.rows) / channels_) {}
-
- protected:
-  Isa isa_;
-  int64_t channels_;
-  int64_t rows_;
+// Rows of C numbers: of an image, one a position.
+struct Rows {
+  explicit Rows(const KernelSpec& spec)
+      : isa(spec.isa), channels(spec.inputs[0].dims[1]), count(block_elements(spec.inputs[0], spec.rows) / channels) {}
+  Isa isa;
+  int64_t channels;
+  int64_t count;
 };
 
 template <typename T>
-class Prelu final : public PreluBase {
- public:
-  using PreluBase::PreluBase;
-  int64_t parts() const override { return rows_; }
-  Status run(const KernelCall& call) const override {
-    const Range some = part_of(call, rows_);
-    run_for<ForwardBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>() + some.begin * channels_),
-                            static_cast<const float*>(call.inputs[1].as<float>()),
-                            call.outputs[0].as<T>() + some.begin * channels_, some.size(), channels_);
-    return {};
-  }
-};
+Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
+  const Rows rows(spec);
+  return kernel_over_rows(rows.count, [rows](const KernelCall& call, Range some) {
+    run_for<ForwardBody<T>>(rows.isa, call.inputs[0].as<T>() + some.begin * rows.channels, call.inputs[1].as<float>(),
+                            call.outputs[0].as<T>() + some.begin * rows.channels, some.size(), rows.channels);
+  });
+}
 
 template <typename T>
-class PreluGrad final : public PreluBase {
- public:
-  using PreluBase::PreluBase;
-  int64_t parts() const override { return runs_of(channels_, kColumnRun<T>); }
-  Status run(const KernelCall& call) const override {
-    run_for<GradBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
-                         static_cast<const T*>(call.inputs[1].as<T>()),
-                         static_cast<const float*>(call.inputs[2].as<float>()), call.outputs[0].as<T>(),
-                         call.outputs[1].as<float>(), rows_, channels_, part_of(call, channels_, kColumnRun<T>));
-    return {};
-  }
-};
+Result<std::unique_ptr<Kernel>> make_grad(const KernelSpec& spec) {
+  const Rows rows(spec);
+  return kernel_over(rows.channels, kColumnRun<T>, [rows](const KernelCall& call, Range some) {
+    run_for<GradBody<T>>(rows.isa, call.inputs[0].as<T>(), call.inputs[1].as<T>(), call.inputs[2].as<float>(),
+                         call.outputs[0].as<T>(), call.outputs[1].as<float>(), rows.count, rows.channels, some);
+  });
+}
 
 }  // namespace
 
@@ -124,7 +98,7 @@ constinit const Op kPrelu{.def = {.name = "prelu",
                                   .infer = infer_prelu,
                                   .grad = grad_prelu,
                                   .shard = "nc*,c->nc*"},
-                          .cpu = make_by_dtype<Prelu>};
+                          .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
 
 constinit const Op kPreluGrad{.def = {.name = "prelu.grad",
                                       .signature = "(x: [N, C, ...], dy: [N, C, ...], slope: [C])",
@@ -133,6 +107,6 @@ constinit const Op kPreluGrad{.def = {.name = "prelu.grad",
                                       .rows = RowProperty::kReduces,
                                       .infer = infer_grad,
                                       .shard = "nc*,nc*,c->nc*,c"},
-                              .cpu = make_by_dtype<PreluGrad>};
+                              .cpu = by_dtype<make_grad<float>, make_grad<Bf16>>};
 
 }  // namespace xrun::ops

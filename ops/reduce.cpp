@@ -1,8 +1,9 @@
-#include "ops/reduce.h"
-
+// Operators that leave one element of each fiber (ops/fibers.h): mean, sum, max along a dimension, which goes, or stays
+// as 1 with keep=true.
 #include <array>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/fibers.h"
 #include "ops/lane_sums.h"
 #include "ops/make_kernel.h"
@@ -88,9 +89,7 @@ struct Reduce {
     } else {
       dims.erase(dims.begin() + axis);
     }
-    OpShape shape;
-    shape.outputs.push_back(with_dims(inputs[0], std::move(dims)));
-    return shape;
+    return OpShape{{with_dims(inputs[0], std::move(dims))}};
   }
 
   static Status grad(GradBuilder& builder) {
@@ -100,16 +99,7 @@ struct Reduce {
     if (F::kNeedsInput) {
       inputs.push_back(builder.input(0));
     }
-    XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit(F::kGrad, std::move(inputs), std::move(attrs)));
-    builder.set_grad(0, dx[0]);
-    return {};
-  }
-
-  // inputs: dy, and x where it is needed.
-  static Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
-    OpShape shape;
-    shape.outputs.push_back(with_dims(inputs[0], attrs.integers("dims")));
-    return shape;
+    return builder.set_grads_by(F::kGrad, std::move(inputs), std::move(attrs));
   }
 
   // Letters of x, and of y, which lacks the axis or has 1 there.
@@ -134,35 +124,30 @@ struct Reduce {
   }
 
   template <typename T>
-  class Forward final : public FiberKernel {
-   public:
-    explicit Forward(const KernelSpec& spec) : FiberKernel(spec, spec.inputs[0], &spec.outputs[0], 1) {}
-    Status run(const KernelCall& call) const override {
-      const T* const x = call.inputs[0].as<T>();
-      T* const y = call.outputs[0].as<T>();
-      fibers_.for_each([&](int64_t at, int64_t beside) {
-        run_for<ReduceBody<F, T>>(isa_, x + at, fibers_.stride(), fibers_.size(), y + beside,
-                                  reinterpret_cast<float*>(call.scratch));
-      });
-      return {};
-    }
-  };
+  static Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
+    return fiber_kernel(spec, spec.inputs[0], &spec.outputs[0], 1,
+                        [isa = spec.isa](const KernelCall& call, const Fibers& fibers, float* v) {
+                          const T* const x = call.inputs[0].as<T>();
+                          T* const y = call.outputs[0].as<T>();
+                          fibers.for_each([&](int64_t at, int64_t beside) {
+                            run_for<ReduceBody<F, T>>(isa, x + at, fibers.stride(), fibers.size(), y + beside, v);
+                          });
+                        });
+  }
 
   template <typename T>
-  class Backward final : public FiberKernel {
-   public:
-    explicit Backward(const KernelSpec& spec) : FiberKernel(spec, spec.outputs[0], &spec.inputs[0], 1) {}
-    Status run(const KernelCall& call) const override {
-      const T* const dy = call.inputs[0].as<T>();
-      const T* const x = F::kNeedsInput ? call.inputs[1].as<T>() : nullptr;
-      T* const dx = call.outputs[0].as<T>();
-      fibers_.for_each([&](int64_t at, int64_t beside) {
-        run_for<SpreadBody<F, T>>(isa_, F::kNeedsInput ? x + at : x, dy + beside, dx + at, fibers_.stride(),
-                                  fibers_.size(), reinterpret_cast<float*>(call.scratch));
-      });
-      return {};
-    }
-  };
+  static Result<std::unique_ptr<Kernel>> make_backward(const KernelSpec& spec) {
+    return fiber_kernel(spec, spec.outputs[0], &spec.inputs[0], 1,
+                        [isa = spec.isa](const KernelCall& call, const Fibers& fibers, float* v) {
+                          const T* const dy = call.inputs[0].as<T>();
+                          const T* const x = F::kNeedsInput ? call.inputs[1].as<T>() : nullptr;
+                          T* const dx = call.outputs[0].as<T>();
+                          fibers.for_each([&](int64_t at, int64_t beside) {
+                            run_for<SpreadBody<F, T>>(isa, F::kNeedsInput ? x + at : x, dy + beside, dx + at,
+                                                      fibers.stride(), fibers.size(), v);
+                          });
+                        });
+  }
 
   static constexpr Op kForward{.def = {.name = F::kName,
                                        .signature = "(x: [N, ...], axis: int, keep: bool = false)",
@@ -172,14 +157,14 @@ struct Reduce {
                                        .infer = infer,
                                        .grad = grad,
                                        .shard_of = shard},
-                               .cpu = make_by_dtype<Forward>};
+                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(dy: [N, ...])",
                                         .group = "shape",
                                         .doc = "gradient of a reduction",
-                                        .infer = infer_grad,
+                                        .infer = infer_dims,
                                         .shard_of = shard_grad},
-                                .cpu = make_by_dtype<Backward>};
+                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};
 };
 
 constexpr std::array<const Op*, 6> kOps{&Reduce<Mean>::kForward, &Reduce<Mean>::kBackward, &Reduce<Sum>::kForward,

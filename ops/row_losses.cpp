@@ -1,8 +1,10 @@
-#include "ops/row_losses.h"
-
+// Losses that compare two tensors of one shape, one value a sample, f32[N]:
+//   mse  mean of (x - target)²
+//   bce  mean of max(z, 0) - z·target + log(1 + exp(-|z|)), z = logits; no gradient for the target
 #include <array>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/lane_math.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -73,9 +75,7 @@ struct RowLoss {
       return shape_error("`" + std::string(F::kName) + "` cannot compare " + to_text(in[0]) + " and " + to_text(in[1]),
                          "both have one shape");
     }
-    OpShape shape;
-    shape.outputs.push_back(weight_type({kBatch}));
-    return shape;
+    return OpShape{{weight_type({kBatch})}};
   }
 
   static Status grad(GradBuilder& builder) {
@@ -91,34 +91,29 @@ struct RowLoss {
     return {};
   }
 
-  struct Rows {
-    explicit Rows(const KernelSpec& spec) : isa(spec.isa), count(spec.rows), n(spec.inputs[0].row_elements()) {}
-    Isa isa;
-    int64_t count;
-    int64_t n;
-  };
-
-  static void run_forward(const Rows& rows, const KernelCall& call) {
-    run_for<LossBody<F>>(rows.isa, static_cast<const float*>(call.inputs[0].as<float>()),
-                         static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<float>(), rows.count,
-                         rows.n);
+  static Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
+    XRUN_TRY(expect_f32(spec));
+    return kernel_of([isa = spec.isa, rows = spec.rows, n = spec.inputs[0].row_elements()](const KernelCall& call) {
+      run_for<LossBody<F>>(isa, call.inputs[0].as<float>(), call.inputs[1].as<float>(), call.outputs[0].as<float>(),
+                           rows, n);
+    });
   }
 
   // inputs: x, target, dloss [N].
-  static void run_backward(const Rows& rows, const KernelCall& call) {
-    run_for<SlopeBody<F>>(rows.isa, static_cast<const float*>(call.inputs[0].as<float>()),
-                          static_cast<const float*>(call.inputs[1].as<float>()),
-                          static_cast<const float*>(call.inputs[2].as<float>()), call.outputs[0].as<float>(),
-                          rows.count, rows.n);
+  static Result<std::unique_ptr<Kernel>> make_backward(const KernelSpec& spec) {
+    XRUN_TRY(expect_f32(spec));
+    return kernel_of([isa = spec.isa, rows = spec.rows, n = spec.inputs[0].row_elements()](const KernelCall& call) {
+      run_for<SlopeBody<F>>(isa, call.inputs[0].as<float>(), call.inputs[1].as<float>(), call.inputs[2].as<float>(),
+                            call.outputs[0].as<float>(), rows, n);
+    });
   }
 
   // The inputs are f32 once mixed precision has seen that losses are wide.
-  template <auto kRun>
-  static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
+  static Status expect_f32(const KernelSpec& spec) {
     if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[1].dtype != DType::kF32) {
       return dtype_error(F::kName, spec.inputs[0], "losses are computed in f32");
     }
-    return make_plain<Applied<Rows, kRun>>(spec);
+    return {};
   }
 
   static constexpr Op kForward{.def = {.name = F::kName,
@@ -130,7 +125,7 @@ struct RowLoss {
                                        .infer = infer,
                                        .grad = grad,
                                        .shard = "n.,n.->n"},
-                               .cpu = make<run_forward>};
+                               .cpu = make_forward};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(x: [N, ...], target: [N, ...], dloss: [N])",
                                         .group = "losses",
@@ -138,7 +133,7 @@ struct RowLoss {
                                         .precision = PrecisionRule::kWide,
                                         .infer = same_as_input,
                                         .shard = "n.,n.,n->n."},
-                                .cpu = make<run_backward>};
+                                .cpu = make_backward};
 };
 
 constexpr std::array<const Op*, 4> kOps{&RowLoss<Mse>::kForward, &RowLoss<Mse>::kBackward, &RowLoss<Bce>::kForward,

@@ -1,8 +1,10 @@
-#include "ops/sequence.h"
-
+// What vision transformers need around attention, on sequences x [N, T, D]: take(i) (one position), class_token (a
+// trained position before the others) and position_embedding (a trained vector added to each position). Source:
+// Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021.
 #include <array>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/copies.h"
 #include "ops/make_kernel.h"
@@ -13,20 +15,12 @@ namespace {
 
 using Types = std::span<const TensorType>;
 
-constexpr Init kSmall{.kind = Init::kNormal, .value = 0.02};
-
 Status expect_sequence(std::string_view op, const TensorType& x) {
   XRUN_TRY(expect_activation(op, x));
   if (x.rank() != 3) {
     return rank_error(op, "a sequence [N, T, D]", x, kMakeSequence);
   }
   return {};
-}
-
-OpShape one_output(TensorType type) {
-  OpShape shape;
-  shape.outputs.push_back(std::move(type));
-  return shape;
 }
 
 // ---- take ----
@@ -39,19 +33,13 @@ Result<OpShape> infer_take(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_range("take", "i", attrs.integer("i"), 0, in[0].dims[1] - 1));
   std::vector<int64_t> dims = in[0].dims;
   dims.erase(dims.begin() + 1);
-  return one_output(with_dims(in[0], std::move(dims)));
+  return OpShape{{with_dims(in[0], std::move(dims))}};
 }
 
 Status grad_take(GradBuilder& builder) {
   Attrs attrs = builder.node().attrs;
   attrs.set("dims", builder.type(builder.input(0)).dims);
-  XRUN_ASSIGN(const std::vector<ValueId> dx, builder.emit("take.grad", {builder.output_grad(0)}, std::move(attrs)));
-  builder.set_grad(0, dx[0]);
-  return {};
-}
-
-Result<OpShape> infer_take_grad(Types in, const Attrs& attrs) {
-  return one_output(with_dims(in[0], attrs.integers("dims")));
+  return builder.set_grads_by("take.grad", {builder.output_grad(0)}, std::move(attrs));
 }
 
 // Strides of the sequence beside the dimensions of the taken position.
@@ -61,128 +49,81 @@ std::vector<int64_t> strides_without_positions(const TensorType& x, int64_t rows
   return strides;
 }
 
-template <typename T>
-class Take final : public Copies<T> {
- public:
-  explicit Take(const KernelSpec& spec) {
-    const TensorType& y = spec.outputs[0];
-    this->copies_.push_back(
-        {.from = spec.attrs.integer("i") * block_strides(spec.inputs[0], spec.rows)[1],
-         .loop = StridedLoop<2>(block_dims(y, spec.rows),
-                                {block_strides(y, spec.rows), strides_without_positions(spec.inputs[0], spec.rows)})});
-  }
-};
+Copies copies_of_take(const KernelSpec& spec) {
+  const TensorType& x = spec.inputs[0];
+  return copy_from(spec, spec.attrs.integer("i") * block_strides(x, spec.rows)[1],
+                   strides_without_positions(x, spec.rows));
+}
 
-template <typename T>
-class TakeGrad final : public Copies<T> {
- public:
-  explicit TakeGrad(const KernelSpec& spec) {
-    const TensorType& dx = spec.outputs[0];
-    const TensorType& dy = spec.inputs[0];
-    this->zeroes_ = block_elements(dx, spec.rows);
-    this->copies_.push_back(
-        {.to = spec.attrs.integer("i") * block_strides(dx, spec.rows)[1],
-         .loop = StridedLoop<2>(block_dims(dy, spec.rows),
-                                {strides_without_positions(dx, spec.rows), block_strides(dy, spec.rows)})});
-  }
-};
+Copies copies_of_take_grad(const KernelSpec& spec) {
+  const TensorType& dx = spec.outputs[0];
+  return copy_to(spec, spec.attrs.integer("i") * block_strides(dx, spec.rows)[1],
+                 strides_without_positions(dx, spec.rows));
+}
 
 // ---- class_token ----
 
 Result<OpShape> infer_token(Types in, const Attrs&) {
   XRUN_TRY(expect_sequence("class_token", in[0]));
-  OpShape shape = one_output(with_dims(in[0], {kBatch, in[0].dims[1] + 1, in[0].dims[2]}));
-  shape.params.push_back({.name = "token", .type = weight_type({in[0].dims[2]}), .init = kSmall});
-  return shape;
+  return OpShape{{with_dims(in[0], {kBatch, in[0].dims[1] + 1, in[0].dims[2]})},
+                 {param("token", {in[0].dims[2]}, kSmall)}};
 }
 
-Status grad_token(GradBuilder& builder) {
-  XRUN_ASSIGN(const std::vector<ValueId> grads, builder.emit("class_token.grad", {builder.output_grad(0)}));
-  for (int i = 0; i < 2; ++i) {
-    if (builder.wanted(i)) {
-      builder.set_grad(i, grads[static_cast<size_t>(i)]);
-    }
-  }
-  return {};
-}
+Status grad_token(GradBuilder& builder) { return builder.set_grads_by("class_token.grad", {builder.output_grad(0)}); }
 
 // inputs: dy [N, T + 1, D]; outputs: dx, dtoken [D].
 Result<OpShape> infer_token_grad(Types in, const Attrs&) {
-  OpShape shape = one_output(with_dims(in[0], {kBatch, in[0].dims[1] - 1, in[0].dims[2]}));
-  shape.outputs.push_back(weight_type({in[0].dims[2]}));
-  return shape;
+  return OpShape{{with_dims(in[0], {kBatch, in[0].dims[1] - 1, in[0].dims[2]}), weight_type({in[0].dims[2]})}};
 }
 
 template <typename T>
-class ClassToken final : public Kernel {
- public:
-  explicit ClassToken(const KernelSpec& spec)
-      : rows_(spec.rows), sequence_(spec.inputs[0].row_elements()), d_(spec.inputs[0].dims[2]) {}
-  Status run(const KernelCall& call) const override {
-    const T* x = call.inputs[0].as<T>();
-    const float* const token = call.inputs[1].as<float>();
-    T* y = call.outputs[0].as<T>();
-    for (int64_t r = 0; r < rows_; ++r, x += sequence_, y += sequence_ + d_) {
-      for (int64_t i = 0; i < d_; ++i) {
-        assign(y[i], token[i]);
-      }
-      std::memcpy(y + d_, x, static_cast<size_t>(sequence_) * sizeof(T));
-    }
-    return {};
-  }
-
- private:
-  int64_t rows_;
-  int64_t sequence_;
-  int64_t d_;
-};
+Result<std::unique_ptr<Kernel>> make_token(const KernelSpec& spec) {
+  return kernel_of(
+      [rows = spec.rows, sequence = spec.inputs[0].row_elements(), d = spec.inputs[0].dims[2]](const KernelCall& call) {
+        const T* x = call.inputs[0].as<T>();
+        const float* const token = call.inputs[1].as<float>();
+        T* y = call.outputs[0].as<T>();
+        for (int64_t r = 0; r < rows; ++r, x += sequence, y += sequence + d) {
+          for (int64_t i = 0; i < d; ++i) {
+            assign(y[i], token[i]);
+          }
+          std::memcpy(y + d, x, static_cast<size_t>(sequence) * sizeof(T));
+        }
+      });
+}
 
 template <typename T>
-class ClassTokenGrad final : public Kernel {
- public:
-  explicit ClassTokenGrad(const KernelSpec& spec)
-      : rows_(spec.rows), sequence_(spec.outputs[0].row_elements()), d_(spec.inputs[0].dims[2]) {}
-  Status run(const KernelCall& call) const override {
+Result<std::unique_ptr<Kernel>> make_token_grad(const KernelSpec& spec) {
+  return kernel_of([rows = spec.rows, sequence = spec.outputs[0].row_elements(),
+                    d = spec.inputs[0].dims[2]](const KernelCall& call) {
     const T* dy = call.inputs[0].as<T>();
     T* dx = call.outputs[0].as<T>();
     auto* const dtoken = call.outputs[1].as<float>();
-    for (int64_t r = 0; r < rows_; ++r, dx += sequence_, dy += sequence_ + d_) {
-      for (int64_t i = 0; i < d_; ++i) {
+    for (int64_t r = 0; r < rows; ++r, dx += sequence, dy += sequence + d) {
+      for (int64_t i = 0; i < d; ++i) {
         dtoken[i] += to_float(dy[i]);
       }
-      std::memcpy(dx, dy + d_, static_cast<size_t>(sequence_) * sizeof(T));
+      std::memcpy(dx, dy + d, static_cast<size_t>(sequence) * sizeof(T));
     }
-    return {};
-  }
-
- private:
-  int64_t rows_;
-  int64_t sequence_;
-  int64_t d_;
-};
+  });
+}
 
 // ---- position_embedding ----
 
-Result<OpShape> infer_position(Types in, const Attrs& attrs) {
+Result<OpShape> infer_position(Types in, const Attrs&) {
   XRUN_TRY(expect_sequence("position_embedding", in[0]));
-  XRUN_ASSIGN(OpShape shape, same_as_input(in, attrs));
-  shape.params.push_back({.name = "embedding", .type = weight_type({in[0].dims[1], in[0].dims[2]}), .init = kSmall});
-  return shape;
+  return OpShape{{with_dims(in[0], in[0].dims)}, {param("embedding", {in[0].dims[1], in[0].dims[2]}, kSmall)}};
 }
 
 Status grad_position(GradBuilder& builder) {
   if (builder.wanted(0)) {
     builder.set_grad(0, builder.output_grad(0));
   }
-  if (builder.wanted(1)) {
-    XRUN_ASSIGN(const std::vector<ValueId> sum, builder.emit("position_embedding.grad", {builder.output_grad(0)}));
-    builder.set_grad(1, sum[0]);
-  }
-  return {};
+  return builder.set_grad_by(1, "position_embedding.grad", {builder.output_grad(0)});
 }
 
 Result<OpShape> infer_position_grad(Types in, const Attrs&) {
-  return one_output(weight_type({in[0].dims[1], in[0].dims[2]}));
+  return OpShape{{weight_type({in[0].dims[1], in[0].dims[2]})}};
 }
 
 template <typename T>
@@ -197,37 +138,18 @@ struct AddRowsBody {
 };
 
 template <typename T>
-class PositionEmbedding final : public Kernel {
- public:
-  explicit PositionEmbedding(const KernelSpec& spec)
-      : isa_(spec.isa), rows_(spec.rows), n_(spec.inputs[0].row_elements()) {}
-  Status run(const KernelCall& call) const override {
-    run_for<AddRowsBody<T>>(isa_, static_cast<const T*>(call.inputs[0].as<T>()),
-                            static_cast<const float*>(call.inputs[1].as<float>()), call.outputs[0].as<T>(), rows_, n_);
-    return {};
-  }
-
- private:
-  Isa isa_;
-  int64_t rows_;
-  int64_t n_;
-};
+Result<std::unique_ptr<Kernel>> make_position(const KernelSpec& spec) {
+  return kernel_of([isa = spec.isa, rows = spec.rows, n = spec.inputs[0].row_elements()](const KernelCall& call) {
+    run_for<AddRowsBody<T>>(isa, call.inputs[0].as<T>(), call.inputs[1].as<float>(), call.outputs[0].as<T>(), rows, n);
+  });
+}
 
 template <typename T>
-class PositionEmbeddingGrad final : public Kernel {
- public:
-  explicit PositionEmbeddingGrad(const KernelSpec& spec)
-      : isa_(spec.isa), rows_(spec.rows), n_(spec.inputs[0].row_elements()) {}
-  Status run(const KernelCall& call) const override {
-    add_column_sums(isa_, static_cast<const T*>(call.inputs[0].as<T>()), rows_, n_, call.outputs[0].as<float>());
-    return {};
-  }
-
- private:
-  Isa isa_;
-  int64_t rows_;
-  int64_t n_;
-};
+Result<std::unique_ptr<Kernel>> make_position_grad(const KernelSpec& spec) {
+  return kernel_of([isa = spec.isa, rows = spec.rows, n = spec.inputs[0].row_elements()](const KernelCall& call) {
+    add_column_sums(isa, call.inputs[0].as<T>(), rows, n, call.outputs[0].as<float>());
+  });
+}
 
 constexpr Op kTake{.def = {.name = "take",
                            .signature = "(x: [N, T, ...], i: int)",
@@ -237,15 +159,15 @@ constexpr Op kTake{.def = {.name = "take",
                            .infer = infer_take,
                            .grad = grad_take,
                            .shard = "n_*->n*"},
-                   .cpu = make_by_dtype<Take>};
+                   .cpu = make_copies<copies_of_take>};
 
 constexpr Op kTakeGrad{.def = {.name = "take.grad",
                                .signature = "(dy: [N, ...])",
                                .group = "attention",
                                .doc = "gradient of take: zero at the other positions",
-                               .infer = infer_take_grad,
+                               .infer = infer_dims,
                                .shard = "n*->n_*"},
-                       .cpu = make_by_dtype<TakeGrad>};
+                       .cpu = make_copies<copies_of_take_grad>};
 
 constexpr Op kClassToken{.def = {.name = "class_token",
                                  .signature = "(x: [N, T, D])",
@@ -255,7 +177,7 @@ constexpr Op kClassToken{.def = {.name = "class_token",
                                  .infer = infer_token,
                                  .grad = grad_token,
                                  .shard = "n_d,d->n_d"},
-                         .cpu = make_by_dtype<ClassToken>};
+                         .cpu = by_dtype<make_token<float>, make_token<Bf16>>};
 
 constexpr Op kClassTokenGrad{
     .def = {.name = "class_token.grad",
@@ -265,7 +187,7 @@ constexpr Op kClassTokenGrad{
             .rows = RowProperty::kReduces,
             .infer = infer_token_grad,
             .shard = "n_d->n_d,d"},
-    .cpu = make_by_dtype<ClassTokenGrad>};
+    .cpu = by_dtype<make_token_grad<float>, make_token_grad<Bf16>>};
 
 constexpr Op kPosition{.def = {.name = "position_embedding",
                                .signature = "(x: [N, T, D])",
@@ -275,7 +197,7 @@ constexpr Op kPosition{.def = {.name = "position_embedding",
                                .infer = infer_position,
                                .grad = grad_position,
                                .shard = "ntd,td->ntd"},
-                       .cpu = make_by_dtype<PositionEmbedding>};
+                       .cpu = by_dtype<make_position<float>, make_position<Bf16>>};
 
 constexpr Op kPositionGrad{.def = {.name = "position_embedding.grad",
                                    .signature = "(dy: [N, T, D])",
@@ -284,7 +206,7 @@ constexpr Op kPositionGrad{.def = {.name = "position_embedding.grad",
                                    .rows = RowProperty::kReduces,
                                    .infer = infer_position_grad,
                                    .shard = "ntd->td"},
-                           .cpu = make_by_dtype<PositionEmbeddingGrad>};
+                           .cpu = by_dtype<make_position_grad<float>, make_position_grad<Bf16>>};
 
 constexpr std::array<const Op*, 6> kOps{&kTake, &kTakeGrad, &kClassToken, &kClassTokenGrad, &kPosition, &kPositionGrad};
 

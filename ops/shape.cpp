@@ -71,6 +71,10 @@ TensorType weight_type(std::vector<int64_t> dims) {
   return type;
 }
 
+ParamDecl param(std::string name, std::vector<int64_t> dims, Init init) {
+  return {.name = std::move(name), .type = weight_type(std::move(dims)), .init = init};
+}
+
 Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis) {
   const int64_t from_start = axis < 0 ? axis + x.rank() : axis;
   if (from_start < 0 || from_start >= x.rank()) {
@@ -87,9 +91,11 @@ Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis) {
 }
 
 Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& /*attrs*/) {
-  OpShape shape;
-  shape.outputs.push_back(with_dims(inputs[0], inputs[0].dims));
-  return shape;
+  return OpShape{{with_dims(inputs[0], inputs[0].dims)}};
+}
+
+Result<OpShape> infer_dims(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return OpShape{{with_dims(inputs[0], attrs.integers("dims"))}};
 }
 
 int64_t block_elements(const TensorType& type, int64_t rows) { return type.elements(rows, rows); }

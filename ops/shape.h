@@ -30,13 +30,22 @@ Status expect_range(std::string_view op, std::string_view argument, int64_t valu
 
 bool is_image(const TensorType& x);
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
-TensorType weight_type(std::vector<int64_t> dims);  // f32
+TensorType weight_type(std::vector<int64_t> dims);                             // f32
+ParamDecl param(std::string name, std::vector<int64_t> dims, Init init = {});  // f32, trained; first values of 0
+
+// First values of parameters.
+inline constexpr Init kOnes{.value = 1};
+inline constexpr Init kSmall{.kind = Init::kNormal, .value = 0.02};
+constexpr Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan_in = fan_in}; }
 
 // Axis of a tensor from an argument that may count from the end. Errors: XG0303; the batch is no axis.
 Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis);
 
 // Infer of pointwise operators: one output like the first input.
 Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& attrs);
+
+// Infer of operators that are told the shape of their result, by the attribute `dims`.
+Result<OpShape> infer_dims(std::span<const TensorType> inputs, const Attrs& attrs);
 
 // Elements of all operands in a row block.
 int64_t block_elements(const TensorType& type, int64_t rows);

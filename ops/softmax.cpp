@@ -1,9 +1,9 @@
-#include "ops/softmax.h"
-
+// Operators that scale each fiber (ops/fibers.h) by what it holds: softmax and l2norm, shape to same shape.
 #include <array>
 #include <cmath>
 
 #include "graph/autodiff.h"
+#include "ops/catalog.h"
 #include "ops/fibers.h"
 #include "ops/lane_sums.h"
 #include "ops/make_kernel.h"
@@ -96,10 +96,7 @@ struct Map {
 
   static Status grad(GradBuilder& builder) {
     const ValueId kept = F::kUsesOutput ? builder.output(0) : builder.input(0);
-    XRUN_ASSIGN(const std::vector<ValueId> dx,
-                builder.emit(F::kGrad, {kept, builder.output_grad(0)}, builder.node().attrs));
-    builder.set_grad(0, dx[0]);
-    return {};
+    return builder.set_grads_by(F::kGrad, {kept, builder.output_grad(0)}, builder.node().attrs);
   }
 
   static OpCost cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
@@ -107,36 +104,30 @@ struct Map {
   }
 
   template <typename T>
-  class Forward final : public FiberKernel {
-   public:
-    explicit Forward(const KernelSpec& spec) : FiberKernel(spec, spec.inputs[0], nullptr, 1) {}
-    Status run(const KernelCall& call) const override {
-      const T* const x = call.inputs[0].as<T>();
-      T* const y = call.outputs[0].as<T>();
-      fibers_.for_each([&](int64_t at, int64_t) {
-        run_for<MapBody<F, T>>(isa_, x + at, y + at, fibers_.stride(), fibers_.size(),
-                               reinterpret_cast<float*>(call.scratch));
-      });
-      return {};
-    }
-  };
+  static Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
+    return fiber_kernel(spec, spec.inputs[0], nullptr, 1,
+                        [isa = spec.isa](const KernelCall& call, const Fibers& fibers, float* v) {
+                          const T* const x = call.inputs[0].as<T>();
+                          T* const y = call.outputs[0].as<T>();
+                          fibers.for_each([&](int64_t at, int64_t) {
+                            run_for<MapBody<F, T>>(isa, x + at, y + at, fibers.stride(), fibers.size(), v);
+                          });
+                        });
+  }
 
   template <typename T>
-  class Backward final : public FiberKernel {
-   public:
-    explicit Backward(const KernelSpec& spec) : FiberKernel(spec, spec.inputs[0], nullptr, 2) {}
-    Status run(const KernelCall& call) const override {
-      const T* const kept = call.inputs[0].as<T>();
-      const T* const dy = call.inputs[1].as<T>();
-      T* const dx = call.outputs[0].as<T>();
-      auto* const v = reinterpret_cast<float*>(call.scratch);
-      fibers_.for_each([&](int64_t at, int64_t) {
-        run_for<MapGradBody<F, T>>(isa_, kept + at, dy + at, dx + at, fibers_.stride(), fibers_.size(), v,
-                                   v + fibers_.padded());
-      });
-      return {};
-    }
-  };
+  static Result<std::unique_ptr<Kernel>> make_backward(const KernelSpec& spec) {
+    return fiber_kernel(spec, spec.inputs[0], nullptr, 2,
+                        [isa = spec.isa](const KernelCall& call, const Fibers& fibers, float* v) {
+                          const T* const kept = call.inputs[0].as<T>();
+                          const T* const dy = call.inputs[1].as<T>();
+                          T* const dx = call.outputs[0].as<T>();
+                          fibers.for_each([&](int64_t at, int64_t) {
+                            run_for<MapGradBody<F, T>>(isa, kept + at, dy + at, dx + at, fibers.stride(), fibers.size(),
+                                                       v, v + fibers.padded());
+                          });
+                        });
+  }
 
   static constexpr Op kForward{.def = {.name = F::kName,
                                        .signature = "(x: [N, ...], axis: int = -1)",
@@ -148,7 +139,7 @@ struct Map {
                                        .cost = cost,
                                        .grad = grad,
                                        .shard_of = shard_but_axis},
-                               .cpu = make_by_dtype<Forward>};
+                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(kept: [N, ...], dy: [N, ...])",
                                         .group = F::kPrecision == PrecisionRule::kWide ? "pointwise" : "norm",
@@ -157,7 +148,7 @@ struct Map {
                                         .infer = same_as_input,
                                         .cost = cost,
                                         .shard_of = shard_but_axis},
-                                .cpu = make_by_dtype<Backward>};
+                                .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};
 };
 
 constexpr std::array<const Op*, 4> kOps{&Map<Softmax>::kForward, &Map<Softmax>::kBackward, &Map<L2Norm>::kForward,

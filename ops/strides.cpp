@@ -20,6 +20,10 @@ std::vector<int64_t> block_strides(const TensorType& type, int64_t rows) {
     const int64_t c = dims[1];
     return {dims[1] * dims[2] * dims[3], 1, dims[3] * c, c};
   }
+  return row_major(dims);
+}
+
+std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
   std::vector<int64_t> strides(dims.size());
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {

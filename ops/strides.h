@@ -17,6 +17,7 @@ namespace xrun::ops {
 // elements (images are channels-last).
 std::vector<int64_t> block_dims(const TensorType& type, int64_t rows);
 std::vector<int64_t> block_strides(const TensorType& type, int64_t rows);
+std::vector<int64_t> row_major(const std::vector<int64_t>& dims);  // strides
 // Strides of `type` for walking `dims`: 0 where `type` has 1 and `dims` has more.
 std::vector<int64_t> broadcast_strides(const TensorType& type, const std::vector<int64_t>& dims, int64_t rows);
 

@@ -1,8 +1,7 @@
-#include "graph/passes/cse.h"
-
 #include <map>
 #include <tuple>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace xrun {

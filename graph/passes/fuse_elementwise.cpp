@@ -1,5 +1,4 @@
-#include "graph/passes/fuse_elementwise.h"
-
+#include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace xrun {

@@ -1,7 +1,6 @@
-#include "graph/passes/mixed_precision.h"
-
 #include <map>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace xrun {

@@ -23,7 +23,7 @@ class Rewriter {
   bool has(ValueId id) const { return values_[id].valid(); }
   void replace(ValueId old_value, ValueId new_value) { values_[old_value] = new_value; }
 
-  // Copies a node with mapped inputs; types of outputs are taken over, and infer_types may run later.
+  // Copies a node with mapped inputs; types of outputs are taken over.
   NodeId copy(NodeId id);
   NodeId copy(NodeId id, std::vector<ValueId> new_inputs, Attrs attrs);
 

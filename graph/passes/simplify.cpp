@@ -1,6 +1,5 @@
-#include "graph/passes/simplify.h"
-
 #include "graph/infer.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
 namespace xrun {

@@ -27,7 +27,7 @@ void Evaluator::report(Diagnostic diagnostic) {
   diagnostics_.add(std::move(diagnostic));
 }
 
-Datum Evaluator::refuse(const char* code, Span at, Text message, Text label, Help help) {
+Refused Evaluator::refuse(const char* code, Span at, Text message, Text label, Help help) {
   report(fault(code, at, std::move(message), std::move(label), std::move(help)));
   return {};
 }
@@ -236,9 +236,8 @@ std::optional<bool> Evaluator::condition(const Ast& ast, ExprId id, Scope& scope
     return std::nullopt;
   }
   if (value.kind != DatumKind::kBool) {
-    refuse("XG0304", value.span, {"a condition is true or false, not {}", kind_text(value)}, "",
-           {"compare it with something: x > 0, x == 1"});
-    return std::nullopt;
+    return refuse("XG0304", value.span, {"a condition is true or false, not {}", kind_text(value)}, "",
+                  {"compare it with something: x > 0, x == 1"});
   }
   return value.flag;
 }

@@ -65,7 +65,7 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
     values.insert(values.end(), level->resolvable.begin(), level->resolvable.end());
   }
   std::vector<std::string> others;
-  if (scope.file != nullptr) {
+  if (scope.file != nullptr && scope.file->names.size() <= kMostCandidates) {
     for (const auto& [known, decl] : scope.file->names) {
       const bool is_value = decl->kind == DeclKind::kLet || decl->kind == DeclKind::kOption;
       (is_value ? values : others).emplace_back(known);

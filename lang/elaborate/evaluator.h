@@ -33,6 +33,16 @@ struct TestResult;  // lang/frontend.h
 
 struct Trial;
 
+// What is left where a fault was reported, in the place of a result: an error node, or nothing. For an optional Datum,
+// which could be either, the caller says which: the conversion is an error of -Wconversion.
+struct Refused {
+  operator Datum() const { return {}; }
+  template <class T>
+  operator std::optional<T>() const {
+    return std::nullopt;
+  }
+};
+
 class Evaluator {
  public:
   Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options, Signatures& signatures);
@@ -91,8 +101,8 @@ class Evaluator {
   const TensorType& type_of(const Datum& value) const { return work_.graph.value(value.tensor).type; }
   Diagnostics& diagnostics() { return diagnostics_; }
   void report(Diagnostic diagnostic);  // with the chain of expansions
-  // Reports lang::fault(...); an error node.
-  Datum refuse(const char* code, Span at, Text message, Text label, Help help);
+  // Reports lang::fault(...).
+  Refused refuse(const char* code, Span at, Text message, Text label, Help help);
   // Kept for Module::not_yet; `fix`: what can be had instead.
   void not_yet(Span at, Text what, Help help);
   std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
@@ -132,6 +142,7 @@ class Evaluator {
   void bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope& scope);
   bool bind_local(const Name& name, Datum value, Scope& scope, bool warns);
   void run_assert(const Ast& ast, const Stmt& stmt, Scope& scope);
+  bool run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::string_view what);
   void model_input(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_output(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_head(const Ast& ast, const Stmt& stmt, Scope& scope);

@@ -71,6 +71,26 @@ void Evaluator::run_assert(const Ast& ast, const Stmt& stmt, Scope& scope) {
   }
 }
 
+// A statement that blocks and models have both; false for another one. `what`: "block".
+bool Evaluator::run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::string_view what) {
+  switch (stmt.kind) {
+    case StmtKind::kBind:
+      bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
+      return true;
+    case StmtKind::kAssert:
+      run_assert(ast, stmt, scope);
+      return true;
+    case StmtKind::kParam:
+    case StmtKind::kState:
+      refuse("XG0199", stmt.span, {"own parameters of a {} are not available yet", what}, "of a later edition of xrun",
+             {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
+      bind_local(ast[stmt.names][0], Datum(), scope, false);  // what speaks of it is no fault of its own
+      return true;
+    default:
+      return false;
+  }
+}
+
 Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call) {
   const Decl& decl = *block.decl;
   if (std::find(active_.begin(), active_.end(), &decl) != active_.end()) {
@@ -118,25 +138,15 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
       case StmtKind::kError:
         has_error = true;
         break;
-      case StmtKind::kBind:
-        bind_names(ast, stmt, eval(ast, stmt.value, env), env);
-        break;
       case StmtKind::kReturn:
         result = eval(ast, stmt.value, env);
         returned = true;
         break;
-      case StmtKind::kAssert:
-        run_assert(ast, stmt, env);
-        break;
-      case StmtKind::kParam:
-      case StmtKind::kState:
-        refuse("XG0199", stmt.span, "own parameters of a block are not available yet", "of a later edition of xrun",
-               {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
-        bind_local(ast[stmt.names][0], Datum(), env, false);  // what speaks of it is no fault of its own
-        break;
       default:
-        refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "",
-               {"move it to a model; a block has parameters and a `return`"});
+        if (!run_common(ast, stmt, env, "block")) {
+          refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "",
+                 {"move it to a model; a block has parameters and a `return`"});
+        }
     }
   }
   if (!returned && !has_error && !exhausted_ && !decl.has_fault) {

@@ -97,23 +97,13 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
       case StmtKind::kHead:
         model_head(ast, stmt, scope);
         break;
-      case StmtKind::kBind:
-        bound_value_ = ast[stmt.value].span;
-        bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
-        bound_value_ = {};
-        break;
-      case StmtKind::kAssert:
-        run_assert(ast, stmt, scope);
-        break;
-      case StmtKind::kParam:
-      case StmtKind::kState:
-        refuse("XG0199", stmt.span, "own parameters of a model are not available yet", "of a later edition of xrun",
-               {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
-        bind_local(ast[stmt.names][0], Datum(), scope, false);  // what speaks of it is no fault of its own
-        break;
       default:
-        refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model",
-               {"name what the model gives: output NAME; `expect` stands in a `test`"});
+        bound_value_ = stmt.kind == StmtKind::kBind ? ast[stmt.value].span : Span();
+        if (!run_common(ast, stmt, scope, "model")) {
+          refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model",
+                 {"name what the model gives: output NAME; `expect` stands in a `test`"});
+        }
+        bound_value_ = {};
     }
   }
   for (const auto& [name, local] : scope.locals) {

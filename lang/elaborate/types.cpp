@@ -50,9 +50,8 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
   }
   const Span at = ast[id].span;
   if (!value.plain_number()) {
-    refuse("XG0304", at, {"a dimension is a whole number, not {}", kind_text(value)}, "",
-           {"write a number, or a name that stands for one"});
-    return std::nullopt;
+    return refuse("XG0304", at, {"a dimension is a whole number, not {}", kind_text(value)}, "",
+                  {"write a number, or a name that stands for one"});
   }
   const double shown = value.as_double();
   if (!value.whole() && !(value.kind == DatumKind::kReal && to_int64(shown))) {
@@ -88,9 +87,8 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
   }
   const std::optional<int64_t> whole = value.whole() ? to_int64(value) : to_int64(shown);
   if (!whole || *whole < 1 || *whole > kLargestDim) {
-    refuse("XG0302", at, {"a dimension of {} cannot be", to_text(value)}, "",
-           {"write a number of 1 and more, up to 2^48"});
-    return std::nullopt;
+    return refuse("XG0302", at, {"a dimension of {} cannot be", to_text(value)}, "",
+                  {"write a number of 1 and more, up to 2^48"});
   }
   return whole;
 }
@@ -99,9 +97,8 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
 std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& type, Scope& scope) {
   TensorType made;
   if (!type.has_dims) {
-    refuse("XG0303", type.span, "an input is a tensor", "no dimensions here",
-           {"write them behind the element type: f32[N, 3, 224, 224]"});
-    return std::nullopt;
+    return refuse("XG0303", type.span, "an input is a tensor", "no dimensions here",
+                  {"write them behind the element type: f32[N, 3, 224, 224]"});
   }
   if (type.name.text == "index") {
     const auto classes = type.argument.valid() ? dimension(ast, type.argument, scope) : std::nullopt;
@@ -120,9 +117,8 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   double elements = 1;
   for (const ExprId id : ast[type.dims]) {
     if (ast[id].kind == ExprKind::kEllipsis) {
-      refuse("XG0302", ast[id].span, "an input has all of its dimensions", "`...` stands for any dimensions",
-             {"write a number for each"});
-      return std::nullopt;
+      return refuse("XG0302", ast[id].span, "an input has all of its dimensions", "`...` stands for any dimensions",
+                    {"write a number for each"});
     }
     const auto dim = dimension(ast, id, scope);
     if (!dim) {
@@ -130,8 +126,8 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
     }
     if ((*dim == kBatch) != made.dims.empty()) {
       if (!made.dims.empty()) {
-        refuse("XG0302", ast[id].span, "only the first dimension is the batch, `N`", "", {"write a number here"});
-        return std::nullopt;
+        return refuse("XG0302", ast[id].span, "only the first dimension is the batch, `N`", "",
+                      {"write a number here"});
       }
       const Span at = ast[id].span;
       report(fault("XG0302", at, "the first dimension of an input is the batch, `N`", {"this is {}", dim_text(*dim)},
@@ -144,9 +140,9 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
     elements *= *dim == kBatch ? 1 : static_cast<double>(*dim);
   }
   if (made.dims.empty() || elements > 0x1.0p40) {
-    refuse("XG0302", type.span, made.dims.empty() ? "an input has a batch dimension" : "this tensor is too large", "",
-           {made.dims.empty() ? "write it first: [N, 64]" : "make a dimension smaller: no machine holds it"});
-    return std::nullopt;
+    return refuse("XG0302", type.span,
+                  made.dims.empty() ? "an input has a batch dimension" : "this tensor is too large", "",
+                  {made.dims.empty() ? "write it first: [N, 64]" : "make a dimension smaller: no machine holds it"});
   }
   return made;
 }

@@ -62,9 +62,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
       return std::nullopt;
     }
     if (!value.plain_number() || !(value.as_double() >= 0)) {
-      ev_.refuse("XG0205", value.span, {"a rate is a number of 0 and more, not {}", to_text(value)}, "",
-                 {"write such a number, or a curve: warmup, constant, cosine, poly, steps"});
-      return std::nullopt;
+      return ev_.refuse("XG0205", value.span, {"a rate is a number of 0 and more, not {}", to_text(value)}, "",
+                        {"write such a number, or a curve: warmup, constant, cosine, poly, steps"});
     }
     spec.kind = "constant";
     spec.from = spec.to = value.as_double();
@@ -81,10 +80,10 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
     const std::string what = fmt::format("`{}` of `{}`", param, name);
     if (param == "rate" && arg.param->type.name.text == "rates") {
       if (value.kind != DatumKind::kRange) {
-        ev_.refuse("XG0205", arg.span, {"{} goes from rate to rate: a .. b", what}, {"this is {}", kind_text(value)},
-                   {"write both rates with two dots between: {}({} .. 0)", name,
-                    value.plain_number() ? to_text(value) : "0.1"});
-        return std::nullopt;
+        return ev_.refuse("XG0205", arg.span, {"{} goes from rate to rate: a .. b", what},
+                          {"this is {}", kind_text(value)},
+                          {"write both rates with two dots between: {}({} .. 0)", name,
+                           value.plain_number() ? to_text(value) : "0.1"});
       }
       spec.from = (*value.items)[0].as_double();
       spec.to = (*value.items)[1].as_double();
@@ -101,9 +100,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
       spec.by = value.as_double();
     } else if (param == "at") {
       if (value.items->empty()) {
-        ev_.refuse("XG0506", arg.span, "`at` of `steps` is an empty list", "no time",
-                   {"say when the rate changes, at=[5 epochs], or write constant(RATE)"});
-        return std::nullopt;
+        return ev_.refuse("XG0506", arg.span, "`at` of `steps` is an empty list", "no time",
+                          {"say when the rate changes, at=[5 epochs], or write constant(RATE)"});
       }
       for (const Datum& item : *value.items) {
         const auto at = train_span(item, what, item.span);
@@ -111,15 +109,13 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
           return std::nullopt;
         }
         if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
-          ev_.refuse("XG0506", item.span, {"the times of `steps` rise, and {} does not", to_text(*at)},
-                     "not behind the one before", {"put them in order, each once"});
-          return std::nullopt;
+          return ev_.refuse("XG0506", item.span, {"the times of `steps` rise, and {} does not", to_text(*at)},
+                            "not behind the one before", {"put them in order, each once"});
         }
         const TrainSpan& run = module_.train.duration;
         if (at->unit == run.unit && run.amount > 0 && at->amount >= run.amount) {
-          ev_.refuse("XG0506", item.span, {"{} lies behind the end of a run of {}", to_text(*at), to_text(run)},
-                     "never comes", {"leave it out, or make the run longer"});
-          return std::nullopt;
+          return ev_.refuse("XG0506", item.span, {"{} lies behind the end of a run of {}", to_text(*at), to_text(run)},
+                            "never comes", {"leave it out, or make the run longer"});
         }
         spec.at.push_back(*at);
       }
@@ -127,9 +123,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
   }
   if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !(spec.by >= 0) ||
       !std::isfinite(spec.from + spec.to + spec.by)) {
-    ev_.refuse("XG0214", expr.span, "rates, powers and factors are 0 and more", "",
-               {"write numbers without `-`, and not too large"});
-    return std::nullopt;
+    return ev_.refuse("XG0214", expr.span, "rates, powers and factors are 0 and more", "",
+                      {"write numbers without `-`, and not too large"});
   }
   return spec;
 }

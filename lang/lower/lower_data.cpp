@@ -114,10 +114,9 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
                                                   Span span, Scope& scope, const AugmentDef** def) {
   *def = registry_.find_augment(name.text);
   if (*def == nullptr) {
-    ev_.refuse("XG0201", name.span, {"there is no data stage `{}`", name.text}, "unknown stage",
-               did_you_mean(name.text, names_of(registry_.augments, &AugmentDef::name), name.span,
-                            {"leave it out, or write one of {}", ready(registry_.augments)}));
-    return std::nullopt;
+    return ev_.refuse("XG0201", name.span, {"there is no data stage `{}`", name.text}, "unknown stage",
+                      did_you_mean(name.text, names_of(registry_.augments, &AugmentDef::name), name.span,
+                                   {"leave it out, or write one of {}", ready(registry_.augments)}));
   }
   const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature);
   Scope env;

@@ -156,8 +156,8 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
     return is_target ? std::optional(Datum()) : std::nullopt;  // a binding that failed was reported
   }
   if (field->encoded) {
-    return ev_.refuse("XG0421", at, {"`{}` is an encoded file", name}, "not decoded",
-                      {"decode it in `data`: image = {} -> decode(32)", name});
+    return Datum(ev_.refuse("XG0421", at, {"`{}` is an encoded file", name}, "not decoded",
+                            {"decode it in `data`: image = {} -> decode(32)", name}));
   }
   TensorType type = field->type;
   if (type.classes == 0 && (type.dtype == DType::kU8 || type.dtype == DType::kF64 || type.dtype == DType::kF16)) {

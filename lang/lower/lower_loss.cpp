@@ -166,14 +166,12 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     return std::nullopt;
   }
   if (expr.kind != ExprKind::kCall || ast[expr.lhs].kind != ExprKind::kName) {
-    ev_.refuse("XG0505", expr.span, "a metric is a call", "not a call", {"write accuracy(logits, label)"});
-    return std::nullopt;
+    return ev_.refuse("XG0505", expr.span, "a metric is a call", "not a call", {"write accuracy(logits, label)"});
   }
   constexpr size_t kMostMetrics = 256;
   if (ev_.graph().metrics.size() >= kMostMetrics) {
-    ev_.refuse("XG0216", expr.span, {"a run has at most {} metrics", kMostMetrics}, "one too many",
-               {"leave it out, or measure it by `xrun eval`"});
-    return std::nullopt;
+    return ev_.refuse("XG0216", expr.span, {"a run has at most {} metrics", kMostMetrics}, "one too many",
+                      {"leave it out, or measure it by `xrun eval`"});
   }
   const Name& op_name = ast[expr.lhs].name;
   const Callee callee = ev_.find_callee(std::span(&op_name, 1), scope);
@@ -181,9 +179,8 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     return std::nullopt;
   }
   if (callee.kind != Callee::kOp) {
-    ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not an operator",
-               {"write accuracy(logits, label)"});
-    return std::nullopt;
+    return ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not an operator",
+                      {"write accuracy(logits, label)"});
   }
   // `source` belongs to the harness: it is not an argument of the node, unless the operator cannot do without it.
   const Signature& signature = ev_.signatures().of(*callee.op);
@@ -236,9 +233,8 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
   Graph& graph = ev_.graph();
   const ValueId made = value.kind == DatumKind::kTensor ? value.tensor : ValueId();
   if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
-    ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not one value a sample",
-               {"write accuracy(logits, label)"});
-    return std::nullopt;
+    return ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not one value a sample",
+                      {"write accuracy(logits, label)"});
   }
   spec.value = made;
   if (graph.nodes.size() == nodes + 1 && graph.nodes.back().outputs.size() == 1) {

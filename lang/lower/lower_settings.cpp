@@ -86,15 +86,13 @@ std::optional<SettingChoice> ModuleBuilder::choose(const SettingNode& node, cons
       continue;
     }
     if (choice.signature.empty() && symbol(node) != given) {
-      ev_.refuse("XG0204", at, {"`{}` of `{}` takes no arguments", given, node.key}, "",
-                 replacement("write it alone", at, given));
-      return std::nullopt;
+      return ev_.refuse("XG0204", at, {"`{}` of `{}` takes no arguments", given, node.key}, "",
+                        replacement("write it alone", at, given));
     }
     return choice;
   }
-  ev_.refuse("XG0205", at, {"`{}` is one of {}", node.key, fmt::join(names, ", ")}, "not one of them",
-             given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
-  return std::nullopt;
+  return ev_.refuse("XG0205", at, {"`{}` is one of {}", node.key, fmt::join(names, ", ")}, "not one of them",
+                    given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
 }
 
 // A choice that nothing keeps, with its arguments.

@@ -25,12 +25,8 @@ Attrs without_directories(const Attrs& attrs) {
   return result;
 }
 
-// The graph as far as the loss needs it: metrics hang on it and are left out.
-Graph without_metrics(const Graph& graph) {
-  Graph kept = graph;
-  kept.metrics.clear();
-  kept.bindings.clear();
-  kept.outputs.clear();
+// The nodes that the loss needs: metrics hang on them and are left out.
+IdVector<NodeId, bool> without_metrics(const Graph& graph) {
   IdVector<NodeId, bool> wanted(graph.nodes.size(), false);
   IdVector<NodeId, bool> metric(graph.nodes.size(), false);
   for (const ValueId id : graph.metrics) {
@@ -52,13 +48,7 @@ Graph without_metrics(const Graph& graph) {
     }
     wanted[i] = used || (!metric[i] && !read);
   }
-  kept.nodes.clear();
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (wanted[i]) {
-      kept.nodes.push_back(graph.nodes[i]);
-    }
-  }
-  return kept;
+  return wanted;
 }
 
 }  // namespace
@@ -76,9 +66,8 @@ std::string without_directory(const std::string& path) { return path.substr(path
 
 std::string math_text(const Module& module) {
   std::string out = "xrun math 1\n";
-  Graph graph = without_metrics(module.graph);
-  graph.heads.clear();  // named by their nodes' paths
-  out += print(graph);
+  const auto shown = without_metrics(module.graph);
+  out += print(module.graph, &shown);
   if (module.has_data) {
     for (const SourceSpec& source : module.data.sources) {
       if (source.name == "train") {

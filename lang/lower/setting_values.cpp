@@ -55,10 +55,9 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
     return std::nullopt;
   }
   if (!number || *number < low || *number > high) {
-    ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
-               {high == INT64_MAX && number ? fmt::format("write a number of {} and more", low)
-                                            : fmt::format("write a number of {} to {}", low, high)});
-    return std::nullopt;
+    return ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
+                      {high == INT64_MAX && number ? fmt::format("write a number of {} and more", low)
+                                                   : fmt::format("write a number of {} to {}", low, high)});
   }
   return number;
 }
@@ -79,10 +78,9 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
   }
   const double number = value->as_double();
   if (!(number >= def.low && number <= def.high)) {
-    ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
-               {std::isinf(def.high) ? fmt::format("write a number of {} and more", def.low)
-                                     : fmt::format("write a number of {} to {}", def.low, def.high)});
-    return std::nullopt;
+    return ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
+                      {std::isinf(def.high) ? fmt::format("write a number of {} and more", def.low)
+                                            : fmt::format("write a number of {} to {}", def.low, def.high)});
   }
   return number;
 }
@@ -119,9 +117,8 @@ void ModuleBuilder::refuse_path(Span at, const std::string& path) {
 std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope, const SettingDef& def) {
   const auto value = value_of(node, scope, def);
   if (value && value->kind != DatumKind::kBool) {
-    ev_.refuse("XG0205", value->span, {"`{}` is true or false, not {}", node.key, kind_text(*value)}, "",
-               {"write {} = true, or {} = false", node.key, node.key});
-    return std::nullopt;
+    return ev_.refuse("XG0205", value->span, {"`{}` is true or false, not {}", node.key, kind_text(*value)}, "",
+                      {"write {} = true, or {} = false", node.key, node.key});
   }
   return value ? std::optional(value->flag) : std::nullopt;
 }
@@ -129,9 +126,8 @@ std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope, c
 std::optional<std::string> ModuleBuilder::text(const SettingNode& node, Scope& scope, const SettingDef& def) {
   const auto value = value_of(node, scope, def);
   if (value && value->kind != DatumKind::kString) {
-    ev_.refuse("XG0205", value->span, {"`{}` is a string, not {}", node.key, kind_text(*value)}, "",
-               replacement("put it in double quotes", value->span, {"\"{}\"", ev_.sources().text(value->span)}));
-    return std::nullopt;
+    return ev_.refuse("XG0205", value->span, {"`{}` is a string, not {}", node.key, kind_text(*value)}, "",
+                      replacement("put it in double quotes", value->span, {"\"{}\"", ev_.sources().text(value->span)}));
   }
   return value ? std::optional(value->text) : std::nullopt;
 }
@@ -156,21 +152,18 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
                 "put its unit where the number is written, as in 500 steps");
     return std::nullopt;
   } else {
-    ev_.refuse("XG0107", at, {"{} expects a span of training, but gets {}", what, kind_text(value)}, "",
-               {"write a number of steps, epochs or samples: 500 steps"});
-    return std::nullopt;
+    return ev_.refuse("XG0107", at, {"{} expects a span of training, but gets {}", what, kind_text(value)}, "",
+                      {"write a number of steps, epochs or samples: 500 steps"});
   }
   if (!(span.amount > 0)) {
-    ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "", {"write more than 0"});
-    return std::nullopt;
+    return ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "", {"write more than 0"});
   }
   if (const double near = std::round(span.amount); std::fabs(span.amount - near) <= 1e-9 * span.amount) {
     span.amount = near;  // 7% * 100 steps
   }
   if (span.unit != TrainSpan::kEpochs && !to_int64(span.amount)) {
-    ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "not a whole number",
-               {"write a whole number of them, or a part of an epoch: 0.5 epochs"});
-    return std::nullopt;
+    return ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "not a whole number",
+                      {"write a whole number of them, or a part of an epoch: 0.5 epochs"});
   }
   return span;
 }
@@ -185,9 +178,8 @@ std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, 
   const auto value = value_of(node, scope, def);
   const auto bytes = value ? quantity(*value, node.key, value->span, Dimension::kSize) : std::nullopt;
   if (bytes && !(*bytes >= def.low && *bytes <= def.high)) {
-    ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
-               {*bytes > def.high ? "write at most 1_000_000TiB" : "write 1B or more"});
-    return std::nullopt;
+    return ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
+                      {*bytes > def.high ? "write at most 1_000_000TiB" : "write 1B or more"});
   }
   return bytes ? std::optional(static_cast<Bytes>(*bytes)) : std::nullopt;
 }
@@ -195,16 +187,14 @@ std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, 
 std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_view what, Span at, Dimension dimension) {
   if (value.number() && value.dimension == dimension) {
     if (value.as_double() < 0) {
-      ev_.refuse("XG0214", at, {"`{}` cannot be {}", what, to_text(value)}, "", {"leave the `-` out"});
-      return std::nullopt;
+      return ev_.refuse("XG0214", at, {"`{}` cannot be {}", what, to_text(value)}, "", {"leave the `-` out"});
     }
     return value.as_double();
   }
   if (!value.plain_number()) {
-    ev_.refuse(value.number() ? "XG0107" : "XG0205", at,
-               {"`{}` expects {}, but gets {}", what, name_of(dimension), kind_text(value)}, "",
-               {"write {}, such as {}", name_of(dimension), example_of(dimension)});
-    return std::nullopt;
+    return ev_.refuse(value.number() ? "XG0107" : "XG0205", at,
+                      {"`{}` expects {}, but gets {}", what, name_of(dimension), kind_text(value)}, "",
+                      {"write {}, such as {}", name_of(dimension), example_of(dimension)});
   }
   std::vector<UnitChoice> units;
   if (dimension == Dimension::kRate) {

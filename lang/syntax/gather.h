@@ -5,22 +5,24 @@
 #include <utility>
 #include <vector>
 
-#include "lang/syntax/syntax_expr.h"
+#include "lang/syntax/syntax.h"
 
 namespace xrun::lang {
 
-// Children of one node while they are read. Nested lists share one stack; `into` moves the finished run to its pool.
+// Children of one node while they are read. Nested lists of one type share a stack; `into` moves the finished run to
+// its pool.
 template <typename T>
 class Gather {
  public:
-  explicit Gather(std::vector<T>& stack) : stack_(stack), base_(stack.size()) {}
+  explicit Gather(Pools& stacks) : stack_(std::get<std::vector<T>>(stacks)), base_(stack_.size()) {}
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
   ~Gather() { stack_.resize(base_); }
   void push(T value) { stack_.push_back(std::move(value)); }
   size_t size() const { return stack_.size() - base_; }
   T& front() { return stack_[base_]; }
-  Run<T> into(std::vector<T>& pool) const {
+  Run<T> into(Ast& ast) const {
+    std::vector<T>& pool = ast.pool<T>();
     const Run<T> run{static_cast<uint32_t>(pool.size()), static_cast<uint32_t>(size())};
     pool.insert(pool.end(), stack_.begin() + static_cast<std::ptrdiff_t>(base_), stack_.end());
     return run;

@@ -193,12 +193,6 @@ class NumberLexer : private Cursor {
     number_.is_guess = true;
   }
 
-  void skip_name() {
-    while (is_name_char(peek())) {
-      ++at_;
-    }
-  }
-
   void unit() {
     const uint32_t from = at_;
     skip_name();

@@ -117,9 +117,7 @@ class Lexer : private Cursor {
       }
       line_start_ = at_;
     } else if (is_name_start(c)) {
-      while (is_name_char(peek())) {
-        ++at_;
-      }
+      skip_name();
       push(word_kind(text_.substr(begin, at_ - begin)), begin);
     } else if (is_digit(c)) {
       Number number = lex_number(text_, file_, begin, at_, faults_);

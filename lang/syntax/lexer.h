@@ -16,6 +16,10 @@ namespace xrun::lang {
 // nearest meaning. Linear in the size of the file.
 Tokens lex(const SourceMap& sources, int32_t file, Faults& faults);
 
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+constexpr bool is_name_char(char c) { return is_name_start(c) || is_digit(c); }
+
 // A place in the text of a file: the base of the classes that read it character by character.
 class Cursor {
  protected:
@@ -25,6 +29,11 @@ class Cursor {
   // The character so far ahead; '\0' behind the end.
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
   Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
+  void skip_name() {
+    while (is_name_char(peek())) {
+      ++at_;
+    }
+  }
 
   std::string_view text_;
   int32_t file_;
@@ -46,9 +55,5 @@ void lay_out(Tokens& tokens, Faults& faults);
 // Whether a declaration starts at the token `at`: such a word in column 1 with what follows it. Words of declarations
 // are names elsewhere, so this is how what was left open above is told from a name.
 bool starts_declaration(const Tokens& tokens, size_t at);
-
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-constexpr bool is_name_char(char c) { return is_name_start(c) || is_digit(c); }
 
 }  // namespace xrun::lang

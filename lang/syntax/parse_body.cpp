@@ -22,13 +22,13 @@ constexpr std::array<std::pair<std::string_view, StmtKind>, 8> kStatementWords =
 
 // "{" { item NL } "}"
 template <class T>
-Run<T> Parser::braced(std::vector<T>& stack, std::vector<T>& pool, T (Parser::*item)()) {
+Run<T> Parser::braced(T (Parser::*item)()) {
   const Nest nest(*this);
   const Token open = current();
   if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
     return {};
   }
-  Gather<T> list(stack);
+  Gather<T> list(stacks_);
   while (!body_ends(open)) {
     const int depth = depth_;
     list.push((this->*item)());
@@ -37,11 +37,11 @@ Run<T> Parser::braced(std::vector<T>& stack, std::vector<T>& pool, T (Parser::*i
       recover(depth);
     }
   }
-  return list.into(pool);
+  return list.into(ast_);
 }
 
-Run<Stmt> Parser::body() { return braced(stmt_stack_, ast_.stmts, &Parser::statement); }
-Run<Setting> Parser::settings() { return braced(setting_stack_, ast_.settings, &Parser::setting); }
+Run<Stmt> Parser::body() { return braced(&Parser::statement); }
+Run<Setting> Parser::settings() { return braced(&Parser::setting); }
 
 Stmt Parser::statement() {
   Stmt stmt;
@@ -54,7 +54,7 @@ Stmt Parser::statement() {
       break;
     }
   }
-  Gather<Name> names(name_stack_);
+  Gather<Name> names(stacks_);
   switch (stmt.kind) {
     case StmtKind::kError:
       binding(stmt);
@@ -62,7 +62,7 @@ Stmt Parser::statement() {
     case StmtKind::kInput:
     case StmtKind::kParam:
       names.push(expect_new_name(stmt.kind == StmtKind::kInput ? "a name for the input" : "a name for the parameter"));
-      stmt.names = names.into(ast_.names);
+      stmt.names = names.into(ast_);
       expect(TokenKind::kColon, "`:` and a type");
       stmt.type = type();
       if (stmt.kind == StmtKind::kParam) {
@@ -76,12 +76,12 @@ Stmt Parser::statement() {
           names.push(name);
         }
       } while (take(TokenKind::kComma));
-      stmt.names = names.into(ast_.names);
+      stmt.names = names.into(ast_);
       break;
     case StmtKind::kHead:
     case StmtKind::kState:
       names.push(expect_new_name(stmt.kind == StmtKind::kHead ? "a name for the head" : "a name for the state"));
-      stmt.names = names.into(ast_.names);
+      stmt.names = names.into(ast_);
       expect(TokenKind::kAssign);
       stmt.value = value_or_error();
       break;
@@ -109,7 +109,7 @@ Stmt Parser::statement() {
 
 // ( NAME | "(" NAME { "," NAME } ")" ) "=" expr
 void Parser::binding(Stmt& stmt) {
-  Gather<Name> names(name_stack_);
+  Gather<Name> names(stacks_);
   if (at(TokenKind::kLeftParen)) {
     const Token open = current();
     advance();
@@ -135,7 +135,7 @@ void Parser::binding(Stmt& stmt) {
     return;
   }
   stmt.kind = StmtKind::kBind;
-  stmt.names = names.into(ast_.names);
+  stmt.names = names.into(ast_);
   expect(TokenKind::kAssign);
   stmt.value = value_or_error();
 }

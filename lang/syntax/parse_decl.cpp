@@ -155,13 +155,13 @@ void Parser::declaration_header(Decl& decl) {
       if (!lost_) {
         advance();
       }
-      Gather<Name> names(name_stack_);
+      Gather<Name> names(stacks_);
       do {
         if (const Name name = expect_name("a name of that file")) {
           names.push(name);
         }
       } while (take(TokenKind::kComma));
-      decl.names = names.into(ast_.names);
+      decl.names = names.into(ast_);
       break;
     }
     case DeclKind::kOption:
@@ -189,11 +189,11 @@ void Parser::declaration_header(Decl& decl) {
         decl.has_params = true;
       }
       if (decl.kind == DeclKind::kBlock && take(TokenKind::kArrow)) {
-        Gather<Type> types(type_stack_);
+        Gather<Type> types(stacks_);
         do {
           types.push(type());
         } while (take(TokenKind::kComma));
-        decl.results = types.into(ast_.types);
+        decl.results = types.into(ast_);
       }
       break;
     case DeclKind::kTest:

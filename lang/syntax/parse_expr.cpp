@@ -1,6 +1,7 @@
 // Expressions, loosest first: pipe, if, or, and, not, comparison, range, + -, * / // %, -, ^; what binds tighter is in
 // parse_primary.cpp.
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "lang/syntax/parser_rules.h"
@@ -8,15 +9,26 @@
 namespace xrun::lang {
 namespace {
 
+constexpr size_t kTokenKinds = static_cast<size_t>(TokenKind::kGreaterEqual) + 1;
+
+// The operator of two operands that each kind of token stands for; kNeg: none.
+std::array<Op, kTokenKinds> list_operators() {
+  std::array<Op, kTokenKinds> operators{};
+  for (size_t kind = 0; kind < kTokenKinds; ++kind) {
+    for (auto op = static_cast<uint8_t>(Op::kAdd); op <= static_cast<uint8_t>(Op::kOr); ++op) {
+      const bool same = text_of(static_cast<Op>(op)) == text_of(static_cast<TokenKind>(kind));
+      operators[kind] = same ? static_cast<Op>(op) : operators[kind];
+    }
+  }
+  return operators;
+}
+
 // The operator that a token stands for, where it is one from `first` to `last`: the levels of binding are runs of Op.
 template <Op first, Op last>
 std::optional<Op> operator_of(TokenKind kind) {
-  for (Op op = first; op <= last; op = static_cast<Op>(static_cast<uint8_t>(op) + 1)) {
-    if (text_of(op) == text_of(kind)) {
-      return op;
-    }
-  }
-  return std::nullopt;
+  static const std::array<Op, kTokenKinds> operators = list_operators();
+  const Op op = operators[static_cast<size_t>(kind)];
+  return op >= first && op <= last ? std::optional(op) : std::nullopt;
 }
 
 constexpr auto comparison_of = operator_of<Op::kEq, Op::kGe>;

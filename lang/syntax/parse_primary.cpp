@@ -85,7 +85,7 @@ ExprId Parser::parenthesized() {
   bool trailing_comma = false;
   const Run<ExprId> items = expressions(open, TokenKind::kRightParen, false, trailing_comma);
   if (items.count == 1 && !trailing_comma) {
-    const ExprId inner = ast_.items[items.first];
+    const ExprId inner = ast_[items].front();
     ast_.exprs[inner.index].span = from(start);
     return inner;
   }
@@ -110,7 +110,7 @@ void Parser::leave_open(const Token& open) {
 }
 
 Run<ExprId> Parser::expressions(const Token& open, TokenKind closing, bool may_be_empty, bool& trailing_comma) {
-  Gather<ExprId> items(item_stack_);
+  Gather<ExprId> items(stacks_);
   leave_open(open);
   if (!(may_be_empty && at(closing))) {
     items.push(expression());
@@ -124,7 +124,7 @@ Run<ExprId> Parser::expressions(const Token& open, TokenKind closing, bool may_b
     items.push(expression());
   }
   expect_close(open, closing, "`,`");
-  return items.into(ast_.items);
+  return items.into(ast_);
 }
 
 Run<Arg> Parser::args() {
@@ -135,7 +135,7 @@ Run<Arg> Parser::args() {
   const Token open = current();
   advance();
   leave_open(open);
-  Gather<Arg> list(arg_stack_);
+  Gather<Arg> list(stacks_);
   while (!lost_ && !at(TokenKind::kRightParen)) {
     Arg arg;
     const Span start = here();
@@ -153,7 +153,7 @@ Run<Arg> Parser::args() {
     leave_open(open);
   }
   expect_close(open, TokenKind::kRightParen, "`,`");
-  return list.into(ast_.args);
+  return list.into(ast_);
 }
 
 ExprId Parser::leaf(ExprKind kind) {

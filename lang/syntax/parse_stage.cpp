@@ -7,7 +7,7 @@ namespace xrun::lang {
 
 // stage { "->" stage }, leaving in stage_height_ the height of the highest expression inside.
 Run<Stage> Parser::stages() {
-  Gather<Stage> list(stage_stack_);
+  Gather<Stage> list(stacks_);
   int highest = 0;
   do {
     stage_height_ = 0;
@@ -15,14 +15,14 @@ Run<Stage> Parser::stages() {
     highest = std::max(highest, stage_height_);
   } while (take(TokenKind::kArrow));
   stage_height_ = highest;
-  return list.into(ast_.stages);
+  return list.into(ast_);
 }
 
 Stage Parser::stage() {
   Stage stage;
   const Span start = here();
   int height = 0;
-  Gather<Pipe> pipes(pipe_stack_);
+  Gather<Pipe> pipes(stacks_);
   const auto see = [&](int other) { height = std::max(height, other); };
   const auto read_value = [&](Rule rule) {
     stage.value = (this->*rule)();
@@ -84,7 +84,7 @@ Stage Parser::stage() {
       }
       break;
   }
-  stage.pipes = pipes.into(ast_.pipes);
+  stage.pipes = pipes.into(ast_);
   if (take(TokenKind::kAs)) {
     stage.label = expect_new_name("a name for the stage");
   }
@@ -143,12 +143,12 @@ void Parser::fork_pipes(Gather<Pipe>& pipes) {
 }
 
 Run<Name> Parser::path(std::string_view what) {
-  Gather<Name> names(name_stack_);
+  Gather<Name> names(stacks_);
   names.push(expect_name("a name"));
   while (take(TokenKind::kDot)) {
     names.push(expect_name(what));
   }
-  return names.into(ast_.names);
+  return names.into(ast_);
 }
 
 }  // namespace xrun::lang

@@ -10,7 +10,7 @@ Run<Param> Parser::params() {
   if (!nest.ok || !expect(TokenKind::kLeftParen, "`(` and parameters")) {
     return {};
   }
-  Gather<Param> list(param_stack_);
+  Gather<Param> list(stacks_);
   while (!lost_ && !at(TokenKind::kRightParen)) {
     const Param next = param();
     if (next.name) {
@@ -21,7 +21,7 @@ Run<Param> Parser::params() {
     }
   }
   expect_close(open, TokenKind::kRightParen, "`,`");
-  return list.into(ast_.params_pool);
+  return list.into(ast_);
 }
 
 Param Parser::param() {
@@ -59,7 +59,7 @@ Type Parser::type() {
   const Token open = current();
   if (take(TokenKind::kLeftBracket)) {
     type.has_dims = true;
-    Gather<ExprId> dims(item_stack_);
+    Gather<ExprId> dims(stacks_);
     if (!at(TokenKind::kRightBracket)) {
       do {
         dims.push(at(TokenKind::kEllipsis) ? leaf(ExprKind::kEllipsis) : sum());
@@ -69,7 +69,7 @@ Type Parser::type() {
     if (lost_) {
       dims.push(error_node(from(start)));
     }
-    type.dims = dims.into(ast_.items);
+    type.dims = dims.into(ast_);
   }
   type.span = from(start);
   return type;

@@ -89,7 +89,7 @@ class Parser {
 
   // parse_body.cpp
   template <class T>
-  Run<T> braced(std::vector<T>& stack, std::vector<T>& pool, T (Parser::*item)());
+  Run<T> braced(T (Parser::*item)());
   Run<Stmt> body();
   Stmt statement();
   void binding(Stmt& stmt);
@@ -149,15 +149,7 @@ class Parser {
   std::vector<int> heights_;  // of ast_.exprs
   int stage_height_ = 0;      // highest expression among the stages just read
 
-  std::vector<ExprId> item_stack_;
-  std::vector<Arg> arg_stack_;
-  std::vector<Name> name_stack_;
-  std::vector<Param> param_stack_;
-  std::vector<Type> type_stack_;
-  std::vector<Stage> stage_stack_;
-  std::vector<Pipe> pipe_stack_;
-  std::vector<Stmt> stmt_stack_;
-  std::vector<Setting> setting_stack_;
+  Pools stacks_;  // of Gather
 };
 
 // How a message names a token: "`->`", "a string", "the end of the line".

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "lang/syntax/number.h"
@@ -11,6 +12,11 @@
 #include "lang/syntax/syntax_expr.h"
 
 namespace xrun::lang {
+
+// The elements of runs, by type.
+using Pools =
+    std::tuple<std::vector<ExprId>, std::vector<Arg>, std::vector<Name>, std::vector<Param>, std::vector<Type>,
+               std::vector<Stage>, std::vector<Pipe>, std::vector<Stmt>, std::vector<Setting>>;
 
 // The tree. `const` once parsed; spans returned here live as long as the Ast.
 class Ast {
@@ -23,15 +29,10 @@ class Ast {
   ExprId value;             // of parse_value
 
   const Expr& operator[](ExprId id) const { return exprs[id.index]; }
-  std::span<const ExprId> operator[](Run<ExprId> run) const { return view(items, run); }
-  std::span<const Arg> operator[](Run<Arg> run) const { return view(args, run); }
-  std::span<const Name> operator[](Run<Name> run) const { return view(names, run); }
-  std::span<const Param> operator[](Run<Param> run) const { return view(params_pool, run); }
-  std::span<const Type> operator[](Run<Type> run) const { return view(types, run); }
-  std::span<const Stage> operator[](Run<Stage> run) const { return view(stages, run); }
-  std::span<const Pipe> operator[](Run<Pipe> run) const { return view(pipes, run); }
-  std::span<const Stmt> operator[](Run<Stmt> run) const { return view(stmts, run); }
-  std::span<const Setting> operator[](Run<Setting> run) const { return view(settings, run); }
+  template <class T>
+  std::span<const T> operator[](Run<T> run) const {
+    return std::span<const T>(pool<T>()).subspan(run.first, run.count);
+  }
 
   const Number& number(ExprId id) const { return numbers[exprs[id.index].literal]; }     // of a kNumber
   const std::string& text(ExprId id) const { return strings[exprs[id.index].literal]; }  // of a kString, decoded
@@ -40,21 +41,17 @@ class Ast {
   std::vector<Expr> exprs;
   std::vector<Number> numbers;
   std::vector<std::string> strings;
-  std::vector<ExprId> items;
-  std::vector<Arg> args;
-  std::vector<Name> names;
-  std::vector<Param> params_pool;
-  std::vector<Type> types;
-  std::vector<Stage> stages;
-  std::vector<Pipe> pipes;
-  std::vector<Stmt> stmts;
-  std::vector<Setting> settings;
+  template <class T>
+  std::vector<T>& pool() {
+    return std::get<std::vector<T>>(pools_);
+  }
+  template <class T>
+  const std::vector<T>& pool() const {
+    return std::get<std::vector<T>>(pools_);
+  }
 
  private:
-  template <typename T>
-  static std::span<const T> view(const std::vector<T>& pool, Run<T> run) {
-    return std::span<const T>(pool).subspan(run.first, run.count);
-  }
+  Pools pools_;
 };
 
 // "a.b.c" of a path of names.

@@ -85,17 +85,6 @@ void gemm_tiles(const HeadGemm& call) {
 
 }  // namespace
 
-const HeadKernels kHeadAmx = {
-    .pairs = true,
-    .gemm = gemm_tiles,
-    .pack_classes = pack_classes_pairs,
-    .add_stats = add_stats<Avx512>,
-    .gradient = gradient<Avx512>,
-    .pack_gradient = pack_gradient_pairs,
-    .sum_rows = sum_rows<Avx512>,
-    .add = add<Avx512>,
-    .inverse_norm = inverse_norm<Avx512>,
-    .project = project<Avx512>,
-};
+constinit const HeadKernels kHeadAmx = table_of_pairs(gemm_tiles);
 
 }  // namespace xrun::ops

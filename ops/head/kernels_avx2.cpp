@@ -58,17 +58,6 @@ struct Avx2 {
 
 }  // namespace
 
-const HeadKernels kHeadAvx2 = {
-    .pairs = false,
-    .gemm = gemm<Avx2>,
-    .pack_classes = pack_classes<Avx2>,
-    .add_stats = add_stats<Avx2>,
-    .gradient = gradient<Avx2>,
-    .pack_gradient = nullptr,
-    .sum_rows = sum_rows<Avx2>,
-    .add = add<Avx2>,
-    .inverse_norm = inverse_norm<Avx2>,
-    .project = project<Avx2>,
-};
+constinit const HeadKernels kHeadAvx2 = table_of<Avx2>();
 
 }  // namespace xrun::ops

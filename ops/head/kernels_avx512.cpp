@@ -11,17 +11,6 @@ namespace {
 
 }  // namespace
 
-const HeadKernels kHeadAvx512 = {
-    .pairs = false,
-    .gemm = gemm<Avx512>,
-    .pack_classes = pack_classes<Avx512>,
-    .add_stats = add_stats<Avx512>,
-    .gradient = gradient<Avx512>,
-    .pack_gradient = nullptr,
-    .sum_rows = sum_rows<Avx512>,
-    .add = add<Avx512>,
-    .inverse_norm = inverse_norm<Avx512>,
-    .project = project<Avx512>,
-};
+constinit const HeadKernels kHeadAvx512 = table_of<Avx512>();
 
 }  // namespace xrun::ops

@@ -12,17 +12,6 @@ namespace {
 
 }  // namespace
 
-const HeadKernels kHeadAvx512Bf16 = {
-    .pairs = true,
-    .gemm = gemm<Avx512Bf16>,
-    .pack_classes = pack_classes_pairs,
-    .add_stats = add_stats<Avx512>,
-    .gradient = gradient<Avx512>,
-    .pack_gradient = pack_gradient_pairs,
-    .sum_rows = sum_rows<Avx512>,
-    .add = add<Avx512>,
-    .inverse_norm = inverse_norm<Avx512>,
-    .project = project<Avx512>,
-};
+constinit const HeadKernels kHeadAvx512Bf16 = table_of_pairs(gemm<Avx512Bf16>);
 
 }  // namespace xrun::ops

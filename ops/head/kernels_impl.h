@@ -12,3 +12,16 @@ constexpr int64_t kPanel = 32;
 #include "ops/head/strip_loops.h"
 #include "ops/head/tile_loops.h"
 #include "ops/head/vector_loops.h"
+
+// The table of operands that are f32.
+template <typename V>
+constexpr HeadKernels table_of() {
+  return {.gemm = gemm<V>,
+          .pack_classes = pack_classes<V>,
+          .add_stats = add_stats<V>,
+          .gradient = gradient<V>,
+          .sum_rows = sum_rows<V>,
+          .add = add<V>,
+          .inverse_norm = inverse_norm<V>,
+          .project = project<V>};
+}

@@ -65,3 +65,13 @@ inline void pack_gradient_pairs(const HeadTile& tile, uint32_t* pairs, int64_t p
     }
   }
 }
+
+// The table of operands that are pairs, whose products `product` makes.
+constexpr HeadKernels table_of_pairs(void (*product)(const HeadGemm&)) {
+  HeadKernels table = table_of<Avx512>();
+  table.pairs = true;
+  table.gemm = product;
+  table.pack_classes = pack_classes_pairs;
+  table.pack_gradient = pack_gradient_pairs;
+  return table;
+}

@@ -1,7 +1,6 @@
 // The backward sweep over a shard's tiles: logits again, their gradient, and from it dX, dW and the update at once.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "ops/head.h"
 #include "ops/head/kernels.h"
@@ -131,14 +130,7 @@ void add_steep(const HeadWork& pass, const HeadTile& tile, int64_t row, float* d
 // Bias gradients of a tile from their sixteen running sums, by a fixed tree.
 void fold_lanes(const float* lanes, int64_t classes, float* out) {
   for (int64_t c = 0; c < classes; ++c) {
-    float sums[16];
-    std::memcpy(sums, lanes + c * 16, sizeof sums);
-    for (int width = 8; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) {
-        sums[i] += sums[i + width];
-      }
-    }
-    out[c] = sums[0];
+    out[c] = sum_lanes(load(lanes + c * kLanes));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "graph/base/xxh128.h"
 #include "runtime/checkpoint/class_names.h"
@@ -29,10 +30,8 @@ Error nothing_at(const std::string& path) {
   const std::string why = fs::is_directory(path, ignored) ? "there is no step in this directory"
                           : fs::exists(path, ignored)     ? "it is a file"
                                                           : "there is no such directory";
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0713",
-          .message = fmt::format("no checkpoint at {}: {}", path, why),
-          .help = "name a step directory, the directory that holds it, or `latest`"};
+  return content_error("XG0713", {"no checkpoint at {}: {}", path, why},
+                       "name a step directory, the directory that holds it, or `latest`");
 }
 
 // The step directory that a path means; none where it means none.
@@ -124,12 +123,10 @@ class Store final : public CheckpointStore {
   // A checkpoint of another run is neither gone on from nor written over.
   Status check_digest(const CheckpointInfo& info) const {
     if (info.manifest.math_digest != options_.math_digest) {
-      return Error{
-          .kind = ErrorKind::kContent,
-          .code = "XG0701",
-          .message = fmt::format("{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
-                                 info.path, info.manifest.math_digest, options_.math_digest),
-          .help = "give this run a directory of its own with -C or `checkpoint { dir }`"};
+      return content_error("XG0701",
+                           {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
+                            info.path, info.manifest.math_digest, options_.math_digest},
+                           "give this run a directory of its own with -C or `checkpoint { dir }`");
     }
     return {};
   }

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "graph/base/durable.h"
+#include "graph/base/errors.h"
 
 namespace xrun::runtime {
 namespace {
@@ -34,10 +35,8 @@ Status write_file(const std::string& path, const std::string& text) {
 }
 
 Error cannot_look(const std::string& path, int number) {
-  return {.kind = ErrorKind::kWorld,
-          .code = "XG0713",
-          .message = fmt::format("cannot look into {}: {}", path, std::strerror(number)),
-          .help = "give this user the right to read it, or name another checkpoint"};
+  return world_error("XG0713", {"cannot look into {}: {}", path, std::strerror(number)},
+                     "give this user the right to read it, or name another checkpoint");
 }
 
 // Of a short file; empty where there is no file.
@@ -85,11 +84,9 @@ std::string pending_tail() {
 
 Error checkpoint_write_error(const std::string& path, int number) {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
-  return {.kind = ErrorKind::kWorld,
-          .code = "XG0711",
-          .message = fmt::format("cannot write {}: {}", path, std::strerror(number)),
-          .help = full ? "free some space, or choose another directory with -C or `checkpoint { dir }`"
-                       : "choose another directory with -C or `checkpoint { dir }`"};
+  return world_error("XG0711", {"cannot write {}: {}", path, std::strerror(number)},
+                     full ? "free some space, or choose another directory with -C or `checkpoint { dir }`"
+                          : "choose another directory with -C or `checkpoint { dir }`");
 }
 
 std::string step_name(int64_t step) { return fmt::format("{}{:06}", kStep, step); }

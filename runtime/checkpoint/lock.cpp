@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/base/durable.h"
+#include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/owner.h"
@@ -70,17 +71,12 @@ int write_holder(int file) {
 Error locked(const std::string& directory, const Holder& holder, bool by_system) {
   const std::string who = holder.owner ? fmt::format("process {} on {}", holder.owner->pid, holder.host) : "a process";
   if (by_system) {
-    return {.kind = ErrorKind::kWorld,
-            .code = "XG0712",
-            .message = fmt::format("another run writes its checkpoints into {}: {}", directory, who),
-            .help = "wait for it, or choose another directory with -C"};
+    return world_error("XG0712", {"another run writes its checkpoints into {}: {}", directory, who},
+                       "wait for it, or choose another directory with -C");
   }
-  return {.kind = ErrorKind::kWorld,
-          .code = "XG0712",
-          .message = fmt::format("another run may write its checkpoints into {}, whose file system has no locks: {}",
-                                 directory, who),
-          .help = fmt::format("when that process has ended, remove {}/lock; else choose another directory with -C",
-                              directory)};
+  return world_error(
+      "XG0712", {"another run may write its checkpoints into {}, whose file system has no locks: {}", directory, who},
+      {"when that process has ended, remove {}/lock; else choose another directory with -C", directory});
 }
 
 }  // namespace

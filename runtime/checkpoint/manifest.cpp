@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 
 namespace xrun::runtime {
@@ -76,10 +77,7 @@ Status read_classes(Entries& entries, Manifest& manifest, std::string_view name)
 }  // namespace
 
 Error damaged(std::string_view name, std::string_view why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0710",
-          .message = fmt::format("{} {}", name, why),
-          .help = "the checkpoint is damaged: use an older one"};
+  return content_error("XG0710", {"{} {}", name, why}, "the checkpoint is damaged: use an older one");
 }
 
 std::string print_manifest(const Manifest& manifest) {
@@ -121,10 +119,8 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   Manifest manifest{.format = 0};
   entries.read("format", manifest.format);
   if (entries.good() && manifest.format > kFormat) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0714",
-                 .message = fmt::format("{} has format {}; this version knows {}", name, manifest.format, kFormat),
-                 .help = "use the xrun that wrote it, or a later one"};
+    return content_error("XG0714", {"{} has format {}; this version knows {}", name, manifest.format, kFormat},
+                         "use the xrun that wrote it, or a later one");
   }
   entries.read("step", manifest.step);
   entries.read("epoch", manifest.epoch);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "graph/base/errors.h"
 #include "graph/base/units.h"
 #include "runtime/checkpoint/manifest.h"
 
@@ -17,10 +18,8 @@ constexpr Bytes kChunk = 4 * kMiB;
 constexpr Bytes kLargestText = 4 * kGiB;
 
 Error unreadable(std::string_view path, int number) {
-  return {.kind = ErrorKind::kWorld,
-          .code = "XG0713",
-          .message = fmt::format("cannot read {}: {}", path, std::strerror(number)),
-          .help = "give this user the right to read it, or name another checkpoint"};
+  return world_error("XG0713", {"cannot read {}: {}", path, std::strerror(number)},
+                     "give this user the right to read it, or name another checkpoint");
 }
 
 }  // namespace

@@ -15,33 +15,10 @@ constexpr Bytes kChunk = 4 * kMiB;
 
 // What the format calls a type.
 std::string_view safetensors_name(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "F64";
-    case DType::kF32:
-      return "F32";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kF16:
-      return "F16";
-    case DType::kF8E4M3:
-      return "F8_E4M3";
-    case DType::kF8E5M2:
-      return "F8_E5M2";
-    case DType::kI64:
-      return "I64";
-    case DType::kI32:
-      return "I32";
-    case DType::kI16:
-      return "I16";
-    case DType::kI8:
-      return "I8";
-    case DType::kU8:
-      return "U8";
-    case DType::kBool:
-      return "BOOL";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2",
+                                         "I64", "I32", "I16",  "I8",  "U8",      "BOOL"};
+  static_assert(std::size(kNames) == static_cast<size_t>(DType::kBool) + 1);
+  return kNames[static_cast<size_t>(dtype)];
 }
 
 // Rows of a tensor in one of the files.

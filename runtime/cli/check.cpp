@@ -36,7 +36,7 @@ std::string summary_json(const LoadedModel& model) {
   json["tests"] = model.file.tests.size();
   json["tensors"] = model.file.module.graph.params.size();
   json["parameters"] = model.file.module.graph.parameter_count();
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_line(json);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Result<std::string> check_source(const Module& module, const SourceSpec& source,
   if (json) {
     const nlohmann::ordered_json object{
         {"v", 1}, {"source", source.name}, {"holds", what}, {"samples", samples}, {"decoded", looked}};
-    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    return json_line(object);
   }
   return fmt::format("  ok   {:<10} {}   {} samples decoded\n", source.name, printable(what), format_count(looked));
 }

@@ -106,16 +106,16 @@ nlohmann::json to_json(const Diagnostic& d, const SourceMap& sources) {
           {"rendered", render(d, sources)}};
 }
 
-std::string dump(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 void write(FILE* to, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), to);
   std::fflush(to);
 }
 
 }  // namespace
+
+std::string json_line(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 Console::Console(const GlobalOptions& options)
     : color_(wants_color(options, isatty(STDERR_FILENO) == 1)),
@@ -140,7 +140,7 @@ void Console::report(const Diagnostics& diagnostics, const SourceMap& sources) c
       continue;
     }
     if (json_) {
-      write(stderr, dump(to_json(diagnostic, sources)));
+      write(stderr, json_line(to_json(diagnostic, sources)));
     } else {
       write(stderr, render(diagnostic, sources, {.color = color_}) + "\n");
     }
@@ -158,7 +158,7 @@ void Phase::done(std::string_view what, const std::string& about) {
 
 int Console::fail(const Error& error, const SourceMap& sources) const {
   if (json_) {
-    write(stderr, dump(to_json(diagnostic_of(error), sources)));
+    write(stderr, json_line(to_json(diagnostic_of(error), sources)));
   } else {
     write(stderr, render(error, sources, {.color = color_}));
   }

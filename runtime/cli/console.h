@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,9 @@
 #include "runtime/cli/options.h"
 
 namespace xrun::cli {
+
+// A JSON value as one line.
+std::string json_line(const nlohmann::ordered_json& json);
 
 // NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale and --color, --ascii decide.
 class Console {

@@ -79,7 +79,7 @@ std::string report_json(const runtime::Host& host, ops::Isa isa) {
     }
   }
   json["cache"] = runtime::cache_directory();
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_line(json);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/json_progress.h"
@@ -16,15 +17,9 @@ Status check_names(const Module& module, const std::vector<std::string>& names,
                    const std::vector<std::string>& measured) {
   for (const std::string& name : names) {
     if (std::find(measured.begin(), measured.end(), name) == measured.end()) {
-      std::string known;
-      for (const std::string& other : measured) {
-        known += (known.empty() ? "" : ", ") + other;
-      }
-      return Error{ErrorKind::kUsage,
-                   "XG0413",
-                   "`" + name + "` is not a source that `train " + module.train.name + "` measures",
-                   known.empty() ? "name metrics in `train`, or an `eval` group" : "one of: " + known,
-                   {}};
+      return usage_error("XG0413", "`" + name + "` is not a source that `train " + module.train.name + "` measures",
+                         measured.empty() ? "name metrics in `train`, or an `eval` group"
+                                          : fmt::format("one of: {}", fmt::join(measured, ", ")));
     }
   }
   return {};
@@ -56,27 +51,20 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
     names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
   }
   if (measured.empty()) {
-    return Error{
-        ErrorKind::kContent,
+    return content_error(
         "XG0413",
         "`train " + module.train.name + "` measures nothing" +
             (module.train.measured().empty() ? ""
                                              : ": its metrics are of sources other than `train`, and there is none"),
         module.train.measured().empty() ? "name metrics in `train`, or an `eval` group"
-                                        : "declare another source in `data`",
-        {}};
+                                        : "declare another source in `data`");
   }
   XRUN_TRY(check_names(module, names, measured));
   XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
   XRUN_ASSIGN(const auto classes, runtime::read_class_names(info));
   XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
-  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
-  XRUN_ASSIGN(const auto session,
-              runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
-  events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
-  XRUN_TRY(runtime::load_checkpoint(info, session->state()));
-  XRUN_TRY(session->weights_changed());
+  XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {
     pointers.push_back(source.get());

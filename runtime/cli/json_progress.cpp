@@ -9,7 +9,7 @@ using Json = nlohmann::ordered_json;
 void emit(const ProgressPort& port, const char* kind, const Json& fields) {
   Json event{{"v", 1}, {"t", kind}, {"time", port.now()}};
   event.update(fields);
-  port.write(event.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  port.write(json_line(event));
 }
 
 Json by_device(const std::vector<DeviceTimes>& devices, Seconds DeviceTimes::*part) {

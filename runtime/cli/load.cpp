@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/errors.h"
 #include "graph/pipeline.h"
 #include "ops/facts.h"
 #include "ops/op.h"
@@ -22,21 +23,15 @@ std::optional<Error> find_binary(const std::string& path) {
   in.read(start, sizeof start);
   const std::string_view head(start, static_cast<size_t>(in.gcount()));
   if (head.substr(0, 8).ends_with("XPLN")) {
-    return Error{ErrorKind::kContent,
-                 "XG0123",
-                 "`" + path + "` is a plan, not a model",
-                 "look into it with `xrun show " + path + "`, or name its model",
-                 {}};
+    return content_error("XG0123", "`" + path + "` is a plan, not a model",
+                         "look into it with `xrun show " + path + "`, or name its model");
   }
   if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
-    return Error{ErrorKind::kContent, "XG0123", "`" + path + "` is written in UTF-16", "save it as UTF-8", {}};
+    return content_error("XG0123", "`" + path + "` is written in UTF-16", "save it as UTF-8");
   }
   if (const size_t nul = head.find('\0'); nul != std::string_view::npos) {
-    return Error{ErrorKind::kContent,
-                 "XG0123",
-                 "`" + path + "` is no text: byte " + std::to_string(nul) + " is 0",
-                 "name an .xgraph file",
-                 {}};
+    return content_error("XG0123", "`" + path + "` is no text: byte " + std::to_string(nul) + " is 0",
+                         "name an .xgraph file");
   }
   return std::nullopt;
 }
@@ -46,18 +41,14 @@ std::optional<Error> find_fault(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && ::access(path.c_str(), R_OK) == 0) {
     return S_ISDIR(info.st_mode)
-               ? std::optional(Error{
-                     ErrorKind::kContent, "XG0121", "`" + path + "` is a directory", "name the .xgraph file in it", {}})
+               ? std::optional(content_error("XG0121", "`" + path + "` is a directory", "name the .xgraph file in it"))
                : find_binary(path);
   }
   if (errno == EACCES) {
-    return Error{ErrorKind::kWorld,
-                 "XG0122",
-                 "`" + path + "` cannot be read: permission denied",
-                 "give this user the right to read it",
-                 {}};
+    return world_error("XG0122", "`" + path + "` cannot be read: permission denied",
+                       "give this user the right to read it");
   }
-  return Error{ErrorKind::kContent, "XG0121", "there is no file `" + path + "`", "check the path", {}};
+  return content_error("XG0121", "there is no file `" + path + "`", "check the path");
 }
 
 Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
@@ -132,16 +123,13 @@ int refuse_unfinished(const LoadedModel& model, const Console& console, bool nee
   }
   const std::string path = model.sources.size() > 0 ? model.sources.path(0) : "the file";
   if (module.model.empty()) {
-    return console.fail(
-        {ErrorKind::kContent, "XG0221", path + " has no `model`", "declare one: model name { ... }", {}});
+    return console.fail(content_error("XG0221", path + " has no `model`", "declare one: model name { ... }"));
   }
   if (needs_training && !module.has_train) {
-    return console.fail(
-        {ErrorKind::kContent, "XG0222", path + " has no `train`", "say how to train: train name { ... }", {}});
+    return console.fail(content_error("XG0222", path + " has no `train`", "say how to train: train name { ... }"));
   }
   if (needs_training && !module.has_data) {
-    return console.fail(
-        {ErrorKind::kContent, "XG0223", path + " has no `data`", "say what to train on: data name { ... }", {}});
+    return console.fail(content_error("XG0223", path + " has no `data`", "say what to train on: data name { ... }"));
   }
   return 0;
 }

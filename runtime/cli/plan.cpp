@@ -1,6 +1,7 @@
 // `xrun plan`: search, verify, print, write.
 #include <filesystem>
 
+#include "graph/base/errors.h"
 #include "planner/plan_file.h"
 #include "planner/report/diff.h"
 #include "planner/report/json.h"
@@ -18,14 +19,11 @@ constexpr int kDiffers = 10;
 // Nothing that was asked for is passed over in silence.
 Status check_request(const PlanArgs& args) {
   const auto fault = [](std::string message, std::string help) {
-    return Error{ErrorKind::kUsage, "XG0907", std::move(message), std::move(help), {}};
+    return usage_error("XG0907", std::move(message), std::move(help));
   };
   if (is_plan_file(args.file)) {
-    return Error{ErrorKind::kUsage,
-                 "XG0620",
-                 "`" + args.file + "` is a plan already",
-                 "give the model file, or look inside: xrun show " + args.file,
-                 {}};
+    return usage_error("XG0620", "`" + args.file + "` is a plan already",
+                       "give the model file, or look inside: xrun show " + args.file);
   }
   if (!args.diff.empty() && !args.why.empty()) {
     return fault("`--diff` and `--why` exclude one another", "ask for one of them");
@@ -49,11 +47,9 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
   if (!args.why.empty()) {
     const std::string text = planner::report_why(plan, args.why);
     if (text.empty()) {
-      std::string known;
-      for (const std::string& key : planner::why_keys(plan)) {
-        known += (known.empty() ? "one of: " : ", ") + key;
-      }
-      return console.fail({ErrorKind::kUsage, "XG0908", "the plan has no decision `" + args.why + "`", known, {}});
+      const auto known = planner::why_keys(plan);
+      return console.fail(usage_error("XG0908", {"the plan has no decision `{}`", args.why},
+                                      known.empty() ? "" : fmt::format("one of: {}", fmt::join(known, ", "))));
     }
     console.out(console.json() ? planner::why_json(plan, args.why) : text);
     return 0;

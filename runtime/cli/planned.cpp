@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fstream>
 
+#include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
@@ -105,15 +106,34 @@ std::string about_plan(const planner::Plan& plan) {
          " instructions a step, chosen among " + std::to_string(plan.alternatives.size() + 1);
 }
 
+// A model and what a planner is given of it; without a plan. Nothing after an error, which has been printed.
+std::optional<PlannedModel> read_model(const std::string& path, const GlobalOptions& options, const Console& console,
+                                       bool needs_training, int& exit, Phase& phase) {
+  auto model = load_model(path, options, console, false, exit);
+  if (!model) {
+    return std::nullopt;
+  }
+  phase.done("read", about_files(*model));
+  exit = refuse_unfinished(*model, console, needs_training);
+  if (exit != 0) {
+    return std::nullopt;
+  }
+  make_absolute(model->file.module.sources);
+  auto prepared = prepare_model(model->file.module, options, console);
+  if (!prepared.ok()) {
+    exit = console.fail(prepared.error(), model->sources);
+    return std::nullopt;
+  }
+  phase.done("prepared", about_module(*prepared));
+  return PlannedModel{.model = std::move(*model), .prepared = std::move(prepared).value(), .plan = {}};
+}
+
 std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOptions& given, const Console& console,
                                          int& exit) {
   if (const std::string flag = deciding_flag(given); !flag.empty()) {
-    exit = console.fail(
-        {ErrorKind::kUsage,
-         "XG0620",
-         "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
-         "give the model file, or plan again with " + flag,
-         {}});
+    exit = console.fail(usage_error(
+        "XG0620", "`" + flag + "` (or its XRUN_ variable) has no effect on `" + path + "`: a plan holds its settings",
+        "give the model file, or plan again with " + flag));
     return std::nullopt;
   }
   Phase phase(console);
@@ -126,37 +146,24 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   std::string file;
   const GlobalOptions options = with_plan_options(given, plan->options, file);
   if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
-    exit = console.fail({ErrorKind::kContent,
-                         "XG0625",
-                         fmt::format("`{}` was made from `{}`, which is not there", path, file),
-                         "put the model back, or make the plan again where it is",
-                         {}});
+    exit = console.fail(content_error("XG0625", {"`{}` was made from `{}`, which is not there", path, file},
+                                      "put the model back, or make the plan again where it is"));
     return std::nullopt;
   }
-  auto model = load_model(file, options, console, false, exit);
-  if (!model) {
+  auto planned = read_model(file, options, console, true, exit, phase);
+  if (!planned) {
     return std::nullopt;
   }
-  phase.done("read", about_files(*model));
-  exit = refuse_unfinished(*model, console, true);
-  if (exit != 0) {
-    return std::nullopt;
-  }
-  make_absolute(model->file.module.sources);
-  auto prepared = prepare_model(model->file.module, options, console);
-  if (!prepared.ok()) {
-    exit = console.fail(prepared.error(), model->sources);
-    return std::nullopt;
-  }
-  phase.done("prepared", about_module(*prepared));
-  const Status fresh = planner::check_fresh(*plan, prepared->training, prepared->training_facts, prepared->machine,
-                                            &prepared->inference);
+  const PreparedModel& prepared = planned->prepared;
+  const Status fresh =
+      planner::check_fresh(*plan, prepared.training, prepared.training_facts, prepared.machine, &prepared.inference);
   if (!fresh.ok()) {
-    exit = console.fail(fresh.error(), model->sources);
+    exit = console.fail(fresh.error(), planned->model.sources);
     return std::nullopt;
   }
   phase.done("checked", "the plan is of these sources and this machine");
-  return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
+  planned->plan = std::move(plan).value();
+  return planned;
 }
 
 }  // namespace
@@ -182,44 +189,29 @@ bool is_plan_file(const std::string& path) {
   return in.read(head, sizeof head) && std::string_view(head + 4, 4) == "XPLN";
 }
 
-Result<planner::Plan> make_plan_of(const std::string& path, const LoadedModel& model, const PreparedModel& prepared,
-                                   const GlobalOptions& options) {
-  XRUN_ASSIGN(planner::Plan plan, planner::make_plan(prepared.training, prepared.inference, prepared.training_facts,
-                                                     prepared.inference_facts, prepared.machine, {}));
-  plan.options = plan_options(path, options);
-  plan.sources = model.file.module.sources;
-  make_absolute(plan.sources);
-  return plan;
-}
-
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit) {
   if (is_plan_file(path)) {
     return load_planned(path, options, console, exit);
   }
   Phase phase(console);
-  auto model = load_model(path, options, console, false, exit);
-  if (!model) {
+  auto planned = read_model(path, options, console, needs_training, exit, phase);
+  if (!planned) {
     return std::nullopt;
   }
-  phase.done("read", about_files(*model));
-  exit = refuse_unfinished(*model, console, needs_training);
-  if (exit != 0) {
-    return std::nullopt;
-  }
-  auto prepared = prepare_model(model->file.module, options, console);
-  if (!prepared.ok()) {
-    exit = console.fail(prepared.error(), model->sources);
-    return std::nullopt;
-  }
-  phase.done("prepared", about_module(*prepared));
-  auto plan = make_plan_of(path, *model, *prepared, options);
+  const PreparedModel& prepared = planned->prepared;
+  auto plan = planner::make_plan(prepared.training, prepared.inference, prepared.training_facts,
+                                 prepared.inference_facts, prepared.machine, {});
   if (!plan.ok()) {
-    exit = console.fail(plan.error(), model->sources);
+    exit = console.fail(plan.error(), planned->model.sources);
     return std::nullopt;
   }
+  // The flags and settings that made it are written into the plan.
+  plan->options = plan_options(path, options);
+  plan->sources = planned->model.file.module.sources;
   phase.done("planned", about_plan(*plan));
-  return PlannedModel{std::move(*model), std::move(prepared).value(), std::move(plan).value()};
+  planned->plan = std::move(plan).value();
+  return planned;
 }
 
 std::vector<std::string> measured_sources(const Module& module) {
@@ -253,11 +245,11 @@ Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
   for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
     if (i >= trained.size() || names[i] != trained[i]) {
       const auto source = std::ranges::find(data.sources, rows.name(), &SourceSpec::name);
-      return Error{ErrorKind::kContent, "XG0402",
-                   fmt::format("class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
-                               i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"),
-                   "give the source the classes of training, in the same order: a directory for each of them",
-                   source != data.sources.end() ? source->reader.span : Span()};
+      return content_error("XG0402",
+                           {"class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
+                            i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"},
+                           "give the source the classes of training, in the same order: a directory for each of them",
+                           source != data.sources.end() ? source->reader.span : Span());
     }
   }
   return {};
@@ -298,6 +290,18 @@ std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program
   const runtime::CpuTopology topology = runtime::read_cpu_topology();
   return topology.here ? runtime::make_cpu_devices(program.threads, runtime::place_devices(topology, program.threads))
                        : runtime::make_cpu_devices(program.threads);
+}
+
+Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,
+                                                       const runtime::CheckpointInfo& info,
+                                                       runtime::EventSink& events) {
+  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
+  XRUN_ASSIGN(auto session, runtime::Session::create(planned.prepared.inference, planned.plan.inference, devices,
+                                                     {.isa = planned.prepared.isa}));
+  events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
+  XRUN_TRY(runtime::load_checkpoint(info, session->state()));
+  XRUN_TRY(session->weights_changed());
+  return session;
 }
 
 }  // namespace xrun::cli

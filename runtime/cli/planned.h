@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "planner/plan.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/load.h"
 #include "runtime/data/loader.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/train/events.h"
+#include "runtime/train/session.h"
 
 namespace xrun::cli {
 
@@ -25,10 +27,6 @@ struct PlannedModel {
 // anything has changed (XG06xx). Nothing after an error, which has been printed.
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
-
-// Makes the plan of a model that was loaded. The flags and settings that made it are written into the plan.
-Result<planner::Plan> make_plan_of(const std::string& path, const LoadedModel& model, const PreparedModel& prepared,
-                                   const GlobalOptions& options);
 
 // The first flag that decides what is computed or how, and so has no effect on what was decided; empty without one.
 std::string deciding_flag(const GlobalOptions& options);
@@ -58,5 +56,9 @@ std::vector<std::string> measured_sources(const Module& module);
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan);
 
 std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program);
+
+// A session of the plan's inference program with the weights of a checkpoint.
+Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,
+                                                       const runtime::CheckpointInfo& info, runtime::EventSink& events);
 
 }  // namespace xrun::cli

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
@@ -37,11 +38,8 @@ Result<RowRange> parse_rows(const std::string& text, int64_t samples) {
     good = a.ec == std::errc() && a.ptr == text.data() + dots && b.ec == std::errc() && b.ptr == end;
   }
   if (!good || range.begin < 0 || range.begin >= range.end || range.end > samples) {
-    return Error{ErrorKind::kUsage,
-                 "XG0902",
-                 fmt::format("`--rows {}` is not a range a..b within 0..{}", text, samples),
-                 "write it as --rows 0..8",
-                 {}};
+    return usage_error("XG0902", {"`--rows {}` is not a range a..b within 0..{}", text, samples},
+                       "write it as --rows 0..8");
   }
   return range;
 }
@@ -49,7 +47,7 @@ Result<RowRange> parse_rows(const std::string& text, int64_t samples) {
 // The field of the train source that feeds the model's first input: what pictures are decoded to.
 Result<Field> picture_field(const Module& module) {
   if (module.graph.inputs.empty()) {
-    return Error{ErrorKind::kContent, "XG0414", "the model has no input", "declare one", {}};
+    return content_error("XG0414", "the model has no input", "declare one");
   }
   std::string field = module.graph.inputs[0].name;
   for (const DataBinding& binding : module.data.bindings) {
@@ -69,11 +67,8 @@ Result<Field> picture_field(const Module& module) {
       }
     }
   }
-  return Error{ErrorKind::kContent,
-               "XG0414",
-               "no field of the data feeds `" + module.graph.inputs[0].name + "`",
-               "name rows of a source: --source NAME --rows a..b",
-               {}};
+  return content_error("XG0414", "no field of the data feeds `" + module.graph.inputs[0].name + "`",
+                       "name rows of a source: --source NAME --rows a..b");
 }
 
 // Pictures come without labels, and none are asked for: whatever the text binds them to.
@@ -116,10 +111,6 @@ Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& arg
   return subject;
 }
 
-std::string to_line(const nlohmann::ordered_json& object) {
-  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
 struct Names {
   std::vector<std::string> classes;
   std::string of(int32_t index) const {
@@ -140,13 +131,13 @@ std::string class_lines(const Subject& subject, const runtime::BestClasses& best
       line += fmt::format("   {} {:.4f}", printable_line(name), best.scores[at]);
       object["classes"].push_back({{"class", best.classes[at]}, {"name", name}, {"score", best.scores[at]}});
     }
-    out += json ? to_line(object) : line + "\n";
+    out += json ? json_line(object) : line + "\n";
   }
   return out;
 }
 
 Error no_output(std::string message, std::string help) {
-  return {ErrorKind::kContent, "XG0903", std::move(message), std::move(help), {}};
+  return content_error("XG0903", std::move(message), std::move(help));
 }
 
 // The dense logits that the loss reads, as an output. Before `prepare` the loss and its logits stand in the graph;
@@ -187,7 +178,7 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
   if (!args.output.empty()) {
     XRUN_TRY(runtime::write_npy(args.output, values, rows, columns));
     if (json) {
-      return to_line({{"output", args.output}, {"rows", rows}, {"columns", columns}, {"value", output.name}});
+      return json_line({{"output", args.output}, {"rows", rows}, {"columns", columns}, {"value", output.name}});
     }
     return fmt::format("{}   f32[{}, {}]   {}\n", args.output, rows, columns, output.name);
   }
@@ -195,7 +186,7 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
   for (int64_t row = 0; row < rows; ++row) {
     const std::span one = std::span(values).subspan(static_cast<size_t>(row * columns), static_cast<size_t>(columns));
     if (json) {
-      out += to_line({{"input", subject.names[static_cast<size_t>(row)]}, {"embedding", one}});
+      out += json_line({{"input", subject.names[static_cast<size_t>(row)]}, {"embedding", one}});
       continue;
     }
     out += printable_line(subject.names[static_cast<size_t>(row)]);
@@ -224,11 +215,8 @@ Result<Ranking> find_ranking(const PlannedModel& planned, int64_t topk) {
     ranking.most = program.heads[0].top_k;
   }
   if (topk > ranking.most) {
-    return Error{ErrorKind::kUsage,
-                 "XG0904",
-                 fmt::format("`--topk {}`: at most {} classes are kept", topk, ranking.most),
-                 fmt::format("--topk {}", ranking.most),
-                 {}};
+    return usage_error("XG0904", {"`--topk {}`: at most {} classes are kept", topk, ranking.most},
+                       {"--topk {}", ranking.most});
   }
   return ranking;
 }
@@ -244,13 +232,8 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
   XRUN_ASSIGN(const runtime::CheckpointInfo info, runtime::open_checkpoint(args.checkpoint));
   XRUN_ASSIGN(auto classes, runtime::read_class_names(info));
   XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
-  events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   const auto devices = make_devices(planned.plan.inference);
-  XRUN_ASSIGN(const auto session,
-              runtime::Session::create(module, planned.plan.inference, *devices, {.isa = planned.prepared.isa}));
-  events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
-  XRUN_TRY(runtime::load_checkpoint(info, session->state()));
-  XRUN_TRY(session->weights_changed());
+  XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
   if (args.embedding) {
     return embeddings(*session, subject, module, args, json, events);
   }
@@ -267,26 +250,21 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
 int run_predict(const GlobalOptions& options, const PredictArgs& args) {
   const Console console(options);
   if (args.images.empty() == args.source.empty()) {
-    return console.fail(
-        {ErrorKind::kUsage,
-         "XG0905",
-         args.images.empty() ? "`xrun predict` has nothing to predict" : "pictures and `--source` exclude one another",
-         "name pictures, or rows of a source: --source NAME --rows a..b",
-         {}});
+    return console.fail(usage_error(
+        "XG0905",
+        args.images.empty() ? "`xrun predict` has nothing to predict" : "pictures and `--source` exclude one another",
+        "name pictures, or rows of a source: --source NAME --rows a..b"));
   }
   if (!args.images.empty() && !args.rows.empty()) {
-    return console.fail({ErrorKind::kUsage,
-                         "XG0905",
-                         "`--rows` are those of a source, and pictures are given",
-                         "leave it out, or name a source: --source NAME --rows a..b",
-                         {}});
+    return console.fail(usage_error("XG0905", "`--rows` are those of a source, and pictures are given",
+                                    "leave it out, or name a source: --source NAME --rows a..b"));
   }
   if (!args.embedding && !args.output.empty()) {
-    return console.fail({ErrorKind::kUsage, "XG0905", "`-o` is where `--embedding` writes", "add --embedding", {}});
+    return console.fail(usage_error("XG0905", "`-o` is where `--embedding` writes", "add --embedding"));
   }
   if (args.embedding && args.topk > 0) {
     return console.fail(
-        {ErrorKind::kUsage, "XG0905", "`--embedding` and `--topk` exclude one another", "leave one of them out", {}});
+        usage_error("XG0905", "`--embedding` and `--topk` exclude one another", "leave one of them out"));
   }
   int exit = 0;
   const auto planned = plan_from(args.file, options, console, true, exit);

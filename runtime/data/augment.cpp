@@ -1,21 +1,19 @@
 #include "runtime/data/augment.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
 #include "runtime/formats/decode.h"
 
 namespace xrun::runtime {
 namespace {
 
 using Step = AugmentStep;
-
-Error fault(std::string code, std::string message, std::string help) {
-  return {.kind = ErrorKind::kContent, .code = std::move(code), .message = std::move(message), .help = std::move(help)};
-}
 
 RandomStream stream_of(const Step& step, const DrawKey& key) {
   return RandomStream(key.seed, key.epoch, key.sample, step.stage);
@@ -64,10 +62,10 @@ Status crop_to(const Step& step, AugmentScratch& scratch, bool random, const Dra
   const int64_t free_y = scratch.picture.height() + 2 * pad - step.size;
   const int64_t free_x = scratch.picture.width() + 2 * pad - step.size;
   if (free_y < 0 || free_x < 0) {
-    return fault("XG0404",
-                 fmt::format("a picture of {} x {} is too small for a square of {}", scratch.picture.height(),
-                             scratch.picture.width(), step.size),
-                 "`resize` first");
+    return content_error("XG0404",
+                         {"a picture of {} x {} is too small for a square of {}", scratch.picture.height(),
+                          scratch.picture.width(), step.size},
+                         "`resize` first");
   }
   int64_t top = free_y / 2;
   int64_t left = free_x / 2;
@@ -162,8 +160,8 @@ Result<const double*> row_of(const AugmentScratch& scratch, int64_t end) {
   const FieldValue& row = scratch.source;
   XRUN_CHECK(scratch.form == AugmentScratch::kSource && row.dtype == DType::kF64, "a column of what is no table");
   if (end > row.dims[0]) {
-    return fault("XG0404", fmt::format("a row of {} columns has no column {}", row.dims[0], end - 1),
-                 "columns are counted from 0");
+    return content_error("XG0404", {"a row of {} columns has no column {}", row.dims[0], end - 1},
+                         "columns are counted from 0");
   }
   return reinterpret_cast<const double*>(row.bytes.data());
 }
@@ -192,6 +190,50 @@ Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
 
 std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
+// A stage whose step has its arguments as they are, by their names.
+struct PlainStage {
+  std::string_view name;
+  Status (*run)(const Step& step, AugmentScratch& scratch, const DrawKey& key);
+  std::string_view size = {};
+  std::string_view extra = {};
+  int64_t otherwise = 0;  // of `extra`
+  std::array<std::string_view, 4> a = {};
+};
+
+constexpr PlainStage kPlainStages[] = {
+    {"decode", run_decode, "size", "channels", 3},
+    {"resize", run_resize, "size"},
+    {"random_crop", run_random_crop, "size", "pad"},
+    {"center_crop", run_center_crop, "size"},
+    {"random_flip", run_flip},
+    {"as_index", run_as_index, "classes"},
+    {"column", run_column, "index"},
+    {.name = "random_affine", .run = run_affine, .a = {"rotate", "scale", "shear", "shift"}},
+    {.name = "random_stroke", .run = run_stroke, .a = {"w"}},
+    {.name = "random_blur", .run = run_blur, .a = {"p"}},
+    {.name = "random_noise", .run = run_noise, .a = {"sigma"}},
+};
+
+// Element i of a field.
+double number_at(const FieldValue& value, int64_t i) {
+  const auto read = [&]<typename T>(T number) {
+    std::memcpy(&number, value.bytes.data() + i * static_cast<int64_t>(sizeof number), sizeof number);
+    return static_cast<double>(number);
+  };
+  switch (value.dtype) {
+    case DType::kI64:
+      return read(int64_t{});
+    case DType::kI32:
+      return read(int32_t{});
+    case DType::kF64:
+      return read(double{});
+    case DType::kF32:
+      return read(float{});
+    default:
+      return read(uint8_t{});
+  }
+}
+
 }  // namespace
 
 void load_picture(AugmentScratch& scratch) {
@@ -216,24 +258,11 @@ void load_picture(AugmentScratch& scratch) {
       case DType::kF32:
         load_planar(reinterpret_cast<const float*>(value.bytes.data()), scratch.picture);
         break;
-      default: {
+      default:
         // Rows of numbers (csv) and single numbers are short.
         for (int64_t i = 0; i < elements; ++i) {
-          double number = 0;
-          if (value.dtype == DType::kF64) {
-            std::memcpy(&number, value.bytes.data() + i * 8, 8);
-          } else if (value.dtype == DType::kI64) {
-            int64_t whole = 0;
-            std::memcpy(&whole, value.bytes.data() + i * 8, 8);
-            number = static_cast<double>(whole);
-          } else {
-            int32_t whole = 0;
-            std::memcpy(&whole, value.bytes.data() + i * 4, 4);
-            number = whole;
-          }
-          scratch.picture.row(0, static_cast<int>(i / last))[i % last] = static_cast<float>(number);
+          scratch.picture.row(0, static_cast<int>(i / last))[i % last] = static_cast<float>(number_at(value, i));
         }
-      }
     }
   }
   scratch.form = AugmentScratch::kPicture;
@@ -246,60 +275,26 @@ double number_of(const AugmentScratch& scratch) {
   if (scratch.form == AugmentScratch::kPicture) {
     return *scratch.picture.row(0, 0);
   }
-  const FieldValue& value = scratch.source;
-  const auto read = [&]<typename T>(T whole) {
-    std::memcpy(&whole, value.bytes.data(), sizeof whole);
-    return static_cast<double>(whole);
-  };
-  switch (value.dtype) {
-    case DType::kI64:
-      return read(int64_t{});
-    case DType::kI32:
-      return read(int32_t{});
-    case DType::kF64:
-      return read(double{});
-    case DType::kF32:
-      return read(float{});
-    default:
-      return read(uint8_t{});
-  }
+  return number_at(scratch.source, 0);
 }
 
 Status check_label(double number, int64_t classes) {
   if (number != std::floor(number) || number < 0 || (classes > 0 && number >= static_cast<double>(classes))) {
     if (classes == 0) {
-      return fault("XG0402", fmt::format("label {} is no class number", number),
-                   "labels must be whole numbers from 0 on");
+      return content_error("XG0402", {"label {} is no class number", number}, "labels must be whole numbers from 0 on");
     }
-    return fault("XG0402", fmt::format("label {} does not fit {} classes", number, format_with_underscores(classes)),
-                 fmt::format("labels must be whole numbers in 0..{}", classes - 1));
+    return content_error("XG0402", {"label {} does not fit {} classes", number, format_with_underscores(classes)},
+                         {"labels must be whole numbers in 0..{}", classes - 1});
   }
   return {};
 }
 
 Step augment_step(const CallSpec& call) {
   const Attrs& args = call.args;
-  const auto real = [&](std::string_view name) { return static_cast<float>(args.real(name)); };
-  const std::string_view name = call.name;
-  if (name == "decode") {
-    return {.run = run_decode, .size = args.integer("size", 0), .extra = args.integer("channels", 3)};
+  if (call.name == "scale") {
+    return {.run = run_scale_shift, .a = {static_cast<float>(args.real("k"))}, .b = {0}};
   }
-  if (name == "resize") {
-    return {.run = run_resize, .size = args.integer("size")};
-  }
-  if (name == "random_crop") {
-    return {.run = run_random_crop, .size = args.integer("size"), .extra = args.integer("pad", 0)};
-  }
-  if (name == "center_crop") {
-    return {.run = run_center_crop, .size = args.integer("size")};
-  }
-  if (name == "random_flip") {
-    return {.run = run_flip};
-  }
-  if (name == "scale") {
-    return {.run = run_scale_shift, .a = {real("k")}, .b = {0}};
-  }
-  if (name == "normalize") {
+  if (call.name == "normalize") {
     // (x - mean) / std = x · (1 / std) - mean / std
     const auto mean = args.reals("mean");
     const auto std = args.reals("std");
@@ -311,28 +306,21 @@ Step augment_step(const CallSpec& call) {
     }
     return {.run = run_scale_shift, .a = floats(factor), .b = floats(offset)};
   }
-  if (name == "as_index") {
-    return {.run = run_as_index, .size = args.integer("classes")};
-  }
-  if (name == "columns") {
+  if (call.name == "columns") {
     return {.run = run_columns, .size = args.integers("range")[0], .extra = args.integers("range")[1]};
   }
-  if (name == "column") {
-    return {.run = run_column, .size = args.integer("index")};
+  const auto stage = std::ranges::find(kPlainStages, call.name, &PlainStage::name);
+  if (stage == std::end(kPlainStages)) {
+    return {};
   }
-  if (name == "random_affine") {
-    return {.run = run_affine, .a = {real("rotate"), real("scale"), real("shear"), real("shift")}};
+  Step step{
+      .run = stage->run, .size = args.integer(stage->size, 0), .extra = args.integer(stage->extra, stage->otherwise)};
+  for (const std::string_view name : stage->a) {
+    if (!name.empty()) {
+      step.a.push_back(static_cast<float>(args.real(name)));
+    }
   }
-  if (name == "random_stroke") {
-    return {.run = run_stroke, .a = {real("w")}};
-  }
-  if (name == "random_blur") {
-    return {.run = run_blur, .a = {real("p")}};
-  }
-  if (name == "random_noise") {
-    return {.run = run_noise, .a = {real("sigma")}};
-  }
-  return {};
+  return step;
 }
 
 }  // namespace xrun::runtime

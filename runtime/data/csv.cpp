@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
 #include "runtime/formats/files.h"
 
 namespace xrun::runtime {
@@ -45,10 +46,8 @@ Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
   XRUN_ASSIGN(const auto bytes, read_file(path, options.largest + 1, options.stop));
   // Going on with the part that was read would drop rows unsaid, and cut the last number.
   if (static_cast<Bytes>(bytes.size()) > options.largest) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0412",
-                 .message = fmt::format("{}: a table of more than {}", path, format_bytes(options.largest)),
-                 .help = "keep only the rows and columns that the model reads, or split the file"};
+    return content_error("XG0412", {"{}: a table of more than {}", path, format_bytes(options.largest)},
+                         "keep only the rows and columns that the model reads, or split the file");
   }
   return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options, path);
 }
@@ -64,11 +63,9 @@ Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop) 
   }
   XRUN_ASSIGN(CsvTable table, read_csv(path, options));
   if (options.last != INT64_MAX && table.rows < options.last - options.first) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0413",
-                 .message = fmt::format("`rows` is {}..{}, but {} has {} rows", options.first, options.last, path,
-                                        table.rows_in_file),
-                 .help = fmt::format("keep to 0..{}: rows are counted from 0, without the header", table.rows_in_file)};
+    return content_error(
+        "XG0413", {"`rows` is {}..{}, but {} has {} rows", options.first, options.last, path, table.rows_in_file},
+        {"keep to 0..{}: rows are counted from 0, without the header", table.rows_in_file});
   }
   return std::unique_ptr<Reader>(std::make_unique<CsvReader>(std::move(table), path, options.first));
 }

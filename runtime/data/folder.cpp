@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/errors.h"
 #include "runtime/data/glob.h"
 #include "runtime/formats/files.h"
 
@@ -148,10 +149,7 @@ class FolderReader final : public Reader {
 
  private:
   static Error broken(std::string why) {
-    return {.kind = ErrorKind::kContent,
-            .code = "XG0412",
-            .message = std::move(why),
-            .help = "replace the file, or raise `max_bad`"};
+    return content_error("XG0412", std::move(why), "replace the file, or raise `max_bad`");
   }
 
   // Notes a picture and its class. True when it is a sample.
@@ -167,12 +165,11 @@ class FolderReader final : public Reader {
       return false;
     }
     if (pictures_.size() >= most_pictures_) {
-      return Error{.kind = ErrorKind::kContent,
-                   .code = "XG0412",
-                   .message = fmt::format("{} is one picture more than the {} that a source may have",
-                                          roots_.back().path + "/" + roots_.back().inner + std::string(name),
-                                          format_count(static_cast<int64_t>(most_pictures_))),
-                   .help = "name fewer directories, or a `match` that takes fewer of the pictures"};
+      return content_error("XG0412",
+                           {"{} is one picture more than the {} that a source may have",
+                            roots_.back().path + "/" + roots_.back().inner + std::string(name),
+                            format_count(static_cast<int64_t>(most_pictures_))},
+                           "name fewer directories, or a `match` that takes fewer of the pictures");
     }
     pictures_.push_back({.root = roots_.size() - 1, .name = std::string(name)});
     return true;
@@ -202,11 +199,8 @@ class FolderReader final : public Reader {
       }
       picture.bytes = bytes_.size() - picture.offset;
       if (static_cast<Bytes>(bytes_.size()) > kLargestArchive) {
-        return Error{
-            .kind = ErrorKind::kContent,
-            .code = "XG0412",
-            .message = fmt::format("{} holds more than {} of pictures", root.path, format_bytes(kLargestArchive)),
-            .help = "unpack it and name the directory: files of directories are read when they are wanted"};
+        return content_error("XG0412", {"{} holds more than {} of pictures", root.path, format_bytes(kLargestArchive)},
+                             "unpack it and name the directory: files of directories are read when they are wanted");
       }
       return {};
     });
@@ -251,10 +245,8 @@ class FolderReader final : public Reader {
   }
 
   static Error endless(const std::string& directory, const char* why) {
-    return {.kind = ErrorKind::kContent,
-            .code = "XG0401",
-            .message = fmt::format("{} is {}", directory, why),
-            .help = "take the link away, or name the directories that hold the pictures"};
+    return content_error("XG0401", {"{} is {}", directory, why},
+                         "take the link away, or name the directories that hold the pictures");
   }
 
   // What the system says of a file that was there when the source was opened. Only its absence is a fault of the

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <vector>
 
+#include "graph/base/errors.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -96,10 +98,8 @@ Result<FontFace> find_font(std::string_view name) {
     const char* end = name.data() + name.size();
     const auto [last, fault] = std::from_chars(name.data() + colon + 1, end, found.face);
     if (fault != std::errc() || last != end || found.face < 0) {
-      return Error{.kind = ErrorKind::kContent,
-                   .code = "XG0413",
-                   .message = fmt::format("the font \"{}\" has no face number after its colon", name),
-                   .help = "faces of a collection are counted from 0: \"NotoSansCJK-Regular:2\""};
+      return content_error("XG0413", {"the font \"{}\" has no face number after its colon", name},
+                           "faces of a collection are counted from 0: \"NotoSansCJK-Regular:2\"");
     }
   }
   for (const fs::path& folder : font_folders()) {
@@ -108,21 +108,14 @@ Result<FontFace> find_font(std::string_view name) {
       return found;
     }
   }
+  std::vector<std::string> names;
+  std::ranges::transform(font_folders(), std::back_inserter(names), [](const fs::path& path) { return path.string(); });
   const std::string_view package = package_of_font(stem);
-  return Error{.kind = ErrorKind::kWorld,
-               .code = "XG0411",
-               .message = fmt::format("the font \"{}\" is not installed: no {}.ttf, .ttc or .otf below {}", name, stem,
-                                      fmt::join(
-                                          [] {
-                                            std::vector<std::string> names;
-                                            for (const auto& folder : font_folders()) {
-                                              names.push_back(folder.string());
-                                            }
-                                            return names;
-                                          }(),
-                                          ", ")),
-               .help = package.empty() ? "install the font, or name one that `fc-list` shows by its file"
-                                       : fmt::format("apt-get install {}", package)};
+  return world_error(
+      "XG0411",
+      {"the font \"{}\" is not installed: no {}.ttf, .ttc or .otf below {}", name, stem, fmt::join(names, ", ")},
+      package.empty() ? "install the font, or name one that `fc-list` shows by its file"
+                      : fmt::format("apt-get install {}", package));
 }
 
 }  // namespace xrun::runtime

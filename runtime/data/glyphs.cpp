@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "runtime/data/fonts.h"
 #include "runtime/data/glyph_cache.h"
@@ -43,19 +44,14 @@ class OpenFace {
     made.library_.reset(library);
     FT_Face face = nullptr;
     if (const FT_Error error = FT_New_Face(library, font.path.c_str(), font.face, &face); error != 0) {
-      return Error{
-          .kind = ErrorKind::kContent,
-          .code = "XG0412",
-          .message = fmt::format("FreeType cannot open face {} of {} (its error {})", font.face, font.path, error),
-          .help = "install the font again, or choose a face that the collection has"};
+      return content_error("XG0412", {"FreeType cannot open face {} of {} (its error {})", font.face, font.path, error},
+                           "install the font again, or choose a face that the collection has");
     }
     made.face_.reset(face);
     if (!FT_IS_SCALABLE(face) || face->charmap == nullptr ||
         FT_Set_Pixel_Sizes(face, 0, static_cast<FT_UInt>(em)) != 0) {
-      return Error{.kind = ErrorKind::kContent,
-                   .code = "XG0412",
-                   .message = fmt::format("face {} of {} has no Unicode outlines", font.face, font.path),
-                   .help = "choose another font"};
+      return content_error("XG0412", {"face {} of {} has no Unicode outlines", font.face, font.path},
+                           "choose another font");
     }
     return made;
   }
@@ -252,11 +248,9 @@ class GlyphReader final : public Reader {
     for (size_t i = run.begin; i < run.end; ++i) {
       XRUN_TRY(check_stop(stop));
       if (!face.draw(face.glyph(drawn.codepoints[i]), spec_, drawn.pixels.data() + i * picture_bytes())) {
-        return Error{
-            .kind = ErrorKind::kContent,
-            .code = "XG0412",
-            .message = fmt::format("{} has a broken outline for U+{:04X}", fonts_[run.font].path, drawn.codepoints[i]),
-            .help = "install the font again"};
+        return content_error("XG0412",
+                             {"{} has a broken outline for U+{:04X}", fonts_[run.font].path, drawn.codepoints[i]},
+                             "install the font again");
       }
     }
     return {};

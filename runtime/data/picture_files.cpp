@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/base/errors.h"
 #include "runtime/data/picture.h"
 #include "runtime/formats/decode.h"
 #include "runtime/formats/files.h"
@@ -82,22 +83,16 @@ class PictureFiles : public Reader {
 Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> paths, const Field& like) {
   const bool pixels = like.type.rank() == 4 && like.type.dtype == DType::kU8;
   if (!like.encoded && !pixels) {
-    return Error{ErrorKind::kContent,
-                 "XG0412",
-                 "the model's input comes from `" + like.name + "`, which holds no pictures",
-                 "name rows of a source instead: --source NAME --rows a..b",
-                 {}};
+    return content_error("XG0412", "the model's input comes from `" + like.name + "`, which holds no pictures",
+                         "name rows of a source instead: --source NAME --rows a..b");
   }
   std::vector<std::vector<std::byte>> files;
   for (const std::string& path : paths) {
     constexpr Bytes kLargest = kMostPixels * 4;  // encoded; no picture that is decoded needs more
     XRUN_ASSIGN(auto bytes, read_file(path, kLargest + 1));
     if (static_cast<Bytes>(bytes.size()) > kLargest) {
-      return Error{ErrorKind::kContent,
-                   "XG0412",
-                   path + ": a picture of more than " + format_bytes(kLargest),
-                   "make it smaller first",
-                   {}};
+      return content_error("XG0412", path + ": a picture of more than " + format_bytes(kLargest),
+                           "make it smaller first");
     }
     files.push_back(std::move(bytes));
   }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
 #include "runtime/data/csv.h"
 #include "runtime/data/folder.h"
 #include "runtime/data/glyphs.h"
@@ -36,10 +37,8 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, St
       return header && opener.header != nullptr ? opener.header(spec, stop) : opener.open(spec, stop);
     }
   }
-  return Error{.kind = ErrorKind::kContent,
-               .code = "XG0410",
-               .message = fmt::format("the reader `{}` of source `{}` is not there yet", spec.reader.name, spec.name),
-               .help = "this version reads glyphs, idx, folder, csv and synthetic sources"};
+  return content_error("XG0410", {"the reader `{}` of source `{}` is not there yet", spec.reader.name, spec.name},
+                       "this version reads glyphs, idx, folder, csv and synthetic sources");
 }
 
 Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header, StopFlag stop) {
@@ -54,11 +53,8 @@ Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header
     return error;
   }
   if (reader.value()->samples() == 0) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0406",
-                 .message = fmt::format("source `{}` has no samples ({})", spec.name, reader.value()->describe()),
-                 .help = "check the path, the range and `match`",
-                 .span = spec.reader.span};
+    return content_error("XG0406", {"source `{}` has no samples ({})", spec.name, reader.value()->describe()},
+                         "check the path, the range and `match`", spec.reader.span);
   }
   return reader;
 }

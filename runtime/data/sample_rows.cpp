@@ -4,17 +4,16 @@
 #include <cstring>
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
+
 namespace xrun::runtime {
 namespace {
 
 Result<const SourceSpec*> find_source(const DataSpec& data, std::string_view name) {
   const auto spec = std::ranges::find(data.sources, name, &SourceSpec::name);
   if (spec == data.sources.end()) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0413",
-                 .message = fmt::format("data `{}` has no source `{}`", data.name, name),
-                 .help = fmt::format("add one: source {} = ...", name),
-                 .span = data.span};
+    return content_error("XG0413", {"data `{}` has no source `{}`", data.name, name},
+                         {"add one: source {} = ...", name}, data.span);
   }
   return &*spec;
 }
@@ -43,11 +42,8 @@ namespace {
 Error too_many_classes(const Reader& reader, int64_t found, int64_t classes, const Span& source, const Span& counted,
                        const Span& binding) {
   const std::string count = format_with_underscores(found);
-  Error error{.kind = ErrorKind::kContent,
-              .code = "XG0402",
-              .message = fmt::format("label {} does not fit a head with {} classes", found - 1, classes),
-              .help = fmt::format("give the head the {} classes of the data", count),
-              .span = counted.valid() ? counted : binding};
+  Error error = content_error("XG0402", {"label {} does not fit a head with {} classes", found - 1, classes},
+                              {"give the head the {} classes of the data", count}, counted.valid() ? counted : binding);
   error.label = fmt::format("labels must be 0..{}", classes - 1);
   error.others.push_back({source, fmt::format("{} samples, labels 0..{}", format_count(reader.samples()), found - 1)});
   if (counted.valid()) {
@@ -78,12 +74,10 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
       }
       std::vector<std::string> names;
       std::ranges::transform(made->reader_->fields(), std::back_inserter(names), &Field::name);
-      return Error{.kind = ErrorKind::kContent,
-                   .code = "XG0414",
-                   .message = fmt::format("nothing in source `{}` fills the input `{}`", made->name_, input.name),
-                   .help = fmt::format("bind it: {} = {} -> ...; the fields are {}", input.name,
-                                       names.empty() ? "field" : names[0], fmt::join(names, ", ")),
-                   .span = binding.span};
+      return content_error("XG0414", {"nothing in source `{}` fills the input `{}`", made->name_, input.name},
+                           {"bind it: {} = {} -> ...; the fields are {}", input.name,
+                            names.empty() ? "field" : names[0], fmt::join(names, ", ")},
+                           binding.span);
     }
     const Field& type = made->reader_->fields()[static_cast<size_t>(field)];
     const TensorType& target = graph.value(input.value).type;

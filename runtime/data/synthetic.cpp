@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <numbers>
 
+#include "graph/base/errors.h"
 #include "graph/base/random.h"
 
 namespace xrun::runtime {
@@ -80,10 +81,7 @@ Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec, StopFlag)
   const Attrs& args = spec.reader.args;
   XRUN_ASSIGN(auto fields, data_registry().find_reader("synthetic")->fields(args));
   if (args.integers("shape").size() > 4) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0413",
-                 .message = "`shape` has more than four dimensions",
-                 .help = "give at most four"};
+    return content_error("XG0413", "`shape` has more than four dimensions", "give at most four");
   }
   return std::unique_ptr<Reader>(std::make_unique<SyntheticReader>(args, std::move(fields)));
 }

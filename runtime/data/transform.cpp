@@ -3,14 +3,11 @@
 #include <cstring>
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
 #include "ops/simd.h"
 
 namespace xrun::runtime {
 namespace {
-
-Error fault(std::string code, std::string message, std::string help) {
-  return {.kind = ErrorKind::kContent, .code = std::move(code), .message = std::move(message), .help = std::move(help)};
-}
 
 bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64; }
 
@@ -53,7 +50,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     }
     AugmentStep step = augment_step(call);
     if (step.run == nullptr) {
-      return at(fault("XG0410", fmt::format("the stage `{}` is not there yet", call.name), "leave it out for now"),
+      return at(content_error("XG0410", {"the stage `{}` is not there yet", call.name}, "leave it out for now"),
                 call.span);
     }
     step.stage = i;
@@ -62,24 +59,23 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     value.encoded = false;
   }
   if (value.encoded) {
-    return at(fault("XG0409",
-                    fmt::format("`{}` is an encoded file, but `{}` is {}", field.name, binding.target, to_text(target)),
-                    "put `decode` into the binding"),
+    return at(content_error("XG0409",
+                            {"`{}` is an encoded file, but `{}` is {}", field.name, binding.target, to_text(target)},
+                            "put `decode` into the binding"),
               binding.span);
   }
   if (!fits(value.type, target)) {
-    return at(fault("XG0404",
-                    fmt::format("samples of `{}` are {}, but `{}` is {}", field.name, to_text(value.type),
-                                binding.target, to_text(target)),
-                    "change the input of the model, or add stages such as `resize` or `as_index`"),
+    return at(content_error("XG0404",
+                            {"samples of `{}` are {}, but `{}` is {}", field.name, to_text(value.type), binding.target,
+                             to_text(target)},
+                            "change the input of the model, or add stages such as `resize` or `as_index`"),
               binding.span);
   }
   if (!is_float(target.dtype) && target.rank() != 1) {
-    return at(
-        fault("XG0404",
-              fmt::format("`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)),
-              "make the input f32"),
-        binding.span);
+    return at(content_error("XG0404",
+                            {"`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)},
+                            "make the input f32"),
+              binding.span);
   }
   made.classes_ = value.type.classes;
   return made;
@@ -139,10 +135,10 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
   const bool same = target_.rank() != 4 || (picture.channels() == target_.dims[1] &&
                                             picture.height() == target_.dims[2] && picture.width() == target_.dims[3]);
   if (!same || picture.elements() != target_.row_elements()) {
-    return fault("XG0404",
-                 fmt::format("a sample of {} x {} x {} for {}", picture.channels(), picture.height(), picture.width(),
-                             to_text(target_)),
-                 "add `resize` to the binding");
+    return content_error(
+        "XG0404",
+        {"a sample of {} x {} x {} for {}", picture.channels(), picture.height(), picture.width(), to_text(target_)},
+        "add `resize` to the binding");
   }
   if (target_.dtype == DType::kBF16) {
     store_picture<ops::Bf16>(picture, out, [](float x) { return ops::to_bf16(x); });

@@ -8,14 +8,13 @@
 #include <jpeglib.h>
 #include <png.h>
 
+#include "graph/base/errors.h"
+
 namespace xrun::runtime {
 namespace {
 
 Error broken(std::string message) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0412",
-          .message = std::move(message),
-          .help = "replace the file, or raise `max_bad`"};
+  return content_error("XG0412", std::move(message), "replace the file, or raise `max_bad`");
 }
 
 bool too_large(int64_t width, int64_t height) { return width < 1 || height < 1 || width > kMostPixels / height; }

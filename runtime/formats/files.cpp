@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include "graph/base/errors.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -27,10 +29,7 @@ struct CloseGzip {
 using GzipPtr = std::unique_ptr<gzFile_s, CloseGzip>;
 
 Error broken(std::string_view path, std::string_view why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0412",
-          .message = fmt::format("{}: {}", path, why),
-          .help = "get the file again"};
+  return content_error("XG0412", {"{}: {}", path, why}, "get the file again");
 }
 
 std::string reason(archive* a) {
@@ -175,10 +174,8 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, St
     return file_error(path, errno);
   }
   if (!S_ISREG(info.st_mode)) {
-    return Error{.kind = ErrorKind::kContent,
-                 .code = "XG0401",
-                 .message = fmt::format("{} is {}", path, S_ISDIR(info.st_mode) ? "a directory" : "no ordinary file"),
-                 .help = "name a file"};
+    return content_error("XG0401", {"{} is {}", path, S_ISDIR(info.st_mode) ? "a directory" : "no ordinary file"},
+                         "name a file");
   }
   const GzipPtr file(::gzopen(path.c_str(), "rbe"));
   if (file == nullptr) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -10,10 +12,7 @@ constexpr Bytes kLargestFile = 64 * kGiB;
 }  // namespace
 
 Error broken_idx(std::string_view name, std::string why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0412",
-          .message = fmt::format("{}: {}", name, why),
-          .help = "get the file again"};
+  return content_error("XG0412", {"{}: {}", name, why}, "get the file again");
 }
 
 Bytes idx_element_bytes(int type) {

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "graph/base/errors.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -145,10 +147,7 @@ Bytes bytes_of(const SafeTensor& tensor) {
 }  // namespace
 
 Error damaged_safetensors(std::string_view file, std::string why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0715",
-          .message = fmt::format("{}: {}", file, why),
-          .help = "the file is damaged or is no safetensors file"};
+  return content_error("XG0715", {"{}: {}", file, why}, "the file is damaged or is no safetensors file");
 }
 
 const SafeTensor* SafeHeader::find(std::string_view name) const {

@@ -1,12 +1,9 @@
+#include "graph/passes/passes.h"
+
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
 #include "graph/gradients.h"
-#include "graph/passes/cse.h"
-#include "graph/passes/dce.h"
-#include "graph/passes/fuse_elementwise.h"
-#include "graph/passes/mixed_precision.h"
-#include "graph/passes/simplify.h"
 #include "graph/pipeline.h"
 #include "graph/print.h"
 #include "graph/verify.h"

@@ -92,9 +92,10 @@ TEST(Names, AHeadNamesItsWeight) {
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   ASSERT_EQ(checked.module().graph.heads.size(), 1U);
   EXPECT_EQ(checked.module().graph.heads[0].name, "id");
-  const auto weight = checked.module().graph.find_param("id.weight");
-  ASSERT_TRUE(weight.has_value());
-  EXPECT_TRUE(checked.module().graph.param(checked.module().graph.value(*weight).param).head);
+  const auto& params = checked.module().graph.params;
+  const auto weight = std::ranges::find(params, "id.weight", &Parameter::name);
+  ASSERT_TRUE(weight != params.end());
+  EXPECT_TRUE(weight->head);
 }
 
 TEST(Names, NodesRememberHowTheTextLedToThem) {
@@ -109,11 +110,12 @@ model net {
 )");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   const Node& node = checked.module().graph.nodes[0];
-  const std::vector<Expansion> steps = checked.module().graph.expansion_of(node);
-  ASSERT_EQ(steps.size(), 3U);
-  EXPECT_EQ(steps[0].name, "net");
-  EXPECT_EQ(steps[1].name, "outer");
-  EXPECT_EQ(steps[2].name, "a (inner)");
+  std::vector<std::string> steps;  // innermost first
+  const auto& expansions = checked.module().graph.expansions;
+  for (ExpansionId id = node.expansion; id.valid(); id = expansions[id].outer) {
+    steps.push_back(expansions[id].step.name);
+  }
+  EXPECT_THAT(steps, testing::ElementsAre("a (inner)", "outer", "net"));
   EXPECT_EQ(checked.sources.text(node.span), "linear(D)");
 }
 

@@ -64,7 +64,7 @@ void expect_sound(const std::string& text) {
   for (const Expr& expr : ast.exprs) {
     ASSERT_TRUE(inside(expr.span)) << text;
   }
-  for (const Stage& stage : ast.stages) {
+  for (const Stage& stage : ast.pool<Stage>()) {
     ASSERT_TRUE(inside(stage.span)) << text;
   }
   for (const Decl& decl : ast.decls) {

@@ -1,10 +1,9 @@
-#include "ops/head_ops.h"
-
 #include <cmath>
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
 #include "graph/base/random.h"
+#include "ops/catalog.h"
 #include "ops/simd.h"
 #include "tests/support/head_oracle.h"
 
@@ -174,7 +173,8 @@ TEST(HeadOps, MarginsThatTeachNothingAreRefused) {
   };
   EXPECT_EQ(refused("cosface", {{"margin", 0.4}, {"scale", 64.0}}), "");
   EXPECT_EQ(refused("cosface", {{"margin", -100.0}, {"scale", 64.0}}), "`cosface` has margin = -100.0");
-  EXPECT_EQ(refused("arcface", {{"margin", 1000.0}, {"scale", 64.0}, {"easy", false}}), "`arcface` has margin = 1000.0");
+  EXPECT_EQ(refused("arcface", {{"margin", 1000.0}, {"scale", 64.0}, {"easy", false}}),
+            "`arcface` has margin = 1000.0");
   EXPECT_EQ(refused("combined_margin", {{"m1", 1.0}, {"m2", 9.0}, {"m3", 0.0}, {"scale", 64.0}}),
             "`combined_margin` has m2 = 9.0");
 }

@@ -1,6 +1,7 @@
 // One line a fact, a cursor over the line, every number checked before it indexes anything.
 #include "tests/support/parse_graph.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 
@@ -370,12 +371,12 @@ class GraphReader {
     const std::string name(c.until(" "));
     XRUN_TRY(c.expect(" "));
     XRUN_ASSIGN(const ValueId id, known(c));
-    const auto param = graph_.find_param(name);
-    if (!param) {
+    const auto param = std::ranges::find(graph_.params, name, &Parameter::name);
+    if (param == graph_.params.end()) {
       return c.fault("unknown parameter `" + name + "`");
     }
     graph_.param_grads.resize(graph_.params.size());
-    graph_.param_grads[graph_.value(*param).param] = id;
+    graph_.param_grads[graph_.value(param->value).param] = id;
     return {};
   }
 

@@ -1,0 +1,28 @@
+// The passes: graph to graph, each in a file of its own, in the order of graph/pipeline.cpp.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace xrun {
+
+// Simplification: calls that give back their input (OpDef::is_identity) go.
+Result<Graph> simplify(Graph graph);
+
+// Common subexpressions: two calls of one operator on the same values with the same arguments become one, unless they
+// own parameters or draw random numbers.
+Result<Graph> eliminate_common_subexpressions(Graph graph);
+
+// Dead code elimination: nodes that reach neither loss, outputs, metrics, heads nor gradients go.
+Result<Graph> eliminate_dead_code(Graph graph);
+
+// Mixed precision: activations of narrow operators become bf16, by explicit casts; weights stay f32 and are rounded
+// when a kernel prepares them; losses are f32 (PrecisionRule).
+// Before differentiation. Needs the operator `cast` in the registry.
+Result<Graph> mix_precision(Graph graph, const OpRegistry& registry, DType narrow);
+
+// Fusion of a pointwise operator into its only producer (OpDef::absorbs): bn -> relu, add -> relu. A fused group is one
+// node, so a partition never cuts it.
+// Before differentiation.
+Result<Graph> fuse_elementwise(Graph graph);
+
+}  // namespace xrun

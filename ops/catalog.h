@@ -1,0 +1,34 @@
+// The operators, by the files that define them; a file begins with the mathematics of its operators and their sources.
+#pragma once
+
+#include <span>
+
+#include "ops/op.h"
+
+namespace xrun::ops {
+
+extern const Op kEmbed, kEmbedGrad;                // embed.cpp
+extern const Op kLinear, kLinearDx, kLinearDw;     // linear.cpp
+extern const Op kBiasGrad;                         // sum over everything but the channels, for linear and conv
+extern const Op kConv, kDwconv, kConvDx, kConvDw;  // conv.cpp
+extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;  // layer_norm.cpp
+extern const Op kBatchNorm, kBatchNormGrad;                          // batch_norm.cpp
+extern const Op kDropout, kDropPath;                                 // dropout.cpp
+extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                  // global_pool.cpp
+extern const Op kAttention, kAttentionGrad;                          // attention.cpp
+extern const Op kPrelu, kPreluGrad;                                  // prelu.cpp
+
+// Families, each of the file of its name.
+std::span<const Op* const> arithmetic_ops();
+std::span<const Op* const> cast_ops();
+std::span<const Op* const> head_ops();
+std::span<const Op* const> later_ops();
+std::span<const Op* const> layout_ops();
+std::span<const Op* const> pointwise_ops();
+std::span<const Op* const> pool_ops();
+std::span<const Op* const> reduce_ops();
+std::span<const Op* const> row_loss_ops();  // row_losses.cpp
+std::span<const Op* const> sequence_ops();
+std::span<const Op* const> softmax_ops();
+
+}  // namespace xrun::ops
