@@ -153,8 +153,8 @@ Outcome run(const Prepared& prepared, const PlanChoice& choice) {
 TEST(StageRunner, SixteenWorkersTakeLessTimeThanFourOnFourRowBlocks) {
   for (const PrecisionMode precision : {PrecisionMode::kMixedBf16, PrecisionMode::kF32}) {
     const Prepared prepared = glyphs(precision);
-    const Outcome four = run(prepared, {.threads = 4});
-    const Outcome sixteen = run(prepared, {.threads = 16});
+    const Outcome four = run(prepared, {.threads = 4, .deterministic = false});
+    const Outcome sixteen = run(prepared, {.threads = 16, .deterministic = false});
     EXPECT_EQ(sixteen.weights, four.weights);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take longer for some kernels
     EXPECT_LE(sixteen.seconds, four.seconds / 2);
