@@ -72,12 +72,12 @@ std::vector<BlockRange> aligned_subtrees(int64_t classes, BlockRange range, int 
 }
 
 HeadLayout head_layout(const HeadShape& shape) {
-  XRUN_CHECK(shape.block_rows > 0 && shape.rows % shape.block_rows == 0, "a head pass takes whole row blocks");
+  XRUN_CHECK(shape.norm_rows > 0 && shape.rows % shape.norm_rows == 0, "a head pass takes whole row blocks");
   HeadLayout layout;
   layout.dim_padded = align_up(shape.dim, kHeadStep);
   // Only steps of bf16 pairs have more than one row.
-  layout.row_block_padded = shape.bf16 ? align_up(shape.block_rows, kHeadStep) : shape.block_rows;
-  layout.rows_padded = align_up(shape.rows / shape.block_rows * layout.row_block_padded, kHeadStep);
+  layout.row_block_padded = shape.bf16 ? align_up(shape.norm_rows, kHeadStep) : shape.norm_rows;
+  layout.rows_padded = align_up(shape.rows / shape.norm_rows * layout.row_block_padded, kHeadStep);
   layout.tile_classes = std::min(class_block(shape.classes), kHeadTileClasses);
   layout.tile_rows = std::min(layout.rows_padded, kHeadTileRows);
   layout.stat_planes = 4 + 2 * shape.top_k;
@@ -102,7 +102,7 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
 HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end) {
   const HeadLayout layout = head_layout(shape);
   const Bytes row = layout.dim_padded * 4;
-  const auto place = [&](int64_t begin) { return begin / shape.block_rows * layout.row_block_padded; };
+  const auto place = [&](int64_t begin) { return begin / shape.norm_rows * layout.row_block_padded; };
   return {.begin = place(row_begin) * row,
           .bytes = (place(row_end) - place(row_begin)) * row,
           .step = layout.rows_padded * row,

@@ -45,7 +45,7 @@ struct HeadShape {
   int64_t dim = 0;
   ClassRange shard;            // class rows of this shard: whole class blocks
   int64_t rows = 0;            // gathered rows of one pass, h (of the update sweep: the batch)
-  int64_t block_rows = 0;      // row block, g; divides `rows`
+  int64_t norm_rows = 0;       // row block, g; divides `rows`
   bool bf16 = false;           // products of operands rounded to bf16; sums are f32 either way
   bool bf16_features = false;  // element type in which features arrive; their gradient is f32
   HeadForm form;

@@ -50,14 +50,14 @@ int64_t TensorType::row_elements() const {
   return product;
 }
 
-int64_t TensorType::elements(int64_t rows, int64_t block_rows) const {
+int64_t TensorType::elements(int64_t rows, int64_t norm_rows) const {
   if (has_batch()) {
     return row_elements() * rows;
   }
-  return per_block() ? row_elements() * ((rows + block_rows - 1) / block_rows) : row_elements();
+  return per_block() ? row_elements() * ((rows + norm_rows - 1) / norm_rows) : row_elements();
 }
 
-Bytes TensorType::bytes(int64_t rows, int64_t block_rows) const { return elements(rows, block_rows) * size_of(dtype); }
+Bytes TensorType::bytes(int64_t rows, int64_t norm_rows) const { return elements(rows, norm_rows) * size_of(dtype); }
 
 std::string to_text(const TensorType& type) {
   std::string text = type.sharded       ? "sharded"

@@ -35,9 +35,9 @@ struct TensorType {
   int rank() const { return static_cast<int>(dims.size()); }
   // Elements of one sample, of one row block, or of the whole tensor when it has neither.
   int64_t row_elements() const;
-  // Elements and bytes for `rows` samples in row blocks of `block_rows`.
-  int64_t elements(int64_t rows, int64_t block_rows) const;
-  Bytes bytes(int64_t rows, int64_t block_rows) const;
+  // Elements and bytes for `rows` samples in row blocks of `norm_rows`.
+  int64_t elements(int64_t rows, int64_t norm_rows) const;
+  Bytes bytes(int64_t rows, int64_t norm_rows) const;
   bool operator==(const TensorType&) const = default;
 };
 

@@ -154,7 +154,7 @@ HeadShape timed_head(const Graph& graph, const Node& node) {
           .dim = feature.dims[1],
           .shard = {0, classes},
           .rows = kRows,
-          .block_rows = kRows,
+          .norm_rows = kRows,
           .bf16 = bf16,
           .bf16_features = bf16,
           .form = node.op->head(node.attrs)};
@@ -201,17 +201,16 @@ Seconds time_head(const HeadShape& shape, Isa isa) {
 
 }  // namespace
 
-Result<KernelFacts> collect_facts(const Graph& graph, int64_t block_rows, bool training, Isa isa, bool deterministic,
+Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool training, Isa isa, bool deterministic,
                                   KernelTimes* times) {
-  const KernelOptions options{
-      .block_rows = block_rows, .training = training, .deterministic = deterministic, .isa = isa};
+  const KernelOptions options{.norm_rows = norm_rows, .training = training, .deterministic = deterministic, .isa = isa};
   const Rates rates = rates_of(options.isa);
   KernelFacts facts{.isa = std::string(name_of(options.isa)),
                     .measured = times != nullptr,
                     .flops_per_second_f32 = rates.f32,
                     .flops_per_second_bf16 = rates.bf16};
   std::map<std::string, size_t> alike;  // the first node of each key
-  std::string text = fmt::format("{};{};{};{}", facts.isa, options.block_rows, options.training, options.deterministic);
+  std::string text = fmt::format("{};{};{};{}", facts.isa, options.norm_rows, options.training, options.deterministic);
   for (const Node& node : graph.nodes) {
     if (times != nullptr && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
       const HeadShape shape = timed_head(graph, node);

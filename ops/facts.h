@@ -23,7 +23,7 @@ using KernelTimes = std::map<std::string, KernelTime>;
 // is not among them are timed in a few calls on random data and added. Times never change what is computed, only the
 // plan.
 // Errors: those of make_kernel.
-Result<KernelFacts> collect_facts(const Graph& graph, int64_t block_rows, bool training, Isa isa, bool deterministic,
+Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool training, Isa isa, bool deterministic,
                                   KernelTimes* times = nullptr);
 
 }  // namespace xrun::ops

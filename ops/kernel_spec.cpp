@@ -4,7 +4,7 @@ namespace xrun::ops {
 
 KernelSpec spec_of(const Graph& graph, const Node& node, const KernelOptions& options) {
   KernelSpec spec{.attrs = node.attrs,
-                  .rows = options.block_rows,
+                  .rows = options.norm_rows,
                   .training = options.training,
                   .deterministic = options.deterministic,
                   .isa = options.isa,

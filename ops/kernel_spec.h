@@ -7,7 +7,7 @@
 namespace xrun::ops {
 
 struct KernelOptions {
-  int64_t block_rows = 0;
+  int64_t norm_rows = 0;
   bool training = true;
   bool deterministic = false;
   Isa isa = Isa::kAvx2;

@@ -13,7 +13,7 @@ std::vector<std::string> optimizer_states(const Module& module) {
 }
 
 Bytes gradient_bytes(const Program& program, const TensorType& gradient) {
-  return align_up(gradient.bytes(0, program.block_rows)) * (program.partials / program.replicas);
+  return align_up(gradient.bytes(0, program.norm_rows)) * (program.partials / program.replicas);
 }
 
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param) {

@@ -25,7 +25,7 @@ double ceil_div(int64_t a, int64_t b) {
 
 CostModel::CostModel(const KernelFacts& facts, const Machine& machine) : facts_(facts), machine_(machine) {}
 
-Seconds CostModel::node(const Graph& graph, NodeId id, int64_t block_rows) const {
+Seconds CostModel::node(const Graph& graph, NodeId id, int64_t norm_rows) const {
   const auto index = static_cast<size_t>(id.index);
   double work = 1;
   if (index < facts_.nodes.size()) {
@@ -39,7 +39,7 @@ Seconds CostModel::node(const Graph& graph, NodeId id, int64_t block_rows) const
   const OpCost cost = cost_of(graph, node);
   const bool narrow = !node.inputs.empty() && graph.value(node.inputs[0]).type.dtype == DType::kBF16;
   const double rate = narrow ? facts_.flops_per_second_bf16 : facts_.flops_per_second_f32;
-  const auto rows = static_cast<double>(block_rows);
+  const auto rows = static_cast<double>(norm_rows);
   const Seconds arithmetic = work * cost.flops * rows / rate;
   const Seconds memory = static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
   return kCall + std::max(arithmetic, memory);

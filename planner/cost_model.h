@@ -16,8 +16,8 @@ class CostModel {
   // Both must outlive the model.
   CostModel(const KernelFacts& facts, const Machine& machine);
 
-  // One call of a node on one row block of `block_rows` rows, by one worker.
-  Seconds node(const Graph& graph, NodeId id, int64_t block_rows) const;
+  // One call of a node on one row block of `norm_rows` rows, by one worker.
+  Seconds node(const Graph& graph, NodeId id, int64_t norm_rows) const;
 
   // A pass of `blocks` row blocks that take `block` seconds each on a device with `workers` workers: forward blocks
   // are shared out one by one, backward blocks partial by partial, `partials` partials meeting in the micro-batch.

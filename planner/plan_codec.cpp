@@ -115,7 +115,7 @@ class Writer {
       arenas.emplace_back(arena.device, arena.bytes, arena.live_max);
     }
     return fb::CreateProgram(builder_, program.training, program.deterministic, program.devices,
-                             builder_.CreateVector(program.threads), program.batch, program.block_rows,
+                             builder_.CreateVector(program.threads), program.batch, program.norm_rows,
                              program.micro_batches, program.replicas, program.partials,
                              static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
                              tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
@@ -328,7 +328,7 @@ class Reader {
     program.devices = in.devices();
     program.threads = ids<int>(in.threads());
     program.batch = in.batch();
-    program.block_rows = in.block_rows();
+    program.norm_rows = in.norm_rows();
     program.micro_batches = in.micro_batches();
     program.replicas = in.replicas();
     program.partials = in.partials();

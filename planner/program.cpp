@@ -205,7 +205,7 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   shape.dim = head.dim;
   shape.shard = {shard.row_begin, shard.row_end};
   shape.rows = rows;
-  shape.block_rows = program.block_rows;
+  shape.norm_rows = program.norm_rows;
   shape.bf16 = head.bf16;
   shape.bf16_features = graph.value(head.feature).type.dtype == DType::kBF16;
   const Node& node = graph.node(head.node);
@@ -229,7 +229,7 @@ std::string print(const Program& program, const Graph& graph) {
       "program {} devices {} ({} threads) batch {} blocks of {} micro-batches {} replicas {}"
       " partials {} {}{}\n",
       program.training ? "training" : "inference", program.devices, numbers(program.threads, " + "), program.batch,
-      program.block_rows, program.micro_batches, program.replicas, program.partials,
+      program.norm_rows, program.micro_batches, program.replicas, program.partials,
       program.schedule == PipelineKind::kGpipe ? "gpipe" : "1f1b", program.deterministic ? " deterministic" : "");
   for (const Stage& stage : program.stages) {
     text += fmt::format("stage {} on {}: forward {}; backward {}", stage.index, numbers(stage.devices, ", "),

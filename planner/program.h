@@ -225,7 +225,7 @@ struct Program {
   int devices = 1;
   std::vector<int> threads;  // workers of each device
   int64_t batch = 0;         // global rows of a step
-  int64_t block_rows = 0;    // g
+  int64_t norm_rows = 0;     // g
   int micro_batches = 1;
   int replicas = 1;
   int ranks = 1;  // processes that run it; not of the plan: who runs it says so
@@ -252,9 +252,9 @@ struct Program {
   // "Gradient partials").
   int64_t partial_of(int64_t block) const {
     if (deterministic) {
-      return block * partials / (batch / block_rows);
+      return block * partials / (batch / norm_rows);
     }
-    const int64_t blocks = batch / block_rows / micro_batches;
+    const int64_t blocks = batch / norm_rows / micro_batches;
     const int64_t replica = block / blocks / micro_batches_of_replica();
     return replica * partials_of_replica() + block % blocks * partials_of_replica() / blocks;
   }

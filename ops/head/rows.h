@@ -11,13 +11,13 @@ namespace xrun::ops {
 
 // Place of a row among the padded ones: every row block starts at a multiple of row_block_padded.
 inline int64_t padded_row(const HeadShape& shape, const HeadLayout& layout, int64_t row) {
-  return row / shape.block_rows * layout.row_block_padded + row % shape.block_rows;
+  return row / shape.norm_rows * layout.row_block_padded + row % shape.norm_rows;
 }
 // The row at a padded place, or -1.
 inline int64_t row_at(const HeadShape& shape, const HeadLayout& layout, int64_t padded) {
   const int64_t inside = padded % layout.row_block_padded;
-  const int64_t row = padded / layout.row_block_padded * shape.block_rows + inside;
-  return inside < shape.block_rows && row < shape.rows ? row : -1;
+  const int64_t row = padded / layout.row_block_padded * shape.norm_rows + inside;
+  return inside < shape.norm_rows && row < shape.rows ? row : -1;
 }
 
 // Element of a feature row, f32 or bf16.

@@ -24,10 +24,10 @@ Emitter::Emitter(const EmitRequest& request)
 
 Status Emitter::check_request() const {
   const Decision& d = decision_;
-  const int64_t blocks = d.block_rows > 0 ? d.batch / d.block_rows : 0;
-  if (blocks <= 0 || d.batch % d.block_rows != 0) {
+  const int64_t blocks = d.norm_rows > 0 ? d.batch / d.norm_rows : 0;
+  if (blocks <= 0 || d.batch % d.norm_rows != 0) {
     return indivisible(
-        "a batch of " + std::to_string(d.batch) + " rows is no run of row blocks of " + std::to_string(d.block_rows),
+        "a batch of " + std::to_string(d.batch) + " rows is no run of row blocks of " + std::to_string(d.norm_rows),
         "choose `norm_rows` among the divisors of the batch");
   }
   if (d.micro_batches < 1 || blocks % d.micro_batches != 0) {
@@ -203,7 +203,7 @@ Result<Program> Emitter::run() {
     program_.threads.push_back(request_.machine.threads_of(device));
   }
   program_.batch = decision_.batch;
-  program_.block_rows = decision_.block_rows;
+  program_.norm_rows = decision_.norm_rows;
   program_.micro_batches = decision_.micro_batches;
   program_.replicas = decision_.replicas;
   program_.partials = decision_.partials;

@@ -36,7 +36,7 @@ void Emitter::emit_dx_terms(size_t head, int pass, int index) {
         .head_pass = pass,
         .gather = index,
         .group = groups_,
-        .bytes = type(plan.feature_grad).bytes(program_.micro_batch_rows(), program_.block_rows) * program_.replicas,
+        .bytes = type(plan.feature_grad).bytes(program_.micro_batch_rows(), program_.norm_rows) * program_.replicas,
         .span = graph_.node(plan.node).span};
     for (int replica = 0; replica < program_.replicas; ++replica) {
       if (device_of(maker, replica) != device) {

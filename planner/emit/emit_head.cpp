@@ -32,7 +32,7 @@ void Emitter::emit_gather(size_t head, ValueId value, int index) {
                        .head_pass = pass_of(index),
                        .gather = index,
                        .group = groups_,
-                       .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows) * program_.replicas,
+                       .bytes = type(value).bytes(program_.micro_batch_rows(), program_.norm_rows) * program_.replicas,
                        .span = graph_.node(program_.heads[head].node).span};
     for (int replica = 0; replica < program_.replicas; ++replica) {
       if (device_of(maker, replica) != device) {
@@ -54,8 +54,8 @@ void Emitter::emit_gather(size_t head, ValueId value, int index) {
                                    .access = Access::kWrite,
                                    .buffer = all,
                                    .index = device_of(maker, replica),
-                                   .offset = type(value).bytes(row, program_.block_rows),
-                                   .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows)});
+                                   .offset = type(value).bytes(row, program_.norm_rows),
+                                   .bytes = type(value).bytes(program_.micro_batch_rows(), program_.norm_rows)});
       }
     }
     add(std::move(gather));

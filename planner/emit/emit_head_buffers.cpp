@@ -75,7 +75,7 @@ void Emitter::add_head_buffers() {
     }
     for (const NodeId metric : head.metrics) {
       for (const ValueId output : graph_.node(metric).outputs) {
-        add_result(output, type(output).bytes(program_.batch, program_.block_rows));
+        add_result(output, type(output).bytes(program_.batch, program_.norm_rows));
       }
     }
     if (!program_.training) {
@@ -96,7 +96,7 @@ BufferId Emitter::pass_buffer(size_t head, ValueId value, int device, int pass) 
   if (fresh) {
     found->second = add_buffer({.device = device,
                                 .purpose = Purpose::kGathered,
-                                .bytes = type(value).bytes(whole ? program_.batch : plan.rows, program_.block_rows),
+                                .bytes = type(value).bytes(whole ? program_.batch : plan.rows, program_.norm_rows),
                                 .value = value,
                                 .replica = -1,
                                 .head = static_cast<int32_t>(head),

@@ -23,8 +23,8 @@ void Emitter::add_rows(size_t head, Role role, BufferId id, Instruction& instruc
       {.role = role,
        .access = Access::kRead,
        .buffer = id,
-       .offset = type(buffer.value).bytes(pass_row(head, buffer, instruction.head_pass), program_.block_rows),
-       .bytes = type(buffer.value).bytes(rows, program_.block_rows)});
+       .offset = type(buffer.value).bytes(pass_row(head, buffer, instruction.head_pass), program_.norm_rows),
+       .bytes = type(buffer.value).bytes(rows, program_.norm_rows)});
 }
 
 void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
@@ -132,7 +132,7 @@ void Emitter::add_copy(size_t head, BufferId from_id, BufferId to_id, Instructio
   const bool best = from.value.valid() && from.value == plan.logits;
   const Bytes row = best                                    ? plan.top_k * 4
                     : from.purpose == Purpose::kHeadSoftmax ? kHeadSoftmaxRow
-                                                            : type(from.value).bytes(1, program_.block_rows);
+                                                            : type(from.value).bytes(1, program_.norm_rows);
   for (int part = 0; part < (best ? 2 : 1); ++part) {
     for (int replica = 0; replica < program_.replicas; ++replica) {
       const int micro_batch = global_micro_batch(replica, copy.head_pass);

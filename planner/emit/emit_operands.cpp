@@ -32,7 +32,7 @@ int64_t Emitter::first_row(const Buffer& buffer) const {
 // Row blocks from row `first` of the batch on.
 Operand Emitter::rows_operand(Role role, Access access, BufferId id, ValueId value, int64_t first) const {
   const Buffer& buffer = program_.buffer(id);
-  const int64_t g = program_.block_rows;
+  const int64_t g = program_.norm_rows;
   Operand operand{.role = role, .access = access, .by = By::kBlock, .buffer = id};
   if (buffer.purpose == Purpose::kGradient) {
     operand.by = By::kPartial;
@@ -52,8 +52,8 @@ Operand Emitter::micro_batch_operand(Role role, Access access, BufferId id, Valu
   return {.role = role,
           .access = access,
           .buffer = id,
-          .offset = type(value).bytes(first, program_.block_rows),
-          .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows)};
+          .offset = type(value).bytes(first, program_.norm_rows),
+          .bytes = type(value).bytes(program_.micro_batch_rows(), program_.norm_rows)};
 }
 
 // Input `index` of a node of a stage pass, where it is not local to the pass.

@@ -7,7 +7,7 @@
 namespace xrun::planner {
 
 void Emitter::fill_stages() {
-  const int64_t g = decision_.block_rows;
+  const int64_t g = decision_.norm_rows;
   const int64_t rows = program_.micro_batch_rows();
   for (Stage& stage : program_.stages) {
     const StageFlow& flow = flow_.stages[static_cast<size_t>(stage.index)];
@@ -55,7 +55,7 @@ void Emitter::add_inputs() {
     for (int position = 0; position < request_.input_ring; ++position) {
       const BufferId id = add_buffer({.device = kHost,
                                       .purpose = Purpose::kInput,
-                                      .bytes = type(input.value).bytes(program_.batch, program_.block_rows),
+                                      .bytes = type(input.value).bytes(program_.batch, program_.norm_rows),
                                       .persistent = true,
                                       .value = input.value,
                                       .ring = position,
@@ -110,7 +110,7 @@ void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
   const int device = device_of(stage_index, replica);
   Buffer buffer{.device = device,
                 .purpose = what.trained ? Purpose::kWeight : Purpose::kState,
-                .bytes = type(what.value).bytes(0, program_.block_rows),
+                .bytes = type(what.value).bytes(0, program_.norm_rows),
                 .persistent = true,
                 .value = what.value,
                 .param = param,
@@ -154,7 +154,7 @@ void Emitter::add_row_buffers() {
           set_place(value, device, -1,
                     add_buffer({.device = device,
                                 .purpose = values == &flow.results ? Purpose::kResult : Purpose::kActivation,
-                                .bytes = type(value).bytes(rows, program_.block_rows),
+                                .bytes = type(value).bytes(rows, program_.norm_rows),
                                 .value = value,
                                 .replica = replica,
                                 .name = name_of_value(value)}));
@@ -167,7 +167,7 @@ void Emitter::add_row_buffers() {
 BufferId Emitter::add_activation(ValueId value, int device, int replica, int micro_batch) {
   const BufferId id = add_buffer({.device = device,
                                   .purpose = Purpose::kActivation,
-                                  .bytes = type(value).bytes(program_.micro_batch_rows(), program_.block_rows),
+                                  .bytes = type(value).bytes(program_.micro_batch_rows(), program_.norm_rows),
                                   .value = value,
                                   .micro_batch = micro_batch,
                                   .replica = replica,
@@ -253,7 +253,7 @@ void Emitter::emit_crossings(int stage_index, int replica, int index, bool backw
                      .replica = replica,
                      .micro_batch = micro_batch,
                      .group = groups_,
-                     .bytes = type(crossing.value).bytes(program_.micro_batch_rows(), program_.block_rows)};
+                     .bytes = type(crossing.value).bytes(program_.micro_batch_rows(), program_.norm_rows)};
     Instruction recv = send;
     recv.kind = Kind::kRecv;
     recv.device = receiver;

@@ -73,7 +73,7 @@ Operand Emitter::gradient_operand(Role role, Access access, ParamId param, int d
                   .access = access,
                   .buffer = id,
                   .param = param,
-                  .bytes = type(buffer.value).bytes(0, program_.block_rows)};
+                  .bytes = type(buffer.value).bytes(0, program_.norm_rows)};
   if (role == Role::kGradient) {
     operand.by = By::kPartial;
     operand.step = buffer.bytes / program_.partials_of_replica();
@@ -106,7 +106,7 @@ void Emitter::add_fold(NodeId id, int device, Instruction& update) const {
       const auto gathered = gathered_.find({0, value.index, device, -1});
       const bool all = program_.replicas > 1 && gathered != gathered_.end();
       add_operand(Role::kStatistics, Access::kRead, all ? gathered->second : place(value, device, -1), i,
-                  type(value).bytes(program_.batch, program_.block_rows));
+                  type(value).bytes(program_.batch, program_.norm_rows));
     }
   }
 }
@@ -140,7 +140,7 @@ void Emitter::emit_statistics_gather() {
     for (const ValueId value : flow_.stages[static_cast<size_t>(one.index)].statistics) {
       for (int replica = 0; replica < program_.replicas; ++replica) {
         const int device = device_of(one.index, replica);
-        const Bytes bytes = type(value).bytes(program_.batch, program_.block_rows);
+        const Bytes bytes = type(value).bytes(program_.batch, program_.norm_rows);
         const BufferId all = add_buffer({.device = device,
                                          .purpose = Purpose::kGathered,
                                          .bytes = bytes,

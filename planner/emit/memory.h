@@ -48,7 +48,7 @@ Bytes live_max(std::span<const LiveRange> ranges);
 // A worker's slice for `nodes` run in order on one row block: values in `locals` from their producer to their last
 // reader, then the largest kernel scratch of the nodes.
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
-                         std::span<const ValueId> locals, int64_t block_rows);
+                         std::span<const ValueId> locals, int64_t norm_rows);
 
 // Sets first_use and last_use of all buffers from the instructions, then offsets and `arenas`: persistent buffers
 // first, in the order of the buffers, then the others by `pack`. Arenas: the host's first, then one a device.

@@ -102,7 +102,7 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
     rows.push_back({source.path, source.sha256.substr(0, 8)});
   }
   rows.push_back({"batch", format_count(program.batch)});
-  rows.push_back({"row block", format_count(program.block_rows)});
+  rows.push_back({"row block", format_count(program.norm_rows)});
   rows.push_back({"deterministic", program.deterministic ? "yes" : "no"});
   for (const Reason& reason : plan.why) {
     const std::string key = key_of(reason);

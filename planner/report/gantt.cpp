@@ -80,7 +80,7 @@ std::string hint_of(const Program& program) {
     return "";
   }
   const int local = program.micro_batches / program.replicas;
-  const auto blocks = static_cast<int>(program.batch / program.block_rows / program.replicas);
+  const auto blocks = static_cast<int>(program.batch / program.norm_rows / program.replicas);
   int held = 0;
   const ScheduleTimes now = simulate_stages(program, program.schedule, local, held);
   std::string text;

@@ -166,7 +166,7 @@ std::string report_json(const Plan& plan, const Module& module) {
                          {"cluster", cluster_of(plan)},
                          {"settings",
                           {{"batch", program.batch},
-                           {"norm_rows", program.block_rows},
+                           {"norm_rows", program.norm_rows},
                            {"stages", program.stages.size()},
                            {"replicas", program.replicas},
                            {"micro_batches", program.micro_batches},

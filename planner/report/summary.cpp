@@ -125,7 +125,7 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
   std::map<NodeId, Bytes> saved;
   const auto count = [&](NodeId id, ValueId value) {
     if (kept.erase(value) > 0) {
-      saved[id] += graph.value(value).type.bytes(program.micro_batch_rows(), program.block_rows);
+      saved[id] += graph.value(value).type.bytes(program.micro_batch_rows(), program.norm_rows);
     }
   };
   for (const NodeId id : stage.forward) {

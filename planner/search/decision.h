@@ -14,9 +14,9 @@ struct Decision {
   bool deterministic = false;
   bool overlap = true;
   PipelineKind pipeline = PipelineKind::kGpipe;
-  int64_t batch = 0;       // global rows of a step
-  int64_t block_rows = 0;  // g
-  int micro_batches = 1;   // of the global batch; replica r owns r · M / R .. (r + 1) · M / R - 1
+  int64_t batch = 0;      // global rows of a step
+  int64_t norm_rows = 0;  // g
+  int micro_batches = 1;  // of the global batch; replica r owns r · M / R .. (r + 1) · M / R - 1
   int replicas = 1;
   int partials = 1;  // over all replicas
 

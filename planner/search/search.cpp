@@ -91,7 +91,7 @@ Decision outline(const SearchInput& input, const Setting& setting) {
           .overlap = !input.module.schedule.overlap || input.module.schedule.overlap->value,
           .pipeline = setting.pipeline,
           .batch = train.batch,
-          .block_rows = train.norm_rows,
+          .norm_rows = train.norm_rows,
           .micro_batches = setting.micro_batches,
           .replicas = setting.replicas,
           .partials = partials_of(setting, input.deterministic, train.batch / train.norm_rows, input.machine)};
@@ -286,7 +286,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   }
   const Graph& graph = inference.graph;
   const Machine& machine = cost.machine();
-  const int64_t blocks = decision.batch / decision.micro_batches / decision.block_rows;
+  const int64_t blocks = decision.batch / decision.micro_batches / decision.norm_rows;
   int at = 0;  // stages are contiguous: a node is never before one that is printed earlier
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
     const Node& node = graph.node(chain.nodes[i]);

@@ -66,7 +66,7 @@ class OperandView {
   }
 
   const TensorType& type(ValueId value) const { return graph_.value(value).type; }
-  int64_t g() const { return program_.block_rows; }
+  int64_t norm_rows() const { return program_.norm_rows; }
   bool has_head() const { return inside(one_->head, 0, count(program_.heads)); }
   const HeadPlan& head() const { return program_.heads[static_cast<size_t>(one_->head)]; }
   static bool has_rows(const HeadShard& shard) { return shard.row_begin < shard.row_end; }

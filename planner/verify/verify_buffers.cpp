@@ -84,9 +84,9 @@ class Buffers {
   // What heads compute, and how many rows a step has, is said by the module alone; only who owns which classes is the
   // plan's.
   Status check_heads() {
-    if (program_.batch != module_.train.batch || program_.block_rows != module_.train.norm_rows) {
+    if (program_.batch != module_.train.batch || program_.norm_rows != module_.train.norm_rows) {
       return wrong("a batch of {} rows in row blocks of {}, where the model asks for {} in blocks of {}",
-                   program_.batch, program_.block_rows, module_.train.batch, module_.train.norm_rows);
+                   program_.batch, program_.norm_rows, module_.train.batch, module_.train.norm_rows);
     }
     if (program_.training == graph_.param_grads.empty() && !graph_.params.empty()) {
       return wrong("a program for {} of a graph for {}", program_.training ? "training" : "inference",
@@ -172,7 +172,7 @@ class Buffers {
         (buffer.purpose == Purpose::kOptimizer ? !inside(buffer.state, 0, count(states_)) : buffer.state >= 0)) {
       return nothing(buffer, "parameter or state");
     }
-    return check_bytes(buffer, type(buffer.value).bytes(0, program_.block_rows));
+    return check_bytes(buffer, type(buffer.value).bytes(0, program_.norm_rows));
   }
 
   // The update finds the weight and its states by the gradient's replica.
@@ -253,7 +253,7 @@ class Buffers {
       if (!known || buffer.ring < 0 || !ring_[buffer.value].insert(buffer.ring).second) {
         return wrong("buffer {} ({}) is of no input, or of one that another has", buffer.id.index, buffer.name);
       }
-      return check_bytes(buffer, type(buffer.value).bytes(program_.batch, program_.block_rows));
+      return check_bytes(buffer, type(buffer.value).bytes(program_.batch, program_.norm_rows));
     }
     if (buffer.head >= 0) {
       return check_head_rows(buffer);
@@ -264,7 +264,7 @@ class Buffers {
     if (type(buffer.value).sharded) {
       return nothing(buffer, "head");
     }
-    return check_bytes(buffer, type(buffer.value).bytes(rows, program_.block_rows));
+    return check_bytes(buffer, type(buffer.value).bytes(rows, program_.norm_rows));
   }
 
   Status check_head_rows(const Buffer& buffer) const {
@@ -282,7 +282,7 @@ class Buffers {
       return nothing(buffer, "operand or result of its head");
     }
     return check_bytes(buffer, buffer.value == head.logits ? best_bytes(head, rows)
-                                                           : type(buffer.value).bytes(rows, program_.block_rows));
+                                                           : type(buffer.value).bytes(rows, program_.norm_rows));
   }
 
   const HeadShard* shard_of(const Buffer& buffer) const {

@@ -78,8 +78,8 @@ class ExchangeOperands : OperandView {
     if (!of_stage || buffer->value != value || !holds(*buffer, micro_batch)) {
       return misplaced(*buffer);
     }
-    wanted.offset = type(value).bytes(program_.micro_batch_rows() * micro_batch - first_row(*buffer), g());
-    wanted.bytes = type(value).bytes(program_.micro_batch_rows(), g());
+    wanted.offset = type(value).bytes(program_.micro_batch_rows() * micro_batch - first_row(*buffer), norm_rows());
+    wanted.bytes = type(value).bytes(program_.micro_batch_rows(), norm_rows());
     return take(wanted);
   }
 
@@ -135,8 +135,8 @@ class ExchangeOperands : OperandView {
       }
       const int place = all->head_pass >= 0 && !one_pass ? replica : micro_batch(replica);
       XRUN_TRY(take_block(Role::kReceived, stage.devices[static_cast<size_t>(replica)],
-                          type(value).bytes(program_.micro_batch_rows() * place, g()),
-                          type(value).bytes(program_.micro_batch_rows(), g())));
+                          type(value).bytes(program_.micro_batch_rows() * place, norm_rows()),
+                          type(value).bytes(program_.micro_batch_rows(), norm_rows())));
     }
     return end();
   }
@@ -184,7 +184,7 @@ class ExchangeOperands : OperandView {
     if (!value.valid() || !type(value).per_block()) {
       return misplaced(program_.buffer(one_->operands[0].buffer));
     }
-    const Bytes part = type(value).bytes(program_.batch / program_.replicas, g());
+    const Bytes part = type(value).bytes(program_.batch / program_.replicas, norm_rows());
     for (const Role role : {Role::kSent, Role::kReceived}) {
       for (int replica = 0; replica < program_.replicas; ++replica) {
         XRUN_ASSIGN(const Buffer* buffer, next(role));

@@ -75,8 +75,8 @@ class HeadOperands : OperandView {
     }
     return take({.role = role,
                  .access = Access::kRead,
-                 .offset = type(value).bytes(row_in(*buffer), g()),
-                 .bytes = type(value).bytes(rows(), g())});
+                 .offset = type(value).bytes(row_in(*buffer), norm_rows()),
+                 .bytes = type(value).bytes(rows(), norm_rows())});
   }
 
   Status take_softmax(Access access) {
@@ -113,10 +113,11 @@ class HeadOperands : OperandView {
     if (!of_stage || buffer->value != value || !holds(*buffer, micro_batch)) {
       return misplaced(*buffer);
     }
-    return take({.role = role,
-                 .access = access,
-                 .offset = type(value).bytes(program_.micro_batch_rows() * micro_batch - first_row(*buffer), g()),
-                 .bytes = type(value).bytes(program_.micro_batch_rows(), g())});
+    return take(
+        {.role = role,
+         .access = access,
+         .offset = type(value).bytes(program_.micro_batch_rows() * micro_batch - first_row(*buffer), norm_rows()),
+         .bytes = type(value).bytes(program_.micro_batch_rows(), norm_rows())});
   }
 
   // Sums the rows of its replica's micro-batch: of the device's own shards where they are, of others where they came.
@@ -328,7 +329,7 @@ class HeadOperands : OperandView {
     XRUN_ASSIGN(const Buffer* from, next(Role::kFrom));
     const Bytes row = best                                     ? head().top_k * 4
                       : from->purpose == Purpose::kHeadSoftmax ? kHeadSoftmaxRow
-                      : from->value.valid()                    ? type(from->value).bytes(1, g())
+                      : from->value.valid()                    ? type(from->value).bytes(1, norm_rows())
                                                                : 0;
     const auto wanted = [&](Role role, Access access, const Buffer& buffer) -> Operand {
       const int64_t all = replica * program_.micro_batches_of_replica() + one_->head_pass;

@@ -138,14 +138,14 @@ class StageOperands : OperandView {
     const int64_t first = program_.micro_batch_rows() * one_->micro_batch;
     if (gradient) {
       wanted.by = By::kPartial;
-      wanted.bytes = type(value).bytes(0, g());
+      wanted.bytes = type(value).bytes(0, norm_rows());
       wanted.step = buffer.bytes / program_.partials_of_replica();
       wanted.offset =
-          wanted.step * (program_.partial_of(first / g()) - program_.partials_of_replica() * buffer.replica);
+          wanted.step * (program_.partial_of(first / norm_rows()) - program_.partials_of_replica() * buffer.replica);
     } else {
       wanted.by = By::kBlock;
-      wanted.bytes = wanted.step = type(value).bytes(g(), g());
-      wanted.offset = type(value).bytes(first - first_row(buffer), g());
+      wanted.bytes = wanted.step = type(value).bytes(norm_rows(), norm_rows());
+      wanted.offset = type(value).bytes(first - first_row(buffer), norm_rows());
     }
     return take(wanted);
   }
@@ -167,8 +167,8 @@ class StageOperands : OperandView {
       return at_fault("reads value {} in a slice before it is made", value.index);
     }
     local.last = n;
-    if (local.bytes != type(value).bytes(g(), g()) || !inside(local.offset, 0, slice_of(buffer) - local.bytes + 1) ||
-        local.offset % kAlignment != 0) {
+    if (local.bytes != type(value).bytes(norm_rows(), norm_rows()) ||
+        !inside(local.offset, 0, slice_of(buffer) - local.bytes + 1) || local.offset % kAlignment != 0) {
       return at_fault("has value {} outside of its slice, or in {} bytes", value.index, local.bytes);
     }
     wanted.by = By::kWorker;

@@ -51,10 +51,10 @@ class Structure {
         return wrong("a device with {} threads", threads);
       }
     }
-    if (!inside(p.batch, 1, kMostRows) || !inside(p.block_rows, 1, p.batch + 1) || p.batch % p.block_rows != 0) {
-      return wrong("batch {} in row blocks of {}", p.batch, p.block_rows);
+    if (!inside(p.batch, 1, kMostRows) || !inside(p.norm_rows, 1, p.batch + 1) || p.batch % p.norm_rows != 0) {
+      return wrong("batch {} in row blocks of {}", p.batch, p.norm_rows);
     }
-    const int64_t blocks = p.batch / p.block_rows;
+    const int64_t blocks = p.batch / p.norm_rows;
     if (!inside(p.micro_batches, 1, blocks + 1) || blocks % p.micro_batches != 0 ||
         !inside(p.replicas, 1, std::min<int64_t>(blocks, kMostReplicas) + 1) || p.micro_batches % p.replicas != 0 ||
         !inside(p.partials, 1, blocks + 1) || p.partials % p.replicas != 0 || p.partials / p.replicas > kMostPartials) {

@@ -78,7 +78,7 @@ class UpdateOperands : OperandView {
                    .access = one_->kind == Kind::kFoldPartials ? Access::kUpdate : Access::kRead,
                    .by = By::kPartial,
                    .param = param,
-                   .bytes = type(gradient->value).bytes(0, g()),
+                   .bytes = type(gradient->value).bytes(0, norm_rows()),
                    .step = gradient->bytes / program_.partials_of_replica()}));
     if (one_->kind == Kind::kNorm) {
       return check_norms(param);
@@ -206,7 +206,7 @@ class UpdateOperands : OperandView {
                      .access = Access::kRead,
                      .node = id,
                      .index = static_cast<int32_t>(i),
-                     .bytes = type(value).bytes(program_.batch, g())}));
+                     .bytes = type(value).bytes(program_.batch, norm_rows())}));
     }
     return {};
   }

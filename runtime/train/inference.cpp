@@ -38,7 +38,7 @@ void zero_rows(const Session& session, const BatchView& batch, int64_t first) {
   const planner::Program& program = session.program();
   for (size_t i = 0; i < batch.inputs.size(); ++i) {
     if (batch.inputs[i] != nullptr) {
-      const Bytes row = graph.value(graph.inputs[i].value).type.bytes(1, program.block_rows);
+      const Bytes row = graph.value(graph.inputs[i].value).type.bytes(1, program.norm_rows);
       std::fill_n(batch.inputs[i] + row * first, row * (program.batch - first), std::byte{0});
     }
   }
@@ -156,7 +156,7 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
                std::span<std::byte> out, EventSink* events) {
   const planner::Program& program = session.program();
-  const Bytes row = session.module().graph.value(value).type.bytes(1, program.block_rows);
+  const Bytes row = session.module().graph.value(value).type.bytes(1, program.norm_rows);
   XRUN_CHECK(static_cast<Bytes>(out.size()) >= row * rows, "the memory for predictions is too small");
   std::vector<std::byte> all(static_cast<size_t>(row * program.batch));
   tell(events, Work::kPredict, source, 0, rows);

@@ -90,7 +90,7 @@ class BoundSession final : public Session {
 
   Status read_rows(ValueId value, std::span<std::byte> out) const override {
     const TensorType& type = module_.graph.value(value).type;
-    XRUN_CHECK(static_cast<Bytes>(out.size()) >= type.bytes(program_.batch, program_.block_rows),
+    XRUN_CHECK(static_cast<Bytes>(out.size()) >= type.bytes(program_.batch, program_.norm_rows),
                "the memory for results is too small");
     int64_t rows = 0;
     for (const Buffer& buffer : program_.buffers) {
@@ -102,8 +102,8 @@ class BoundSession final : public Session {
       const int64_t count = buffer.replica >= 0 ? program_.batch / program_.replicas : program_.batch;
       const int64_t first = count * std::max(buffer.replica, 0);
       memory_.read(buffer.id, 0,
-                   out.subspan(static_cast<size_t>(type.bytes(first, program_.block_rows)),
-                               static_cast<size_t>(type.bytes(count, program_.block_rows))));
+                   out.subspan(static_cast<size_t>(type.bytes(first, program_.norm_rows)),
+                               static_cast<size_t>(type.bytes(count, program_.norm_rows))));
       rows += count;
     }
     if (rows < program_.batch) {

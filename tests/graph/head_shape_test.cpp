@@ -76,7 +76,7 @@ HeadShape million(int workers) {
           .dim = 512,
           .shard = {0, 1'000'000},
           .rows = 256,
-          .block_rows = 64,
+          .norm_rows = 64,
           .form = {.cosine = true},
           .workers = workers};
 }
@@ -97,7 +97,7 @@ TEST(HeadShape, PartialResultsOfBlocksDoNotPileUp) {
 // A step of the sum over rows has 32 of them in bf16, and one in f32.
 TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
   for (const int64_t g : {4, 8, 24, 32, 64}) {
-    HeadShape shape{.classes = 1000, .dim = 64, .shard = {0, 1000}, .rows = 4 * g, .block_rows = g};
+    HeadShape shape{.classes = 1000, .dim = 64, .shard = {0, 1000}, .rows = 4 * g, .norm_rows = g};
     EXPECT_EQ(head_layout(shape).rows_padded, align_up(4 * g, 32)) << g;
     EXPECT_EQ(head_layout(shape).row_block_padded, g);
     shape.bf16 = true;
@@ -112,7 +112,7 @@ TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
                           .dim = 512,
                           .shard = {0, 1'000'000},
                           .rows = 256,
-                          .block_rows = 64,
+                          .norm_rows = 64,
                           .bf16 = true,
                           .form = {.cosine = true},
                           .workers = workers};
@@ -124,7 +124,7 @@ TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
 }
 
 TEST(HeadShape, AnEmptyShardNeedsNothing) {
-  const HeadShape shape{.classes = 64, .dim = 8, .shard = shard_classes(64, 0, 4), .rows = 4, .block_rows = 4};
+  const HeadShape shape{.classes = 64, .dim = 8, .shard = shard_classes(64, 0, 4), .rows = 4, .norm_rows = 4};
   EXPECT_EQ(shape.shard.size(), 0);
   EXPECT_EQ(head_stats_bytes(shape), 0);
   EXPECT_EQ(head_gradient_bytes(shape), 0);

@@ -80,7 +80,7 @@ inline Result<Built> build(const Case& c, DType dtype, bool backward) {
 }
 
 inline RunOptions options_for(const Case& c) {
-  return {.kernel = {.block_rows = c.rows, .training = true, .deterministic = true, .isa = detect_isa()}};
+  return {.kernel = {.norm_rows = c.rows, .training = true, .deterministic = true, .isa = detect_isa()}};
 }
 
 inline std::string case_name(const testing::TestParamInfo<Case>& info) {

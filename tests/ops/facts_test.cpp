@@ -8,7 +8,7 @@ namespace xrun::ops {
 namespace {
 
 KernelOptions options(int64_t rows) {
-  return {.block_rows = rows, .training = true, .deterministic = true, .isa = detect_isa()};
+  return {.norm_rows = rows, .training = true, .deterministic = true, .isa = detect_isa()};
 }
 
 TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {

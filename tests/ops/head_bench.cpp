@@ -97,7 +97,7 @@ void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads
                         .dim = of.dim,
                         .shard = {0, of.classes},
                         .rows = of.rows,
-                        .block_rows = 64,
+                        .norm_rows = 64,
                         .bf16 = bf16,
                         .form = {.cosine = of.cosine},
                         .margin = {.scale = of.cosine ? 24.0 : 1.0, .m3 = of.cosine ? 0.1 : 0},

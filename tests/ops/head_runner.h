@@ -60,8 +60,8 @@ class Block {
 
 struct StepPlan {
   int64_t shards = 1;
-  int64_t pass_rows = 0;   // h
-  int64_t block_rows = 0;  // g
+  int64_t pass_rows = 0;  // h
+  int64_t norm_rows = 0;  // g
   int workers = 1;
   Isa isa = Isa::kAvx2;
   bool fused = false;  // update in the backward pass; needs one pass
@@ -94,7 +94,7 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .dim = problem.dim,
           .shard = shard_classes(problem.classes, shard, plan.shards),
           .rows = rows,
-          .block_rows = plan.block_rows,
+          .norm_rows = plan.norm_rows,
           .bf16 = problem.bf16,
           .bf16_features = plan.bf16_features,
           .form = problem.form,
@@ -186,7 +186,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
       const HeadLayout own = head_layout(shape_of(problem, plan, r, h));
       for (size_t s = 0; s < own.subtrees.size(); ++s) {
         for (int64_t row = 0; row < h; ++row) {
-          const int64_t place = row / plan.block_rows * layout.row_block_padded + row % plan.block_rows;
+          const int64_t place = row / plan.norm_rows * layout.row_block_padded + row % plan.norm_rows;
           result.target[static_cast<size_t>(first + row)] +=
               reinterpret_cast<const float*>(stats_at[static_cast<size_t>(
                   r)])[(static_cast<int64_t>(s) * layout.stat_planes + 3) * layout.rows_padded + place];
@@ -219,7 +219,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                     plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(), workers);
     }
     // In two pieces, as micro-batches would fetch them.
-    const int64_t half = h / plan.block_rows / 2 * plan.block_rows;
+    const int64_t half = h / plan.norm_rows / 2 * plan.norm_rows;
     for (const auto& [begin, end] : {std::pair(int64_t{0}, half), std::pair(half, h)}) {
       std::vector<HeadDx> parts;
       for (int64_t r = 0; r < plan.shards; ++r) {

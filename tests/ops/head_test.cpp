@@ -42,7 +42,7 @@ std::string text_of(const test::HeadProblem& p, const StepPlan& plan) {
          std::to_string(p.margin.scale) + " m1 " + std::to_string(p.margin.m1) + " m2 " + std::to_string(p.margin.m2) +
          " m3 " + std::to_string(p.margin.m3) + " grad " + std::to_string(static_cast<int>(p.margin.grad)) +
          " smoothing " + std::to_string(p.margin.smoothing) + " shards " + std::to_string(plan.shards) + " h " +
-         std::to_string(plan.pass_rows) + " g " + std::to_string(plan.block_rows) + " isa " +
+         std::to_string(plan.pass_rows) + " g " + std::to_string(plan.norm_rows) + " isa " +
          std::string(name_of(plan.isa));
 }
 
@@ -140,8 +140,7 @@ TEST_P(HeadOnIsa, PlainSoftmaxMatchesTheOracleForEveryShardCountAndSplit) {
                                                       .bf16 = bf16(),
                                                       .bias = true,
                                                       .seed = static_cast<uint64_t>(shards * 10 + parts)});
-      expect_right(problem,
-                   {.shards = shards, .pass_rows = 28 / parts, .block_rows = parts == 7 ? 4 : 7, .isa = isa()});
+      expect_right(problem, {.shards = shards, .pass_rows = 28 / parts, .norm_rows = parts == 7 ? 4 : 7, .isa = isa()});
     }
   }
 }
@@ -170,7 +169,7 @@ TEST_P(HeadOnIsa, EveryMarginMatchesTheOracleWithExtremeCosines) {
                                  .margin = form,
                                  .extremes = true,
                                  .seed = ++seed}),
-                   {.shards = 3, .pass_rows = 30, .block_rows = 10, .isa = isa()});
+                   {.shards = 3, .pass_rows = 30, .norm_rows = 10, .isa = isa()});
     }
   }
 }
@@ -183,7 +182,7 @@ TEST_P(HeadOnIsa, TheExactSlopeMatchesTheOracleAwayFromTheEnds) {
                              .cosine = true,
                              .margin = margin(16, 1.2, 0.3, 0.1, MarginGrad::kExact),
                              .seed = 7}),
-               {.shards = 2, .pass_rows = 30, .block_rows = 5, .isa = isa()});
+               {.shards = 2, .pass_rows = 30, .norm_rows = 5, .isa = isa()});
 }
 
 TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
@@ -220,7 +219,7 @@ TEST_P(HeadOnIsa, SmoothingMatchesTheOracle) {
                                .bias = !cosine,
                                .margin = form,
                                .seed = 11}),
-                 {.shards = 2, .pass_rows = 10, .block_rows = 5, .isa = isa()});
+                 {.shards = 2, .pass_rows = 10, .norm_rows = 5, .isa = isa()});
   }
 }
 
@@ -233,7 +232,7 @@ TEST_P(HeadOnIsa, ManyClassesInLargeBlocksMatchTheOracle) {
                              .cosine = true,
                              .margin = margin(24, 1, 0, 0.1),
                              .seed = 21}),
-               {.shards = 2, .pass_rows = 16, .block_rows = 8, .workers = 2, .isa = isa()});
+               {.shards = 2, .pass_rows = 16, .norm_rows = 8, .workers = 2, .isa = isa()});
 }
 
 // The same bits whatever the plan (docs/determinism.md, "Class blocks" to "Head sweeps").
@@ -247,7 +246,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
                                                     .bias = !cosine,
                                                     .margin = cosine ? margin(32, 1, 0.4, 0.1) : margin(1, 1, 0, 0),
                                                     .seed = 31});
-    const StepResult one = run_step(problem, {.pass_rows = 40, .block_rows = 20, .isa = isa()});
+    const StepResult one = run_step(problem, {.pass_rows = 40, .norm_rows = 20, .isa = isa()});
     for (const int64_t shards : {1, 2, 3, 5, 8}) {
       for (const int workers : {1, 2, 3}) {
         for (const bool fused : {false, true}) {
@@ -255,7 +254,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
                        std::to_string(fused));
           StepResult other = run_step(
               problem,
-              {.shards = shards, .pass_rows = 40, .block_rows = 20, .workers = workers, .isa = isa(), .fused = fused});
+              {.shards = shards, .pass_rows = 40, .norm_rows = 20, .workers = workers, .isa = isa(), .fused = fused});
           EXPECT_NEAR(other.squares, one.squares, 1e-12 * one.squares);
           other.squares = one.squares;  // summed here per shard; blocks are compared by the next test
           EXPECT_TRUE(other == one);
@@ -273,9 +272,9 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheRowsOfAPass) {
                                                   .cosine = true,
                                                   .margin = margin(32, 1, 0.4, 0.1),
                                                   .seed = 41});
-  const StepResult one = run_step(problem, {.pass_rows = 48, .block_rows = 12, .isa = isa(), .fused = true});
+  const StepResult one = run_step(problem, {.pass_rows = 48, .norm_rows = 12, .isa = isa(), .fused = true});
   for (const int64_t rows : {12, 24}) {
-    const StepResult other = run_step(problem, {.shards = 2, .pass_rows = rows, .block_rows = 12, .isa = isa()});
+    const StepResult other = run_step(problem, {.shards = 2, .pass_rows = rows, .norm_rows = 12, .isa = isa()});
     EXPECT_EQ(other.loss, one.loss);
     EXPECT_EQ(other.dx, one.dx);
     EXPECT_EQ(other.weight, one.weight);
@@ -289,7 +288,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheRowsOfAPass) {
 TEST_P(HeadOnIsa, PassesOfManyRowsGoThroughTheTilesInRuns) {
   // 600 rows are more than a tile holds.
   expect_right(make_problem({.classes = 130, .dim = 32, .rows = 600, .bf16 = bf16(), .bias = true, .seed = 51}),
-               {.pass_rows = 600, .block_rows = 60, .workers = 2, .isa = isa()});
+               {.pass_rows = 600, .norm_rows = 60, .workers = 2, .isa = isa()});
 }
 
 TEST_P(HeadOnIsa, FeaturesInBf16GiveWhatTheirValuesGive) {
@@ -298,7 +297,7 @@ TEST_P(HeadOnIsa, FeaturesInBf16GiveWhatTheirValuesGive) {
   for (float& x : problem.features) {
     x = to_float(to_bf16(x));
   }
-  const StepPlan plan{.pass_rows = 16, .block_rows = 8, .isa = isa()};
+  const StepPlan plan{.pass_rows = 16, .norm_rows = 8, .isa = isa()};
   StepPlan narrow = plan;
   narrow.bf16_features = true;
   EXPECT_TRUE(run_step(problem, plan) == run_step(problem, narrow));
@@ -313,7 +312,7 @@ TEST_P(HeadOnIsa, TiesGoToTheLowerClass) {
   for (size_t row = 0; row < 32; ++row) {
     problem.labels[row] = static_cast<int32_t>(row % 8);
   }
-  const StepResult got = run_step(problem, {.shards = 3, .pass_rows = 32, .block_rows = 32, .isa = isa()});
+  const StepResult got = run_step(problem, {.shards = 3, .pass_rows = 32, .norm_rows = 32, .isa = isa()});
   for (size_t row = 0; row < 32; ++row) {
     for (int32_t i = 0; i < kTop; ++i) {
       EXPECT_EQ(got.best[row * kTop + static_cast<size_t>(i)], i);
@@ -333,7 +332,7 @@ TEST_P(HeadOnIsa, RowsWithoutATargetHaveWeightZero) {
                                             .seed = 82});
   problem.labels[3] = -1;
   problem.labels[9] = 300;
-  const StepPlan plan{.shards = 2, .pass_rows = 16, .block_rows = 8, .isa = isa()};
+  const StepPlan plan{.shards = 2, .pass_rows = 16, .norm_rows = 8, .isa = isa()};
   const StepResult got = run_step(problem, plan);
   problem.target_logits = got.target;
   const test::HeadAnswer want = solve(problem);
@@ -354,7 +353,7 @@ TEST_P(HeadOnIsa, RowsWithoutATargetHaveWeightZero) {
 TEST_P(HeadOnIsa, ANaNMakesOnlyItsRowNaN) {
   test::HeadProblem problem = make_problem({.classes = 300, .dim = 40, .rows = 16, .bf16 = bf16(), .seed = 81});
   problem.features[3 * 40 + 5] = NAN;
-  const StepResult got = run_step(problem, {.shards = 2, .pass_rows = 16, .block_rows = 8, .isa = isa()});
+  const StepResult got = run_step(problem, {.shards = 2, .pass_rows = 16, .norm_rows = 8, .isa = isa()});
   for (size_t row = 0; row < 16; ++row) {
     EXPECT_EQ(std::isnan(got.loss[row]), row == 3) << row;
     EXPECT_EQ(std::isnan(got.dx[row * 40]), row == 3) << row;

@@ -37,7 +37,7 @@ Values probe(PrecisionMode precision) {
                                             2 + static_cast<uint64_t>(parameter.value.index));
   }
   const Status status = run_graph(
-      graph, {.kernel = {.block_rows = 8, .training = true, .deterministic = true, .isa = detect_isa()}}, values);
+      graph, {.kernel = {.norm_rows = 8, .training = true, .deterministic = true, .isa = detect_isa()}}, values);
   XRUN_CHECK(status.ok(), "the backbone runs");
   Values all = values.at(graph.loss);
   for (const ValueId grad : graph.param_grads) {

@@ -101,7 +101,7 @@ struct RunOptions {
 
 // Runs every node whose inputs are known, in order. `values` holds inputs and parameters and receives all others.
 inline Status run_graph(const Graph& graph, const RunOptions& options, std::map<ValueId, Values>& values) {
-  const int64_t rows = options.kernel.block_rows;
+  const int64_t rows = options.kernel.norm_rows;
   for (const Node& node : graph.nodes) {
     XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options.kernel));
     std::vector<Memory> memory;

@@ -30,7 +30,7 @@ struct Called {
     const auto& all = graph.node(node).inputs;
     for (size_t i = 0; i < all.size(); ++i) {
       const TensorType& type = graph.value(all[i]).type;
-      const auto n = static_cast<size_t>(type.elements(options.block_rows, options.block_rows));
+      const auto n = static_cast<size_t>(type.elements(options.norm_rows, options.norm_rows));
       values[all[i]] = i < ids.size() ? random_values(n, low, high, i + 1) : random_values(n, 0.5, 1.5, i + 1);
     }
     const Status status = run_graph(graph, {.kernel = options, .first_row = first_row}, values);
@@ -41,7 +41,7 @@ struct Called {
 };
 
 KernelOptions rows(int64_t n, bool training = true) {
-  return {.block_rows = n, .training = training, .deterministic = true, .isa = detect_isa()};
+  return {.norm_rows = n, .training = training, .deterministic = true, .isa = detect_isa()};
 }
 
 TEST(Conv, AgreesWithTheFormulaForStridesPadsDilationsAndGroups) {

@@ -42,7 +42,7 @@ TEST(Parts, OfTheGlyphBackboneHaveTheBitsOfTheWhole) {
     const Module module = glyphs_module(kRows, 100, precision).value();
     const std::map<ValueId, Values> inputs = random_inputs(module.graph, kRows);
     for (const Isa isa : isas()) {
-      RunOptions options{.kernel = {.block_rows = kRows, .deterministic = false, .isa = isa}};
+      RunOptions options{.kernel = {.norm_rows = kRows, .deterministic = false, .isa = isa}};
       std::map<ValueId, Values> whole = inputs;
       ASSERT_TRUE(run_graph(module.graph, options, whole).ok());
       for (const int64_t parts : {3, 16}) {
@@ -84,7 +84,7 @@ TEST(Parts, OfAWeightGradientHaveTheBitsOfTheWhole) {
                                    "dw", Span{});
       const std::map<ValueId, Values> inputs = random_inputs(graph, s.rows);
       for (const Isa isa : isas()) {
-        RunOptions options{.kernel = {.block_rows = s.rows, .deterministic = false, .isa = isa}};
+        RunOptions options{.kernel = {.norm_rows = s.rows, .deterministic = false, .isa = isa}};
         cut += (*make_kernel(graph, graph.node(node), options.kernel))->parts() > 1 ? 1 : 0;
         std::map<ValueId, Values> whole = inputs;
         ASSERT_TRUE(run_graph(graph, options, whole).ok());

@@ -90,7 +90,7 @@ class Part {
         return cut;
       }
       int64_t& dim = graph.value(id).type.dims[cut->dim];
-      (dim == kBatch ? options.kernel.block_rows : dim) = cut->end - cut->begin;
+      (dim == kBatch ? options.kernel.norm_rows : dim) = cut->end - cut->begin;
       options.first_row = dim == kBatch ? cut->begin : options.first_row;
       return cut;
     };

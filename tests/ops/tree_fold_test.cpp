@@ -38,7 +38,7 @@ HeadShape shape_with(int64_t shard, int64_t shards, int workers) {
           .dim = 8,
           .shard = shard_classes(1'000'000, shard, shards),
           .rows = 32,
-          .block_rows = 32,
+          .norm_rows = 32,
           .workers = workers};
 }
 

@@ -37,7 +37,7 @@ Values run_op(std::string_view op, const TensorType& a, Values a_values, const T
   const NodeId node = *call_op(graph, find_op(op)->def, {first, second}, std::move(attrs), "op", Span{});
   std::map<ValueId, Values> values{{first, std::move(a_values)}, {second, std::move(b_values)}};
   const Status status =
-      run_graph(graph, {.kernel = {.block_rows = rows, .deterministic = true, .isa = detect_isa()}}, values);
+      run_graph(graph, {.kernel = {.norm_rows = rows, .deterministic = true, .isa = detect_isa()}}, values);
   EXPECT_TRUE(status.ok()) << status.error().message;
   return values.at(graph.node(node).outputs[0]);
 }
@@ -53,7 +53,7 @@ Values run_forward(const naive::Image& image, const Values& x, const Values& wei
     values[inputs[2]] = bias;
   }
   const Status status =
-      run_graph(graph, {.kernel = {.block_rows = image.n, .deterministic = true, .isa = detect_isa()}}, values);
+      run_graph(graph, {.kernel = {.norm_rows = image.n, .deterministic = true, .isa = detect_isa()}}, values);
   EXPECT_TRUE(status.ok()) << status.error().message;
   return values.at(graph.node(node).outputs[0]);
 }

@@ -61,10 +61,10 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
   decision.overlap = layout.overlap;
   decision.pipeline = layout.pipeline;
   decision.batch = module.train.batch;
-  decision.block_rows = module.train.norm_rows;
+  decision.norm_rows = module.train.norm_rows;
   decision.micro_batches = layout.micro_batches;
   decision.replicas = layout.replicas;
-  const int64_t blocks = decision.batch / decision.block_rows;
+  const int64_t blocks = decision.batch / decision.norm_rows;
   decision.partials = layout.deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : layout.replicas;
 
   std::set<ValueId> sharded;

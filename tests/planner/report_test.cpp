@@ -231,7 +231,7 @@ Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage&
   }
   Bytes bytes = 0;
   for (const ValueId value : read) {
-    bytes += graph.value(value).type.bytes(program.micro_batch_rows(), program.block_rows);
+    bytes += graph.value(value).type.bytes(program.micro_batch_rows(), program.norm_rows);
   }
   return bytes;
 }

@@ -194,7 +194,7 @@ TEST(VerifyProgram, NumbersOutOfRangeAreFound) {
   const std::vector<std::function<void(Program&)>> damages{
       [](Program& p) { p.devices = 0; },
       [](Program& p) { p.threads[0] = 0; },
-      [](Program& p) { p.block_rows = 7; },
+      [](Program& p) { p.norm_rows = 7; },
       [](Program& p) { p.micro_batches = 3; },
       [](Program& p) { p.partials = 3; },
       [](Program& p) { p.arenas.pop_back(); },
@@ -233,7 +233,7 @@ Program make_idle(int devices, size_t instructions) {
   program.devices = devices;
   program.threads.assign(static_cast<size_t>(devices), 1);
   program.batch = 1;
-  program.block_rows = 1;
+  program.norm_rows = 1;
   for (int device = kHost; device < devices; ++device) {
     program.arenas.push_back({.device = device});
   }

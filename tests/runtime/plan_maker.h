@@ -86,11 +86,11 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   decision.overlap = choice.overlap;
   decision.pipeline = choice.pipeline;
   decision.batch = module.train.batch;
-  decision.block_rows = module.train.norm_rows;
+  decision.norm_rows = module.train.norm_rows;
   decision.micro_batches = choice.micro_batches;
   decision.replicas = choice.replicas;
   decision.partials = planner::partials_of({choice.stages, choice.replicas, choice.micro_batches, choice.pipeline},
-                                           choice.deterministic, decision.batch / decision.block_rows, machine);
+                                           choice.deterministic, decision.batch / decision.norm_rows, machine);
   for (int s = 0; s < choice.stages; ++s) {
     planner::Stage stage;
     stage.index = s;

@@ -6,6 +6,8 @@
 #define TBB_PREVIEW_GLOBAL_CONTROL 1
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <numeric>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
@@ -148,11 +150,34 @@ class ArenaDevice final : public CpuDevice {
   std::unique_ptr<WorkerObserver> observer_;  // after the arena: an observer initialises it
 };
 
+// The workers that all sets of the process want together: TBB takes the least of several limits, so there is one.
+class WorkerLimit {
+ public:
+  explicit WorkerLimit(int workers) : workers_(workers) { change(workers); }
+  ~WorkerLimit() { change(-workers_); }
+  WorkerLimit(const WorkerLimit&) = delete;
+  WorkerLimit& operator=(const WorkerLimit&) = delete;
+
+ private:
+  static void change(int by) {
+    static std::mutex mutex;
+    static int all = 0;
+    static std::unique_ptr<tbb::global_control> limit;
+    const std::lock_guard lock(mutex);
+    all += by;
+    limit.reset();
+    if (all > 0) {
+      limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                    static_cast<size_t>(all) + 1);
+    }
+  }
+  int workers_;
+};
+
 class CpuDeviceSet final : public DeviceSet {
  public:
   CpuDeviceSet(std::span<const int> threads, std::span<const DeviceCpus> cpus, int first)
-      : limit_(tbb::global_control::max_allowed_parallelism,
-               static_cast<size_t>(std::accumulate(threads.begin(), threads.end(), 0)) + 1) {
+      : limit_(std::accumulate(threads.begin(), threads.end(), 0)) {
     XRUN_CHECK(cpus.empty() || cpus.size() == threads.size(), "processors are given for each device or for none");
     for (size_t d = 0; d < threads.size(); ++d) {
       XRUN_CHECK(threads[d] >= 1, "a device without workers");
@@ -167,7 +192,7 @@ class CpuDeviceSet final : public DeviceSet {
   }
 
  private:
-  tbb::global_control limit_;
+  WorkerLimit limit_;
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -97,7 +97,7 @@ int64_t StageRunner::worthwhile_parts(const Node& node, const ops::Kernel& kerne
   constexpr double kFlopsPerByte = 4;
   const OpCost cost = cost_of(graph_, node);
   const double each = std::max(cost.flops * kernel.work(), kFlopsPerByte * static_cast<double>(cost.bytes));
-  const double parts = each * static_cast<double>(program_.block_rows) / kLeastFlops;
+  const double parts = each * static_cast<double>(program_.norm_rows) / kLeastFlops;
   return std::max<int64_t>(1, std::min(kernel.parts(), static_cast<int64_t>(parts)));
 }
 
@@ -116,7 +116,7 @@ BoundPass StageRunner::bind(const Instruction& instruction) const {
   BoundPass pass;
   pass.device = instruction.device;
   pass.forward = instruction.kind == Kind::kForward;
-  pass.blocks = program_.micro_batch_rows() / program_.block_rows;
+  pass.blocks = program_.micro_batch_rows() / program_.norm_rows;
   pass.first_block = pass.blocks * instruction.micro_batch;
   bind_runs(pass);
   for (const Operand& operand : instruction.operands) {
@@ -284,7 +284,7 @@ Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, const
   call.scratch = pass.scratch.begin.at(step) + pass.scratch.step * block.worker;
   call.seed = step.seed;
   call.step = step.step;
-  call.first_row = block.index * program_.block_rows;
+  call.first_row = block.index * program_.norm_rows;
   call.part = block.part;
   call.parts = block.parts;
   call.phase = block.phase;
@@ -299,7 +299,7 @@ Status StageRunner::run_node(const BoundPass& pass, const BoundNode& node, const
 }
 
 bool StageRunner::is_finite(const TensorType& type, const void* data) const {
-  const int64_t count = type.elements(program_.block_rows, program_.block_rows);
+  const int64_t count = type.elements(program_.norm_rows, program_.norm_rows);
   switch (type.dtype) {
     case DType::kF32:
       return f32_is_finite(data, count);
@@ -321,8 +321,8 @@ Status StageRunner::check_watched(const BoundPass& pass, const Block& block, con
 
 // Runs the block once more, looking at every result: a forward pass only writes what it makes.
 Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
-  const std::string rows = "rows " + std::to_string(block.index * program_.block_rows) + " to " +
-                           std::to_string((block.index + 1) * program_.block_rows - 1) + " of the batch" +
+  const std::string rows = "rows " + std::to_string(block.index * program_.norm_rows) + " to " +
+                           std::to_string((block.index + 1) * program_.norm_rows - 1) + " of the batch" +
                            (program_.training ? " of step " + std::to_string(step.step + 1) : "");
   for (const BoundNode& bound : pass.nodes) {
     if (const Status status = run_node(pass, bound, block, step); !status.ok()) {

@@ -169,7 +169,7 @@ Status UpdateRunner::apply(const BoundUpdate& update, const StepContext& step, d
   });
   XRUN_TRY(prepare(update, workers));
   for (const BoundFold& fold : update.folds) {
-    XRUN_TRY(fold.kernel->fold_states(fold.inputs, fold.outputs, program_.batch / program_.block_rows));
+    XRUN_TRY(fold.kernel->fold_states(fold.inputs, fold.outputs, program_.batch / program_.norm_rows));
   }
   return {};
 }
