@@ -22,10 +22,10 @@ build: deps
 test: build
 	@ctest --test-dir build/release --output-on-failure --timeout 900
 
-# The full product of plans of the determinism test and all runs with recorded bits (docs/determinism.md), and a million
-# classes (docs/memory.md); long.
+# The full product of plans of the determinism test, on one to three ranks, too, and all runs with recorded bits
+# (docs/determinism.md), and a million classes (docs/memory.md); long.
 test-plans: build
-	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:Bits*:Memory*'
+	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:Ranks*:Bits*:Memory*'
 
 # Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
 test-asan: deps
