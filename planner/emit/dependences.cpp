@@ -151,10 +151,13 @@ class Deriver {
   void add_readers(const Instruction& instruction, BufferId id, std::vector<Wait>& waits) const {
     for (const int32_t reader : readers_[static_cast<size_t>(id.index)]) {
       if (meet(instruction, at(reader), id)) {
-        waits.push_back({reader, is_beside(at(reader)) ? kReleased : kReceived});
+        waits.push_back(end_of_read(reader));
       }
     }
   }
+
+  // A computation has read when it has ended; an exchange, when it has released what it sends.
+  Wait end_of_read(int32_t reader) const { return {reader, is_beside(at(reader)) ? kReleased : kReceived}; }
 
   // A buffer that is touched first takes its bytes from those who had them.
   void occupy(const Buffer& buffer, std::vector<Wait>& waits) {
@@ -171,7 +174,7 @@ class Deriver {
           waits.push_back({writer, kReceived});
         }
         for (const int32_t reader : readers_[static_cast<size_t>(other.id.index)]) {
-          waits.push_back({reader, is_beside(at(reader)) ? kReleased : kReceived});
+          waits.push_back(end_of_read(reader));
         }
         // Bytes that the newcomer leaves free keep their former tenant in mind.
         const bool covered = buffer.offset <= other.offset && other.offset + align_up(other.bytes) <= end;

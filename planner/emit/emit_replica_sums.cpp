@@ -38,13 +38,22 @@ Operand Emitter::slice_operand(Role role, ParamId param, int device, int replica
   return operand;
 }
 
-Instruction Emitter::slices_to_owners(int stage_index, int replica) {
-  Instruction exchange{.kind = Kind::kReduceScatter,
+// A member of an exchange of all slices, without its blocks.
+Instruction Emitter::slice_exchange(Kind kind, int stage_index, int replica) const {
+  Instruction exchange{.kind = kind,
                        .device = device_of(stage_index, replica),
                        .stream = comm_stream(),
                        .stage = stage_index,
                        .replica = replica,
                        .group = groups_};
+  for (const ParamId param : summed_gradients(stage_index)) {
+    exchange.bytes += align_up(gradient_operand(Role::kSum, Access::kUpdate, param, exchange.device).bytes);
+  }
+  return exchange;
+}
+
+Instruction Emitter::slices_to_owners(int stage_index, int replica) {
+  Instruction exchange = slice_exchange(Kind::kReduceScatter, stage_index, replica);
   for (const ParamId param : summed_gradients(stage_index)) {
     const Bytes own = slice_operand(Role::kSum, param, exchange.device, replica).bytes;
     BufferId terms;
@@ -74,7 +83,6 @@ Instruction Emitter::slices_to_owners(int stage_index, int replica) {
                                      .bytes = own});
       }
     }
-    exchange.bytes += align_up(gradient_operand(Role::kSum, Access::kUpdate, param, exchange.device).bytes);
   }
   return exchange;
 }
@@ -105,12 +113,7 @@ Instruction Emitter::sum_of_slices(int stage_index, int replica) const {
 }
 
 Instruction Emitter::slices_to_all(int stage_index, int replica) const {
-  Instruction gather{.kind = Kind::kAllGather,
-                     .device = device_of(stage_index, replica),
-                     .stream = comm_stream(),
-                     .stage = stage_index,
-                     .replica = replica,
-                     .group = groups_};
+  Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
   for (const ParamId param : summed_gradients(stage_index)) {
     for (int other = 0; other < program_.replicas; ++other) {
       if (other == replica) {
@@ -124,7 +127,6 @@ Instruction Emitter::slices_to_all(int stage_index, int replica) const {
         }
       }
     }
-    gather.bytes += align_up(gradient_operand(Role::kSum, Access::kUpdate, param, gather.device).bytes);
   }
   return gather;
 }

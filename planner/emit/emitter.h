@@ -100,6 +100,7 @@ class Emitter {
   // emit_replica_sums.cpp
   void emit_replica_sums(int stage);
   std::set<ParamId> summed_gradients(int stage) const;
+  Instruction slice_exchange(Kind kind, int stage, int replica) const;
   Instruction slices_to_owners(int stage, int replica);
   Instruction slices_to_all(int stage, int replica) const;
   Instruction sum_of_slices(int stage, int replica) const;

@@ -139,20 +139,21 @@ CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {
       return head_runner_.run(head, step_, scale, workers);
     };
   }
+  if (instruction.kind == Kind::kSumReplicas) {
+    return [this, sums = update_runner_.bind_sums(instruction)](ops::Workers& workers) {
+      update_runner_.sum_replicas(sums, workers);
+      return Status();
+    };
+  }
   return instruction.kind == Kind::kCopy ? bind_copy(instruction) : bind_update(instruction);
 }
 
 CpuBackend::Bound CpuBackend::bind_update(const Instruction& instruction) {
-  BoundUpdate update = instruction.kind == Kind::kSumReplicas ? BoundUpdate() : update_runner_.bind(instruction);
+  BoundUpdate update = update_runner_.bind(instruction);
   switch (instruction.kind) {
     case Kind::kFoldPartials:
       return [this, update = std::move(update)](ops::Workers& workers) {
         update_runner_.fold_partials(update, workers);
-        return Status();
-      };
-    case Kind::kSumReplicas:
-      return [this, sums = update_runner_.bind_sums(instruction)](ops::Workers& workers) {
-        update_runner_.sum_replicas(sums, workers);
         return Status();
       };
     case Kind::kNorm:
@@ -218,9 +219,8 @@ Result<double> CpuBackend::grad_scale(std::span<const double> norms) {
 }
 
 Status CpuBackend::prepare_weights() {
-  return run_on_each(devices_, [this](Device& device) {
-    return prepare_device(device.index(), static_cast<CpuDevice&>(device));
-  });
+  return run_on_each(
+      devices_, [this](Device& device) { return prepare_device(device.index(), static_cast<CpuDevice&>(device)); });
 }
 
 Status CpuBackend::prepare_device(int device, ops::Workers& workers) {
