@@ -40,7 +40,7 @@ inline constexpr int kHost = -1;
 
 // Partials of one replica: more accumulators than this cost more memory than they save in waiting.
 inline constexpr int kMostPartials = 16;
-// Terms of one sum over replicas: an all-reduce has room for so many addresses.
+// Terms of one sum over replicas: kSumReplicas has room for so many addresses.
 inline constexpr int kMostReplicas = 256;
 
 // What a buffer is for; `persistent` purposes live across steps.

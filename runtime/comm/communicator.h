@@ -1,6 +1,6 @@
 // How devices exchange data. An exchange is data: blocks of device memory that a member sends to others, and places
 // where it receives theirs. It is posted and completes later by two calls; no task ever waits (docs/determinism.md,
-// "Collectives"). Devices of one process use local_communicator.h.
+// "Collectives"). Devices of one process use local_communicator.h; docs/adding_a_communicator.md adds another one.
 #pragma once
 
 #include <cstddef>

@@ -11,33 +11,32 @@ namespace xrun::runtime {
 
 LocalCommunicator::LocalCommunicator(const DeviceSet& devices, std::span<const Exchange> exchanges) {
   std::map<int, std::vector<Exchange>> groups;
-  std::map<std::pair<int, int>, int> index;  // (group, device)
+  std::map<std::pair<int, int>, size_t> index;  // (group, device)
   for (size_t i = 0; i < exchanges.size(); ++i) {
     groups[exchanges[i].group].push_back(exchanges[i]);
-    index[{exchanges[i].group, exchanges[i].device}] = static_cast<int>(i);
+    index[{exchanges[i].group, exchanges[i].device}] = i;
     members_.push_back(std::make_unique<Member>());
   }
   for (size_t i = 0; i < exchanges.size(); ++i) {
     const Exchange& exchange = exchanges[i];
     Member& member = *members_[i];
-    member.owner = this;
     member.device = &devices.device(exchange.device);
     const std::vector<Exchange>& group = groups.at(exchange.group);
     member.copies = copies_to(group, exchange);
-    for (BlockCopy& copy : member.copies) {
-      copy.sender = index.at({exchange.group, group[static_cast<size_t>(copy.sender)].device});
-      if (std::ranges::find(member.senders, copy.sender) == member.senders.end()) {
-        member.senders.push_back(copy.sender);
-        Member& sender = *members_[static_cast<size_t>(copy.sender)];
-        ++sender.pulls_needed;
-        if (copy.sender != static_cast<int>(i)) {
-          sender.takers.push_back(static_cast<int>(i));
+    for (const BlockCopy& copy : member.copies) {
+      const int device = group[static_cast<size_t>(copy.sender)].device;
+      Member* const sender = members_[index.at({exchange.group, device})].get();
+      if (std::ranges::find(member.senders, sender) == member.senders.end()) {
+        member.senders.push_back(sender);
+        ++sender->pulls_needed;
+        if (sender != &member) {
+          sender->takers.push_back(&member);
           ++member.posts_needed;
         }
       }
     }
     if (!member.copies.empty()) {
-      member.takers.push_back(static_cast<int>(i));
+      member.takers.push_back(&member);
       ++member.posts_needed;
     }
   }
@@ -52,30 +51,26 @@ void LocalCommunicator::post(int exchange, Completion received, Completion relea
   member.received = received;
   member.released = released;
   // Behind the last start the step may end, and all of this with it.
-  const int* taker = member.takers.data();
-  for (const int* const end = taker + member.takers.size(); taker != end;) {
-    Member& one = *members_[static_cast<size_t>(*taker++)];
+  Member* const* taker = member.takers.data();
+  for (Member* const* const end = taker + member.takers.size(); taker != end;) {
+    Member& one = **taker++;
     if (one.missing.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       one.missing.store(one.posts_needed, std::memory_order_relaxed);
-      one.device->start(DeviceStream::kExchanges, {&LocalCommunicator::pull_task, &one, 0});
+      one.device->start(DeviceStream::kExchanges, {&LocalCommunicator::pull, &one, 0});
     }
   }
 }
 
-void LocalCommunicator::pull_task(void* context, int32_t /*exchange*/) {
+void LocalCommunicator::pull(void* context, int32_t /*argument*/) {
   Member& member = *static_cast<Member*>(context);
-  member.owner->pull(member);
-}
-
-void LocalCommunicator::pull(Member& member) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   for (const BlockCopy& copy : member.copies) {
     copy.to.memory->copy_from(*copy.from.memory, copy.from.offset, copy.to.offset, copy.to.bytes);
   }
   const Seconds moving = std::chrono::duration<double>(Clock::now() - start).count();
-  for (const int sender : member.senders) {
-    release(*members_[static_cast<size_t>(sender)], moving);
+  for (Member* const sender : member.senders) {
+    release(*sender, moving);
   }
   // Last: it may end the step.
   member.received.done(member.received.context, member.received.argument, {}, moving);

@@ -26,19 +26,17 @@ class LocalCommunicator final : public Communicator {
   struct Member {
     Device* device = nullptr;
     std::vector<BlockCopy> copies;
-    std::vector<int> takers;   // exchanges that wait for this one to be posted: those that receive from it, and itself
-    std::vector<int> senders;  // exchanges that it receives from
+    std::vector<Member*> takers;   // who waits for this one to be posted: those that receive from it, and itself
+    std::vector<Member*> senders;  // that it receives from
     int posts_needed = 0;
     int pulls_needed = 0;
     std::atomic<int> missing{0};  // exchanges that have to be posted before this one can pull
     std::atomic<int> pulling{0};  // exchanges that have not pulled from this one
     Completion received;
     Completion released;
-    LocalCommunicator* owner = nullptr;
   };
 
-  static void pull_task(void* context, int32_t exchange);
-  void pull(Member& member);
+  static void pull(void* member, int32_t argument);
   static void release(Member& sender, Seconds moving);
 
   std::vector<std::unique_ptr<Member>> members_;
