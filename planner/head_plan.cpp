@@ -7,9 +7,6 @@
 namespace xrun::planner {
 namespace {
 
-// Best classes kept for `predict`, at least.
-constexpr int64_t kShownClasses = 5;
-
 // The loss, the metrics and the labels of a head: the head nodes that read its logits.
 Status find_readers(const Graph& graph, std::span<const NodeId> head_nodes, bool training, HeadPlan& plan) {
   const auto take_label = [&](const Node& node) -> Status {

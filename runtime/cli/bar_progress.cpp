@@ -199,9 +199,16 @@ void BarProgress::on_end(const runtime::EndEvent& e) {
   work_.begin({}, time);
   draw(time);
   rows_ = 0;
-  port_.write(fmt::format("  Finished  step {}{}   {}   weights {}\n", format_count(e.step), loss_text(e.loss),
-                          format_seconds(e.seconds), e.weights.substr(0, 16)));
+  if (e.exit == exit_code(ErrorKind::kInterrupted)) {
+    port_.write(fmt::format("  Stopped   {}\n", stop_text(e)));
+    return;
+  }
+  port_.write(fmt::format("  {}  step {}{}   {}{}\n", e.exit == 0 ? "Finished" : "Failed  ", format_count(e.step),
+                          loss_text(e.loss), format_seconds(e.seconds),
+                          e.weights.empty() ? "" : "   weights " + e.weights.substr(0, 16)));
 }
+
+void BarProgress::on_stop() { line("  Stopping  " + std::string(kStopping) + "\n"); }
 
 void BarProgress::beat() {
   const std::lock_guard lock(mutex_);

@@ -126,7 +126,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   predict->add_option("images", line.predict.images, "pictures")->type_name("IMAGES...");
   predict->add_option("--source", line.predict.source, "a source of the file instead of pictures");
   predict->add_option("--rows", line.predict.rows, "its samples a..b")->type_name("A..B");
-  predict->add_option("--topk", line.predict.topk, "classes a picture")->check(CLI::Range(1, 1000));
+  predict->add_option("--topk", line.predict.topk, "classes a picture (5)")->check(CLI::Range(1, 1000));
   predict->add_flag("--embedding", line.predict.embedding, "the model's output instead of classes");
   predict->add_option("-o,--output", line.predict.output, "write embeddings to a .npy file")->type_name("FILE");
 

@@ -69,7 +69,7 @@ struct PredictArgs {
   std::vector<std::string> images;
   std::string source;
   std::string rows;  // a..b
-  int topk = 0;      // 0: one
+  int topk = 0;      // 0: five, or all where there are fewer classes
   bool embedding = false;
   std::string output;
 };

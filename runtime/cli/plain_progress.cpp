@@ -142,6 +142,15 @@ void PlainProgress::on_end(const runtime::EndEvent& e) {
                    std::isnan(e.loss) ? "" : fmt::format(" loss={:.5g}", e.loss), e.weights, e.seconds, e.exit,
                    e.bad_samples > 0 ? fmt::format(" bad_samples={}", e.bad_samples) : ""),
        time);
+  if (e.exit == exit_code(ErrorKind::kInterrupted)) {
+    tell(fmt::format("{} stopped {}\n", stamp(time), stop_text(e)), time);
+  }
+}
+
+void PlainProgress::on_stop() {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  tell(fmt::format("{} stopping {}\n", stamp(time), kStopping), time);
 }
 
 void PlainProgress::beat() {

@@ -9,7 +9,7 @@
 
 namespace xrun::cli {
 
-// Threads: any may call `beat`.
+// Threads: any may call `beat` and `on_stop`.
 class PlainProgress : public runtime::EventSink {
  public:
   explicit PlainProgress(ProgressPort port) : port_(std::move(port)), told_(port_.now()) {}
@@ -25,6 +25,7 @@ class PlainProgress : public runtime::EventSink {
   void on_profile(const runtime::ProfileEvent& event) override;
   void on_warn(const runtime::WarnEvent& event) override;
   void on_end(const runtime::EndEvent& event) override;
+  void on_stop() override;
 
   // Tells what is under way where nothing has been told for 30 seconds, or nothing has happened for 10; never twice
   // within 30 seconds.

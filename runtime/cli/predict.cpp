@@ -7,6 +7,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
+#include "planner/head_plan.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
@@ -121,7 +122,7 @@ struct Names {
 std::string class_lines(const Subject& subject, const runtime::BestClasses& best, const Names& names, int topk,
                         bool json) {
   std::string out;
-  const int64_t k = std::min<int64_t>(std::max(topk, 1), best.k);
+  const int64_t k = topk > 0 ? topk : std::min(planner::kShownClasses, best.k);
   for (size_t row = 0; row < subject.names.size(); ++row) {
     nlohmann::ordered_json object{{"input", subject.names[row]}, {"classes", nlohmann::ordered_json::array()}};
     std::string line = printable_line(subject.names[row]);
@@ -140,9 +141,15 @@ Error no_output(std::string message, std::string help) {
   return content_error("XG0903", std::move(message), std::move(help));
 }
 
-// The dense logits that the loss reads, as an output. Before `prepare` the loss and its logits stand in the graph;
-// outputs keep their names.
-Result<ValueId> class_logits(const Module& checked, const Module& prepared) {
+// Where the classes of a sample are found.
+struct Ranking {
+  std::optional<ValueId> logits;  // none: the sharded head
+  int64_t most = 0;               // classes that can be named: 5, or the k of a metric
+};
+
+// The dense logits that the loss reads, as an output. Before `prepare` the loss, the metrics and their logits stand in
+// the graph; outputs keep their names.
+Result<Ranking> dense_ranking(const Module& checked, const Module& prepared) {
   const Graph& graph = checked.graph;
   const auto loss = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.op->margin != nullptr; });
   if (loss == graph.nodes.end()) {
@@ -153,7 +160,15 @@ Result<ValueId> class_logits(const Module& checked, const Module& prepared) {
     return no_output("the logits of `" + std::string(loss->op->name) + "` are no output of the model",
                      "declare them one: output logits");
   }
-  return std::ranges::find(prepared.graph.outputs, logits->name, &NamedValue::name)->value;
+  Ranking ranking{.most = planner::kShownClasses};
+  for (const Node& node : graph.nodes) {
+    if (node.op->metric_k != nullptr && node.inputs[0] == logits->value) {
+      ranking.most = std::max(ranking.most, node.op->metric_k(node.attrs));
+    }
+  }
+  ranking.logits = std::ranges::find(prepared.graph.outputs, logits->name, &NamedValue::name)->value;
+  ranking.most = std::min<int64_t>(ranking.most, prepared.graph.value(*ranking.logits).type.row_elements());
+  return ranking;
 }
 
 // The first output of real numbers.
@@ -198,19 +213,11 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
   return out;
 }
 
-// Where the classes of a sample are found.
-struct Ranking {
-  std::optional<ValueId> logits;  // none: the sharded head
-  int64_t most = 0;               // classes that can be named
-};
-
 Result<Ranking> find_ranking(const PlannedModel& planned, int64_t topk) {
-  const Module& module = planned.prepared.inference;
   const planner::Program& program = planned.plan.inference;
   Ranking ranking;
   if (program.heads.empty()) {
-    XRUN_ASSIGN(ranking.logits, class_logits(planned.model.file.module, module));
-    ranking.most = std::min<int64_t>(module.graph.value(*ranking.logits).type.row_elements(), runtime::kMostBest);
+    XRUN_ASSIGN(ranking, dense_ranking(planned.model.file.module, planned.prepared.inference));
   } else {
     ranking.most = program.heads[0].top_k;
   }
@@ -240,7 +247,8 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
   const int64_t first = subject.range.begin;
   const int64_t rows = subject.range.end - first;
   XRUN_ASSIGN(const runtime::BestClasses best,
-              ranking.logits ? runtime::predict_classes(*session, *subject.rows, *ranking.logits, first, rows, &events)
+              ranking.logits ? runtime::predict_classes(*session, *subject.rows, *ranking.logits, ranking.most, first,
+                                                        rows, &events)
                              : runtime::predict_classes(*session, *subject.rows, first, rows, &events));
   return class_lines(subject, best, {std::move(classes)}, args.topk, json);
 }

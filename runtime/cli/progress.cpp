@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <mutex>
 
+#include "graph/base/utf8.h"
 #include "planner/report/table.h"
 #include "runtime/cli/bar_progress.h"
 #include "runtime/cli/json_progress.h"
@@ -49,6 +50,13 @@ std::string profile_text(const runtime::ProfileEvent& e) {
                      e.predicted_step > 0 ? ", predicted " + format_seconds(e.predicted_step) : "",
                      format_count(e.first_step), format_count(last)) +
          table.text("    ");
+}
+
+std::string stop_text(const runtime::EndEvent& e) {
+  std::string text = fmt::format("at step {} of {}", format_count(e.step), format_count(e.steps));
+  text += e.saved.empty() ? ", nothing was saved" : ", saved in " + printable_line(e.saved);
+  return text +
+         (e.continues ? "; run the same command to go on" : "; run the same command without `--resume never` to go on");
 }
 
 Pulse::Pulse(std::function<void()> beat)

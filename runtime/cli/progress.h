@@ -26,6 +26,11 @@ struct ProgressPort {
 // The table of `--profile`: device by device what a step does, its time, its share, and what was predicted.
 std::string profile_text(const runtime::ProfileEvent& profile);
 
+// What a run says when it is asked to stop, and when it has: where it is saved and how it goes on.
+inline constexpr std::string_view kStopping =
+    "after this step, with a checkpoint; a second signal ends the run at once";
+std::string stop_text(const runtime::EndEvent& end);
+
 // Calls `beat` again and again from a thread of its own until it is destroyed. A pause can be told in no other way: in
 // a step the thread of the trainer computes itself or sleeps until the devices are through.
 class Pulse {

@@ -1,9 +1,4 @@
 // `xrun train`: execute a plan, with progress, evaluation on the way, checkpoints, and a clean end on a signal.
-#include <atomic>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <ctime>
 #include <filesystem>
 
 #include "planner/run_memory.h"
@@ -11,6 +6,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
+#include "runtime/cli/stop_signals.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/libraries.h"
 #include "runtime/train/rate.h"
@@ -18,45 +14,6 @@
 
 namespace xrun::cli {
 namespace {
-
-// A signal handler has nowhere else to write. The first signal asks for a clean stop, a second one ends at once.
-std::atomic<bool> stop_requested{false};
-std::atomic<int64_t> first_signal{0};  // when it came, in nanoseconds
-
-// `timeout` and batch systems signal a process and then its group: what follows at once is the same request.
-constexpr int64_t kSameRequest = 250'000'000;
-
-extern "C" void on_signal(int number) {
-  const int before = errno;
-  struct timespec time {};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  const int64_t now = time.tv_sec * 1'000'000'000 + time.tv_nsec;
-  int64_t first = 0;
-  if (!first_signal.compare_exchange_strong(first, now) && now - first > kSameRequest) {
-    ::_exit(128 + number);
-  }
-  stop_requested.store(true);
-  errno = before;
-}
-
-// Nobody reads the events any more: the run is saved before the failed write is told.
-extern "C" void on_lost_reader(int) { stop_requested.store(true); }
-
-void catch_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
-    ::sigaction(number, &action, nullptr);
-  }
-  // A terminal that goes away, unless the run was told to outlive it (nohup).
-  struct sigaction before {};
-  if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
-    ::sigaction(SIGHUP, &action, nullptr);
-  }
-  action.sa_handler = on_lost_reader;
-  ::sigaction(SIGPIPE, &action, nullptr);
-}
 
 std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& train) {
   const std::filesystem::path base = options.directory.empty() ? "." : options.directory;
@@ -77,7 +34,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
   events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
-  XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &stop_requested));
+  XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &StopSignals::requested()));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
   const std::vector<std::string> classes = class_names(rows->reader());
   runtime::CheckpointOptions store{.directory = checkpoint_directory(options, train),
@@ -103,7 +60,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events, &stop_requested));
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events, &StopSignals::requested()));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
@@ -120,7 +77,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   const SourceMap sources = planned->model.sources;
   const auto progress = make_progress(options.progress, console);
   progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
-  catch_signals();
+  const StopSignals signals([&] { progress->on_stop(); });
   Phase phase(console);
   auto run = open_run(std::move(*planned), options, args, *progress);
   progress->on_work({});
@@ -154,7 +111,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
                                        .resume = args.resume != "never",
                                        .profile = args.profile,
                                        .steps = args.steps.value_or(-1),
-                                       .stop = &stop_requested});
+                                       .stop = &StopSignals::requested()});
   progress->on_work({});
   if (!outcome.ok()) {
     return console.fail(outcome.error(), sources);

@@ -100,9 +100,12 @@ struct WarnEvent {
 
 struct EndEvent {
   int64_t step = 0;
+  int64_t steps = 0;    // of the whole run
   double loss = 0;      // of the last step, after an error of the last one that was told; NaN where there is none
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
+  std::string saved;      // the last checkpoint that was saved or resumed; empty: none
+  bool continues = true;  // the same command goes on from it
   Seconds seconds = 0;
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // since the start
@@ -136,9 +139,9 @@ struct WorkEvent {
   int64_t total = 0;         // 0: there are no parts
 };
 
-// Called from the trainer's thread, in the order of time. Before each step, `wants_step` is asked whether the sink will
-// show it: only then the step is timed, its loss and metrics are read, and `on_step` is called after it. `due` is true
-// every log.every steps and for the last one of the run.
+// Called from the trainer's thread, in the order of time, but for `on_stop`. Before each step, `wants_step` is asked
+// whether the sink will show it: only then the step is timed, its loss and metrics are read, and `on_step` is called
+// after it. `due` is true every log.every steps and for the last one of the run.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -153,6 +156,8 @@ class EventSink {
   virtual void on_profile(const ProfileEvent&) {}
   virtual void on_warn(const WarnEvent&) {}
   virtual void on_end(const EndEvent&) {}
+  // The run was asked to stop and will. Called from any thread, once, before `on_end` has returned.
+  virtual void on_stop() {}
 };
 
 }  // namespace xrun::runtime

@@ -208,11 +208,12 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t
   return best;
 }
 
-Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t first, int64_t rows,
-                                    EventSink* events) {
+Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t k, int64_t first,
+                                    int64_t rows, EventSink* events) {
   const auto columns = static_cast<int32_t>(session.module().graph.value(logits).type.row_elements());
   XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows, events));
-  BestClasses best{.k = std::min<int64_t>(columns, kMostBest)};
+  XRUN_CHECK(k <= columns, "there are fewer classes than are asked for");
+  BestClasses best{.k = k};
   std::vector<int32_t> order(static_cast<size_t>(columns));
   for (int64_t row = 0; row < rows; ++row) {
     const float* scores = values.data() + row * columns;

@@ -58,13 +58,11 @@ struct BestClasses {
   std::vector<int32_t> classes;
   std::vector<float> scores;
 };
-// The k of dense logits that are found; a sharded head keeps as many as its plan says.
-inline constexpr int64_t kMostBest = 5;
-// Of the model's first sharded head.
+// Of the model's first sharded head: as many as its plan keeps.
 Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
                                     EventSink* events = nullptr);
-// Of dense logits: an output f32 or bf16 [N, C]. Ties go to the lower class.
-Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t first, int64_t rows,
-                                    EventSink* events = nullptr);
+// The k <= C best of dense logits: an output f32 or bf16 [N, C]. Ties go to the lower class.
+Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t k, int64_t first,
+                                    int64_t rows, EventSink* events = nullptr);
 
 }  // namespace xrun::runtime

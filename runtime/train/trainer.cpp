@@ -51,11 +51,14 @@ class Run {
     // The weights of a run that failed are nobody's result.
     outcome.weights = status.ok() ? session_->state().weights_digest() : "";
     request_.events.on_end({.step = done_,
+                            .steps = total_,
                             .loss = loss,
                             .weights = outcome.weights,
                             .exit = !status.ok()   ? exit_code(status.error().kind)
                                     : interrupted_ ? exit_code(ErrorKind::kInterrupted)
                                                    : 0,
+                            .saved = saved_path_,
+                            .continues = request_.resume,
                             .seconds = since(begin_),
                             .bad_samples = request_.batches.bad_samples(),
                             .timed_steps = timed_steps_,
@@ -137,6 +140,7 @@ class Run {
       if (resumed) {
         resumed_ = true;
         done_ = resumed->step;
+        saved_path_ = resumed->path;
         request_.events.on_resume(done_, resumed->path);
         for (const WarnEvent& warning : resumed->warnings) {
           request_.events.on_warn(warning);
@@ -353,6 +357,7 @@ class Run {
     const auto start = Clock::now();
     request_.events.on_work({.work = Work::kSave, .subject = "the checkpoint"});
     XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
+    saved_path_ = saved.path;
     request_.events.on_checkpoint(
         {.step = done_, .path = std::move(saved.path), .seconds = since(start), .bytes = saved.bytes});
     return {};
@@ -374,6 +379,7 @@ class Run {
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;  // of as many
   int64_t done_ = 0;
+  std::string saved_path_;
   int64_t saved_ = 0;   // as many steps were done when a save was last begun
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool resumed_ = false;

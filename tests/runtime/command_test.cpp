@@ -19,7 +19,9 @@
 namespace xrun::testing {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Command : public ::testing::Test {
  protected:
@@ -188,8 +190,8 @@ TEST_F(Command, PlanWritesAFileThatTrainRuns) {
   };
   constexpr const char* kChecked = "  Checked   tiny.xplan matches its sources and this machine\n";
   EXPECT_THAT(shown("tiny.xplan", "tty"), ::testing::StartsWith(kChecked));
-  EXPECT_THAT(shown("tiny.xplan", "plain"), ::testing::ContainsRegex("Z checked plan=[0-9a-f]{8} file=tiny.xplan\n"));
-  EXPECT_THAT(shown("tiny.xgraph", "tty"), ::testing::Not(HasSubstr("Checked"))) << "it was made just now";
+  EXPECT_THAT(shown("tiny.xplan", "plain"), ContainsRegex("Z checked plan=[0-9a-f]{8} file=tiny.xplan\n"));
+  EXPECT_THAT(shown("tiny.xgraph", "tty"), Not(HasSubstr("Checked"))) << "it was made just now";
   EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
 }
 
@@ -208,7 +210,7 @@ TEST_F(Command, PlansAreComparedAndTheirDecisionsExplained) {
   EXPECT_EQ(other.exit, 10);
   EXPECT_THAT(other.out, HasSubstr("--devices 2"));
   EXPECT_THAT(other.out, HasSubstr("--devices 1"));
-  EXPECT_THAT(other.out, ::testing::Not(HasSubstr("mathematics"))) << "that is the same";
+  EXPECT_THAT(other.out, Not(HasSubstr("mathematics"))) << "that is the same";
   EXPECT_EQ(diff({"--devices", "1"}).exit, 0);
   EXPECT_FALSE(std::filesystem::exists(directory.path() + "/tiny.xplan")) << "it was only asked";
   EXPECT_EQ(diff({"--devices", "1", "--exit-code", "-o", "new.xplan"}).exit, 10);
@@ -216,7 +218,7 @@ TEST_F(Command, PlansAreComparedAndTheirDecisionsExplained) {
   const auto why = run({"plan", "tiny.xgraph", "--devices", "2", "--why", "stages"});
   EXPECT_EQ(why.exit, 0) << why.err;
   EXPECT_THAT(why.out, ::testing::StartsWith("  why    stages = "));
-  EXPECT_THAT(why.out, ::testing::Not(HasSubstr("recompute = ")));
+  EXPECT_THAT(why.out, Not(HasSubstr("recompute = ")));
 }
 
 TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
@@ -264,6 +266,72 @@ TEST_F(Command, PredictRefusesATopKBeforeItReadsAnything) {
     EXPECT_THAT(result.err, HasSubstr(wanted == "6" ? "XG0904]: `--topk 6`: at most 5 classes" : "XG0713]"));
     EXPECT_EQ(result.exit, wanted == "6" ? 2 : 1);
   }
+}
+
+// A metric counts the k best of dense logits; `predict` names as many, and the last batch, which is not full, counts as
+// the others do.
+TEST_F(Command, PredictNamesAsManyClassesAsAMetricCounts) {
+  constexpr int kClasses = 30;
+  constexpr int kSamples = 101;
+  std::string rows;
+  for (int i = 0; i < kSamples; ++i) {
+    rows +=
+        std::to_string(i * 7 % 11) + "," + std::to_string(i * 5 % 13) + "," + std::to_string(i * 17 % kClasses) + "\n";
+  }
+  directory.write("rows.csv", rows);
+  directory.write("m.xgraph", R"(xgraph 1
+model m {
+  input x: f32[N, 2]
+  input kind: index(30)[N]
+  logits = x -> linear(30)
+  output logits
+}
+data d {
+  source train = csv("rows.csv")
+  source test  = csv("rows.csv")
+  x    = columns(0..2)
+  kind = column(2) -> as_index(30)
+}
+train t {
+  batch     = 32
+  norm_rows = 8
+  epochs    = 2
+  loss      = softmax_ce(logits, kind)
+  metrics   = [accuracy(logits, kind, k=20)]
+  optimizer = sgd
+  lr        = 0.01
+}
+)");
+  ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
+  const std::vector<std::string> words{"predict", "m.xgraph", "ckpt/t", "--source", "test", "--format", "json"};
+  const auto with = [&](const char* k) {
+    auto all = words;
+    all.insert(all.end(), {"--topk", k});
+    return run(all);
+  };
+  const auto best = with("20");
+  ASSERT_EQ(best.exit, 0) << best.err;
+  std::istringstream lines(best.out);
+  int row = 0;
+  int hits = 0;
+  for (std::string line; std::getline(lines, line); ++row) {
+    const auto classes = nlohmann::json::parse(line)["classes"];
+    ASSERT_EQ(classes.size(), 20u);
+    for (const auto& one : classes) {
+      hits += one["class"].get<int>() == row * 17 % kClasses ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(row, kSamples);
+  const auto eval = nlohmann::json::parse(run({"eval", "m.xgraph", "ckpt/t", "--format", "json"}).out);
+  EXPECT_NEAR(eval["metrics"]["test"].get<double>(), static_cast<double>(hits) / kSamples, 1e-9);
+  EXPECT_GT(hits, 0);
+  EXPECT_LT(hits, kSamples);
+  const auto more = with("21");
+  EXPECT_EQ(more.exit, 2);
+  EXPECT_THAT(more.err, HasSubstr("XG0904]: `--topk 21`: at most 20 classes"));
+  // Five without the flag.
+  const std::string line = run(words).out;
+  EXPECT_EQ(nlohmann::json::parse(line.substr(0, line.find('\n')))["classes"].size(), 5u);
 }
 
 // Dense logits that are not the first output, and outputs that are no embedding.
@@ -334,17 +402,16 @@ TEST_F(Command, SyntheticDataIsCalledSyntheticWhereverItsResultsArePrinted) {
     return result;
   };
   const std::string plain = train("plain").err;
-  EXPECT_THAT(plain, ::testing::ContainsRegex("Z start .* synthetic=train,test "));
-  EXPECT_THAT(plain, ::testing::ContainsRegex("Z eval step=20 test=[0-9.]+ synthetic=test "));
+  EXPECT_THAT(plain, ContainsRegex("Z start .* synthetic=train,test "));
+  EXPECT_THAT(plain, ContainsRegex("Z eval step=20 test=[0-9.]+ synthetic=test "));
   const std::string bar = train("tty").err;
   EXPECT_THAT(bar, HasSubstr("  Data      synthetic: train, test\n"));
-  EXPECT_THAT(bar, ::testing::ContainsRegex("  test [0-9.]+ % \\(synthetic\\) +step 20\n"));
+  EXPECT_THAT(bar, ContainsRegex("  test [0-9.]+ % \\(synthetic\\) +step 20\n"));
   const std::string json = train("json").out;
   EXPECT_THAT(json, HasSubstr(R"("synthetic":["train","test"])"));
   EXPECT_THAT(json, HasSubstr(R"("synthetic":["test"],"seconds")"));
   const auto eval = run({"eval", "tiny.xgraph", "json/ckpt/quick"});
-  EXPECT_THAT(eval.out,
-              ::testing::ContainsRegex("^  test   500 samples, synthetic\ntest [0-9.]+ % \\(synthetic\\)\n$"));
+  EXPECT_THAT(eval.out, ContainsRegex("^  test   500 samples, synthetic\ntest [0-9.]+ % \\(synthetic\\)\n$"));
 }
 
 TEST_F(Command, StoppedRunGoesOnToTheSameWeights) {
@@ -398,7 +465,7 @@ TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   const std::string init = R"(train.init=checkpoint("ckpt/quick"))";
   const auto tuned = start("tuned", {"--set", init});
   EXPECT_THAT(same_weights, HasSubstr(digest(tuned)));
-  EXPECT_THAT(tuned.out, ::testing::Not(HasSubstr(R"("t":"warn")")));
+  EXPECT_THAT(tuned.out, Not(HasSubstr(R"("t":"warn")")));
   // The same model with more classes.
   std::string wide = tiny_model();
   for (const auto& [from, to] : {std::pair{"classes: int = 37", "classes: int = 50"}, {"37 * 24", "50 * 24"}}) {
@@ -417,7 +484,7 @@ TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   ASSERT_EQ(frozen.exit, 0) << frozen.err;
   const auto shown = run({"show", "frozen/ckpt/quick/latest"}).out;
   EXPECT_THAT(shown, HasSubstr("id.weight.m "));
-  EXPECT_THAT(shown, ::testing::Not(HasSubstr("linear_2.weight.m ")));
+  EXPECT_THAT(shown, Not(HasSubstr("linear_2.weight.m ")));
   const auto all =
       run({"train", "tiny.xgraph", "--set", "train.freeze=[linear, bn, linear_2, bn_2, linear_3, bn_3, id]"});
   EXPECT_EQ(all.exit, 1);
@@ -443,11 +510,34 @@ TEST_F(Command, FirstInterruptSavesAndExits75) {
   directory.write("tiny.xgraph", tiny_model());
   for (const int number : {SIGINT, SIGHUP}) {
     const auto result = run({"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", "json"},
-                            {.signal = number, .signal_after_s = 1.5});
+                            {.signal = number, .signal_on = R"("t":"start")"});
     EXPECT_EQ(result.exit, 75) << result.err;
     EXPECT_THAT(result.out, HasSubstr(R"("t":"checkpoint")"));
     EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
   }
+}
+
+TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto stopped = [&](const char* mode, std::vector<std::string> flags = {}) {
+    std::vector<std::string> words{"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", mode};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const auto result = run(words, {.signal = SIGINT, .signal_on = mode == std::string("tty") ? "  lr " : "Z start "});
+    EXPECT_EQ(result.exit, 75) << result.err;
+    return result.err;
+  };
+  const std::string where =
+      "at step [0-9 _,]+ of [0-9 _,]+, saved in ckpt/quick/step-[0-9]+; run the same command to go on\n";
+  const std::string bar = stopped("tty");
+  EXPECT_THAT(bar, HasSubstr("  Stopping  after this step, with a checkpoint; a second signal ends the run at once\n"));
+  EXPECT_THAT(bar, ContainsRegex("  Stopped   " + where));
+  EXPECT_THAT(bar, Not(HasSubstr("Finished  step")));
+  const std::string plain = stopped("plain");
+  EXPECT_THAT(plain, ContainsRegex("Z stopping after this step, with a checkpoint; .*\n"));
+  EXPECT_THAT(plain, ContainsRegex("Z stopped " + where));
+  EXPECT_LT(plain.find("Z stopping "), plain.find("Z checkpoint "));
+  EXPECT_THAT(stopped("plain", {"--resume", "never"}),
+              HasSubstr("; run the same command without `--resume never` to go on\n"));
 }
 
 // As `timeout` does: the process, and then its group.
@@ -591,8 +681,8 @@ TEST_F(Command, AProfileOfStepsIsATableOrAnEvent) {
   };
   for (const char* mode : {"plain", "tty"}) {
     const std::string shown = train(mode).err;
-    EXPECT_THAT(shown, ::testing::ContainsRegex("  Profile   .* a step, predicted .*, mean of steps 4 to 8\n"));
-    EXPECT_THAT(shown, ::testing::ContainsRegex("    cpu 1   forward of stage 1 \\(.*\\) +[0-9]+ .* %  "));
+    EXPECT_THAT(shown, ContainsRegex("  Profile   .* a step, predicted .*, mean of steps 4 to 8\n"));
+    EXPECT_THAT(shown, ContainsRegex("    cpu 1   forward of stage 1 \\(.*\\) +[0-9]+ .* %  "));
     EXPECT_THAT(shown, HasSubstr("    host    waiting for data "));
   }
   const std::string json = train("json").out;
@@ -656,7 +746,7 @@ TEST_F(Command, ARunThatGoesOnUnderOtherKernelsSaysSo) {
   ASSERT_EQ(steps("2", "avx2").exit, 0);
   EXPECT_THAT(read_file(directory.path() + "/ckpt/quick/step-000002/manifest.json"), HasSubstr(R"("onednn": ")"));
   const auto same = steps("3", "avx2");
-  EXPECT_THAT(same.out, ::testing::Not(HasSubstr("XG0703")));
+  EXPECT_THAT(same.out, Not(HasSubstr("XG0703")));
   const auto other = steps("4", "avx512");
   EXPECT_EQ(other.exit, 0) << other.err;
   EXPECT_THAT(other.out, HasSubstr("XG0703"));
@@ -674,7 +764,7 @@ TEST_F(Command, DoctorReportsThisMachine) {
   const auto json = nlohmann::json::parse(run({"doctor", "--format", "json"}).out);
   EXPECT_GE(json["cores"].get<int>(), 1);
   EXPECT_GT(json["memory_total"].get<int64_t>(), 0);
-  EXPECT_THAT(json["libraries"]["onednn"].get<std::string>(), ::testing::Not(::testing::IsEmpty()));
+  EXPECT_THAT(json["libraries"]["onednn"].get<std::string>(), Not(::testing::IsEmpty()));
 }
 
 TEST_F(Command, TheResultsOfARunForProgramsAreItsEvents) {

@@ -106,7 +106,8 @@ CommandResult run_xrun(const std::vector<std::string>& words, const CommandOptio
       }
     }
     const double passed = seconds_now() - began;
-    if (options.signal != 0 && !signalled && passed > options.signal_after_s) {
+    const auto said = [&](const std::string& text) { return text.find(options.signal_on) != std::string::npos; };
+    if (options.signal != 0 && !signalled && (said(result.out) || said(result.err))) {
       ::kill(child, options.signal);
       signalled = true;
     }

@@ -16,8 +16,8 @@ struct CommandOptions {
   int uid = -1;                                                  // run as this user (needs root)
   double timeout_s = 120;
   double kill_after_s = -1;  // SIGKILL at that time
-  int signal = 0;            // sent after `signal_after_s`
-  double signal_after_s = 0;
+  int signal = 0;            // sent once the output has `signal_on`
+  std::string signal_on;
 };
 
 struct CommandResult {

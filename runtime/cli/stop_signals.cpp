@@ -1,0 +1,102 @@
+#include "runtime/cli/stop_signals.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utility>
+
+namespace xrun::cli {
+namespace {
+
+// A signal handler has nowhere else to write.
+std::atomic<bool> stop_requested{false};
+std::atomic<int64_t> first_signal{0};  // when it came, in nanoseconds
+std::atomic<int> event{-1};            // an eventfd: the thread of StopSignals reads it
+
+constexpr uint64_t kRequest = 1;
+constexpr uint64_t kEnd = uint64_t{1} << 32;  // added by the destructor
+
+// `timeout` and batch systems signal a process and then its group: what follows at once is the same request.
+constexpr int64_t kSameRequest = 250'000'000;
+
+void add_to_event(uint64_t what) {
+  const int fd = event.load();
+  if (fd >= 0) {
+    // Without an eventfd, or with a full one, the request stands all the same.
+    [[maybe_unused]] const ssize_t written = ::write(fd, &what, sizeof(what));
+  }
+}
+
+extern "C" void on_signal(int number) {
+  const int before = errno;
+  struct timespec time {};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  const int64_t now = time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  int64_t first = 0;
+  if (!first_signal.compare_exchange_strong(first, now)) {
+    if (now - first > kSameRequest) {
+      ::_exit(128 + number);
+    }
+  } else {
+    stop_requested.store(true);
+    add_to_event(kRequest);
+  }
+  errno = before;
+}
+
+// Nobody reads the events any more: the run is saved before the failed write is told.
+extern "C" void on_lost_reader(int) { stop_requested.store(true); }
+
+void install_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
+    ::sigaction(number, &action, nullptr);
+  }
+  // A terminal that goes away, unless the run was told to outlive it (nohup).
+  struct sigaction before {};
+  if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
+    ::sigaction(SIGHUP, &action, nullptr);
+  }
+  action.sa_handler = on_lost_reader;
+  ::sigaction(SIGPIPE, &action, nullptr);
+}
+
+}  // namespace
+
+StopSignals::StopSignals(std::function<void()> on_request) {
+  event = ::eventfd(0, EFD_CLOEXEC);
+  install_handlers();
+  if (event < 0) {
+    return;
+  }
+  thread_ = std::thread([on_request = std::move(on_request)] {
+    for (uint64_t what = 0; what < kEnd;) {
+      if (::read(event, &what, sizeof(what)) != sizeof(what)) {
+        continue;  // a signal came in between
+      }
+      if (what % kEnd != 0) {
+        on_request();
+      }
+    }
+  });
+}
+
+StopSignals::~StopSignals() {
+  if (thread_.joinable()) {
+    add_to_event(kEnd);
+    thread_.join();
+  }
+  const int fd = event.exchange(-1);
+  if (fd >= 0) {
+    ::close(fd);
+  }
+}
+
+const std::atomic<bool>& StopSignals::requested() { return stop_requested; }
+
+}  // namespace xrun::cli
