@@ -80,7 +80,7 @@ class Renderer {
   std::string run(const Diagnostic& d) {
     const bool error = d.severity == Severity::kError;
     out_ = (error ? paint_.error + "error" : paint_.warning + "warning") + (d.code.empty() ? "" : "[" + d.code + "]") +
-           paint_.reset + paint_.bold + ": " + printable(d.message) + paint_.reset + "\n";
+           paint_.reset + paint_.bold + ": " + printable_line(d.message) + paint_.reset + "\n";
     gutter_ = gutter_width(d);
     if (d.primary.span.valid()) {
       snippet(d);
@@ -116,7 +116,7 @@ class Renderer {
   void row(const std::string& number, char sign, std::string_view text) {
     std::string left = number;
     left.insert(0, static_cast<size_t>(gutter_) - left.size(), ' ');
-    std::string body = printable(text);
+    std::string body = printable_line(text);
     while (!body.empty() && body.back() == ' ') {
       body.pop_back();
     }
@@ -173,7 +173,7 @@ class Renderer {
     while (to != lines.end() && to->first - std::prev(to)->first <= kNear) {
       ++to;
     }
-    out_ += pad() + paint_.blue + arrow + paint_.reset + printable(sources_.path(file)) + ":" +
+    out_ += pad() + paint_.blue + arrow + paint_.reset + printable_line(sources_.path(file)) + ":" +
             std::to_string(at.line) + ":" + std::to_string(at.column) + "\n";
     blank_row();
     for (auto line = from; line != to; ++line) {
@@ -205,9 +205,9 @@ class Renderer {
           places += (places.empty() ? "" : ", ") + place;
         }
       }
-      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: expanding " + printable(names) + "\n";
+      out_ += pad() + paint_.blue + " = " + paint_.reset + "note: expanding " + printable_line(names) + "\n";
       if (!places.empty()) {
-        out_ += pad() + "         " + printable(places) + "\n";
+        out_ += pad() + "         " + printable_line(places) + "\n";
       }
     }
     const Fix* before = nullptr;
@@ -215,7 +215,7 @@ class Renderer {
       const bool again = before != nullptr && before->title == fix.title;
       before = &fix;
       if (!again) {
-        out_ += paint_.help + "help" + paint_.reset + ": " + printable(fix.title) + "\n";
+        out_ += paint_.help + "help" + paint_.reset + ": " + printable_line(fix.title) + "\n";
       }
       if (fix.edits.empty() && fix.lines.empty()) {
         continue;

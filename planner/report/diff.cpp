@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "graph/base/utf8.h"
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
 #include "planner/report/summary.h"
@@ -82,8 +83,6 @@ Why explain_key(const Plan& plan, std::string_view key) {
   return why;
 }
 
-std::string dump(const Json& document) { return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
-
 }  // namespace
 
 std::vector<PlanRow> plan_rows(const Plan& plan) {
@@ -101,8 +100,9 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
   for (const SourceDigest& source : plan.sources) {
     rows.push_back({source.path, source.sha256.substr(0, 8)});
   }
-  rows.push_back({"batch", format_count(program.batch)});
-  rows.push_back({"row block", format_count(program.norm_rows)});
+  const auto count = [](int64_t number) { return static_cast<double>(number); };
+  rows.push_back({"batch", format_count(program.batch), {{"rows", count(program.batch)}}});
+  rows.push_back({"row block", format_count(program.norm_rows), {{"rows", count(program.norm_rows)}}});
   rows.push_back({"deterministic", program.deterministic ? "yes" : "no"});
   for (const Reason& reason : plan.why) {
     const std::string key = key_of(reason);
@@ -110,45 +110,53 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
   }
   rows.push_back({"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"});
   for (const Stage& stage : program.stages) {
-    rows.push_back({"stage " + std::to_string(stage.index), describe_stage(stage)});
+    rows.push_back({"stage " + std::to_string(stage.index),
+                    describe_stage(stage),
+                    {{"layers", count(std::ssize(stage.forward))},
+                     {"forward_seconds", stage.forward_time},
+                     {"backward_seconds", stage.backward_time}}});
   }
-  rows.push_back({"step", format_seconds(plan.predicted.step)});
-  rows.push_back({"images/s", format_count(std::llround(plan.predicted.images_per_second))});
-  rows.push_back({"idle", percent(plan.predicted.bubble + plan.predicted.imbalance)});
-  rows.push_back({"samples", plan.samples > 0 ? format_count(plan.samples) : ""});
+  const Prediction& predicted = plan.predicted;
+  const double idle = predicted.bubble + predicted.imbalance;
+  rows.push_back({"step", format_seconds(predicted.step), {{"seconds", predicted.step}}});
+  rows.push_back({"images/s",
+                  format_count(std::llround(predicted.images_per_second)),
+                  {{"images_per_second", predicted.images_per_second}}});
+  rows.push_back({"idle", percent(idle), {{"share", idle}}});
+  rows.push_back({"samples", plan.samples > 0 ? format_count(plan.samples) : "", {{"samples", count(plan.samples)}}});
   for (const CommSummary& one : list_communication(plan)) {
-    rows.push_back(
-        {one.what, format_count(one.count) + " a step, " + format_bytes(one.bytes) + ", " + format_seconds(one.time)});
+    rows.push_back({one.what,
+                    format_count(one.count) + " a step, " + format_bytes(one.bytes) + ", " + format_seconds(one.time),
+                    {{"count", count(one.count)}, {"bytes", count(one.bytes)}, {"seconds", one.time}}});
   }
   for (const Arena& arena : program.arenas) {
     const std::string device = arena.device == kHost ? "host" : "cpu " + std::to_string(arena.device);
-    rows.push_back({device + " memory", format_bytes(arena.bytes)});
+    rows.push_back({device + " memory", format_bytes(arena.bytes), {{"bytes", count(arena.bytes)}}});
   }
   Bytes evaluation = 0;
   for (const Arena& arena : plan.inference.arenas) {
     evaluation += arena.bytes;
   }
-  rows.push_back({"eval memory", format_bytes(evaluation)});
+  rows.push_back({"eval memory", format_bytes(evaluation), {{"bytes", count(evaluation)}}});
   return rows;
 }
 
 std::vector<PlanChange> diff_plans(const Plan& before, const Plan& after) {
   const std::vector<PlanRow> old_rows = plan_rows(before);
   const std::vector<PlanRow> new_rows = plan_rows(after);
-  const auto value_in = [](const std::vector<PlanRow>& rows, const std::string& name) {
+  const auto row_in = [](const std::vector<PlanRow>& rows, const std::string& name) {
     const auto at = std::ranges::find(rows, name, &PlanRow::name);
-    return at == rows.end() ? std::string() : at->value;
+    return at == rows.end() ? PlanRow{.name = name} : *at;
   };
   std::vector<PlanChange> changes;
   for (const PlanRow& row : new_rows) {
-    const std::string old = value_in(old_rows, row.name);
-    if (old != row.value) {
-      changes.push_back({row.name, old, row.value});
+    if (const PlanRow old = row_in(old_rows, row.name); old.value != row.value) {
+      changes.push_back({old, row});
     }
   }
   for (const PlanRow& row : old_rows) {
     if (!row.value.empty() && std::ranges::find(new_rows, row.name, &PlanRow::name) == new_rows.end()) {
-      changes.push_back({row.name, row.value, ""});
+      changes.push_back({row, {.name = row.name}});
     }
   }
   return changes;
@@ -157,26 +165,35 @@ std::vector<PlanChange> diff_plans(const Plan& before, const Plan& after) {
 std::string report_diff(const Plan& before, const Plan& after) {
   const std::vector<PlanChange> changes = diff_plans(before, after);
   if (changes.empty()) {
-    return after.model + ": nothing differs, both are plan " + after.id + "\n";
+    return printable_line(after.model + ": nothing differs, both are plan " + after.id) + "\n";
   }
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
   table.add({"", "before", "after"});
   for (const PlanChange& change : changes) {
-    table.add({change.name, change.before.empty() ? "-" : change.before, change.after.empty() ? "-" : change.after});
+    const auto shown = [](const PlanRow& row) { return row.value.empty() ? "-" : row.value; };
+    table.add({change.before.name, shown(change.before), shown(change.after)});
   }
   return table.text("  ");
 }
 
 std::string diff_json(const Plan& before, const Plan& after) {
+  const auto side = [](const PlanRow& row) {
+    Json json = row.value.empty() ? Json() : Json{{"text", row.value}};
+    for (const auto& [key, number] : row.value.empty() ? decltype(row.numbers)() : row.numbers) {
+      const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
+      json[key] = whole ? Json(static_cast<int64_t>(number)) : Json(number);
+    }
+    return json;
+  };
   Json changed = Json::array();
   for (const PlanChange& change : diff_plans(before, after)) {
-    changed.push_back({{"row", change.name}, {"before", change.before}, {"after", change.after}});
+    changed.push_back({{"row", change.before.name}, {"before", side(change.before)}, {"after", side(change.after)}});
   }
-  return dump({{"format_version", kReportVersion},
-               {"model", after.model},
-               {"before", before.id},
-               {"after", after.id},
-               {"changed", std::move(changed)}});
+  return document_text({{"v", kReportVersion},
+                        {"model", after.model},
+                        {"before", before.id},
+                        {"after", after.id},
+                        {"changed", std::move(changed)}});
 }
 
 std::vector<std::string> why_keys(const Plan& plan) {
@@ -207,17 +224,14 @@ std::string why_json(const Plan& plan, std::string_view key) {
   const Why why = explain_key(plan, key);
   Json reasons = Json::array();
   for (const Reason* reason : why.reasons) {
-    reasons.push_back({{"choice", reason->choice}, {"reason", reason->text}});
+    reasons.push_back(json_of(*reason));
   }
   Json others = Json::array();
   for (const Alternative* other : why.others) {
-    others.push_back(
-        {{"settings", other->text}, {"step_seconds", other->step}, {"memory", other->memory}, {"note", other->note}});
+    others.push_back(json_of(*other));
   }
-  return dump({{"format_version", kReportVersion},
-               {"plan", plan.id},
-               {"why", std::move(reasons)},
-               {"alternatives", std::move(others)}});
+  return document_text(
+      {{"v", kReportVersion}, {"plan", plan.id}, {"why", std::move(reasons)}, {"alternatives", std::move(others)}});
 }
 
 }  // namespace xrun::planner

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "planner/plan.h"
@@ -12,20 +13,21 @@ namespace xrun::planner {
 // One fact of a plan. Rows need no graph, since that of an old plan may be gone; free memory of the machine, which
 // changes from minute to minute, is none of them.
 struct PlanRow {
-  std::string name;  // "micro_batches", "cpu 0 memory"
-  std::string value;
+  std::string name;                                          // "micro_batches", "cpu 0 memory"
+  std::string value;                                         // as text; empty: the plan has no such row
+  std::vector<std::pair<std::string, double>> numbers = {};  // in it: {"bytes", 1024}
 };
 std::vector<PlanRow> plan_rows(const Plan& plan);
 
-// A row that is not the same in both; empty where a plan has no such row.
+// A row that is not the same in both.
 struct PlanChange {
-  std::string name;
-  std::string before;
-  std::string after;
+  PlanRow before;
+  PlanRow after;
 };
 std::vector<PlanChange> diff_plans(const Plan& before, const Plan& after);
 
-// As text and as one JSON document {format_version, model, before, after, changed}.
+// As text and as one JSON document {v, model, before, after, changed: [{row, before, after}]}, where each side is null
+// or {text, and its numbers}.
 std::string report_diff(const Plan& before, const Plan& after);
 std::string diff_json(const Plan& before, const Plan& after);
 

@@ -137,6 +137,7 @@ std::string report_gantt(const Plan& plan, int columns) {
     name.resize(name_width, ' ');
     text += name + " |" + line_of(program, times, device, width) + "|\n";
   }
+  text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: goes on; .: waits\n";
   // The schedule of the stages alone explains the first two; what the chart has beyond is waiting for the rest.
   const Prediction& predicted = plan.predicted;
   const double others = times.bubble - predicted.bubble - predicted.imbalance;

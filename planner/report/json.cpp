@@ -146,20 +146,84 @@ Json predicted_of(const Plan& plan, const Module& module) {
   return json;
 }
 
+Json layers_of(const Plan& plan, const Module& module, int depth) {
+  Json list = Json::array();
+  for (const LayerSummary& layer : list_layers(plan, module, depth)) {
+    list.push_back({{"name", layer.name},
+                    {"output", layer.output},
+                    {"stage", layer.stage < 0 ? Json() : Json(layer.stage)},
+                    {"parameters", layer.parameters},
+                    {"forward_flops", layer.forward_flops},
+                    {"forward_seconds", layer.forward},
+                    {"backward_seconds", layer.backward},
+                    {"saved", layer.saved}});
+  }
+  return list;
+}
+
+template <typename T>
+Json list_of(const std::vector<T>& items) {
+  Json list = Json::array();
+  for (const T& item : items) {
+    list.push_back(json_of(item));
+  }
+  return list;
+}
+
 }  // namespace
+
+std::string document_text(const Json& document) {
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json json_of(const Reason& reason) { return {{"choice", reason.choice}, {"reason", reason.text}}; }
+
+Json json_of(const Alternative& other) {
+  return {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}};
+}
+
+std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth) {
+  Json document{{"v", kReportVersion}, {"plan", plan.id}};
+  if (table == "layers") {
+    document["layers"] = layers_of(plan, module, depth);
+  } else if (table == "memory") {
+    document["memory"] = memory_of(plan, module);
+    document["run_memory"] = run_memory_of(plan, module);
+  } else if (table == "comm") {
+    document["comm"] = communication_of(plan);
+  } else {
+    document["why"] = list_of(plan.why);
+    document["alternatives"] = list_of(plan.alternatives);
+  }
+  return document_text(document);
+}
+
+std::string gantt_json(const Plan& plan) {
+  const Program& program = plan.training;
+  const ProgramTimes times = times_of(plan);
+  Json list = Json::array();
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    Json one{{"device", instruction.device == kHost ? Json("host") : Json(instruction.device)},
+             {"stream", instruction.stream == Stream::kCompute ? "compute" : "comm"},
+             {"what", name_of(instruction.kind)}};
+    if (instruction.stage >= 0) {
+      one["stage"] = instruction.stage;
+    }
+    if (instruction.micro_batch >= 0) {
+      one["micro_batch"] = instruction.micro_batch;
+    }
+    one["begin"] = times.instructions[i].start;
+    one["end"] = times.instructions[i].end;
+    list.push_back(std::move(one));
+  }
+  return document_text(
+      {{"v", kReportVersion}, {"plan", plan.id}, {"step_seconds", times.makespan}, {"instructions", std::move(list)}});
+}
 
 std::string report_json(const Plan& plan, const Module& module) {
   const Program& program = plan.training;
-  Json why = Json::array();
-  for (const Reason& reason : plan.why) {
-    why.push_back({{"choice", reason.choice}, {"reason", reason.text}});
-  }
-  Json alternatives = Json::array();
-  for (const Alternative& other : plan.alternatives) {
-    alternatives.push_back(
-        {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}});
-  }
-  const Json document = {{"format_version", kReportVersion},
+  const Json document = {{"v", kReportVersion},
                          {"plan", plan.id},
                          {"model", plan.model},
                          {"digests", digests_of(plan)},
@@ -182,9 +246,9 @@ std::string report_json(const Plan& plan, const Module& module) {
                          {"run_memory", run_memory_of(plan, module)},
                          {"comm", communication_of(plan)},
                          {"predicted", predicted_of(plan, module)},
-                         {"why", std::move(why)},
-                         {"alternatives", std::move(alternatives)}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+                         {"why", list_of(plan.why)},
+                         {"alternatives", list_of(plan.alternatives)}};
+  return document_text(document);
 }
 
 }  // namespace xrun::planner

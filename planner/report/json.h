@@ -1,6 +1,7 @@
 // Plans as one JSON document for programs (docs/command.md, "Planning"): minor versions only add keys.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "graph/module.h"
@@ -8,11 +9,28 @@
 
 namespace xrun::planner {
 
-// Of every document of a plan.
-inline constexpr const char* kReportVersion = "1.2";
+// `v` of every document of a plan. Version 1 had it as text, `format_version`.
+inline constexpr int kReportVersion = 2;
 
-// {format_version, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
+// The document as text, indented, ending in a newline; bytes that are no UTF-8 are replaced.
+std::string document_text(const nlohmann::ordered_json& document);
+nlohmann::ordered_json json_of(const Reason& reason);
+nlohmann::ordered_json json_of(const Alternative& alternative);
+
+// {v, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
 // predicted, why, alternatives}, indented, ending in a newline. Bytes and seconds are plain numbers.
 std::string report_json(const Plan& plan, const Module& module);
+
+// The tables of report_table (planner/report/text.h) as {v, plan, <table>: [...]}; memory and why as in report_json.
+std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth = 0);
+
+// The document as text, indented, ending in a newline; bytes that are no UTF-8 are replaced.
+std::string document_text(const nlohmann::ordered_json& document);
+nlohmann::ordered_json json_of(const Reason& reason);
+nlohmann::ordered_json json_of(const Alternative& alternative);
+
+// {v, plan, step_seconds, instructions: [{device, stream, what, stage, micro_batch, begin, end}]}, seconds from the
+// begin of the step; `stage` and `micro_batch` only where an instruction has one.
+std::string gantt_json(const Plan& plan);
 
 }  // namespace xrun::planner

@@ -142,6 +142,20 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
 // A receive is the other half of its send.
 bool moves_bytes(Kind kind) { return kind == Kind::kCopy || (communicates(kind) && kind != Kind::kRecv); }
 
+// The first parts of a path (LayerSummary).
+std::string layer_name(const std::string& path, int depth) {
+  size_t end = path.find('.');
+  if (depth == 0) {
+    const bool element =
+        end != std::string::npos && end + 1 < path.size() && path[end + 1] >= '0' && path[end + 1] <= '9';
+    depth = element ? 2 : 1;
+  }
+  for (int part = 1; part < depth && end != std::string::npos; ++part) {
+    end = path.find('.', end + 1);
+  }
+  return path.substr(0, end);
+}
+
 }  // namespace
 
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
@@ -209,14 +223,14 @@ std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module) 
   return devices;
 }
 
-std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module) {
+std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth) {
   const Graph& graph = module.graph;
   const Program& program = plan.training;
   std::vector<LayerSummary> layers;
   std::vector<bool> counted(graph.params.size(), false);
   const auto layer_of = [&](NodeId id, int stage) -> LayerSummary& {
     const std::string& path = graph.node(id).path;
-    const std::string name = path.substr(0, path.find('.'));
+    const std::string name = layer_name(path, depth);
     if (layers.empty() || layers.back().name != name || layers.back().stage != stage) {
       layers.push_back({.name = name, .stage = stage});
     }

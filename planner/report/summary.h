@@ -30,9 +30,9 @@ struct DeviceSummary {
 };
 std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module);
 
-// Layers are the first parts of paths, in printed order; a head is a layer of its own with stage -1.
+// A layer is what shares the first parts of a path; a head is a layer of its own with stage -1.
 struct LayerSummary {
-  std::string name;
+  std::string name;    // "embed", "blocks.3"
   std::string output;  // dims of one sample, "64 x 28 x 28"
   int stage = 0;
   int64_t parameters = 0;
@@ -41,7 +41,9 @@ struct LayerSummary {
   Seconds backward = 0;
   Bytes saved = 0;  // for the backward pass, of one micro-batch; values of other stages at their first reader
 };
-std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module);
+// In printed order. `depth`: parts of a path that make a layer; 0: the first one, and the number of an element of a
+// list after it.
+std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);
 
 struct CommSummary {
   std::string what;  // "all_reduce gradients"

@@ -3,8 +3,16 @@
 #include <algorithm>
 
 #include "graph/base/source.h"
+#include "graph/base/utf8.h"
 
 namespace xrun::planner {
+
+void TextTable::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) {
+    cell = printable_line(cell);
+  }
+  rows_.push_back(std::move(cells));
+}
 
 std::string TextTable::text(const std::string& indent) const {
   std::vector<size_t> widths(columns_.size(), 0);

@@ -13,7 +13,8 @@ class TextTable {
  public:
   explicit TextTable(std::vector<Align> columns) : columns_(std::move(columns)) {}
 
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  // A cell stays in its line, whatever it has in it (graph/base/utf8.h, `printable_line`).
+  void add(std::vector<std::string> cells);
   // A rule under the right-aligned columns of numbers.
   void add_rule() { rows_.emplace_back(); }
   // Each line begins with `indent`; no line ends in a space.

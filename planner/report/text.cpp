@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "graph/base/utf8.h"
 #include "graph/reader_def.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
@@ -26,8 +27,8 @@ std::string bar(double share, int width) {
 }
 
 std::string headline(const Plan& plan) {
-  std::string left = plan.model + " on " + plan.machine.name;
-  const std::string right = "plan " + plan.id;
+  std::string left = printable_line(plan.model + " on " + plan.machine.name);
+  const std::string right = printable_line("plan " + plan.id);
   const size_t width = 85;
   left.append(left.size() + right.size() + 1 < width ? width - left.size() - right.size() : 1, ' ');
   return left + right + "\n\n";
@@ -124,7 +125,7 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   std::string data = synthetic_text(module);
   const std::string readers = readers_text(memory, plan.decoding);
   data += (data.empty() || readers.empty() ? "" : "; ") + readers;
-  return table.text("  ") + (data.empty() ? "" : "  data       " + data + "\n");
+  return table.text("  ") + (data.empty() ? "" : "  data       " + printable_line(data) + "\n");
 }
 
 std::string communication_lines(const Plan& plan) {
@@ -160,12 +161,12 @@ std::string alternatives_lines(const Plan& plan) {
   return plan.alternatives.empty() ? "" : "\n" + table.text("  ");
 }
 
-std::string layers_table(const Plan& plan, const Module& module) {
+std::string layers_table(const Plan& plan, const Module& module, int depth) {
   const bool staged = plan.training.stages.size() > 1;
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
                    Align::kRight, Align::kRight});
   table.add({"layer", "output", "parameters", "fwd MFLOP", "fwd ms", "bwd ms", "saved MiB", staged ? "stage" : ""});
-  for (const LayerSummary& layer : list_layers(plan, module)) {
+  for (const LayerSummary& layer : list_layers(plan, module, depth)) {
     table.add({layer.name, layer.output, layer.parameters > 0 ? format_count(layer.parameters) : "",
                format("%.3f", layer.forward_flops / 1e6), format("%.2f", layer.forward * 1e3),
                format("%.2f", layer.backward * 1e3),
@@ -221,9 +222,9 @@ std::string report_text(const Plan& plan, const Module& module) {
          communication_lines(plan) + devices_lines(plan, module, memory) + why_lines(plan) + alternatives_lines(plan);
 }
 
-std::string report_table(const Plan& plan, const Module& module, std::string_view table) {
+std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {
   if (table == "layers") {
-    return layers_table(plan, module);
+    return layers_table(plan, module, depth);
   }
   if (table == "memory") {
     return memory_table(plan, module);

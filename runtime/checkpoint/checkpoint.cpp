@@ -318,8 +318,8 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
     }
     return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   }
-  std::string out = fmt::format("{}   step {}   epoch {:.3f}   {}   {} files\n", info.path, format_count(m.step),
-                                m.epoch, format_bytes(info.bytes), m.files.size());
+  std::string out = fmt::format("{}   step {}   epoch {:.3f}   {}   {} files\n", printable_line(info.path),
+                                format_count(m.step), m.epoch, format_bytes(info.bytes), m.files.size());
   out += fmt::format("  math {:.8}   seed {}   isa {}   xrun {}{}\n\n", printable_line(m.math_digest), m.seed,
                      printable_line(m.isa), printable_line(m.version), m.deterministic ? "   deterministic" : "");
   for (const auto& [name, version] : m.libraries) {

@@ -135,7 +135,7 @@ void BarProgress::on_work(const runtime::WorkEvent& e) {
     erase();
     const std::string finished = training_ || !work_.through(e) ? "" : work_.finished();
     if (!finished.empty()) {
-      port_.write(fmt::format("  {}   {}\n", finished, format_seconds(work_.elapsed(time))));
+      write_line(fmt::format("  {}   {}", finished, format_seconds(work_.elapsed(time))));
     }
   }
   work_.begin(e, time);
@@ -147,13 +147,13 @@ void BarProgress::on_work(const runtime::WorkEvent& e) {
 
 void BarProgress::on_plan(const runtime::PlanEvent& e) {
   if (!e.file.empty()) {
-    line(fmt::format("  Checked   {} matches its sources and this machine\n", e.file));
+    line(fmt::format("  Checked   {} matches its sources and this machine", e.file));
   }
 }
 
 void BarProgress::on_start(const runtime::StartEvent& e) {
   if (!e.synthetic.empty()) {
-    line(fmt::format("  Data      synthetic: {}\n", fmt::join(e.synthetic, ", ")));
+    line(fmt::format("  Data      synthetic: {}", fmt::join(e.synthetic, ", ")));
   }
   const std::lock_guard lock(mutex_);
   training_ = true;
@@ -161,7 +161,7 @@ void BarProgress::on_start(const runtime::StartEvent& e) {
 }
 
 void BarProgress::on_resume(int64_t step, const std::string& path) {
-  line(fmt::format("  Resumed   {} (step {})\n", path, format_count(step)));
+  line(fmt::format("  Resumed   {} (step {})", path, format_count(step)));
 }
 
 // As often as the bar is drawn.
@@ -180,18 +180,21 @@ void BarProgress::on_step(const runtime::StepReport& step, bool) {
 }
 
 void BarProgress::on_eval(const runtime::EvalEvent& e) {
-  line(fmt::format("  {:<60}step {}\n", eval_line(e), format_count(e.step)));
+  line(fmt::format("  {:<60}step {}", eval_line(e), format_count(e.step)));
 }
 
 void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
-  line(fmt::format("  Saved     {} ({}, {})\n", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
+  line(fmt::format("  Saved     {} ({}, {})", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
 }
 
-void BarProgress::on_profile(const runtime::ProfileEvent& e) { line(profile_text(e)); }
-
-void BarProgress::on_warn(const runtime::WarnEvent& e) {
-  line(fmt::format("warning[{}]: {}\n", e.code, printable_line(e.message)));
+void BarProgress::on_profile(const runtime::ProfileEvent& e) {
+  const std::lock_guard lock(mutex_);
+  erase();
+  port_.write(printable(profile_text(e)));
+  work_.move(port_.now());
 }
+
+void BarProgress::on_warn(const runtime::WarnEvent& e) { line(fmt::format("warning[{}]: {}", e.code, e.message)); }
 
 void BarProgress::on_end(const runtime::EndEvent& e) {
   const std::lock_guard lock(mutex_);
@@ -200,15 +203,15 @@ void BarProgress::on_end(const runtime::EndEvent& e) {
   draw(time);
   rows_ = 0;
   if (e.exit == exit_code(ErrorKind::kInterrupted)) {
-    port_.write(fmt::format("  Stopped   {}\n", stop_text(e)));
+    write_line("  Stopped   " + stop_text(e));
     return;
   }
-  port_.write(fmt::format("  {}  step {}{}   {}{}\n", e.exit == 0 ? "Finished" : "Failed  ", format_count(e.step),
-                          loss_text(e.loss), format_seconds(e.seconds),
-                          e.weights.empty() ? "" : "   weights " + e.weights.substr(0, 16)));
+  write_line(fmt::format("  {}  step {}{}   {}{}", e.exit == 0 ? "Finished" : "Failed  ", format_count(e.step),
+                         loss_text(e.loss), format_seconds(e.seconds),
+                         e.weights.empty() ? "" : "   weights " + e.weights.substr(0, 16)));
 }
 
-void BarProgress::on_stop() { line("  Stopping  " + std::string(kStopping) + "\n"); }
+void BarProgress::on_stop() { line("  Stopping  " + std::string(kStopping)); }
 
 void BarProgress::beat() {
   const std::lock_guard lock(mutex_);
@@ -222,9 +225,12 @@ void BarProgress::beat() {
 void BarProgress::line(const std::string& text) {
   const std::lock_guard lock(mutex_);
   erase();
-  port_.write(text);
+  write_line(text);
   work_.move(port_.now());
 }
+
+// One line, whatever the names of files and sources in it have in them.
+void BarProgress::write_line(const std::string& text) { port_.write(printable_line(text) + "\n"); }
 
 void BarProgress::erase() {
   if (rows_ > 0) {
@@ -263,7 +269,7 @@ void BarProgress::draw(double time) {
   const std::string work = work_lines(time);
   work_drawn_ = !work.empty();
   const std::string run = state_.step.step == 0 ? "" : bar_text(state_, port_.columns, port_.unicode);
-  const std::string text = clip_lines(run + work, port_.columns);
+  const std::string text = clip_lines(printable(run + work), port_.columns);
   port_.write(text);
   rows_ = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
   drawn_ = time;

@@ -42,6 +42,7 @@ class BarProgress : public runtime::EventSink {
 
  private:
   void line(const std::string& text);
+  void write_line(const std::string& text);
   void erase();
   void draw(double time);
   std::string work_lines(double time) const;

@@ -14,7 +14,7 @@ namespace {
 std::string summary(const LoadedModel& model) {
   std::string files;
   for (const SourceDigest& source : model.file.module.sources) {
-    files += (files.empty() ? "" : ", ") + printable(source.path);
+    files += (files.empty() ? "" : ", ") + printable_line(source.path);
   }
   const auto& tests = model.file.tests;
   std::string line = fmt::format("  ok   {}", files);

@@ -47,7 +47,8 @@ Result<std::string> check_source(const Module& module, const SourceSpec& source,
         {"v", 1}, {"source", source.name}, {"holds", what}, {"samples", samples}, {"decoded", looked}};
     return json_line(object);
   }
-  return fmt::format("  ok   {:<10} {}   {} samples decoded\n", source.name, printable(what), format_count(looked));
+  return fmt::format("  ok   {:<10} {}   {} samples decoded\n", source.name, printable_line(what),
+                     format_count(looked));
 }
 
 }  // namespace

@@ -89,6 +89,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"layers", "memory", "comm", "why"}));
   show->add_option("--emit", line.show.emit, "tokens, ast, checked, module, backward, plan or program")
       ->check(CLI::IsMember({"tokens", "ast", "checked", "module", "backward", "plan", "program"}));
+  show->add_option("--depth", line.show.depth, "of `--table layers`: parts of a path that make a layer")
+      ->check(CLI::Range(1, 64));
   show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
 
   CLI::App* train = add_command(app, line, "train", "execute a plan", [&line] {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "graph/base/units.h"
+#include "graph/base/utf8.h"
 
 namespace xrun::cli {
 namespace {
@@ -126,9 +127,13 @@ Console::Console(const GlobalOptions& options)
       verbose_(options.verbose && !options.quiet),
       columns_(find_columns()) {}
 
-void Console::out(std::string_view text) const { write(stdout, text); }
+void Console::out(std::string_view text) const { write(stdout, json_ ? text : printable(text)); }
 
-void Console::note(std::string_view text) const {
+void Console::out_json(std::string_view text) const { write(stdout, text); }
+
+void Console::note(std::string_view text) const { draw(printable(text)); }
+
+void Console::draw(std::string_view text) const {
   if (!quiet_) {
     write(stderr, text);
   }

@@ -27,8 +27,12 @@ class Console {
   bool json() const { return json_; }
   int columns() const { return columns_; }
 
-  void out(std::string_view text) const;   // result
+  // What would steer the terminal or hide characters is replaced (graph/base/utf8.h, `printable`).
+  void out(std::string_view text) const;  // result; JSON stays as it is
+  void out_json(std::string_view text) const;
   void note(std::string_view text) const;  // to stderr, unless quiet
+  // To stderr, unless quiet, as it is: text that steers the terminal itself. REQUIRES: all else in it is printable.
+  void draw(std::string_view text) const;
   bool verbose() const { return verbose_; }
 
   // Diagnostics in order, to stderr, in the chosen format.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "graph/base/utf8.h"
 #include "ops/isa.h"
 #include "runtime/cache_file.h"
 #include "runtime/cli/cli.h"
@@ -18,7 +19,9 @@
 namespace xrun::cli {
 namespace {
 
-std::string row(const std::string& name, const std::string& what) { return fmt::format("  {:<9}{}\n", name, what); }
+std::string row(const std::string& name, const std::string& what) {
+  return fmt::format("  {:<9}{}\n", name, printable_line(what));
+}
 
 std::string describe_isa(ops::Isa isa) {
   std::string text{ops::name_of(isa)};

@@ -48,6 +48,7 @@ struct ShowArgs {
   std::string table;  // layers memory comm why
   std::string emit;   // tokens ast checked module backward plan program
   bool gantt = false;
+  int depth = 0;  // parts of a path that make a layer of `--table layers`; 0: see list_layers
 };
 
 struct TrainArgs {

@@ -36,8 +36,9 @@ std::string plain_line(const runtime::StepReport& s, Bytes usable, double second
   return s.grad_norm > 0 ? line + fmt::format(" grad_norm={:.4g}", s.grad_norm) : line;
 }
 
+// One line, whatever the names of files and sources in it have in them.
 void PlainProgress::tell(std::string_view line, double time) {
-  port_.write(line);
+  port_.write(printable_line(line) + "\n");
   told_ = time;
   work_.move(time);
 }
@@ -45,7 +46,7 @@ void PlainProgress::tell(std::string_view line, double time) {
 // A line of its own only for what heartbeats have spoken of, and where a run has none of its own.
 void PlainProgress::finish_work(const runtime::WorkEvent& next, double time) {
   if (beaten_in_work_ && !training_ && !work_.of_steps() && work_.through(next)) {
-    tell(fmt::format("{} finished {} seconds={:.1f}\n", stamp(time), work_.fields(), work_.elapsed(time)), time);
+    tell(fmt::format("{} finished {} seconds={:.1f}", stamp(time), work_.fields(), work_.elapsed(time)), time);
   }
   beaten_in_work_ = false;
 }
@@ -63,7 +64,7 @@ void PlainProgress::on_plan(const runtime::PlanEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
   if (!e.file.empty()) {
-    tell(fmt::format("{} checked plan={} file={}\n", stamp(time), e.plan, e.file), time);
+    tell(fmt::format("{} checked plan={} file={}", stamp(time), e.plan, e.file), time);
   }
 }
 
@@ -73,7 +74,7 @@ void PlainProgress::on_start(const runtime::StartEvent& e) {
   usable_ = e.memory_usable;
   const double time = port_.now();
   tell(fmt::format("{} start model={} plan={} devices={} steps={} batch={} samples={}{} mem_gib={:.2f} "
-                   "mem_plan_gib={:.2f} mem_of_gib={:.2f}\n",
+                   "mem_plan_gib={:.2f} mem_of_gib={:.2f}",
                    stamp(time), e.model, e.plan, e.devices, e.steps, e.batch, e.samples, synthetic_field(e.synthetic),
                    gib(e.memory), gib(e.memory_planned), gib(e.memory_usable)),
        time);
@@ -82,7 +83,7 @@ void PlainProgress::on_start(const runtime::StartEvent& e) {
 void PlainProgress::on_resume(int64_t step, const std::string& path) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
-  tell(fmt::format("{} resumed step={} from={}\n", stamp(time), step, path), time);
+  tell(fmt::format("{} resumed step={} from={}", stamp(time), step, path), time);
 }
 
 // Steps between two lines are told once a second, for the heartbeats.
@@ -95,7 +96,7 @@ void PlainProgress::on_step(const runtime::StepReport& step, bool due) {
   rate_ = step.images_per_second;
   work_.move(time);
   if (due) {
-    tell(plain_line(step, usable_, time) + "\n", time);
+    tell(plain_line(step, usable_, time), time);
   }
 }
 
@@ -113,44 +114,46 @@ void PlainProgress::on_eval(const runtime::EvalEvent& e) {
     }
   }
   line += synthetic_field(synthetic);
-  tell(line + fmt::format(" seconds={:.1f}\n", e.seconds), time);
+  tell(line + fmt::format(" seconds={:.1f}", e.seconds), time);
 }
 
 void PlainProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
-  tell(fmt::format("{} checkpoint step={} path={} mib={:.1f} seconds={:.2f}\n", stamp(time), e.step, e.path,
+  tell(fmt::format("{} checkpoint step={} path={} mib={:.1f} seconds={:.2f}", stamp(time), e.step, e.path,
                    static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds),
        time);
 }
 
 void PlainProgress::on_profile(const runtime::ProfileEvent& e) {
   const std::lock_guard lock(mutex_);
-  tell(profile_text(e), port_.now());
+  told_ = port_.now();
+  work_.move(told_);
+  port_.write(printable(profile_text(e)));
 }
 
 void PlainProgress::on_warn(const runtime::WarnEvent& e) {
   const std::lock_guard lock(mutex_);
-  tell(fmt::format("warning[{}]: {}\n", e.code, printable_line(e.message)), port_.now());
+  tell(fmt::format("warning[{}]: {}", e.code, e.message), port_.now());
 }
 
 void PlainProgress::on_end(const runtime::EndEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
   work_.begin({}, time);
-  tell(fmt::format("{} end step={}{} weights={} seconds={:.1f} exit={}{}\n", stamp(time), e.step,
+  tell(fmt::format("{} end step={}{} weights={} seconds={:.1f} exit={}{}", stamp(time), e.step,
                    std::isnan(e.loss) ? "" : fmt::format(" loss={:.5g}", e.loss), e.weights, e.seconds, e.exit,
                    e.bad_samples > 0 ? fmt::format(" bad_samples={}", e.bad_samples) : ""),
        time);
   if (e.exit == exit_code(ErrorKind::kInterrupted)) {
-    tell(fmt::format("{} stopped {}\n", stamp(time), stop_text(e)), time);
+    tell(fmt::format("{} stopped {}", stamp(time), stop_text(e)), time);
   }
 }
 
 void PlainProgress::on_stop() {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
-  tell(fmt::format("{} stopping {}\n", stamp(time), kStopping), time);
+  tell(fmt::format("{} stopping {}", stamp(time), kStopping), time);
 }
 
 void PlainProgress::beat() {
@@ -168,7 +171,7 @@ void PlainProgress::beat() {
   if (rate_ > 0 && work_.of_steps()) {
     line += fmt::format(" loss={:.5g} images_per_s={:.0f}", loss_, rate_);
   }
-  port_.write(line + "\n");
+  port_.write(printable_line(line) + "\n");
 }
 
 }  // namespace xrun::cli

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "graph/base/errors.h"
+#include "graph/base/utf8.h"
 #include "planner/plan_file.h"
 #include "planner/report/diff.h"
 #include "planner/report/json.h"
@@ -103,7 +104,8 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
     return console.fail(saved.error());
   }
   if (!console.json()) {
-    console.out("\n  wrote " + output + "      look inside: xrun show " + output + "      run: xrun train " + output +
+    const std::string shown = printable_line(output);
+    console.out("\n  wrote " + shown + "      look inside: xrun show " + shown + "      run: xrun train " + shown +
                 "\n");
   }
   return exit;

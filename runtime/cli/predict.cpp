@@ -195,7 +195,7 @@ Result<std::string> embeddings(runtime::Session& session, Subject& subject, cons
     if (json) {
       return json_line({{"output", args.output}, {"rows", rows}, {"columns", columns}, {"value", output.name}});
     }
-    return fmt::format("{}   f32[{}, {}]   {}\n", args.output, rows, columns, output.name);
+    return fmt::format("{}   f32[{}, {}]   {}\n", printable_line(args.output), rows, columns, output.name);
   }
   std::string out;
   for (int64_t row = 0; row < rows; ++row) {

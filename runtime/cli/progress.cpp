@@ -74,10 +74,11 @@ Pulse::Pulse(std::function<void()> beat)
 
 std::unique_ptr<runtime::EventSink> make_progress(const std::string& mode, const Console& console) {
   const bool json = mode == "json";
-  ProgressPort port{.write = [&console, json](std::string_view text) { json ? console.out(text) : console.note(text); },
-                    .now = now,
-                    .columns = console.columns(),
-                    .unicode = console.unicode()};
+  ProgressPort port{
+      .write = [&console, json](std::string_view text) { json ? console.out_json(text) : console.draw(text); },
+      .now = now,
+      .columns = console.columns(),
+      .unicode = console.unicode()};
   if (json) {
     return std::make_unique<JsonProgress>(std::move(port));
   }

@@ -67,13 +67,15 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
   if (args.emit == "program") {
     return planner::print(plan.training, module.graph);
   }
-  if (console.json()) {
-    return planner::report_json(plan, module);
-  }
+  const bool json = console.json();
   if (args.gantt) {
-    return planner::report_gantt(plan, console.columns());
+    return json ? planner::gantt_json(plan) : planner::report_gantt(plan, console.columns());
   }
-  return args.table.empty() ? planner::report_text(plan, module) : planner::report_table(plan, module, args.table);
+  if (!args.table.empty()) {
+    return json ? planner::table_json(plan, module, args.table, args.depth)
+                : planner::report_table(plan, module, args.table, args.depth);
+  }
+  return json ? planner::report_json(plan, module) : planner::report_text(plan, module);
 }
 
 // Nothing that was asked for is passed over in silence.
@@ -102,8 +104,11 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
     return fault("`" + args.file + "` is a plan: it does not hold what `--emit " + args.emit + "` prints",
                  "give the model file");
   }
-  if (json && flags > 0 && args.emit != "plan") {
-    return fault("`" + flag + "` prints text, not JSON", "leave `--format json` out, or `" + flag + "`");
+  if (json && !args.emit.empty() && args.emit != "plan") {
+    return fault("`--emit " + args.emit + "` prints text, not JSON", "leave `--format json` out");
+  }
+  if (args.depth > 0 && args.table != "layers") {
+    return fault("`--depth` is of `--table layers`", "add it, or leave `--depth` out");
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/base/utf8.h"
 #include "lang/nearest.h"
 
 namespace xrun::cli {
@@ -78,7 +79,7 @@ bool Words::is_given(const CLI::Option& option) const {
 }
 
 int usage_fault(const std::string& message, const std::string& help) {
-  std::fprintf(stderr, "error: %s\nhelp: %s\n", message.c_str(), help.c_str());
+  std::fprintf(stderr, "error: %s\nhelp: %s\n", printable_line(message).c_str(), printable_line(help).c_str());
   return kUsage;
 }
 
@@ -132,7 +133,7 @@ void tell_variables(const CLI::App& app, const Words& words) {
     list += variable.empty() ? "" : (list.empty() ? "" : ", ") + variable;
   }
   if (!list.empty()) {
-    std::fprintf(stderr, "note: from the environment: %s\n", list.c_str());
+    std::fprintf(stderr, "note: from the environment: %s\n", printable_line(list).c_str());
   }
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "graph/cost.h"
@@ -46,6 +47,32 @@ Planned make(int stages, bool head, bool recompute = false) {
 TEST(Report, PageOfAPlanWithHead) {
   const Planned planned = make(0, true);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
+}
+
+// A plan file is somebody's: its strings stay in their lines. The console replaces what steers a terminal.
+TEST(Report, StringsOfAPlanForgeNoLines) {
+  const std::string hostile = "x\nforged: all is well";
+  const Planned planned = make(2, true);
+  Plan plan = planned.plan;
+  plan.id = plan.model = plan.machine.name = plan.math_digest = plan.isa = hostile;
+  plan.options = {{hostile, hostile}};
+  plan.sources = {{hostile, hostile}};
+  for (Reason& reason : plan.why) {
+    reason = {hostile, hostile};
+  }
+  for (Alternative& other : plan.alternatives) {
+    other.text = other.note = hostile;
+  }
+  std::string all = report_text(plan, planned.module) + report_diff(planned.plan, plan) + report_diff(plan, plan) +
+                    report_gantt(plan, 80);
+  for (const char* table : {"layers", "memory", "comm", "why"}) {
+    all += report_table(plan, planned.module, table);
+  }
+  for (const std::string& key : why_keys(plan)) {
+    all += report_why(plan, key);
+  }
+  EXPECT_NE(all.find("\u240Aforged"), std::string::npos);
+  EXPECT_EQ(all.find("\nforged"), std::string::npos) << all;
 }
 
 TEST(Report, AHeadIsShownWithItsOwnBuffersOnly) {
@@ -109,7 +136,7 @@ TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
   }
   std::vector<std::string> rows;
   for (const PlanChange& change : diff_plans(before, after)) {
-    rows.push_back(change.name + ": " + change.after);
+    rows.push_back(change.after.name + ": " + change.after.value);
   }
   const std::string device = "cpu " + std::to_string(after.training.arenas.back().device);
   EXPECT_EQ(rows, (std::vector<std::string>{"flags: --deterministic --devices 2 --set train.lr=0.1",
@@ -123,7 +150,72 @@ TEST(Report, DiffOfAPipelineAgainstOneStage) {
   const Plan one = make(0, true).plan;
   const Plan two = make(2, true).plan;
   EXPECT_TRUE(test::matches_golden(report_diff(one, two), "report/diff.txt"));
-  EXPECT_NE(diff_json(one, two).find("\"before\": \"" + one.id + "\""), std::string::npos);
+  const auto json = nlohmann::json::parse(diff_json(one, two));
+  EXPECT_EQ(json["v"], 2);
+  EXPECT_EQ(json["before"], one.id);
+  for (const auto& row : json["changed"]) {
+    if (row["row"] == "cpu 0 memory") {
+      EXPECT_EQ(row["before"]["bytes"], std::ranges::find(one.training.arenas, 0, &Arena::device)->bytes);
+      EXPECT_EQ(row["after"]["bytes"], std::ranges::find(two.training.arenas, 0, &Arena::device)->bytes);
+    }
+    if (row["row"] == "stage 1") {
+      EXPECT_TRUE(row["before"].is_null());
+      EXPECT_EQ(row["after"]["forward_seconds"], two.training.stages[1].forward_time);
+    }
+    if (row["row"] == "step") {
+      EXPECT_EQ(row["before"]["seconds"], one.predicted.step);
+      EXPECT_EQ(row["before"]["text"], format_seconds(one.predicted.step));
+    }
+  }
+}
+
+TEST(Report, TablesAndTheGanttViewHaveTheNumbersOfTheirTextAsJson) {
+  const Planned planned = make(2, true);
+  const auto table = [&](const char* name) {
+    return nlohmann::json::parse(table_json(planned.plan, planned.module, name));
+  };
+  const auto layers = table("layers")["layers"];
+  const std::vector<LayerSummary> expected = list_layers(planned.plan, planned.module);
+  ASSERT_EQ(layers.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(layers[i]["name"], expected[i].name);
+    EXPECT_EQ(layers[i]["saved"], expected[i].saved);
+    EXPECT_EQ(layers[i]["stage"].is_null(), expected[i].stage < 0);
+  }
+  EXPECT_EQ(table("comm")["comm"].size(), list_communication(planned.plan).size());
+  EXPECT_EQ(table("why")["why"].size(), planned.plan.why.size());
+  EXPECT_EQ(table("memory")["memory"].size(), list_devices(planned.plan, planned.module).size());
+  const auto gantt = nlohmann::json::parse(gantt_json(planned.plan));
+  const auto& instructions = gantt["instructions"];
+  ASSERT_EQ(instructions.size(), planned.plan.training.instructions.size());
+  double last = 0;
+  for (const auto& one : instructions) {
+    EXPECT_LE(one["begin"].get<double>(), one["end"].get<double>());
+    last = std::max(last, one["end"].get<double>());
+  }
+  EXPECT_DOUBLE_EQ(last, gantt["step_seconds"].get<double>());
+}
+
+TEST(Report, RepeatedBlocksAreLayersOfTheirOwnUnlessADepthFoldsThem) {
+  Planned planned = make(0, false);
+  const std::vector<std::string> paths{"stem", "blocks.0.mlp.fc", "blocks.0.norm", "blocks.1.mlp.fc", "top.fc"};
+  Stage& stage = planned.plan.training.stages[0];
+  ASSERT_GE(stage.forward.size(), paths.size());
+  stage.forward.resize(paths.size());
+  for (size_t i = 0; i < paths.size(); ++i) {
+    planned.module.graph.nodes[static_cast<size_t>(stage.forward[i].index)].path = paths[i];
+  }
+  const auto names = [&](int depth) {
+    std::vector<std::string> list;
+    for (const LayerSummary& layer : list_layers(planned.plan, planned.module, depth)) {
+      list.push_back(layer.name);
+    }
+    return list;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(0), (Names{"stem", "blocks.0", "blocks.1", "top"}));
+  EXPECT_EQ(names(1), (Names{"stem", "blocks", "top"}));
+  EXPECT_EQ(names(3), (Names{"stem", "blocks.0.mlp", "blocks.0.norm", "blocks.1.mlp", "top.fc"}));
 }
 
 TEST(Report, WhyOfOneDecisionHasThePlansThatDecideItOtherwise) {
@@ -175,8 +267,8 @@ TEST(Report, GanttDrawsEveryPassOfEveryStage) {
 TEST(Report, JsonHasTheKeysOfTheFormat) {
   const Planned planned = make(2, true);
   const std::string text = report_json(planned.plan, planned.module);
-  for (const char* key : {"format_version", "plan", "digests", "cluster", "parts", "stages", "shards", "ops", "memory",
-                          "run_memory", "comm", "predicted", "alternatives"}) {
+  for (const char* key : {"v", "plan", "digests", "cluster", "parts", "stages", "shards", "ops", "memory", "run_memory",
+                          "comm", "predicted", "alternatives"}) {
     EXPECT_NE(text.find("\n  \"" + std::string(key) + "\": "), std::string::npos) << key;
   }
   EXPECT_NE(text.find("\"" + planned.plan.id + "\""), std::string::npos);

@@ -620,7 +620,7 @@ TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {
     EXPECT_EQ(shown.exit, 0) << table << shown.err;
     EXPECT_GT(shown.out.size(), 40u) << table;
   }
-  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["format_version"], "1.2");
+  EXPECT_EQ(nlohmann::json::parse(run({"show", "tiny.xplan", "--format", "json"}).out)["v"], 2);
   EXPECT_THAT(run({"show", "ckpt/quick/latest"}).out, HasSubstr("step"));
   EXPECT_THAT(run({"show", "tiny.xplan", "--gantt"}).out, HasSubstr("stage 0"));
 }
