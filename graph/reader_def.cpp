@@ -208,6 +208,15 @@ Result<TensorType> decoded(const AugmentDef&, const Field& input, const Attrs& a
   if (channels != 1 && channels != 3) {
     return out_of_range("channels", {"{}", channels}, "1 (grey) or 3 (RGB)");
   }
+  if (const AttrValue* background = args.find("background")) {
+    const auto* values = std::get_if<std::vector<int64_t>>(background);
+    if (values == nullptr || (values->size() != 1 && values->size() != 3) ||
+        std::ranges::any_of(*values, [](int64_t v) { return v < 0 || v > 255; })) {
+      return out_of_range(
+          "background", values == nullptr ? "no list of whole numbers" : fmt::format("[{}]", fmt::join(*values, ", ")),
+          "one number of 0 to 255, or three: background=255");
+    }
+  }
   if (!args.has("size")) {
     return per_sample(DType::kU8, {channels, 0, 0});
   }
@@ -311,8 +320,10 @@ Result<TensorType> column_of(const AugmentDef& def, const Field& input, const At
 }
 
 constexpr AugmentDef kAugments[] = {
-    {"decode", "(size: int = none, channels: int = 3)", "size 1..16384",
-     "JPEG or PNG to pixels of 0 to 255, grey with channels=1; with `size`, resized to a square",
+    {"decode", "(size: int = none, channels: int = 3, background: list = none)", "size 1..16384",
+     "JPEG or PNG to pixels of 0 to 255, upright by EXIF; with channels=1 grey as ITU-R 601 weighs R, G and B; "
+     "transparent pixels lie over `background`, a grey or [r, g, b], black without it; with `size`, resized to a "
+     "square",
      "decode(32, channels=1)", kReady, decoded},
     {"resize", "(size: int)", "size 1..16384", "to size x size by antialiased bilinear filtering", "resize(32)", kReady,
      resized},

@@ -34,9 +34,17 @@ void resize_to(AugmentScratch& scratch, int size) {
   }
 }
 
+// The background is one grey, or RGB; without one it is black.
+PixelTarget target_of(const Step& step) {
+  PixelTarget target{.channels = static_cast<int>(step.extra)};
+  for (size_t c = 0; c < target.background.size() && !step.a.empty(); ++c) {
+    target.background[c] = static_cast<uint8_t>(step.a[step.a.size() == 1 ? 0 : c]);
+  }
+  return target;
+}
+
 Status run_decode(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  XRUN_ASSIGN(const PictureSize size,
-              decode_picture(scratch.source.bytes, static_cast<int>(step.extra), scratch.decoded));
+  XRUN_ASSIGN(const PictureSize size, decode_picture(scratch.source.bytes, target_of(step), scratch.decoded));
   scratch.form = AugmentScratch::kPicture;
   const auto wanted = static_cast<int>(step.size);
   if (wanted > 0 && (size.height != wanted || size.width != wanted)) {
@@ -201,7 +209,6 @@ struct PlainStage {
 };
 
 constexpr PlainStage kPlainStages[] = {
-    {"decode", run_decode, "size", "channels", 3},
     {"resize", run_resize, "size"},
     {"random_crop", run_random_crop, "size", "pad"},
     {"center_crop", run_center_crop, "size"},
@@ -305,6 +312,12 @@ Step augment_step(const CallSpec& call) {
       offset.push_back(-mean[mean.size() == 1 ? 0 : i] / s);
     }
     return {.run = run_scale_shift, .a = floats(factor), .b = floats(offset)};
+  }
+  if (call.name == "decode") {
+    return {.run = run_decode,
+            .a = args.has("background") ? floats(args.reals("background")) : std::vector<float>(),
+            .size = args.integer("size", 0),
+            .extra = args.integer("channels", 3)};
   }
   if (call.name == "columns") {
     return {.run = run_columns, .size = args.integers("range")[0], .extra = args.integers("range")[1]};

@@ -2,7 +2,7 @@
 //
 // Definitions (x is the picture; every draw is RandomStream(seed, epoch, sample, number of the stage in its binding),
 // so it depends on nothing else):
-//   decode         RGB or grey; with a size, resized
+//   decode         RGB or grey, transparent pixels over the background; with a size, resized
 //   resize         triangle filter, widened by the ratio when it shrinks (antialiased bilinear); no rounding to bytes
 //   random_crop    pads with zeros, then a square at a uniform place; outside training the square in the middle
 //   random_flip    left and right swapped with probability 1/2

@@ -52,7 +52,7 @@ class PictureFiles : public Reader {
     const std::vector<int64_t>& dims = fields_[0].type.dims;
     const auto channels = static_cast<int>(dims[1]);
     std::vector<uint8_t> decoded;
-    XRUN_ASSIGN(const PictureSize size, decode_picture(file, channels, decoded));
+    XRUN_ASSIGN(const PictureSize size, decode_picture(file, {.channels = channels}, decoded));
     Picture picture;
     picture.reshape(channels, size.height, size.width);
     load_interleaved(decoded.data(), picture);

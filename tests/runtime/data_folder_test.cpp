@@ -64,7 +64,7 @@ TEST_F(Folder, ReadsArchivesAndFoldersInside) {
   FieldValue value;
   ASSERT_TRUE(train->read(0, 0, value).ok());
   std::vector<uint8_t> pixels;
-  const auto size = decode_picture(value.bytes, 1, pixels);
+  const auto size = decode_picture(value.bytes, {.channels = 1}, pixels);
   ASSERT_TRUE(size.ok());
   EXPECT_EQ(size->width, 5);
   EXPECT_EQ(pixels[0], 10);

@@ -196,7 +196,7 @@ TEST(Csv, FaultsNameLineAndColumn) {
 TEST(Decode, ForeignBytesAreErrorsNotCrashes) {
   std::vector<uint8_t> out;
   const auto code = [&](std::string_view bytes) {
-    const auto size = decode_picture(std::as_bytes(std::span(bytes)), 3, out);
+    const auto size = decode_picture(std::as_bytes(std::span(bytes)), {.channels = 3}, out);
     return size.ok() ? std::string() : size.error().code;
   };
   EXPECT_EQ(code(""), "XG0412");
@@ -328,7 +328,7 @@ TEST(RealData, OmniglotS15HasItsPublishedCounts) {
   FieldValue value;
   for (int64_t i = 0; i < train->samples(); i += 97) {
     ASSERT_TRUE(train->read(i, 0, value).ok());
-    const auto size = decode_picture(value.bytes, 1, pixels);
+    const auto size = decode_picture(value.bytes, {.channels = 1}, pixels);
     ASSERT_TRUE(size.ok()) << train->sample_name(i);
     ASSERT_EQ(size->width, 105);
     ASSERT_EQ(size->height, 105);
@@ -376,15 +376,16 @@ TEST(RealData, GroceryPhotographsDecodeAndTornOnesAreRefused) {
   std::map<std::pair<int, int>, int> sizes;
   for (int64_t i = 0; i < train->samples(); i += 9) {
     ASSERT_TRUE(train->read(i, 0, value).ok());
-    const auto size = decode_picture(value.bytes, 3, pixels);
+    const auto size = decode_picture(value.bytes, {.channels = 3}, pixels);
     ASSERT_TRUE(size.ok()) << train->sample_name(i);
     ++sizes[{size->height, size->width}];
-    EXPECT_FALSE(decode_picture(value.bytes.first(value.bytes.size() / 2), 3, pixels).ok()) << "cut short";
+    EXPECT_FALSE(decode_picture(value.bytes.first(value.bytes.size() / 2), {.channels = 3}, pixels).ok())
+        << "cut short";
     auto damaged = std::vector<std::byte>(value.bytes.begin(), value.bytes.end());
     // A marker that does not belong into the scan.
     damaged[damaged.size() / 2] = std::byte{0xff};
     damaged[damaged.size() / 2 + 1] = std::byte{0xd9};
-    EXPECT_FALSE(decode_picture(damaged, 3, pixels).ok());
+    EXPECT_FALSE(decode_picture(damaged, {.channels = 3}, pixels).ok());
   }
   EXPECT_GT((sizes[{348, 348}]), 70);
   const Graph graph = inputs({{"image", picture_type(3, 64, 64)}, {"label", label_type(81)}});
