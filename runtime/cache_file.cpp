@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "graph/base/regular_file.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -30,10 +32,10 @@ std::string path_in_cache(std::string_view kind, std::string_view key) {
 
 std::optional<CachedFile> CachedFile::open(const std::string& path) {
   CachedFile cached;
-  cached.file_.reset(path.empty() ? nullptr : std::fopen(path.c_str(), "rbe"));
+  const int file = path.empty() ? -1 : open_regular(path);
+  cached.file_.reset(file < 0 ? nullptr : ::fdopen(file, "rb"));
   struct stat info {};
-  if (cached.file_ == nullptr || ::fstat(::fileno(cached.file_.get()), &info) != 0 || !S_ISREG(info.st_mode) ||
-      info.st_size < static_cast<Bytes>(kDigestBytes)) {
+  if (cached.file_ == nullptr || ::fstat(file, &info) != 0 || info.st_size < static_cast<Bytes>(kDigestBytes)) {
     return std::nullopt;
   }
   cached.size_ = info.st_size - static_cast<Bytes>(kDigestBytes);

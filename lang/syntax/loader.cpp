@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <unistd.h>
 
+#include "graph/base/regular_file.h"
 #include "lang/faults.h"
 #include "lang/std_library.h"
 #include "lang/syntax/parser.h"
@@ -38,21 +38,24 @@ std::string key_of(const std::string& path) { return fs::path(path).lexically_no
 }  // namespace
 
 std::optional<std::string> read_whole_file(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error)) {
-    const bool is_there = !error && fs::exists(path, error);
-    errno = error ? error.value() : fs::is_directory(path, error) ? EISDIR : is_there ? ESPIPE : ENOENT;
-    return std::nullopt;
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
+  const int file = open_regular(path);
+  if (file < 0) {
+    errno = -file;
     return std::nullopt;
   }
   // One byte more than a file may have is enough for the parser to refuse it.
   std::string text(kMaxFileBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  return text;
+  size_t size = 0;
+  ssize_t got = 1;
+  while (size < text.size() && (got > 0 || (got < 0 && errno == EINTR))) {
+    got = ::read(file, text.data() + size, text.size() - size);
+    size += static_cast<size_t>(std::max<ssize_t>(got, 0));
+  }
+  const int fault = got < 0 ? errno : 0;
+  ::close(file);
+  errno = fault;
+  text.resize(size);
+  return fault == 0 ? std::optional(std::move(text)) : std::nullopt;
 }
 
 DeclRef SourceFile::find(std::string_view name) const {

@@ -25,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr Bytes kMostManifestBytes = 64 * kMiB;  // of half a million files
+
 Error nothing_at(const std::string& path) {
   std::error_code ignored;
   const std::string why = fs::is_directory(path, ignored) ? "there is no step in this directory"
@@ -82,7 +84,10 @@ class Store final : public CheckpointStore {
     saved.bytes += static_cast<Bytes>(text.size());
     XRUN_TRY(pending.write("manifest.json", text));
     XRUN_TRY(pending.publish());
-    prune(options_.directory, step, options_.keep);
+    prune(options_.directory, step, options_.keep, [&](int64_t other) {
+      const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
+      return info.ok() && info->manifest.math_digest == options_.math_digest;
+    });
     prune_class_names();
     return saved;
   }
@@ -109,6 +114,7 @@ class Store final : public CheckpointStore {
     }
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(check_digest(info));
+    XRUN_TRY(check_samples(info));
     if (Status loaded = load_checkpoint(info, state, true); !loaded.ok()) {
       Error error = std::move(loaded).error();
       if (const auto older = older_than(info.manifest.step); error.code == "XG0710" && older) {
@@ -132,6 +138,18 @@ class Store final : public CheckpointStore {
   }
 
  private:
+  // The batches of a run are of one size.
+  Status check_samples(const CheckpointInfo& info) const {
+    const Manifest& manifest = info.manifest;
+    int64_t samples = 0;
+    const bool overflows = __builtin_mul_overflow(manifest.step, options_.batch, &samples);
+    if (options_.batch > 0 && (overflows || samples != manifest.samples)) {
+      return damaged(info.path + "/manifest.json",
+                     fmt::format("has {} samples for {} steps of {}", manifest.samples, manifest.step, options_.batch));
+    }
+    return {};
+  }
+
   // Writes the names at the first save, and again if somebody has taken them away. Gives their digest.
   Result<std::string> keep_class_names() {
     if (!options_.class_names.empty() && !class_names_in(options_.directory).contains(class_names_)) {
@@ -252,8 +270,12 @@ Result<CheckpointInfo> open_checkpoint(const std::string& path) {
   }
   CheckpointInfo info{.path = *directory};
   const std::string name = info.path + "/manifest.json";
-  XRUN_ASSIGN(const std::string text, read_text(name));
+  XRUN_ASSIGN(const std::string text, read_text(name, kMostManifestBytes));
   XRUN_ASSIGN(info.manifest, parse_manifest(text, name));
+  const auto step = step_of_name(fs::path(info.path).filename().string());
+  if (step && *step != info.manifest.step) {
+    return damaged(name, fmt::format("is of step {}, not of the one that its directory names", info.manifest.step));
+  }
   info.bytes = static_cast<Bytes>(text.size());
   for (const ManifestFile& file : info.manifest.files) {
     info.bytes += file.bytes;
@@ -265,15 +287,10 @@ Status verify_checkpoint(const CheckpointInfo& info) {
   for (const ManifestFile& file : info.manifest.files) {
     const std::string path = info.path + "/" + file.name;
     Xxh128 hash;
-    Bytes bytes = 0;
-    XRUN_TRY(stream_file(path, [&](std::span<const std::byte> piece) -> Status {
+    XRUN_TRY(stream_file(path, file.bytes, [&](std::span<const std::byte> piece) -> Status {
       hash.add(piece);
-      bytes += static_cast<Bytes>(piece.size());
       return {};
     }));
-    if (bytes != file.bytes) {
-      return damaged(path, fmt::format("has {} bytes, not {}", bytes, file.bytes));
-    }
     if (hash.hex() != file.xxh3) {
       return damaged(path, "does not have the digest of what was written");
     }

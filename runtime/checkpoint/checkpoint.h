@@ -36,6 +36,7 @@ struct CheckpointOptions {
   std::vector<std::string> class_names;
   std::string version;
   int64_t epoch_samples = 0;  // 0: not known
+  int64_t batch = 0;          // samples of a step; 0: not known
   std::map<std::string, std::string> libraries;
   Bytes range_bytes = 64 * kMiB;  // of a head file
 };

@@ -10,17 +10,17 @@
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/read_file.h"
+#include "runtime/formats/json.h"
 
 namespace xrun::runtime {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kStem = "classes-";
-constexpr std::string_view kEnd = ".json";
+constexpr Bytes kMost = 16 * kGiB;  // names of a hundred million classes
 
 std::string path_of(const std::string& directory, std::string_view digest) {
-  return directory + "/" + std::string(kStem) + std::string(digest) + std::string(kEnd);
+  return directory + "/" + class_names_file(digest);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<std::string> write_class_names(const std::string& directory, const std::v
 
 Result<std::vector<std::string>> read_class_names(const std::string& directory, const std::string& digest) {
   const std::string path = path_of(directory, digest);
-  auto read = read_text(path);
+  auto read = read_text(path, kMost);
   if (!read.ok() && read.error().code == "XG0710") {
     Error missing = std::move(read).error();
     missing.help = "copy it from the directory that the run saved into";
@@ -58,7 +58,7 @@ Result<std::vector<std::string>> read_class_names(const std::string& directory, 
   if (xxh128(std::as_bytes(std::span(text))) != digest) {
     return damaged(path, "does not have the digest of what was written");
   }
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parse_json(text);
   std::vector<std::string> names;
   for (const auto& name : json) {
     if (!json.is_array() || !name.is_string()) {
@@ -73,16 +73,23 @@ std::set<std::string> class_names_in(const std::string& directory) {
   std::set<std::string> digests;
   std::error_code error;
   for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.starts_with(kStem) && name.ends_with(kEnd)) {
-      digests.insert(name.substr(kStem.size(), name.size() - kStem.size() - kEnd.size()));
+    if (auto digest = digest_of_class_names_file(at->path().filename().string())) {
+      digests.insert(std::move(*digest));
     }
   }
   return digests;
 }
 
 void remove_class_names(const std::string& directory, const std::string& digest) {
-  ::unlink(path_of(directory, digest).c_str());
+  const std::string path = path_of(directory, digest);
+  Xxh128 hash;
+  const Status read = stream_file(path, std::nullopt, [&](std::span<const std::byte> bytes) -> Status {
+    hash.add(bytes);
+    return {};
+  });
+  if (read.ok() && hash.hex() == digest) {
+    remove_own_file(path);
+  }
 }
 
 }  // namespace xrun::runtime

@@ -18,6 +18,7 @@ Result<std::vector<std::string>> read_class_names(const std::string& directory, 
 
 // The digests of the files in a directory.
 std::set<std::string> class_names_in(const std::string& directory);
+// Removes the file, if it holds what its name says.
 void remove_class_names(const std::string& directory, const std::string& digest);
 
 }  // namespace xrun::runtime

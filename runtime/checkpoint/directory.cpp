@@ -2,29 +2,24 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <functional>
-#include <iterator>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
 #include "graph/base/durable.h"
 #include "graph/base/errors.h"
+#include "graph/base/regular_file.h"
 
 namespace xrun::runtime {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kStep = "step-";
-constexpr std::string_view kPending = ".tmp-";
 
 Status written(const std::string& path, int fault) {
   return fault == 0 ? Status() : checkpoint_write_error(path, fault);
@@ -39,68 +34,72 @@ Error cannot_look(const std::string& path, int number) {
                      "give this user the right to read it, or name another checkpoint");
 }
 
-// Of a short file; empty where there is no file.
-Result<std::string> first_line(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return errno == ENOENT || errno == ENOTDIR ? Result<std::string>(std::string()) : cannot_look(path, errno);
+// What `latest` says: a line with the name of a step. None where there is no such file.
+Result<std::optional<std::string>> read_latest(const std::string& directory) {
+  const std::string path = directory + "/latest";
+  const int file = open_regular(path, Links::kRefuse);
+  if (file == -ENOENT || file == -ENOTDIR) {
+    return std::optional<std::string>();
   }
   char text[256];
-  const ssize_t got = ::read(file, text, sizeof text);
-  const int number = errno;
-  ::close(file);
-  if (got < 0 && number != EISDIR) {
-    return cannot_look(path, number);
+  ssize_t got = 0;
+  if (file >= 0) {
+    got = ::read(file, text, sizeof text);
+    const int number = errno;
+    ::close(file);
+    if (got < 0) {
+      return cannot_look(path, number);
+    }
+  } else if (file != -ELOOP && file != -EISDIR && file != -ESPIPE) {
+    return cannot_look(path, -file);
   }
-  const std::string_view all(text, static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  return std::string(all.substr(0, all.find('\n')));
+  std::string_view line(text, static_cast<size_t>(got));
+  line = line.ends_with('\n') ? line.substr(0, line.size() - 1) : line;
+  if (!step_of_name(line)) {
+    return content_error("XG0713",
+                         {"{} {}", path, file < 0 ? "is no ordinary file" : "does not say which step is the newest"},
+                         "if it is none of yours, remove it: the newest step with a manifest then counts");
+  }
+  return std::optional(std::string(line));
 }
 
-std::optional<Owner> owner_of_name(std::string_view name) {
-  const size_t at = name.find(kPending);
-  if (at == std::string_view::npos) {
-    return std::nullopt;
-  }
-  const std::string_view tail = name.substr(at + kPending.size());
-  return parse_owner(tail.substr(0, tail.find('-')));
+// With a manifest; a link to a directory elsewhere is none.
+Result<bool> is_step_of(const std::string& directory, const std::string& name) {
+  const std::string path = directory + "/" + name;
+  struct stat what {};
+  const bool is_link = ::lstat(path.c_str(), &what) == 0 && S_ISLNK(what.st_mode);
+  return is_link ? Result<bool>(false) : is_step(path);
 }
 
-// Takes the manifest away first, so that a removal that is cut short leaves nothing that looks whole.
-void remove_step(const std::string& path) {
-  ::unlink((path + "/manifest.json").c_str());
-  std::error_code ignored;
-  fs::remove_all(path, ignored);
+// The step of the highest number that has a manifest.
+Result<std::optional<std::string>> highest_in(const std::string& directory) {
+  std::error_code error;
+  std::vector<int64_t> steps;
+  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    if (const auto step = step_of_name(at->path().filename().string())) {
+      steps.push_back(*step);
+    }
+  }
+  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
+    return cannot_look(directory, error.value());
+  }
+  std::ranges::sort(steps, std::greater());
+  for (const int64_t step : steps) {
+    XRUN_ASSIGN(const bool whole, is_step_of(directory, step_name(step)));
+    if (whole) {
+      return std::optional(step_name(step));
+    }
+  }
+  return std::optional<std::string>();
 }
 
 }  // namespace
-
-std::string pending_tail() {
-  uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
-    bits = 0;
-  }
-  return fmt::format("{}{}-{:016x}", kPending, to_text(this_process()), bits);
-}
 
 Error checkpoint_write_error(const std::string& path, int number) {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
   return world_error("XG0711", {"cannot write {}: {}", path, std::strerror(number)},
                      full ? "free some space, or choose another directory with -C or `checkpoint { dir }`"
                           : "choose another directory with -C or `checkpoint { dir }`");
-}
-
-std::string step_name(int64_t step) { return fmt::format("{}{:06}", kStep, step); }
-
-std::optional<int64_t> step_of_name(const std::string& name) {
-  if (!name.starts_with(kStep)) {
-    return std::nullopt;
-  }
-  int64_t step = 0;
-  const char* first = name.data() + kStep.size();
-  const char* last = name.data() + name.size();
-  const auto [end, fault] = std::from_chars(first, last, step);
-  return fault == std::errc() && end == last && step >= 0 && step_name(step) == name ? std::optional(step)
-                                                                                     : std::nullopt;
 }
 
 std::vector<int64_t> steps_in(const std::string& directory) {
@@ -126,30 +125,25 @@ Result<bool> is_step(const std::string& path) {
 }
 
 Result<std::optional<std::string>> newest_in(const std::string& directory) {
-  std::vector<std::string> names;
-  XRUN_ASSIGN(const std::string name, first_line(directory + "/latest"));
-  if (step_of_name(name)) {
-    names.push_back(name);
-  }
-  std::error_code error;
-  std::vector<int64_t> steps;
-  for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    if (const auto step = step_of_name(at->path().filename().string())) {
-      steps.push_back(*step);
-    }
-  }
-  if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
-    return cannot_look(directory, error.value());
-  }
-  std::ranges::sort(steps, std::greater());
-  std::ranges::transform(steps, std::back_inserter(names), step_name);
-  for (const std::string& candidate : names) {
-    XRUN_ASSIGN(const bool whole, is_step(directory + "/" + candidate));
+  XRUN_ASSIGN(auto latest, read_latest(directory));
+  while (latest) {
+    XRUN_ASSIGN(const bool whole, is_step_of(directory, *latest));
     if (whole) {
-      return std::optional(candidate);
+      return latest;
     }
+    XRUN_ASSIGN(auto again, read_latest(directory));
+    if (again == latest) {
+      break;
+    }
+    latest = std::move(again);  // a run has saved another step meanwhile, and removed that one
   }
-  return std::optional<std::string>();
+  XRUN_ASSIGN(const auto highest, highest_in(directory));
+  if (!latest) {
+    return highest;
+  }
+  return content_error("XG0713", {"{}/latest names {}, which has no manifest.json", directory, *latest},
+                       {"put the step back, or remove {}/latest: {}", directory,
+                        highest ? *highest + " is then the newest" : "a run then starts anew"});
 }
 
 Result<PendingDirectory> PendingDirectory::make(const std::string& parent, const std::string& name) {
@@ -239,23 +233,31 @@ void remove_pending(const std::string& directory, const std::function<bool(const
   std::error_code error;
   std::vector<std::string> left;
   for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    const auto owner = owner_of_name(at->path().filename().string());
-    if (owner && wanted(*owner)) {
-      left.push_back(at->path().string());
+    const std::string name = at->path().filename().string();
+    if (const auto pending = pending_of_name(name); pending && wanted(pending->owner)) {
+      left.push_back(name);
     }
   }
-  for (const std::string& path : left) {
-    remove_step(path);
+  for (const std::string& name : left) {
+    const std::string path = directory + "/" + name;
+    if (step_of_name(pending_of_name(name)->name)) {
+      remove_step(path);
+    } else {
+      remove_own_file(path);
+    }
   }
 }
 
-void prune(const std::string& directory, int64_t step, int64_t keep) {
+void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own) {
   remove_pending(directory, [here = this_process()](const Owner& owner) { return owner == here || has_ended(owner); });
   // Steps beyond this one belong to a course that was given up; they are the user's to remove.
-  auto steps = steps_in(directory);
+  std::vector<int64_t> steps = steps_in(directory);
   std::erase_if(steps, [&](int64_t other) { return other >= step; });
-  for (size_t i = 0; i + static_cast<size_t>(std::max<int64_t>(keep, 1)) <= steps.size(); ++i) {
-    remove_step(directory + "/" + step_name(steps[i]));
+  int64_t kept = 1;
+  for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
+    if (own(*at) && ++kept > keep) {
+      remove_step(directory + "/" + step_name(*at));
+    }
   }
 }
 

@@ -7,28 +7,21 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "runtime/checkpoint/owner.h"
+#include "runtime/checkpoint/own_files.h"
 
 namespace xrun::runtime {
 
 // What the system says when writing fails: XG0711, kWorld.
 Error checkpoint_write_error(const std::string& path, int number);
 
-std::string step_name(int64_t step);  // "step-000400"
-std::optional<int64_t> step_of_name(
-    const std::string& name);  // none for other names, those of unfinished ones included
-
 // Steps that have a manifest, ascending.
 std::vector<int64_t> steps_in(const std::string& directory);
-// Where a run goes on: the step that `latest` names, where it is there, else the highest one with a manifest. None
-// where there is none. Errors: kWorld XG0713 where the system does not let one look, so that an older step is not taken
-// for it.
+// Where a run goes on: the step that `latest` names, or without `latest` the highest one with a manifest. None where
+// there is none. Errors: XG0713 where `latest` names a step that is not whole, or none at all, and kWorld XG0713 where
+// the system does not let one look, so that neither an older step nor a new run is taken for it.
 Result<std::optional<std::string>> newest_in(const std::string& directory);
 // Whether `path` is a step directory with its manifest. Errors: as above.
 Result<bool> is_step(const std::string& path);
-
-// What stands behind the name of something unfinished: ".tmp-", its owner, and a number that it draws.
-std::string pending_tail();
 
 // A directory under another name, which tells its owner, until it is published. Removes it when it is not.
 class PendingDirectory {
@@ -63,8 +56,8 @@ int change_places(const std::string& fresh, const std::string& old, ExchangeCall
 // Removes unfinished saves whose owner `wanted` takes; those that name none stay.
 void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted);
 
-// Removes unfinished saves of this process and of those that are known to have ended, and old steps but for the newest
-// `keep` up to `step`, which stays.
-void prune(const std::string& directory, int64_t step, int64_t keep);
+// Removes unfinished saves of this process and of those that are known to have ended, and old steps that are `own` but
+// for the newest `keep` up to `step`, which stays.
+void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own);
 
 }  // namespace xrun::runtime

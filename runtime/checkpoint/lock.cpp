@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <string_view>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -45,19 +46,21 @@ Status create_directories(const std::string& directory) {
 
 struct Holder {
   std::string host;
-  std::optional<Owner> owner;  // none: nobody, or nobody that can be made out
+  std::optional<Owner> owner;  // none: nobody
+  bool foreign = false;        // the file is of another form
 };
 
 Holder read_holder(int file) {
   char text[512];
   const ssize_t got = ::pread(file, text, sizeof text, 0);
-  std::string_view line(text, static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  line = line.substr(0, line.find('\n'));
-  const size_t blank = line.find(' ');
-  if (blank == std::string_view::npos) {
-    return {};
+  const std::string_view all(text, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (all.find_first_not_of('\0') == std::string_view::npos) {
+    return {};  // given back, or cut off by a power failure
   }
-  return {printable_line(line.substr(0, blank)), parse_owner(line.substr(blank + 1))};
+  const std::string_view line = all.substr(0, all.find('\n'));
+  const size_t blank = std::min(line.find(' '), line.size());
+  const auto owner = parse_owner(line.substr(std::min(blank + 1, line.size())));
+  return {printable_line(line.substr(0, blank)), owner, !owner || line.size() + 1 < all.size()};
 }
 
 int write_holder(int file) {
@@ -66,6 +69,11 @@ int write_holder(int file) {
                     ::pwrite(file, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size()) &&
                     ::fsync(file) == 0;
   return good ? 0 : errno;
+}
+
+Error foreign_lock(const std::string& path) {
+  return world_error("XG0711", {"{} is no lock of a run, and would be written over", path},
+                     "move it away, or choose another directory with -C or `checkpoint { dir }`");
 }
 
 Error locked(const std::string& directory, const Holder& holder, bool by_system) {
@@ -92,14 +100,18 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, LockCall
   }
   const std::string path = directory + "/lock";
   // A network file system gives an exclusive lock only on a file that is open for writing.
-  made.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (made.file_ < 0) {
-    return checkpoint_write_error(path, errno);
+  made.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  struct stat info {};
+  if (made.file_ < 0 || ::fstat(made.file_, &info) != 0) {
+    return errno == ELOOP ? foreign_lock(path) : checkpoint_write_error(path, errno);
+  }
+  const Holder before = S_ISREG(info.st_mode) ? read_holder(made.file_) : Holder{.foreign = true};
+  if (before.foreign) {
+    return foreign_lock(path);
   }
   // The directory, too: on this host its lock holds even if somebody removes the file.
   const bool directory_is_taken = lock(made.directory_) == EWOULDBLOCK;
   const int fault = lock(made.file_);
-  const Holder before = read_holder(made.file_);
   if (directory_is_taken || fault == EWOULDBLOCK) {
     return locked(directory, before, true);
   }

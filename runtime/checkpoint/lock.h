@@ -13,12 +13,13 @@ int lock_by_system(int file);
 
 // A lock by the system on the file `lock` in the directory, which network file systems carry between hosts, and one on
 // the directory itself. The file names the process that has it; the name of a process that ended without giving it back
-// stays. (docs/decisions/0014-a-lock-that-names-its-owner.md)
+// stays. A file `lock` that is not of this form is somebody else's, and is not written over.
+// (docs/decisions/0014-a-lock-that-names-its-owner.md)
 class DirectoryLock {
  public:
-  // Makes the directory when it is not there, and removes what the owner before left unfinished. Errors: XG0711;
-  // XG0712 another process has it, or may have it: the file system has no locks, and the owner that the file names is
-  // not known to have ended.
+  // Makes the directory when it is not there, and removes what the owner before left unfinished. Errors: XG0711, also
+  // where the file is somebody else's; XG0712 another process has it, or may have it: the file system has no locks, and
+  // the owner that the file names is not known to have ended.
   static Result<DirectoryLock> take(const std::string& directory, LockCall lock = lock_by_system);
   DirectoryLock(DirectoryLock&& other) noexcept;
   DirectoryLock& operator=(DirectoryLock&&) = delete;

@@ -50,6 +50,10 @@ Result<StoredTensors> read_headers(const CheckpointInfo& info) {
   for (const ManifestFile& entry : info.manifest.files) {
     const std::string path = info.path + "/" + entry.name;
     XRUN_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(path));
+    if (file.header().header_bytes + file.header().data_bytes != entry.bytes) {
+      return damaged(path, fmt::format("has {} bytes, not {}", file.header().header_bytes + file.header().data_bytes,
+                                       entry.bytes));
+    }
     const auto& metadata = file.header().metadata;
     const bool head = metadata.contains("tensor");
     const auto begin = whole(metadata, "row_begin");

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/regular_file.h"
 #include "graph/pipeline.h"
 #include "ops/facts.h"
 #include "ops/op.h"
@@ -19,9 +19,13 @@ namespace {
 // What is plainly no text, in place of a hundred faults of its characters.
 std::optional<Error> find_binary(const std::string& path) {
   char start[4096];
-  std::ifstream in(path, std::ios::binary);
-  in.read(start, sizeof start);
-  const std::string_view head(start, static_cast<size_t>(in.gcount()));
+  const int file = open_regular(path);
+  const ssize_t got = file < 0 ? 0 : ::read(file, start, sizeof start);
+  if (file < 0) {
+    return std::nullopt;  // a pipe: the language says it
+  }
+  ::close(file);
+  const std::string_view head(start, static_cast<size_t>(std::max<ssize_t>(got, 0)));
   if (head.substr(0, 8).ends_with("XPLN")) {
     return content_error("XG0123", "`" + path + "` is a plan, not a model",
                          "look into it with `xrun show " + path + "`, or name its model");

@@ -4,9 +4,10 @@
 #include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
+#include <unistd.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/regular_file.h"
 #include "graph/base/utf8.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
@@ -184,9 +185,14 @@ bool is_plan_file(const std::string& path) {
   if (std::filesystem::path(path).extension() == ".xplan") {
     return true;
   }
-  std::ifstream in(path, std::ios::binary);
+  const int file = open_regular(path);
+  if (file < 0) {
+    return false;
+  }
   char head[8] = {};
-  return in.read(head, sizeof head) && std::string_view(head + 4, 4) == "XPLN";
+  const ssize_t got = ::read(file, head, sizeof head);
+  ::close(file);
+  return got == sizeof head && std::string_view(head + 4, 4) == "XPLN";
 }
 
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,

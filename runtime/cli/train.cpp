@@ -47,6 +47,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                    .class_names = classes,
                                    .version = XRUN_VERSION,
                                    .epoch_samples = rows->samples(),
+                                   .batch = train.batch,
                                    .libraries = runtime::library_versions()};
   XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
                                                                    .seed = train.seed,

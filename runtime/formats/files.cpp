@@ -8,10 +8,11 @@
 #include <fmt/format.h>
 #include <locale.h>
 #include <memory>
-#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/regular_file.h"
 
 namespace xrun::runtime {
 namespace {
@@ -151,6 +152,16 @@ Status visit_open(archive* a, std::string_view path, const std::function<Status(
   }
 }
 
+// For reading; the caller closes it.
+Result<int> open_ordinary(const std::string& path) {
+  const int file = open_regular(path);
+  if (file == -EISDIR || file == -ESPIPE) {
+    return content_error("XG0401", {"{} is {}", path, file == -EISDIR ? "a directory" : "no ordinary file"},
+                         "name a file");
+  }
+  return file < 0 ? Result<int>(file_error(path, -file)) : Result<int>(file);
+}
+
 ArchivePtr new_zip() {
   ArchivePtr a(archive_read_new());
   XRUN_CHECK(a != nullptr, "out of memory");
@@ -169,17 +180,11 @@ Error file_error(std::string_view path, int error_number) {
 }
 
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, StopFlag stop) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) {
-    return file_error(path, errno);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    return content_error("XG0401", {"{} is {}", path, S_ISDIR(info.st_mode) ? "a directory" : "no ordinary file"},
-                         "name a file");
-  }
-  const GzipPtr file(::gzopen(path.c_str(), "rbe"));
+  XRUN_ASSIGN(const int opened, open_ordinary(path));
+  const GzipPtr file(::gzdopen(opened, "rb"));
   if (file == nullptr) {
-    return file_error(path, errno);
+    ::close(opened);
+    return file_error(path, ENOMEM);
   }
   std::vector<std::byte> out;
   const auto limit = static_cast<size_t>(most);
@@ -206,15 +211,12 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, St
 }
 
 Status visit_archive(const std::string& path, const std::function<Status(ArchiveEntry&)>& visit) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) {
-    return file_error(path, errno);
-  }
+  XRUN_ASSIGN(const int file, open_ordinary(path));
   const ArchivePtr a = new_zip();
-  if (archive_read_open_filename(a.get(), path.c_str(), kChunk) != ARCHIVE_OK) {
-    return fault_of(a.get(), path);
-  }
-  return visit_open(a.get(), path, visit);
+  const bool opened = archive_read_open_fd(a.get(), file, kChunk) == ARCHIVE_OK;
+  const Status visited = opened ? visit_open(a.get(), path, visit) : Status(fault_of(a.get(), path));
+  ::close(file);
+  return visited;
 }
 
 Status visit_archive(std::span<const std::byte> bytes, const std::function<Status(ArchiveEntry&)>& visit) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "graph/base/check.h"
+#include "graph/base/regular_file.h"
 
 namespace xrun::runtime {
 namespace {
@@ -101,13 +102,13 @@ Status SafetensorsWriter::finish() {
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   SafetensorsFile made;
   made.path_ = path;
-  made.file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info {};
-  if (made.file_ < 0 || ::fstat(made.file_, &info) != 0) {
-    return read_error(path, errno);
+  made.file_ = open_regular(path, Links::kRefuse);
+  if (made.file_ < 0) {
+    return read_error(path, -made.file_);
   }
-  if (!S_ISREG(info.st_mode)) {
-    return read_error(path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL);
+  struct stat info {};
+  if (::fstat(made.file_, &info) != 0) {
+    return read_error(path, errno);
   }
   uint64_t length = 0;
   if (info.st_size < 8) {

@@ -41,7 +41,8 @@ class SafetensorsWriter {
   Xxh128 hash_;
 };
 
-// A file opened for reading. Errors: XG0713 (missing: kContent, otherwise kWorld), XG0715.
+// An ordinary file opened for reading; links are not followed. Errors: XG0713 (missing: kContent, otherwise kWorld),
+// XG0715.
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::string& path);

@@ -1,0 +1,36 @@
+#include "runtime/formats/json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace xrun::runtime {
+namespace {
+
+// Counts brackets outside of strings. Text that is no JSON may be counted wrongly, which the parser then refuses.
+bool is_too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') {
+      ++i;
+    } else if (c == '"') {
+      in_string = !in_string;
+    } else if (!in_string && (c == '[' || c == '{')) {
+      if (++depth > kMostJsonDepth) {
+        return true;
+      }
+    } else if (!in_string && (c == ']' || c == '}')) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text) {
+  using nlohmann::json;
+  return is_too_deep(text) ? json(json::value_t::discarded) : json::parse(text, nullptr, false);
+}
+
+}  // namespace xrun::runtime
