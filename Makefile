@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 TARGETS := all
 XRUN := build/release/xrun
 
-.PHONY: deps deps-dev build test test-plans test-asan test-tsan fuzz bench demo glyphs fmt tidy clean
+.PHONY: deps deps-dev build test test-plans test-faults test-faults-full test-asan test-tsan fuzz bench demo glyphs fmt tidy clean
 
 deps:
 	@scripts/install_packages.sh
@@ -26,6 +26,13 @@ test: build
 # (docs/determinism.md), and a million classes (docs/memory.md); long.
 test-plans: build
 	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:Ranks*:Bits*:Memory*'
+
+# Refused memory and threads (tests/faults): some by a printed seed, or every one of the first 3,000; long.
+test-faults: build
+	@XRUN_FAULT_RUNS=1000 build/release/xrun_faults_test
+
+test-faults-full: build
+	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test
 
 # Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
 test-asan: deps

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/sha256.h"
 #include "lang/elaborate/check_types.h"
 #include "lang/elaborate/options.h"
 #include "lang/elaborate/uncalled.h"

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <openssl/sha.h>
 
 #include "graph/base/durable.h"
+#include "graph/base/sha256.h"
 #include "planner/plan_codec.h"
 #include "planner/run_memory.h"
 #include "planner/verify/verify_program.h"
@@ -39,22 +39,17 @@ Status verify_loaded(const Program& program) {
 
 std::vector<std::byte> plan_bytes(const Plan& plan) {
   std::vector<std::byte> bytes = encode_plan(plan, kPlanSchema);
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
-  for (const unsigned char byte : digest) {
-    bytes.push_back(static_cast<std::byte>(byte));
-  }
+  const Sha256 digest = sha256(bytes);
+  bytes.insert(bytes.end(), digest.begin(), digest.end());
   return bytes;
 }
 
 Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name) {
-  if (bytes.size() < 8 + SHA256_DIGEST_LENGTH || std::memcmp(bytes.data() + 4, kMagic.data(), kMagic.size()) != 0) {
+  if (bytes.size() < 8 + sizeof(Sha256) || std::memcmp(bytes.data() + 4, kMagic.data(), kMagic.size()) != 0) {
     return damaged(name, "is not a plan file");
   }
-  const size_t size = bytes.size() - SHA256_DIGEST_LENGTH;
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), size, digest);
-  if (std::memcmp(bytes.data() + size, digest, sizeof digest) != 0) {
+  const size_t size = bytes.size() - sizeof(Sha256);
+  if (!std::ranges::equal(bytes.subspan(size), sha256(bytes.first(size)))) {
     return damaged(name, "is truncated or damaged: its SHA-256 does not match");
   }
   // A copy of its own lies as the format wants it.

@@ -1,7 +1,6 @@
 #include "lang/lower/math_text.h"
 
 #include <fmt/format.h>
-#include <openssl/sha.h>
 
 #include "graph/print.h"
 #include "lang/lower/setting_def.h"
@@ -86,16 +85,6 @@ std::string math_text(const Module& module) {
     out += module.has_train && def.math != nullptr ? def.math(module.train) : "";
   }
   return out;
-}
-
-std::string sha256_hex(std::string_view text) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex += fmt::format("{:02x}", byte);
-  }
-  return hex;
 }
 
 }  // namespace xrun::lang

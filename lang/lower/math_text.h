@@ -11,7 +11,6 @@ namespace xrun::lang {
 // The graph with its loss, the training source, the bindings, and of `train` what its settings' records say
 // (SettingDef::math). Checkpoints and plans keep the digest: the text of a model never changes.
 std::string math_text(const Module& module);
-std::string sha256_hex(std::string_view text);
 
 // How the text writes numbers, spans and calls: in the shortest form that reads back exactly.
 std::string exact(double number);

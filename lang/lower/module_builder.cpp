@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/sha256.h"
 #include "lang/lower/math_text.h"
 
 namespace xrun::lang {

@@ -4,7 +4,11 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <functional>
+#include <new>
+#include <string_view>
+#include <system_error>
 
 #include "runtime/cli/usage.h"
 
@@ -215,15 +219,38 @@ int run_command_line(int argc, const char* const* argv) {
       return kWorld;
     }
     return exit;
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr,
-                 "error: out of memory\nhelp: `xrun plan` says what a run needs; close other programs or train a "
-                 "smaller model\n");
-    return kWorld;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "internal error[XG0003]: %s\nhelp: please report this\n", e.what());
+  } catch (...) {
+    return tell_exception();
+  }
+}
+
+int tell_exception() noexcept {
+  if (std::current_exception() == nullptr) {
     return kWorld;
   }
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    std::fputs(
+        "error: out of memory\nhelp: `xrun plan` says what a run needs; close other programs or train a smaller "
+        "model\n",
+        stderr);
+  } catch (const std::exception& e) {
+    const auto* system = dynamic_cast<const std::system_error*>(&e);
+    // TBB has the name of the call in the text alone.
+    if ((system != nullptr && system->code() == std::errc::resource_unavailable_try_again) ||
+        std::string_view(e.what()).find("pthread_create") != std::string_view::npos) {
+      std::fputs(
+          "error[XG0803]: the system lets this process start no more threads\nhelp: raise its limit (`ulimit -u`, "
+          "`ulimit -v`, pids.max of the control group), or plan for fewer: --threads 1\n",
+          stderr);
+    } else {
+      std::fprintf(stderr, "internal error[XG0003]: %s\nhelp: please report this\n", e.what());
+    }
+  } catch (...) {
+    std::fputs("internal error[XG0003]: an exception of no known type\nhelp: please report this\n", stderr);
+  }
+  return kWorld;
 }
 
 }  // namespace xrun::cli

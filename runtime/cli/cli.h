@@ -8,6 +8,10 @@ namespace xrun::cli {
 // Parses the words and runs the subcommand; gives the exit code (docs/command.md, "Exit codes"). Throws nothing.
 int run_command_line(int argc, const char* const* argv);
 
+// Tells the exception that is being handled, on stderr in words, and gives its exit code. For the end of a process,
+// too, that nobody can catch it in any more.
+int tell_exception() noexcept;
+
 // The subcommands, one file each.
 int run_check(const GlobalOptions& options, const CheckArgs& args);
 int run_plan(const GlobalOptions& options, const PlanArgs& args);

@@ -62,8 +62,8 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   XRUN_TRY(check_names(module, names, measured));
   XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
   XRUN_ASSIGN(const auto classes, runtime::read_class_names(info));
+  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
-  const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {

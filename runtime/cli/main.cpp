@@ -1,3 +1,15 @@
 #include "runtime/cli/cli.h"
+#include "runtime/cli/library_faults.h"
 
-int main(int argc, char** argv) { return xrun::cli::run_command_line(argc, argv); }
+namespace {
+
+// Before the initialisers of other files, which allocate.
+[[gnu::constructor(101)]] void begin() { xrun::cli::tell_library_faults(); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int exit = xrun::cli::run_command_line(argc, argv);
+  xrun::cli::expect_exit();
+  return exit;
+}

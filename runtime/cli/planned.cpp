@@ -292,10 +292,10 @@ std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
   return timings;
 }
 
-std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program) {
+Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program) {
   const runtime::CpuTopology topology = runtime::read_cpu_topology();
-  return topology.here ? runtime::make_cpu_devices(program.threads, runtime::place_devices(topology, program.threads))
-                       : runtime::make_cpu_devices(program.threads);
+  return topology.here ? runtime::start_cpu_devices(program.threads, runtime::place_devices(topology, program.threads))
+                       : runtime::start_cpu_devices(program.threads);
 }
 
 Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,

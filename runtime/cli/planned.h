@@ -55,7 +55,7 @@ std::vector<std::string> measured_sources(const Module& module);
 // When each instruction of a step of training is predicted to run, as an executor would time it.
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan);
 
-std::unique_ptr<runtime::DeviceSet> make_devices(const planner::Program& program);
+Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program);
 
 // A session of the plan's inference program with the weights of a checkpoint.
 Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,

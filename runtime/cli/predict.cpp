@@ -238,8 +238,8 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
   }
   XRUN_ASSIGN(const runtime::CheckpointInfo info, runtime::open_checkpoint(args.checkpoint));
   XRUN_ASSIGN(auto classes, runtime::read_class_names(info));
+  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
-  const auto devices = make_devices(planned.plan.inference);
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
   if (args.embedding) {
     return embeddings(*session, subject, module, args, json, events);

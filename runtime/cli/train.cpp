@@ -80,6 +80,10 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
   const StopSignals signals([&] { progress->on_stop(); });
   Phase phase(console);
+  const auto devices = start_devices(planned->plan.training);
+  if (!devices.ok()) {
+    return console.fail(devices.error(), sources);
+  }
   auto run = open_run(std::move(*planned), options, args, *progress);
   progress->on_work({});
   if (!run.ok()) {
@@ -88,7 +92,6 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   const planner::Plan& plan = run->planned.plan;
   phase.done("data", format_count(run->batches->samples()) +
                          " samples to train on; sources to evaluate on: " + std::to_string(run->eval.size()));
-  const auto devices = make_devices(plan.training);
   std::vector<runtime::RowSource*> eval;
   for (const auto& source : run->eval) {
     eval.push_back(source.get());
@@ -98,7 +101,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
                                        .training = plan.training,
                                        .inference_module = &run->planned.prepared.inference,
                                        .inference = eval.empty() ? nullptr : &plan.inference,
-                                       .devices = *devices,
+                                       .devices = **devices,
                                        .batches = *run->batches,
                                        .eval_sources = eval,
                                        .checkpoints = run->checkpoints.get(),

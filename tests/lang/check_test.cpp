@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/base/sha256.h"
 #include "graph/print.h"
 #include "lang/frontend.h"
 #include "lang/lower/math_text.h"

@@ -6,9 +6,13 @@
 #define TBB_PREVIEW_GLOBAL_CONTROL 1
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <tbb/blocked_range.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
@@ -105,6 +109,13 @@ class ArenaDevice final : public CpuDevice {
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }
 
+  // A task for each worker. REQUIRES: each waits for the others, so that no worker takes two.
+  void meet(const std::function<void()>& arrive) {
+    for (int worker = 0; worker < threads_; ++worker) {
+      arena_.enqueue(arrive);
+    }
+  }
+
   void start(DeviceStream stream, Task task) override {
     if (streams_.push(stream, task)) {
       arena_.enqueue([this] { run_tasks(); });
@@ -155,6 +166,7 @@ class WorkerLimit {
  public:
   explicit WorkerLimit(int workers) : workers_(workers) { change(workers); }
   ~WorkerLimit() { change(-workers_); }
+  int workers() const { return workers_; }
   WorkerLimit(const WorkerLimit&) = delete;
   WorkerLimit& operator=(const WorkerLimit&) = delete;
 
@@ -174,6 +186,70 @@ class WorkerLimit {
   int workers_;
 };
 
+// Workers that wait until all are there.
+class Meeting {
+ public:
+  explicit Meeting(int wanted) : wanted_(wanted) {}
+
+  void arrive() {
+    std::unique_lock lock(mutex_);
+    ++there_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return closed_ || there_ == wanted_; });
+  }
+  // How many have come once all are there, or in the end.
+  int wait(std::chrono::seconds end) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, end, [&] { return there_ == wanted_; });
+    lock.unlock();
+    return close();
+  }
+  // Lets go those who have come, and tells their number.
+  int close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+    return there_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int wanted_;
+  int there_ = 0;
+  bool closed_ = false;
+};
+
+Error refused_threads(int got, int wanted) {
+  return {ErrorKind::kWorld,
+          "XG0803",
+          "the system lets this process start " + std::to_string(got) + " of the " + std::to_string(wanted) +
+              " threads that the plan needs",
+          "raise its limit (`ulimit -u`, `ulimit -v`, pids.max of the control group), or plan for fewer: --threads " +
+              std::to_string(std::max(1, got)),
+          {}};
+}
+
+// As many threads at once as will be started for good: TBB answers a refused one with an exception where nobody can
+// catch it.
+Status try_threads(int wanted) {
+  Meeting meeting(wanted);
+  std::vector<std::thread> threads;
+  Status status;
+  try {
+    while (std::ssize(threads) < wanted) {
+      threads.emplace_back([&] { meeting.arrive(); });
+    }
+  } catch (const std::system_error&) {
+    status = refused_threads(static_cast<int>(threads.size()), wanted);
+  }
+  meeting.close();
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return status;
+}
+
 class CpuDeviceSet final : public DeviceSet {
  public:
   CpuDeviceSet(std::span<const int> threads, std::span<const DeviceCpus> cpus, int first)
@@ -184,6 +260,18 @@ class CpuDeviceSet final : public DeviceSet {
       devices_.push_back(std::make_unique<ArenaDevice>(first + static_cast<int>(d), threads[d],
                                                        cpus.empty() ? DeviceCpus{} : cpus[d]));
     }
+  }
+  Status start_workers() const {
+    const auto meeting = std::make_shared<Meeting>(limit_.workers());
+    try {
+      for (const auto& device : devices_) {
+        static_cast<ArenaDevice&>(*device).meet([meeting] { meeting->arrive(); });
+      }
+    } catch (const std::exception&) {  // TBB's, of a thread that was refused
+      return refused_threads(meeting->wait(std::chrono::seconds(1)), limit_.workers());
+    }
+    const int there = meeting->wait(std::chrono::seconds(30));
+    return there == limit_.workers() ? Status() : refused_threads(there, limit_.workers());
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
   Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
@@ -200,6 +288,13 @@ class CpuDeviceSet final : public DeviceSet {
 
 std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus, int first) {
   return std::make_unique<CpuDeviceSet>(threads, cpus, first);
+}
+
+Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus) {
+  XRUN_TRY(try_threads(std::accumulate(threads.begin(), threads.end(), 0)));
+  auto devices = std::make_unique<CpuDeviceSet>(threads, cpus, 0);
+  XRUN_TRY(devices->start_workers());
+  return std::unique_ptr<DeviceSet>(std::move(devices));
 }
 
 ComputeModes::ComputeModes() : saved_mxcsr_(_mm_getcsr()) {

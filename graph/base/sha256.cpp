@@ -1,0 +1,29 @@
+// The functions of OpenSSL that work on a context of the caller. Those that OpenSSL 3 would have in their place look an
+// algorithm up in tables that they allocate, and use the tables without a look where there was no memory for them.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include "graph/base/sha256.h"
+
+#include <fmt/format.h>
+#include <openssl/sha.h>
+
+namespace xrun {
+
+Sha256 sha256(std::span<const std::byte> bytes) {
+  SHA256_CTX context;
+  Sha256 digest;
+  static_assert(digest.size() == SHA256_DIGEST_LENGTH);
+  SHA256_Init(&context);
+  SHA256_Update(&context, bytes.data(), bytes.size());
+  SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &context);
+  return digest;
+}
+
+std::string sha256_hex(std::string_view text) {
+  std::string hex;
+  for (const std::byte byte : sha256(std::as_bytes(std::span(text)))) {
+    hex += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  }
+  return hex;
+}
+
+}  // namespace xrun

@@ -1,0 +1,69 @@
+#include "runtime/cli/library_faults.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <exception>
+#include <initializer_list>
+#include <sys/ucontext.h>
+#include <unistd.h>
+
+#include "graph/base/result.h"
+#include "runtime/cli/cli.h"
+
+namespace xrun::cli {
+namespace {
+
+std::atomic<bool> exit_expected{false};
+
+void write_error(const char* text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// Whether the code at this address is of a library that looks at no refusal.
+bool is_of_careless_library(void* address) {
+  Dl_info found{};
+  if (::dladdr(address, &found) == 0 || found.dli_fname == nullptr) {
+    return false;
+  }
+  for (const char* name : {"/libhwloc.so", "/libdnnl.so"}) {
+    if (std::strstr(found.dli_fname, name) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+extern "C" void on_fault(int number, siginfo_t* /*info*/, void* context) {
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  if (is_of_careless_library(reinterpret_cast<void*>(registers[REG_RIP]))) {
+    write_error(
+        "error: out of memory in a library\nhelp: `xrun plan` says what a run needs; close other programs or train a "
+        "smaller model; if there is enough, please report this\n");
+    ::_exit(exit_code(ErrorKind::kWorld));
+  }
+  std::signal(number, SIG_DFL);  // the instruction runs once more and faults for good
+}
+
+}  // namespace
+
+void tell_library_faults() {
+  std::set_terminate([] { ::_exit(tell_exception()); });
+  std::atexit([] {
+    if (!exit_expected) {
+      ::_exit(exit_code(ErrorKind::kWorld));
+    }
+  });
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which tell faults themselves
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGSEGV, &action, nullptr);
+#endif
+}
+
+void expect_exit() { exit_expected = true; }
+
+}  // namespace xrun::cli
