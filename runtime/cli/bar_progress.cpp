@@ -17,6 +17,9 @@ std::string eval_line(const runtime::EvalEvent& event) {
     line += fmt::format("{}{} {}{}", line.empty() ? "" : "   ", one.key, percent(one.value),
                         one.synthetic ? " (synthetic)" : "");
   }
+  for (const runtime::MeasuredSource& one : event.sources) {
+    line += one.broken > 0 ? fmt::format("   {} broken of {} left out", format_count(one.broken), one.name) : "";
+  }
   return line;
 }
 

@@ -29,7 +29,8 @@ std::string text_of(const runtime::Evaluation& evaluation) {
   std::string out;
   for (const runtime::MeasuredSource& one : evaluation.sources) {
     out +=
-        fmt::format("  {}   {} samples{}\n", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "");
+        fmt::format("  {}   {} samples{}{}\n", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "",
+                    one.broken > 0 ? fmt::format("; {} broken left out", format_count(one.broken)) : "");
   }
   for (const runtime::Measured& one : evaluation.metrics) {
     out += fmt::format("{} {:.2f} %{}\n", one.key, 100 * one.value, one.synthetic ? " (synthetic)" : "");
@@ -40,7 +41,13 @@ std::string text_of(const runtime::Evaluation& evaluation) {
 std::string json_of(const runtime::Evaluation& evaluation) {
   nlohmann::ordered_json json{{"v", 1}};
   json.update(evaluation_json(evaluation.metrics, evaluation.sources));
-  return json.dump() + "\n";
+  json["broken_samples"] = nlohmann::ordered_json::array();
+  for (const auto& [source, rows] : evaluation.broken) {
+    for (const runtime::BrokenRow& row : rows) {
+      json["broken_samples"].push_back({{"source", source}, {"sample", row.sample}, {"message", row.message}});
+    }
+  }
+  return json_line(json);
 }
 
 Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args, runtime::EventSink& events) {
@@ -86,6 +93,9 @@ int run_eval(const GlobalOptions& options, const EvalArgs& args) {
   progress->on_work({});
   if (!evaluation.ok()) {
     return console.fail(evaluation.error(), planned->model.sources);
+  }
+  for (const auto& [source, broken] : evaluation->broken) {
+    report_broken(broken, console);
   }
   console.out(console.json() ? json_of(*evaluation) : text_of(*evaluation));
   return 0;

@@ -24,12 +24,16 @@ Json by_device(const std::vector<DeviceTimes>& devices, Seconds DeviceTimes::*pa
 
 Json evaluation_json(const std::vector<runtime::Measured>& metrics,
                      const std::vector<runtime::MeasuredSource>& sources) {
-  Json json{{"metrics", Json::object()}, {"samples", Json::object()}, {"synthetic", Json::array()}};
+  Json json{{"metrics", Json::object()},
+            {"samples", Json::object()},
+            {"broken", Json::object()},
+            {"synthetic", Json::array()}};
   for (const runtime::Measured& one : metrics) {
     json["metrics"][one.key] = one.value;
   }
   for (const runtime::MeasuredSource& one : sources) {
     json["samples"][one.name] = one.samples;
+    json["broken"][one.name] = one.broken;
     if (one.synthetic) {
       json["synthetic"].push_back(one.name);
     }

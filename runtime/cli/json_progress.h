@@ -8,7 +8,8 @@
 
 namespace xrun::cli {
 
-// {metrics, samples, synthetic}: values by key, counts by source, and the sources that are made up.
+// {metrics, samples, broken, synthetic}: values by key, counts by source of what was measured and left out, and the
+// sources that are made up.
 nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
                                        const std::vector<runtime::MeasuredSource>& sources);
 

@@ -109,6 +109,7 @@ void PlainProgress::on_eval(const runtime::EvalEvent& e) {
   }
   std::vector<std::string> synthetic;
   for (const runtime::MeasuredSource& one : e.sources) {
+    line += one.broken > 0 ? fmt::format(" {}.broken={}", one.name, one.broken) : "";
     if (one.synthetic) {
       synthetic.push_back(one.name);
     }

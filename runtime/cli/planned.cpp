@@ -264,7 +264,8 @@ Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
                                                                           const std::vector<std::string>& trained,
-                                                                          runtime::EventSink& events, StopFlag stop) {
+                                                                          runtime::EventSink& events, StopFlag stop,
+                                                                          const BadSampleTold& on_bad) {
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
@@ -274,10 +275,25 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
     XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
                                                                         .seed = module.train.seed,
                                                                         .max_bad = module.data.max_bad,
-                                                                        .workers = planned.plan.machine.threads}));
+                                                                        .workers = planned.plan.machine.threads,
+                                                                        .on_bad = on_bad}));
     sources.push_back(std::move(source));
   }
   return sources;
+}
+
+void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console& console) {
+  Diagnostics warnings;
+  for (const runtime::BrokenRow& row : broken) {
+    warnings.add({.severity = Severity::kWarning,
+                  .code = "XG0412",
+                  .message = row.message,
+                  .notes = {"the sample is left out"},
+                  .fixes = {{.title = "replace it, or take it away"}}});
+  }
+  if (!console.json()) {
+    console.report(warnings, {});
+  }
 }
 
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {

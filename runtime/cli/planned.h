@@ -1,6 +1,7 @@
 // From FILE or PLAN on the command line to a plan with everything that a session needs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ struct PlannedModel {
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
 
+using BadSampleTold = std::function<void(const std::string& message)>;
+
 // The first flag that decides what is computed or how, and so has no effect on what was decided; empty without one.
 std::string deciding_flag(const GlobalOptions& options);
 
@@ -42,12 +45,14 @@ Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
                          const std::vector<std::string>& trained);
 
 // Rows of the sources named, in that order, for evaluation with the inference graph; their classes are checked.
-// Errors: those of SampleRows::open, also kInterrupted after `stop` is set.
-Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
-                                                                          const std::vector<std::string>& names,
-                                                                          const std::vector<std::string>& trained,
-                                                                          runtime::EventSink& events,
-                                                                          StopFlag stop = nullptr);
+// `on_bad` is told of each broken sample once, however often it is read. Errors: those of SampleRows::open, also
+// kInterrupted after `stop` is set.
+Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(
+    const PlannedModel& planned, const std::vector<std::string>& names, const std::vector<std::string>& trained,
+    runtime::EventSink& events, StopFlag stop = nullptr, const BadSampleTold& on_bad = nullptr);
+
+// Names each broken sample, which was left out, in a warning; nothing with --format json, where results name them.
+void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console& console);
 
 // The sources that evaluation reads: those that `eval` or `metrics` name, in order of declaration.
 std::vector<std::string> measured_sources(const Module& module);

@@ -87,7 +87,23 @@ struct Subject {
   std::unique_ptr<runtime::RowSource> rows;
   std::vector<std::string> names;
   RowRange range;
+  std::vector<runtime::BrokenRow> broken;  // in order; they are left out
+
+  int64_t count() const { return range.end - range.begin; }
+  // The fault of a row; null where it is there.
+  const std::string* fault_of(int64_t row) const {
+    const auto found = std::ranges::lower_bound(broken, row, {}, &runtime::BrokenRow::row);
+    return found != broken.end() && found->row == row ? &found->message : nullptr;
+  }
 };
+
+Status check_any_left(const Subject& subject) {
+  if (std::ssize(subject.broken) < subject.count()) {
+    return {};
+  }
+  return content_error("XG0408", {"nothing that was named can be read; the last: {}", subject.broken.back().message},
+                       "fix the files");
+}
 
 Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& args, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
@@ -106,9 +122,11 @@ Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& arg
   for (int64_t i = subject.range.begin; i < subject.range.end; ++i) {
     subject.names.push_back(samples->reader().sample_name(i));
   }
-  XRUN_ASSIGN(subject.rows, runtime::make_row_source(std::move(samples), {.batch = module.train.batch,
-                                                                          .all_wanted = true,
-                                                                          .workers = planned.plan.machine.threads}));
+  XRUN_ASSIGN(subject.rows,
+              runtime::make_row_source(std::move(samples), {.batch = module.train.batch,
+                                                            .max_bad = module.data.max_bad,
+                                                            .wanted = subject.range.end - subject.range.begin,
+                                                            .workers = planned.plan.machine.threads}));
   return subject;
 }
 
@@ -124,6 +142,10 @@ std::string class_lines(const Subject& subject, const runtime::BestClasses& best
   std::string out;
   const int64_t k = topk > 0 ? topk : std::min(planner::kShownClasses, best.k);
   for (size_t row = 0; row < subject.names.size(); ++row) {
+    if (const std::string* fault = subject.fault_of(static_cast<int64_t>(row))) {
+      out += json ? json_line({{"input", subject.names[row]}, {"broken", *fault}}) : "";
+      continue;
+    }
     nlohmann::ordered_json object{{"input", subject.names[row]}, {"classes", nlohmann::ordered_json::array()}};
     std::string line = printable_line(subject.names[row]);
     for (int64_t i = 0; i < k; ++i) {
@@ -183,22 +205,47 @@ Result<NamedValue> embedding_output(const Graph& graph) {
                    "declare one of real numbers: output feature");
 }
 
+// Keeps the rows that could be read, in order; gives their number.
+int64_t drop_broken(std::vector<float>& values, int64_t columns, const Subject& subject) {
+  int64_t kept = 0;
+  for (int64_t row = 0; row < subject.count(); ++row) {
+    if (subject.fault_of(row) == nullptr) {
+      std::copy_n(values.begin() + row * columns, columns, values.begin() + kept * columns);
+      ++kept;
+    }
+  }
+  values.resize(static_cast<size_t>(kept * columns));
+  return kept;
+}
+
 Result<std::string> embeddings(runtime::Session& session, Subject& subject, const Module& module,
                                const PredictArgs& args, bool json, runtime::EventSink& events) {
   XRUN_ASSIGN(const NamedValue output, embedding_output(module.graph));
-  const int64_t rows = subject.range.end - subject.range.begin;
-  XRUN_ASSIGN(const std::vector<float> values,
-              runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, rows, &events));
+  XRUN_ASSIGN(std::vector<float> values,
+              runtime::predict_floats(session, *subject.rows, output.value, subject.range.begin, subject.count(),
+                                      &events, &subject.broken));
+  XRUN_TRY(check_any_left(subject));
   const int64_t columns = module.graph.value(output.value).type.row_elements();
   if (!args.output.empty()) {
+    const int64_t rows = drop_broken(values, columns, subject);
     XRUN_TRY(runtime::write_npy(args.output, values, rows, columns));
     if (json) {
-      return json_line({{"output", args.output}, {"rows", rows}, {"columns", columns}, {"value", output.name}});
+      nlohmann::ordered_json object{
+          {"output", args.output}, {"rows", rows}, {"columns", columns}, {"value", output.name}};
+      object["broken"] = nlohmann::ordered_json::array();
+      for (const runtime::BrokenRow& row : subject.broken) {
+        object["broken"].push_back({{"input", row.sample}, {"message", row.message}});
+      }
+      return json_line(object);
     }
     return fmt::format("{}   f32[{}, {}]   {}\n", printable_line(args.output), rows, columns, output.name);
   }
   std::string out;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < subject.count(); ++row) {
+    if (const std::string* fault = subject.fault_of(row)) {
+      out += json ? json_line({{"input", subject.names[static_cast<size_t>(row)]}, {"broken", *fault}}) : "";
+      continue;
+    }
     const std::span one = std::span(values).subspan(static_cast<size_t>(row * columns), static_cast<size_t>(columns));
     if (json) {
       out += json_line({{"input", subject.names[static_cast<size_t>(row)]}, {"embedding", one}});
@@ -228,8 +275,13 @@ Result<Ranking> find_ranking(const PlannedModel& planned, int64_t topk) {
   return ranking;
 }
 
-Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args, bool json,
-                            runtime::EventSink& events) {
+struct Predicted {
+  std::string text;
+  int64_t rows = 0;
+  std::vector<runtime::BrokenRow> broken;
+};
+
+Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args, bool json, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   // Wrong wishes are refused before data are read.
   Ranking ranking;
@@ -241,16 +293,22 @@ Result<std::string> predict(const PlannedModel& planned, const PredictArgs& args
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
+  Predicted predicted{.rows = subject.count()};
   if (args.embedding) {
-    return embeddings(*session, subject, module, args, json, events);
+    XRUN_ASSIGN(predicted.text, embeddings(*session, subject, module, args, json, events));
+  } else {
+    const int64_t first = subject.range.begin;
+    const int64_t rows = subject.count();
+    auto best = ranking.logits
+                    ? runtime::predict_classes(*session, *subject.rows, *ranking.logits, ranking.most, first, rows,
+                                               &events, &subject.broken)
+                    : runtime::predict_classes(*session, *subject.rows, first, rows, &events, &subject.broken);
+    XRUN_ASSIGN(const runtime::BestClasses found, std::move(best));
+    XRUN_TRY(check_any_left(subject));
+    predicted.text = class_lines(subject, found, {std::move(classes)}, args.topk, json);
   }
-  const int64_t first = subject.range.begin;
-  const int64_t rows = subject.range.end - first;
-  XRUN_ASSIGN(const runtime::BestClasses best,
-              ranking.logits ? runtime::predict_classes(*session, *subject.rows, *ranking.logits, ranking.most, first,
-                                                        rows, &events)
-                             : runtime::predict_classes(*session, *subject.rows, first, rows, &events));
-  return class_lines(subject, best, {std::move(classes)}, args.topk, json);
+  predicted.broken = std::move(subject.broken);
+  return predicted;
 }
 
 }  // namespace
@@ -280,12 +338,17 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
     return exit;
   }
   const auto progress = make_progress(options.progress, console);
-  const auto text = predict(*planned, args, console.json(), *progress);
+  const auto predicted = predict(*planned, args, console.json(), *progress);
   progress->on_work({});
-  if (!text.ok()) {
-    return console.fail(text.error(), planned->model.sources);
+  if (!predicted.ok()) {
+    return console.fail(predicted.error(), planned->model.sources);
   }
-  console.out(*text);
+  console.out(predicted->text);
+  report_broken(predicted->broken, console);
+  if (!predicted->broken.empty() && !console.json()) {
+    console.note(fmt::format("note: {} of {} samples broken and left out\n", std::ssize(predicted->broken),
+                             format_count(predicted->rows)));
+  }
   return 0;
 }
 

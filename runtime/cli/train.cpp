@@ -49,19 +49,18 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                    .epoch_samples = rows->samples(),
                                    .batch = train.batch,
                                    .libraries = runtime::library_versions()};
+  const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
                                                                    .seed = train.seed,
                                                                    .shuffled = train.shuffled,
                                                                    .max_bad = module.data.max_bad,
                                                                    .workers = planned.plan.machine.threads,
-                                                                   .on_bad = [&events](const std::string& message) {
-                                                                     events.on_warn({"XG0412", message});
-                                                                   }}));
+                                                                   .on_bad = warn}));
   std::vector<std::string> names;
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events, &StopSignals::requested()));
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events, &StopSignals::requested(), warn));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 #include <tbb/enumerable_thread_specific.h>
+#include <utility>
 #include <vector>
 
 #include "graph/base/check.h"
@@ -21,18 +22,12 @@ constexpr uint64_t kReplacementStage = 0x7265706c;
 class BadSamples {
  public:
   BadSamples(int64_t samples, const LoaderOptions& options)
-      : all_wanted_(options.all_wanted),
-        limit_(options.max_bad * static_cast<double>(samples)),
-        samples_(samples),
+      : samples_(options.wanted > 0 ? options.wanted : samples),
+        limit_(options.max_bad * static_cast<double>(samples_)),
         on_bad_(options.on_bad) {}
 
   // Notes a broken sample. Error XG0408 when there are too many.
   Status add(int64_t sample, const Error& error) {
-    if (all_wanted_) {
-      Error told = error;
-      told.help = "replace it, or leave it out";
-      return told;
-    }
     const std::scoped_lock lock(mutex_);
     if (bad_.insert(sample).second) {
       untold_.push_back(error.message);
@@ -65,9 +60,8 @@ class BadSamples {
   }
 
  private:
-  bool all_wanted_;
-  double limit_;
   int64_t samples_;
+  double limit_;
   std::function<void(const std::string&)> on_bad_;
   mutable std::mutex mutex_;
   std::set<int64_t> bad_;
@@ -172,14 +166,18 @@ class Rows final : public RowSource {
     XRUN_CHECK(first >= 0 && rows >= 0 && first + rows <= samples(), "rows outside the source");
     first_ = first;
     batch_ = batch;
+    found_.clear();
     tasks_.start(0, rows, 1);
     tasks_.begin();
   }
   Status finish() override {
     Status done = tasks_.wait(0);
     cancel();
+    broken_ = std::exchange(found_, {});
+    std::ranges::sort(broken_, {}, &BrokenRow::row);
     return done;
   }
+  std::span<const BrokenRow> broken_rows() const override { return broken_; }
   void cancel() override {
     tasks_.stop();
     bad_.tell();
@@ -192,6 +190,10 @@ class Rows final : public RowSource {
     Status done = rows_->fill(sample, key, scratch_.local(), batch_, row);
     if (!done.ok() && is_broken_sample(done.error())) {
       rows_->zero(batch_, row);
+      {
+        const std::scoped_lock lock(mutex_);
+        found_.push_back({row, rows_->reader().sample_name(sample), done.error().message});
+      }
       done = bad_.add(sample, done.error());
     }
     return done;
@@ -203,6 +205,9 @@ class Rows final : public RowSource {
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   int64_t first_ = 0;  // the sample of row 0
   BatchView batch_;
+  std::mutex mutex_;              // guards found_ while rows are filled
+  std::vector<BrokenRow> found_;  // of the batch under way
+  std::vector<BrokenRow> broken_;
   RowTasks tasks_;  // last: tasks use what is above
 };
 

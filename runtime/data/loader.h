@@ -16,9 +16,9 @@ struct LoaderOptions {
   int64_t batch = 0;
   uint64_t seed = 1;
   bool shuffled = true;
-  double max_bad = 0.001;   // share of the samples that may be broken before the run ends
-  bool all_wanted = false;  // the first broken sample is the error, as it is: pictures that the user named
-  int workers = 1;          // tasks that may run at once
+  double max_bad = 0.001;  // share of the samples that may be broken before the run ends
+  int64_t wanted = 0;      // the samples that max_bad is a share of; 0: all
+  int workers = 1;         // tasks that may run at once
   // Told once about each broken sample, on the thread that calls wait, stop or read.
   std::function<void(const std::string& message)> on_bad;
   RowTasks::Clock clock;  // that tasks are timed by; null: the system's
@@ -34,8 +34,8 @@ struct LoaderOptions {
 // max_bad of the samples are broken; XG0401, XG0402, XG0404 of a sample, named.
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
-// Samples first, first + 1, ... in training = false form. A broken sample becomes a row of zeros, counted; beyond
-// max_bad XG0408. Rows are filled by RowTasks, too.
+// Samples first, first + 1, ... in training = false form. A broken sample becomes a row of zeros that `broken_rows`
+// names; beyond max_bad XG0408. Rows are filled by RowTasks, too.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // The sample and epoch at a position of the run.

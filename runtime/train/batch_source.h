@@ -42,6 +42,13 @@ class BatchSource {
   virtual int64_t bad_samples() const { return 0; }
 };
 
+// A sample whose content is broken; it is left out of what is measured and predicted.
+struct BrokenRow {
+  int64_t row = 0;      // counted from the first row that was asked for
+  std::string sample;   // "pictures/a/2.png"
+  std::string message;  // names the sample, the source and the fault
+};
+
 // Rows in their own order, for evaluation and prediction: no shuffling, no random augmentation. Threads: one, which is
 // no worker.
 class RowSource {
@@ -55,6 +62,9 @@ class RowSource {
   virtual void begin(int64_t first, int64_t rows, const BatchView& batch) = 0;
   // Returns when the batch that was begun is complete. Errors: what made reading fail.
   virtual Status finish() = 0;
+  // The broken rows of the batch that `finish` returned last, in order, until the next `finish`. Their memory holds
+  // zeros.
+  virtual std::span<const BrokenRow> broken_rows() const { return {}; }
   // Leaves the batch that was begun, if there is one: nothing is written into it any more.
   virtual void cancel() = 0;
 

@@ -64,7 +64,8 @@ struct Measured {
 
 struct MeasuredSource {
   std::string name;
-  int64_t samples = 0;
+  int64_t samples = 0;  // that were measured
+  int64_t broken = 0;   // that were left out
   bool synthetic = false;
 };
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "graph/base/check.h"
+#include "graph/base/errors.h"
 #include "graph/reader_def.h"
 
 namespace xrun::runtime {
@@ -42,6 +43,18 @@ void zero_rows(const Session& session, const BatchView& batch, int64_t first) {
       std::fill_n(batch.inputs[i] + row * first, row * (program.batch - first), std::byte{0});
     }
   }
+}
+
+// Adds the broken rows of the batch that was read last; `done` rows were read before it.
+Status add_broken(const RowSource& source, int64_t done, std::vector<BrokenRow>* to) {
+  for (const BrokenRow& row : source.broken_rows()) {
+    if (to == nullptr) {
+      return content_error("XG0412", row.message, "replace it, or leave it out");
+    }
+    to->push_back(row);
+    to->back().row += done;
+  }
+  return {};
 }
 
 bool is_synthetic(const Module& module, const RowSource& source) {
@@ -94,11 +107,15 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
   return measures;
 }
 
-Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
-                                       EventSink* events, const std::atomic<bool>* stop) {
+namespace {
+
+// One source: adds its means, its counts and its broken samples to the evaluation.
+Status evaluate_source(Session& session, RowSource& source, const std::vector<Measure>& measures, EventSink* events,
+                       const std::atomic<bool>* stop, Evaluation& evaluation) {
   const int64_t samples = source.samples();
   std::vector<float> rows(static_cast<size_t>(session.program().batch));
   std::vector<double> sums(measures.size(), 0);
+  std::vector<BrokenRow> broken;
   const auto look_for_stop = [&] {
     return stop != nullptr && stop->load(std::memory_order_relaxed)
                ? Status(Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"})
@@ -110,26 +127,39 @@ Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, cons
         continue;
       }
       XRUN_TRY(session.read_rows(measures[m].value, std::as_writable_bytes(std::span(rows))));
+      for (const BrokenRow& row : source.broken_rows()) {
+        rows[static_cast<size_t>(row.row)] = 0;
+      }
       for (int64_t row = 0; row < count; ++row) {
         sums[m] += static_cast<double>(rows[static_cast<size_t>(row)]);
       }
     }
+    XRUN_TRY(add_broken(source, done, &broken));
     tell(events, Work::kEvaluate, source, done + count, samples);
     return done + count < samples ? look_for_stop() : Status();
   };
   XRUN_TRY(look_for_stop());
   tell(events, Work::kEvaluate, source, 0, samples);
   XRUN_TRY(run_rows(session, source, 0, samples, add_rows));
+  const int64_t measured = samples - std::ssize(broken);
+  if (measured == 0 && !broken.empty()) {
+    return content_error("XG0408",
+                         {"no sample of source `{}` can be read; the last: {}", source.name(), broken.back().message},
+                         "fix the files");
+  }
   const bool synthetic = is_synthetic(session.module(), source);
-  std::vector<Measured> means;
   for (size_t m = 0; m < measures.size(); ++m) {
     if (measures[m].source == source.name()) {
-      const double mean = samples == 0 ? 0 : sums[m] / static_cast<double>(samples);
-      means.push_back({measures[m].key, mean, synthetic});
+      const double mean = measured == 0 ? 0 : sums[m] / static_cast<double>(measured);
+      evaluation.metrics.push_back({measures[m].key, mean, synthetic});
     }
   }
-  return means;
+  evaluation.sources.push_back({std::string(source.name()), measured, std::ssize(broken), synthetic});
+  evaluation.broken.emplace_back(source.name(), std::move(broken));
+  return {};
 }
+
+}  // namespace
 
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events,
                             const std::atomic<bool>* stop) {
@@ -142,19 +172,15 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
   for (RowSource* source : sources) {
     const bool wanted = std::any_of(measures.begin(), measures.end(),
                                     [&](const Measure& measure) { return measure.source == source->name(); });
-    if (!wanted) {
-      continue;
+    if (wanted) {
+      XRUN_TRY(evaluate_source(session, *source, measures, events, stop, evaluation));
     }
-    XRUN_ASSIGN(auto means, evaluate(session, *source, measures, events, stop));
-    evaluation.metrics.insert(evaluation.metrics.end(), means.begin(), means.end());
-    evaluation.sources.push_back(
-        {std::string(source->name()), source->samples(), is_synthetic(session.module(), *source)});
   }
   return evaluation;
 }
 
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
-               std::span<std::byte> out, EventSink* events) {
+               std::span<std::byte> out, EventSink* events, std::vector<BrokenRow>* broken) {
   const planner::Program& program = session.program();
   const Bytes row = session.module().graph.value(value).type.bytes(1, program.norm_rows);
   XRUN_CHECK(static_cast<Bytes>(out.size()) >= row * rows, "the memory for predictions is too small");
@@ -163,30 +189,31 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
   return run_rows(session, source, first, rows, [&](int64_t done, int64_t count) -> Status {
     XRUN_TRY(session.read_rows(value, all));
     std::copy_n(all.begin(), row * count, out.begin() + row * done);
+    XRUN_TRY(add_broken(source, done, broken));
     tell(events, Work::kPredict, source, done + count, rows);
     return {};
   });
 }
 
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
-                                          int64_t rows, EventSink* events) {
+                                          int64_t rows, EventSink* events, std::vector<BrokenRow>* broken) {
   const TensorType& type = session.module().graph.value(value).type;
   const auto elements = static_cast<size_t>(type.row_elements() * rows);
   std::vector<float> out(elements);
   if (type.dtype == DType::kF32) {
-    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out)), events));
+    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out)), events, broken));
     return out;
   }
   XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
   std::vector<uint16_t> narrow(elements);
-  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events));
+  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events, broken));
   std::transform(narrow.begin(), narrow.end(), out.begin(),
                  [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
   return out;
 }
 
-Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
-                                    EventSink* events) {
+Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows, EventSink* events,
+                                    std::vector<BrokenRow>* broken) {
   const Graph& graph = session.module().graph;
   const planner::Program& program = session.program();
   const planner::HeadPlan& head = program.heads[0];
@@ -200,6 +227,7 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t
     const auto kept = static_cast<std::ptrdiff_t>(static_cast<size_t>(count) * k);
     best.classes.insert(best.classes.end(), classes.begin(), classes.begin() + kept);
     best.scores.insert(best.scores.end(), scores.begin(), scores.begin() + kept);
+    XRUN_TRY(add_broken(source, done, broken));
     tell(events, Work::kPredict, source, done + count, rows);
     return {};
   };
@@ -209,9 +237,9 @@ Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t
 }
 
 Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t k, int64_t first,
-                                    int64_t rows, EventSink* events) {
+                                    int64_t rows, EventSink* events, std::vector<BrokenRow>* broken) {
   const auto columns = static_cast<int32_t>(session.module().graph.value(logits).type.row_elements());
-  XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows, events));
+  XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows, events, broken));
   XRUN_CHECK(k <= columns, "there are fewer classes than are asked for");
   BestClasses best{.k = k};
   std::vector<int32_t> order(static_cast<size_t>(columns));

@@ -17,6 +17,8 @@ namespace xrun::runtime {
 struct Evaluation {
   std::vector<Measured> metrics;
   std::vector<MeasuredSource> sources;
+  // By source, in their order; rows are samples of the source.
+  std::vector<std::pair<std::string, std::vector<BrokenRow>>> broken;
 };
 
 // What is measured where: `eval` of the train spec, or its `metrics` on every source when there is no `eval`. The key
@@ -37,20 +39,21 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 
 // Where these functions take `events`, they tell it before each batch and at the end how far they are.
 
-// Runs all rows of `source` and gives the means of its measures. The last step is filled with zero rows, not counted.
-Result<std::vector<Measured>> evaluate(Session& session, RowSource& source, const std::vector<Measure>& measures,
-                                       EventSink* events = nullptr, const std::atomic<bool>* stop = nullptr);
-// All sources. `stop`: looked at before each batch. Errors: kInterrupted when it is set.
+// Runs all rows of the sources and gives the means of their measures. Broken samples, and the zero rows that fill the
+// last step, are not counted. `stop`: looked at before each batch. Errors: kInterrupted when it is set; XG0408 where no
+// sample of a source can be read.
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
                             const std::atomic<bool>* stop = nullptr);
 
 // Rows of one value for samples [first, first + rows), copied into `out` (row_elements · size of the value's dtype a
-// row): outputs such as features or dense logits.
+// row): outputs such as features or dense logits. Here and below, what stands in the rows that `broken` gets means
+// nothing; where it is null, a broken sample is the error XG0412.
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
-               std::span<std::byte> out, EventSink* events = nullptr);
+               std::span<std::byte> out, EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);
 // The same as f32, [rows, row elements].
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
-                                          int64_t rows, EventSink* events = nullptr);
+                                          int64_t rows, EventSink* events = nullptr,
+                                          std::vector<BrokenRow>* broken = nullptr);
 
 // The k best classes of each row, best first, and their logits, [rows, k].
 struct BestClasses {
@@ -60,9 +63,10 @@ struct BestClasses {
 };
 // Of the model's first sharded head: as many as its plan keeps.
 Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
-                                    EventSink* events = nullptr);
+                                    EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);
 // The k <= C best of dense logits: an output f32 or bf16 [N, C]. Ties go to the lower class.
 Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t k, int64_t first,
-                                    int64_t rows, EventSink* events = nullptr);
+                                    int64_t rows, EventSink* events = nullptr,
+                                    std::vector<BrokenRow>* broken = nullptr);
 
 }  // namespace xrun::runtime
