@@ -125,8 +125,12 @@ class Frontend {
           }
         }
         const std::string near = nearest(flag.path, known);
+        const std::string value(sources_.text(at.file));
+        std::string setting = setting_flag(flag.path, value, Nearness::kExact);
+        setting = setting.empty() && near.empty() ? setting_flag(flag.path, value, Nearness::kNear) : setting;
         diagnostics_.add(fault("XG0201", at, {"the file has no option `{}`", flag.path}, "",
-                               {!near.empty()   ? "did you mean `" + near + "`?"
+                               {!setting.empty() ? "did you mean `" + setting + "`?"
+                                : !near.empty()  ? "did you mean `" + near + "`?"
                                 : known.empty() ? fmt::format("declare it in the file: option {}: int = ...", flag.path)
                                                 : fmt::format("its options are {}", fmt::join(known, ", "))}));
         continue;
@@ -335,6 +339,21 @@ class Frontend {
 };
 
 }  // namespace
+
+std::string setting_flag(std::string_view key, const std::string& value, Nearness nearness) {
+  std::string found;
+  for (const DeclKind kind : {DeclKind::kTrain, DeclKind::kSchedule}) {
+    const std::string meant = nearness == Nearness::kNear              ? nearest(key, setting_keys(kind, {}))
+                              : find_setting(kind, {}, key) != nullptr ? std::string(key)
+                                                                       : std::string();
+    if (found.empty() && !meant.empty()) {
+      found = fmt::format("{}.{}={}", keyword_of(kind), meant, value);
+    }
+  }
+  // Spaces and brackets mean something to the shell.
+  const bool is_plain = found.find_first_of(" ()[]{}\"'$&;<>|*?#~`\\!") == std::string::npos;
+  return found.empty() ? found : is_plain ? "--set " + found : "--set '" + found + "'";
+}
 
 std::optional<CheckedFile> load(const std::string& path, SourceMap& sources, Diagnostics& diagnostics,
                                 const FrontendOptions& options) {

@@ -37,4 +37,9 @@ std::optional<CheckedFile> load(const std::string& path, SourceMap& sources, Dia
 std::optional<CheckedFile> check_text(const std::string& name, std::string text, SourceMap& sources,
                                       Diagnostics& diagnostics, const FrontendOptions& options);
 
+// "--set train.epochs=3" where `key` is a setting of `train` or `schedule`, or else is near to one: what somebody means
+// who writes --epochs 3, or --set epochs=3. Empty where it is none.
+enum class Nearness { kExact, kNear };
+std::string setting_flag(std::string_view key, const std::string& value, Nearness nearness);
+
 }  // namespace xrun::lang

@@ -237,7 +237,7 @@ constinit const Op kSoftmaxCeDx{.def = {.name = "softmax_ce.dx",
 
 constinit const Op kArcface{
     .def = {.name = "arcface",
-            .signature = "(logits: sharded[N, C], label: index(C)[N], margin: float = 0.5, scale: float = 64, "
+            .signature = "(logits: cosines[N, C], label: index(C)[N], margin: float = 0.5, scale: float = 64, "
                          "easy: bool = false, margin_grad = capped)",
             .group = "losses",
             .doc = "softmax with an angular margin on the target's cosine (Deng et al., CVPR 2019)",
@@ -250,7 +250,7 @@ constinit const Op kArcface{
 
 constinit const Op kCosface{
     .def = {.name = "cosface",
-            .signature = "(logits: sharded[N, C], label: index(C)[N], margin: float = 0.4, scale: float = 64)",
+            .signature = "(logits: cosines[N, C], label: index(C)[N], margin: float = 0.4, scale: float = 64)",
             .group = "losses",
             .doc = "softmax with a margin subtracted from the target's cosine (Wang et al., CVPR 2018)",
             .example = "cosface(id, label, margin=0.1, scale=24)",
@@ -262,7 +262,7 @@ constinit const Op kCosface{
 
 constinit const Op kCombinedMargin{
     .def = {.name = "combined_margin",
-            .signature = "(logits: sharded[N, C], label: index(C)[N], m1: float, m2: float, m3: float, scale: float)",
+            .signature = "(logits: cosines[N, C], label: index(C)[N], m1: float, m2: float, m3: float, scale: float)",
             .group = "losses",
             .doc = "softmax with cos(m1·angle + m2) - m3 in place of the target's cosine",
             .example = "combined_margin(id, label, 1, 0.3, 0.2, 64)",

@@ -1,7 +1,9 @@
 // Calls: finds the operator, block or function of a name, and evaluates the call.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/foreign_names.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -89,10 +91,10 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
            "not an operator, block or function", {"leave the call out: a value stands for itself"});
   } else {
     refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
-           did_you_mean(last.text, candidates, last.span,
-                        {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
-                         "use {}",
-                         last.text, last.text}));
+           our_name(NameKind::kLayer, last.text, candidates, last.span,
+                    {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
+                     "use {}",
+                     last.text, last.text}));
   }
   return callee;
 }
@@ -191,7 +193,38 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   }
   Datum made = apply(op, std::move(inputs), *attrs, call.label, call.span);
   note_columns(*bound, made);
+  warn_padded_patches(op, *bound, made, call.span);
   return made;
+}
+
+// Windows of an even size that lie side by side are meant as patches; the padding that they have unless it is said
+// makes one more of them, half outside.
+void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at) {
+  const auto given = [&](std::string_view name) {
+    const auto arg = std::ranges::find(bound, name, [](const BoundArg& one) { return one.param->name.text; });
+    return arg == bound.end() ? nullptr : &*arg;
+  };
+  const BoundArg* k = given("k");
+  const BoundArg* stride = given("stride");
+  const BoundArg* pad = given("pad");
+  if (made.kind != DatumKind::kTensor || k == nullptr || stride == nullptr || pad == nullptr || pad->given) {
+    return;
+  }
+  const int64_t size = to_int64(k->value()).value_or(1);
+  const int64_t padding = to_int64(pad->value()).value_or(0);
+  if (size % 2 != 0 || !equal(k->value(), stride->value()) || padding == 0) {
+    return;
+  }
+  const std::vector<int64_t>& from = type_of(bound.front().value()).dims;
+  const std::vector<int64_t>& to = type_of(made).dims;
+  const bool in_brackets = sources_.text(at).ends_with(')');
+  report(warning("XG0308", at,
+                 {"`{}` with k={} and stride={} pads by {}: {} x {} becomes {} x {}, not {} x {}", op.name, size, size,
+                  padding, from[2], from[3], to[2], to[3], from[2] / size, from[3] / size},
+                 "no patches side by side",
+                 in_brackets ? replacement("say that patches have no padding, or write pad yourself",
+                                           {at.file, at.end - 1, at.end - 1}, ", pad=0")
+                             : Fix{"say that patches have no padding: pad=0"}));
 }
 
 void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& made) {

@@ -33,9 +33,10 @@ class TypeChecker {
     for (const Stmt& stmt : ast_[decl.body]) {
       if (stmt.kind == StmtKind::kInput && stmt.type.has_dims) {
         type(stmt.type);
-        if (stmt.type.name.text == "sharded") {
-          report("XG0303", stmt.type.name.span, "an input is not sharded", "only heads give sharded values",
-                 {"leave `sharded` out, or make the value by a head: head id = classifier(x, classes)"});
+        if (is_of_heads(stmt.type.name.text)) {
+          report(
+              "XG0303", stmt.type.name.span, {"an input is not {}", stmt.type.name.text}, "only heads give such values",
+              {"leave `{}` out, or make the value by a head: head id = classifier(x, classes)", stmt.type.name.text});
         }
       }
     }
@@ -49,7 +50,7 @@ class TypeChecker {
       return;
     }
     const bool is_constant = std::ranges::find(kConstants, name) != std::end(kConstants);
-    const bool is_element = parse_dtype(name).has_value() || name == "index" || name == "sharded";
+    const bool is_element = parse_dtype(name).has_value() || name == "index" || is_of_heads(name);
     if (type.has_dims ? !is_element : !is_element && !is_constant) {
       unknown(type);
     } else if (!type.has_dims && !is_constant) {
@@ -107,6 +108,8 @@ class TypeChecker {
 };
 
 }  // namespace
+
+bool is_of_heads(std::string_view type) { return type == "sharded" || type == "cosines"; }
 
 void check_types(const SourceFile& file, Diagnostics& diagnostics) {
   constexpr int kManyErrors = 100;  // a file with so many has other worries

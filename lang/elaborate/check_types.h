@@ -11,6 +11,9 @@ namespace xrun::lang {
 // does not report such types again.
 void check_types(const SourceFile& file, Diagnostics& diagnostics);
 
+// `sharded` and `cosines`: types of what heads give.
+bool is_of_heads(std::string_view type);
+
 // C of `index(C)`, H of [N, H]: a name that a type may bind.
 bool is_dimension_variable(const Expr& expr);
 

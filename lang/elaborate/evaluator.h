@@ -156,6 +156,7 @@ class Evaluator {
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
   bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
+  void warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at);
   void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
   Datum call_builtin(const std::string& name, const Call& call, Scope& scope);
@@ -171,6 +172,7 @@ class Evaluator {
   void bind_param(const Param& param, Datum value, Scope& env);
 
   // types.cpp
+  Help give_the_head(Span at) const;
   void refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at);
 
   SourceMap& sources_;

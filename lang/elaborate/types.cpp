@@ -213,6 +213,20 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
   }
 }
 
+// The head in the place of an argument that is none, where the model has one of cosines.
+Help Evaluator::give_the_head(Span at) const {
+  const auto& heads = work_.graph.heads;
+  const auto of_cosines = [&](const Head& head) {
+    const Node& node = work_.graph.node(head.node);
+    return node.op->head(node.attrs).cosine;
+  };
+  if (call_span_.valid() && std::ranges::count_if(heads, of_cosines) == 1) {
+    return replacement("give it the head, which compares the feature with all classes", at,
+                       std::ranges::find_if(heads, of_cosines)->name);
+  }
+  return {"give it the result of `cosine_classifier`, or use `softmax_ce`"};
+}
+
 bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at,
                       const std::string& what) {
   if (value.kind != DatumKind::kTensor) {
@@ -223,9 +237,15 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     return false;
   }
   TensorType actual = type_of(value);
-  const bool wants_sharded = type.name.text == "sharded";
+  const bool wants_cosines = type.name.text == "cosines";
+  const bool wants_sharded = is_of_heads(type.name.text);
   if (actual.sharded && !wants_sharded) {
     return !refuse_sharded(value, call_span_.valid() ? call_span_ : at, call_span_.valid());
+  }
+  if (wants_cosines && !actual.sharded) {
+    refuse("XG0303", at, {"{} are the cosines of a head, not {}", what, to_text(actual)}, "no logits of a head",
+           give_the_head(at));
+    return false;
   }
   const auto wrong = [&](Text why, Help help) {
     refuse("XG0302", at, {"{} is {}, but gets {}", what, sources_.text(type.span), to_text(actual)}, std::move(why),

@@ -70,7 +70,7 @@ std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, con
     }
     made.classes = *classes;
     made.dtype = DType::kI32;
-  } else if (type.name.text == "sharded") {
+  } else if (is_of_heads(type.name.text)) {
     made.sharded = true;
   } else if (type.name) {
     const auto dtype = parse_dtype(type.name.text);

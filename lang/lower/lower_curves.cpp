@@ -1,9 +1,11 @@
 // `lr`: a number, a curve, or curves that follow one another and fill the run.
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
 #include "lang/lower/curves.h"
 #include "lang/lower/module_builder.h"
+#include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
@@ -49,6 +51,30 @@ void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope, const Sett
   }
 }
 
+// Reports a call that is no curve and nothing that the file defines, and the bare name of a curve.
+bool ModuleBuilder::refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope) {
+  if (called.kind != ExprKind::kName) {
+    return false;
+  }
+  const std::string_view name = called.name.text;
+  const std::vector<std::string> kinds = names_of(kCurves, &CurveKind::name);
+  const auto own = std::ranges::find(kCurves, name, &CurveKind::name);
+  const bool is_own = own != std::end(kCurves);
+  const bool is_defined = scope.file->find(name) || scope.file->is_missing(name) || scope.find(name) != nullptr ||
+                          is_constant_function(name);
+  if (is_defined || !(is_call || is_own || is_foreign(NameKind::kCurve, name))) {
+    return false;
+  }
+  const std::string list = listed(kinds, [](const std::string& kind) { return fmt::format("`{}`", kind); });
+  Fix fix = is_own ? replacement("give it its rates in brackets", called.span, std::string(own->example))
+                   : our_name(NameKind::kCurve, name, kinds, called.span,
+                              {"take one of {}, as in {}", list, kCurves[2].example});
+  ev_.refuse(is_own ? "XG0204" : "XG0201", called.span,
+             is_own ? fmt::format("the curve `{}` needs its rates", name) : fmt::format("there is no curve `{}`", name),
+             is_own ? "no rates" : "unknown curve", std::move(fix));
+  return true;
+}
+
 std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& scope) {
   const Expr& expr = ast[id];
   CurveSpec spec{.source = expr.span};
@@ -56,6 +82,9 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
   const std::string_view name = is_call ? ast[expr.lhs].name.text : std::string_view();
   const auto known =
       std::find_if(std::begin(kCurves), std::end(kCurves), [&](const CurveKind& kind) { return kind.name == name; });
+  if (known == std::end(kCurves) && refuse_unknown_curve(is_call ? ast[expr.lhs] : expr, is_call, scope)) {
+    return std::nullopt;
+  }
   if (known == std::end(kCurves)) {
     const Datum value = ev_.eval(ast, id, scope);
     if (value.is_error()) {

@@ -40,12 +40,66 @@ bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   }
 }
 
+// What a loss is called by: the name of the call, or that of the last stage. Null where it is another expression.
+const Name* called_name(const Ast& ast, const Expr& expr) {
+  if (expr.kind == ExprKind::kName) {
+    return &expr.name;
+  }
+  if (expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName) {
+    return &ast[expr.lhs].name;
+  }
+  if (expr.kind == ExprKind::kPipe) {
+    const Stage& last = ast[expr.stages].back();
+    return last.kind == StageKind::kCall && last.path.count == 1 ? &ast[last.path][0] : nullptr;
+  }
+  return nullptr;
+}
+
+// The operators of this edition of a kind; metrics are those that are measured on a source.
+std::vector<std::string> ready_ops(const OpRegistry& ops, NameKind kind) {
+  std::vector<std::string> names;
+  for (const OpDef* op : ops.all()) {
+    const bool wanted = kind == NameKind::kLoss ? op->group == "losses" && op->name.find('.') == std::string_view::npos
+                                                : op->signature.find("source: source") != std::string_view::npos;
+    if (wanted && op->availability == Availability::kReady) {
+      names.emplace_back(op->name);
+    }
+  }
+  return names;
+}
+
 }  // namespace
+
+bool ModuleBuilder::is_callable(std::string_view name, const Scope& scope) const {
+  return scope.file->find(name) || scope.file->is_missing(name) || is_constant_function(name) ||
+         ev_.options().ops->find(name) != nullptr;
+}
+
+// Reports a loss or a metric of a name that nothing has, with those that there are.
+bool ModuleBuilder::refuse_unknown_op(const Name& name, NameKind kind, Scope& scope) {
+  if (is_callable(name.text, scope) || scope.find(name.text) != nullptr) {
+    return false;
+  }
+  const std::vector<std::string> known = ready_ops(*ev_.options().ops, kind);
+  const std::string_view what = kind == NameKind::kLoss ? "loss" : "metric";
+  const std::string list = listed(known, [](const std::string& one) { return fmt::format("`{}`", one); });
+  ev_.refuse(
+      "XG0201", name.span, {"there is no {} `{}`", what, name.text}, {"unknown {}", what},
+      our_name(kind, name.text, known, name.span, {"take one of {}; or compute it by a block of your own", list}));
+  return true;
+}
 
 void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   if (!node.has_value()) {
     ev_.refuse("XG0205", node.key_span, "`loss` is an expression, not a group", "a group",
                {"write loss = softmax_ce(logits, label)"});
+    return;
+  }
+  const Expr& written = (*node.ast)[node.value];
+  const Name* name = called_name(*node.ast, written);
+  // A bare name may be a binding; only those that are plainly losses are reported as such.
+  const bool is_call = name != nullptr && (written.kind != ExprKind::kName || is_foreign(NameKind::kLoss, name->text));
+  if (is_call && refuse_unknown_op(*name, NameKind::kLoss, scope)) {
     return;
   }
   ev_.names().enter(*ev_.names().leaf("loss", ""));
@@ -174,6 +228,9 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
                       {"leave it out, or measure it by `xrun eval`"});
   }
   const Name& op_name = ast[expr.lhs].name;
+  if (refuse_unknown_op(op_name, NameKind::kMetric, scope)) {
+    return std::nullopt;
+  }
   const Callee callee = ev_.find_callee(std::span(&op_name, 1), scope);
   if (callee.kind == Callee::kUnknown) {
     return std::nullopt;

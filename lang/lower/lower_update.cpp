@@ -38,7 +38,8 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
         "XG0201", named,
         name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
         name.empty() ? "" : "unknown optimizer",
-        did_you_mean(name, names, named, {"write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers()}));
+        our_name(NameKind::kOptimizer, name, names, named,
+                 {"write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers()}));
     return;
   }
   const auto bound = arguments(*node.ast, node.value, def->name, def->signature, scope);

@@ -12,6 +12,7 @@
 #include "graph/module.h"
 #include "graph/reader_def.h"
 #include "lang/elaborate/evaluator.h"
+#include "lang/foreign_names.h"
 #include "lang/lower/setting_def.h"
 #include "lang/lower/settings.h"
 
@@ -149,6 +150,9 @@ class ModuleBuilder {
   std::optional<Datum> data_value(std::string_view name, Span at);
   bool may_be_a_field(std::string_view name, const std::vector<std::string>& known) const;
 
+  bool is_callable(std::string_view name, const Scope& scope) const;
+  bool refuse_unknown_op(const Name& name, NameKind kind, Scope& scope);
+
   // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
   void lower_train(const DeclRef& decl);
   void lower_batch(const Settings& settings, Scope& scope);
@@ -159,6 +163,7 @@ class ModuleBuilder {
   std::string differences(const MetricSpec& metric);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
   void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
+  bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
   void check_spans(const SettingNode& node);
 

@@ -149,8 +149,12 @@ void Parser::declaration_header(Decl& decl) {
     case DeclKind::kFrom: {
       decl.text = expect_string("the path of a file in double quotes");
       if (!lost_ && !at_word("use")) {
-        expected("`use` and names", insertion("use"));
-        break;
+        const bool other_word = at_word("import");  // the meaning is clear, so the names are read
+        expected("`use` and names", other_word ? replacement("the word is `use`", here(), "use") : insertion("use"));
+        if (!other_word) {
+          break;
+        }
+        lost_ = false;
       }
       if (!lost_) {
         advance();

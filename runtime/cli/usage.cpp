@@ -78,6 +78,20 @@ bool Words::is_given(const CLI::Option& option) const {
   });
 }
 
+std::string Words::meant_setting(const std::string& word, lang::Nearness nearness) const {
+  const size_t equals = std::min(word.find('='), word.size());
+  if (!word.starts_with("--")) {
+    return "";
+  }
+  std::string key = word.substr(2, equals - 2);
+  std::ranges::replace(key, '-', '_');
+  const auto at = std::ranges::find(words_, word);
+  const bool follows = at != words_.end() && std::next(at) != words_.end() && !std::next(at)->starts_with("--");
+  const std::string value = equals < word.size() ? word.substr(equals + 1) : follows ? *std::next(at) : "VALUE";
+  const std::string flag = lang::setting_flag(key, value, nearness);
+  return flag.empty() ? "" : "did you mean `" + flag + "`?";
+}
+
 int usage_fault(const std::string& message, const std::string& help) {
   std::fprintf(stderr, "error: %s\nhelp: %s\n", printable_line(message).c_str(), printable_line(help).c_str());
   return kUsage;
@@ -121,7 +135,9 @@ int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& 
         flags.push_back("--" + option->get_single_name());
       }
     }
-    return usage_fault(command + " does not know `" + word + "`", proposal(word, flags, lists));
+    std::string help = words.meant_setting(word, lang::Nearness::kExact);
+    help = help.empty() ? proposal(word, flags, words.meant_setting(word, lang::Nearness::kNear)) : help;
+    return usage_fault(command + " does not know `" + word + "`", help.empty() ? lists : help);
   }
   return usage_fault(text.starts_with("--") ? text : command + ": " + text, lists);
 }

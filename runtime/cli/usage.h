@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lang/frontend.h"
+
 namespace xrun::cli {
 
 // Every long flag of `app` and its commands can be set by XRUN_<NAME>, with dashes as underscores.
@@ -19,6 +21,9 @@ class Words {
   const std::string& first() const { return words_[1]; }  // empty where there is none
   // "XRUN_THREADS=many" where the variable counts: it is set, and no flag is given.
   std::string variable(const CLI::Option& option) const;
+  // The proposal for a flag that there is not, where it is the name of a setting: "did you mean `--set
+  // train.epochs=3`?"
+  std::string meant_setting(const std::string& word, lang::Nearness nearness) const;
 
  private:
   bool is_given(const CLI::Option& option) const;

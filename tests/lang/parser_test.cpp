@@ -64,6 +64,17 @@ std::vector<std::string> value_faults(const std::string& text) {
   return out;
 }
 
+TEST(ParseFile, ImportOfAnotherLanguageIsReadAsUse) {
+  const Parsed parsed("xgraph 1\n\nfrom \"std/nets\" import resnet50, resnet18\nlet a = 1\n");
+  EXPECT_THAT(parsed.faults(), ElementsAre("XG0110 3:17"));
+  const Diagnostic& d = parsed.diagnostics.all()[0];
+  EXPECT_EQ(d.message, "expected `use` and names, found `import`");
+  EXPECT_THAT(render(d, parsed.sources), HasSubstr("3 ~ from \"std/nets\" use resnet50, resnet18\n"));
+  ASSERT_EQ(parsed.ast.decls.size(), 2U);
+  EXPECT_EQ(parsed.ast[parsed.ast.decls[0].names].size(), 2U)
+      << "the names are known: no second fault for each of them";
+}
+
 TEST(ParseExpr, OperatorsBindAsTheGrammarSays) {
   EXPECT_EQ(grouped("a + b * c - d"), "((a + (b * c)) - d)");
   EXPECT_EQ(grouped("a / b // c % d"), "(((a / b) // c) % d)");
