@@ -1,5 +1,6 @@
 #include "planner/planner.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "graph/base/random.h"
@@ -14,6 +15,9 @@ namespace {
 
 // Of the forward pass. The placement of buffers takes seconds here, and grows with the square.
 constexpr int kMostNodes = 32'768;
+
+// Passes drop operators and fuse them, two to one at the most in models that people write.
+constexpr int kMostBeforePasses = 4 * kMostNodes;
 
 Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
   if (machine.memory > 0) {
@@ -37,19 +41,26 @@ std::string digest_text(const Plan& plan, const Graph& training, const Graph& in
 
 }  // namespace
 
+Status check_size(const Module& module, bool prepared) {
+  const auto operators =
+      std::ranges::count_if(module.graph.nodes, [](const Node& node) { return node.phase == Phase::kForward; });
+  if (operators <= (prepared ? kMostNodes : kMostBeforePasses)) {
+    return {};
+  }
+  return Error{ErrorKind::kContent, "XG0198",
+               "a plan of " + format_count(operators) + " operators would take too long: at most " +
+                   format_count(kMostNodes) + " go into one",
+               "fold repeated layers into fewer, larger ones", module.schedule.span};
+}
+
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options) {
   const bool deterministic = options.deterministic || training.train.deterministic;
+  XRUN_TRY(check_size(training, true));
   XRUN_TRY(check_memory(training.cluster, machine));
   const CostModel cost(training_facts, machine);
   const CostModel inference_cost(inference_facts, machine);
   const Chain chain = make_chain(training, cost);
-  if (chain.size() > kMostNodes) {
-    return Error{ErrorKind::kContent, "XG0198",
-                 "a plan of " + format_count(chain.size()) + " operators would take too long: at most " +
-                     format_count(kMostNodes) + " go into one",
-                 "fold repeated layers into fewer, larger ones", training.schedule.span};
-  }
   const Chain inference_chain = make_chain(inference, inference_cost);
   XRUN_ASSIGN(LayerHints hints, layer_hints(training, chain));
   const SearchInput space{training, chain, cost, machine, std::move(hints), deterministic};

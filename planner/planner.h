@@ -13,6 +13,10 @@ struct PlannerOptions {
   int emitted = 6;             // how many of the best candidates become programs, to be compared exactly
 };
 
+// Whether a module has few enough operators for a plan, so that it is refused before the work that grows with them:
+// `prepared`, after its passes; before them a graph that no pass makes small enough. Errors: XG0198.
+Status check_size(const Module& module, bool prepared);
+
 // The fastest plan, by prediction, among all legal settings that the hints of `training.schedule` leave open.
 //   training   prepared with its backward part;  inference  prepared without
 //   facts      of the kernels of each graph

@@ -11,13 +11,14 @@
 namespace xrun::cli {
 namespace {
 
-std::string summary(const LoadedModel& model) {
+// `later`: how many parts of the model this build does not carry out.
+std::string summary(const LoadedModel& model, size_t later) {
   std::string files;
   for (const SourceDigest& source : model.file.module.sources) {
     files += (files.empty() ? "" : ", ") + printable_line(source.path);
   }
   const auto& tests = model.file.tests;
-  std::string line = fmt::format("  ok   {}", files);
+  std::string line = fmt::format("  ok{}   {}", later == 0 ? "" : ", but this build cannot train it", files);
   if (!tests.empty()) {
     line += fmt::format("   {} {} passed", tests.size(), tests.size() == 1 ? "test" : "tests");
   }
@@ -28,7 +29,7 @@ std::string summary(const LoadedModel& model) {
   return line + "\n";
 }
 
-std::string summary_json(const LoadedModel& model) {
+std::string summary_json(const LoadedModel& model, size_t later) {
   nlohmann::ordered_json json{{"v", 1}, {"files", nlohmann::ordered_json::array()}};
   for (const SourceDigest& source : model.file.module.sources) {
     json["files"].push_back(source.path);
@@ -36,6 +37,7 @@ std::string summary_json(const LoadedModel& model) {
   json["tests"] = model.file.tests.size();
   json["tensors"] = model.file.module.graph.params.size();
   json["parameters"] = model.file.module.graph.parameter_count();
+  json["not_yet"] = later;
   return json_line(json);
 }
 
@@ -51,17 +53,15 @@ int run_check(const GlobalOptions& options, const CheckArgs& args) {
     if (!model) {
       continue;
     }
-    Diagnostics later;  // of a file that is right; with --strict it has to be one that trains today
-    for (Diagnostic diagnostic : model->file.module.not_yet) {
-      diagnostic.severity = args.strict ? Severity::kError : Severity::kWarning;
-      later.add(std::move(diagnostic));
-    }
+    // Of a file that is right; with --strict it has to be one that trains today.
+    const Diagnostics later = unfinished_parts(*model, args.strict ? Severity::kError : Severity::kWarning);
     if (later.has_errors()) {
       console.report(later, model->sources);
       worst = std::max(worst, exit_code(ErrorKind::kContent));
       continue;
     }
-    console.out(console.json() ? summary_json(*model) : summary(*model));
+    const size_t parts = later.all().size();
+    console.out(console.json() ? summary_json(*model, parts) : summary(*model, parts));
     console.report(later, model->sources);
     if (args.data) {
       worst = std::max(worst, check_data(*model, console));

@@ -10,6 +10,7 @@
 #include "graph/pipeline.h"
 #include "ops/facts.h"
 #include "ops/op.h"
+#include "planner/planner.h"
 #include "runtime/device/host.h"
 #include "runtime/kernel_times.h"
 
@@ -55,6 +56,15 @@ std::optional<Error> find_fault(const std::string& path) {
   return content_error("XG0121", "there is no file `" + path + "`", "check the path");
 }
 
+lang::FrontendOptions frontend_options(const GlobalOptions& options, bool strict) {
+  return {.ops = &ops::registry(),
+          .run = options.run,
+          .sets = options.sets,
+          .cluster = options.cluster,
+          .schedule = options.schedule,
+          .strict = strict};
+}
+
 Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
   const TrainSpec& train = prepared.training.train;
   XRUN_ASSIGN(prepared.training_facts, ops::collect_facts(prepared.training.graph, train.norm_rows, true, prepared.isa,
@@ -94,13 +104,7 @@ std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptio
   }
   LoadedModel model;
   Diagnostics diagnostics;
-  auto file = lang::load(path, model.sources, diagnostics,
-                         {.ops = &ops::registry(),
-                          .run = options.run,
-                          .sets = options.sets,
-                          .cluster = options.cluster,
-                          .schedule = options.schedule,
-                          .strict = strict});
+  auto file = lang::load(path, model.sources, diagnostics, frontend_options(options, strict));
   console.report(diagnostics, model.sources);
   const bool warned = strict && !diagnostics.all().empty();
   if (!file || diagnostics.has_errors() || warned) {
@@ -115,13 +119,29 @@ std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptio
   return model;
 }
 
+std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options) {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  return find_fault(path) ? std::nullopt : lang::load(path, sources, diagnostics, frontend_options(options, false));
+}
+
+Diagnostics unfinished_parts(const LoadedModel& model, Severity severity) {
+  Diagnostics parts;
+  for (Diagnostic diagnostic : model.file.module.not_yet) {
+    diagnostic.severity = severity;
+    parts.add(std::move(diagnostic));
+  }
+  if (const Status size = planner::check_size(model.file.module, false); !size.ok()) {
+    Diagnostic diagnostic = diagnostic_of(size.error());
+    diagnostic.severity = severity;
+    parts.add(std::move(diagnostic));
+  }
+  return parts;
+}
+
 int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training) {
   const Module& module = model.file.module;
-  if (!module.not_yet.empty()) {
-    Diagnostics later;
-    for (const Diagnostic& diagnostic : module.not_yet) {
-      later.add(diagnostic);
-    }
+  if (const Diagnostics later = unfinished_parts(model, Severity::kError); later.has_errors()) {
     console.report(later, model.sources);
     return exit_code(ErrorKind::kContent);
   }
@@ -140,8 +160,10 @@ int refuse_unfinished(const LoadedModel& model, const Console& console, bool nee
 
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console) {
   PreparedModel prepared;
+  XRUN_TRY(planner::check_size(module, false));
   XRUN_ASSIGN(prepared.isa, ops::choose_isa());
   XRUN_ASSIGN(prepared.training, prepare(module, ops::registry(), {.training = true}));
+  XRUN_TRY(planner::check_size(prepared.training, true));
   XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
   const runtime::Host host = runtime::detect_host();
   XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, host.cpu, console)

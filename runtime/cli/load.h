@@ -25,6 +25,13 @@ struct LoadedModel {
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool strict, int& exit);
 
+// The same without a word: nothing where there are errors.
+std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options);
+
+// What this build checks but does not carry out: parts of the model (XG0199), and a model of too many operators
+// (XG0198). Empty: `plan` does not refuse it for that.
+Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
+
 // Refuses, with the diagnostics, a module that uses what this edition only checks, or that lacks a part.
 //   needs_training  the command runs training: `data` and `train` must be there
 // Gives 0 or the exit code.

@@ -29,6 +29,10 @@ Status check_request(const PlanArgs& args) {
   if (!args.diff.empty() && !args.why.empty()) {
     return fault("`--diff` and `--why` exclude one another", "ask for one of them");
   }
+  if (args.dry_run && !args.output.empty()) {
+    return fault("`--dry-run` writes nothing, and `-o " + args.output + "` says where to write",
+                 "leave `-o` out to look at the plan, or `--dry-run` to write it");
+  }
   if (args.exit_code && args.diff.empty()) {
     return fault("`--exit-code` says whether plans differ", "name the other one: --diff old.xplan");
   }

@@ -1,6 +1,7 @@
 // The commands as a user types them, on a small model over synthetic data.
 #include "tests/support/command.h"
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -77,11 +78,35 @@ train t {
   directory.write("now.xgraph", model("sgd"));
   EXPECT_EQ(run({"check", "now.xgraph", "--strict"}).exit, 0) << run({"check", "now.xgraph", "--strict"}).err;
   directory.write("later.xgraph", model("lamb"));
-  EXPECT_EQ(run({"check", "later.xgraph"}).exit, 0);
+  const auto later = run({"check", "later.xgraph"});
+  EXPECT_EQ(later.exit, 0);
+  EXPECT_THAT(later.out, ::testing::StartsWith("  ok, but this build cannot train it   later.xgraph"));
+  EXPECT_THAT(later.err, HasSubstr("warning[XG0199]"));
+  EXPECT_THAT(run({"check", "later.xgraph", "--format", "json"}).out, HasSubstr("\"not_yet\":1"));
+  EXPECT_THAT(run({"check", "now.xgraph"}).out, ::testing::StartsWith("  ok   now.xgraph"));
+  EXPECT_EQ(run({"plan", "later.xgraph"}).exit, 1) << "the question that `check` asks, too";
   const auto strict = run({"check", "later.xgraph", "--strict"});
   EXPECT_EQ(strict.exit, 1);
   EXPECT_EQ(strict.out, "");
   EXPECT_THAT(strict.err, HasSubstr("error[XG0199]"));
+}
+
+// More operators than go into a plan are refused before kernels are made for them.
+TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
+  std::string text = tiny_model();
+  const std::string layer = "linear(";
+  text.replace(text.find(layer), 0, "repeat 140_000 { relu } -> ");
+  directory.write("m.xgraph", text);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto plan = run({"plan", "m.xgraph"});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(plan.exit, 1);
+  EXPECT_THAT(plan.err, HasSubstr("XG0198]: a plan of 140 0"));
+  EXPECT_THAT(plan.err, HasSubstr("at most 32 768 go into one"));
+  const auto check = run({"check", "m.xgraph"});
+  EXPECT_EQ(check.exit, 0) << check.err;
+  EXPECT_THAT(check.out, ::testing::StartsWith("  ok, but this build cannot train it"));
+  EXPECT_THAT(check.err, HasSubstr("warning[XG0198]"));
 }
 
 TEST_F(Command, WhatIsNoTextIsSaidInOneError) {
