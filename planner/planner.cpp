@@ -76,7 +76,9 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   const MemoryLimits limits = memory_limits(training, machine);
   XRUN_ASSIGN(Choice choice, choose(input, candidates, limits, {.wanted = options.emitted}));
   if (choice.fitted.empty()) {
-    return explain_infeasible(space, choice.smallest, limits, find_fixes(training, input, limits, choice));
+    return explain_infeasible(space, choice.smallest, limits,
+                              find_fixes(training, input, limits, choice, options.facts_of),
+                              options.facts_of != nullptr);
   }
 
   Fitted& best = choice.fitted[0];
@@ -95,6 +97,26 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   plan.isa = training_facts.isa;
   plan.id = digest_text(plan, training.graph, inference.graph);
   return plan;
+}
+
+Status explain_idle_devices(Plan& plan, const Module& training, const Module& inference,
+                            const KernelFacts& training_facts, const KernelFacts& inference_facts,
+                            const FactsOf& facts_of) {
+  const Machine& machine = plan.machine;
+  const CostModel cost(training_facts, machine);
+  const CostModel inference_cost(inference_facts, machine);
+  const Chain chain = make_chain(training, cost);
+  const Chain inference_chain = make_chain(inference, inference_cost);
+  XRUN_ASSIGN(LayerHints hints, layer_hints(training, chain));
+  const SearchInput space{training, chain, cost, machine, std::move(hints), plan.training.deterministic};
+  XRUN_ASSIGN(const std::string text,
+              propose_row_block(plan, {space, inference, inference_facts, inference_chain, inference_cost}, facts_of));
+  for (Reason& reason : plan.why) {
+    if (!text.empty() && (reason.choice.starts_with("replicas = ") || reason.choice.starts_with("micro_batches = "))) {
+      reason.text += "; " + text;
+    }
+  }
+  return {};
 }
 
 }  // namespace xrun::planner

@@ -1,6 +1,8 @@
 // The planner's door: from a prepared module to a plan that is verified, laid out in memory and explained.
 #pragma once
 
+#include <functional>
+
 #include "graph/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/machine.h"
@@ -8,9 +10,13 @@
 
 namespace xrun::planner {
 
+// The facts of the kernels of a prepared module for its own `norm_rows`. `training`: it has its backward part.
+using FactsOf = std::function<Result<KernelFacts>(const Module& module, bool training)>;
+
 struct PlannerOptions {
   bool deterministic = false;  // in addition to train.deterministic
   int emitted = 6;             // how many of the best candidates become programs, to be compared exactly
+  FactsOf facts_of = nullptr;  // where given, a smaller row block is among the fixes of a plan that does not fit
 };
 
 // Whether a module has few enough operators for a plan, so that it is refused before the work that grows with them:
@@ -24,5 +30,13 @@ Status check_size(const Module& module, bool prepared);
 // with its place.
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options);
+
+// Where the batch of `plan` has fewer row blocks than there are devices: adds to the reasons of `replicas` and
+// `micro_batches` which row block would use more of them, and what that gains by prediction. Takes about as long as a
+// plan. The other arguments are those that the plan was made with.
+// Errors: those of `facts_of`.
+Status explain_idle_devices(Plan& plan, const Module& training, const Module& inference,
+                            const KernelFacts& training_facts, const KernelFacts& inference_facts,
+                            const FactsOf& facts_of);
 
 }  // namespace xrun::planner

@@ -216,6 +216,49 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
   return reasons;
 }
 
+Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, const FactsOf& facts_of) {
+  const Module& module = input.search.module;
+  const TrainSpec& train = module.train;
+  const ScheduleSpec& schedule = module.schedule;
+  const int64_t devices = plan.machine.devices;
+  const int64_t blocks = train.batch / train.norm_rows;
+  if (blocks >= devices || schedule.replicas || schedule.micro_batches || schedule.stages) {
+    return std::string();
+  }
+  const bool coupled = has_coupled_rows(module.graph);
+  const std::vector<int64_t> smaller = smaller_row_blocks(train, coupled);
+  // The largest one that gives every device as many blocks; else the largest with a block for each.
+  auto found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows % devices == 0; });
+  if (found == smaller.end()) {
+    found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows >= devices; });
+  }
+  if (found == smaller.end()) {
+    return std::string();
+  }
+  XRUN_ASSIGN(const auto other, OtherRows::make(input, facts_of, *found));
+  const auto choice = other->choose_plan(train.batch, memory_limits(module, plan.machine), {.wanted = 2});
+  if (!choice.ok() || choice->fitted.empty()) {
+    return std::string();
+  }
+  const Fitted& best = choice->fitted[0];
+  const double ratio = best.predicted.step / plan.predicted.step - 1;
+  if (ratio > -0.01) {
+    return std::string();
+  }
+  const Setting& setting = best.candidate.setting;
+  const int64_t used = int64_t{setting.stages} * setting.replicas;
+  // Stages may use all devices already, one after the other.
+  const auto idle = devices - int64_t(plan.training.stages.size()) * plan.training.replicas;
+  const std::string all = devices == 2 ? "both devices" : "all " + format_count(devices) + " devices";
+  const std::string use = idle == 0 ? "be "
+                          : used == devices
+                              ? "use " + all + ", "
+                              : "use " + format_count(used) + " of " + format_count(devices) + " devices, ";
+  return format_count(train.batch) + " rows are " + (blocks == 1 ? "one block" : format_count(blocks) + " blocks") +
+         ": `norm_rows=" + std::to_string(*found) + "` would " + use + percent(-ratio) + " faster" +
+         (coupled ? ", with statistics of fewer rows" : "");
+}
+
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted) {
   std::vector<Alternative> alternatives;
   for (size_t i = 1; i < fitted.size(); ++i) {

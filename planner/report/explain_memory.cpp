@@ -88,7 +88,7 @@ std::vector<MemoryPart> memory_parts(const Program& program, int device) {
 }
 
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
-                         const std::vector<std::string>& fixes) {
+                         const std::vector<std::string>& fixes, bool rows_too) {
   const RunMemory& memory = smallest.memory;
   const bool whole = memory.sum() > limits.total;
   const ClusterSpec& cluster = input.module.cluster;
@@ -131,7 +131,8 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
     first = false;
   }
   error.notes.push_back(std::move(note));
-  error.help = fixes.empty() ? "no smaller batch fits either: give it more memory, or make the model smaller"
+  const std::string tried = rows_too ? "no smaller batch and no smaller row block fits" : "no smaller batch fits";
+  error.help = fixes.empty() ? tried + " either: give it more memory, or make the model smaller"
                              : "plans that fit, fastest first (predicted)";
   error.choices = fixes;
   return error;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <optional>
 
 namespace xrun::planner {
 namespace {
@@ -10,12 +12,18 @@ namespace {
 // Whether anything fits.
 constexpr Effort kOneProgram{.wanted = 1, .of_kind = 1, .refused = 1};
 
-std::string line_of(const std::string& change, const Fitted& fitted, const char* note) {
+// A change under which something fits.
+struct FixLine {
+  std::string text;
+  double images_per_second = 0;
+};
+
+FixLine line_of(const std::string& change, const Fitted& fitted, const char* note) {
   char text[256];
   const std::string speed = format_count(std::llround(fitted.predicted.images_per_second));
   std::snprintf(text, sizeof text, "%-44s %10s  %8s images/s%s", change.c_str(),
                 format_bytes(fitted.memory.sum()).c_str(), speed.c_str(), note);
-  return text;
+  return {text, fitted.predicted.images_per_second};
 }
 
 bool has_hints(const ScheduleSpec& schedule) {
@@ -61,6 +69,26 @@ class FixSearch {
     return choice.fitted.empty() ? Result<Choice>(std::move(choice)) : choose(input, candidates, limits_, Effort{});
   }
 
+  // A smaller row block than that of the text, the largest with which something fits, or nearly so; with `smaller_too`
+  // in a smaller batch, where none does in the whole one.
+  std::optional<FixLine> smaller_rows(const FactsOf& facts_of, bool smaller_too) const {
+    const TrainSpec& train = base_.module.train;
+    const bool coupled = has_coupled_rows(base_.module.graph);
+    const std::vector<int64_t> blocks = smaller_row_blocks(train, coupled);
+    const char* note = coupled ? "   changes training" : "";
+    int64_t tried = 2 * train.norm_rows;
+    for (const int64_t rows : blocks) {
+      if (2 * tried < 3 * rows) {
+        continue;  // much like the one before
+      }
+      tried = rows;
+      if (const auto fitted = fits(facts_of, rows, train.batch)) {
+        return line_of("norm_rows = " + std::to_string(rows), *fitted, note);
+      }
+    }
+    return smaller_too && !blocks.empty() ? smaller_rows_and_batch(facts_of, blocks.back()) : std::nullopt;
+  }
+
   Result<std::vector<Setting>> settings_of(const Module& module) const {
     return legal_settings(module, base_.chain, base_.machine, base_.deterministic);
   }
@@ -70,7 +98,7 @@ class FixSearch {
   }
 
   // The largest half, quarter, ... that fits: whole row blocks in each of the batches that an update accumulates.
-  std::string smaller_batch(Refusal known) const {
+  std::optional<FixLine> smaller_batch(Refusal known) const {
     const TrainSpec& train = free_.train;
     const int64_t unit = train.norm_rows * train.grad_accumulation;
     for (int64_t batch = train.batch; batch > unit;) {
@@ -92,10 +120,33 @@ class FixSearch {
       }
       known = refusal_of(*choice, batch, most_micro_batches(*settings));
     }
-    return "";
+    return std::nullopt;
   }
 
  private:
+  std::optional<Fitted> fits(const FactsOf& facts_of, int64_t rows, int64_t batch) const {
+    const auto other = OtherRows::make(input_, facts_of, rows);
+    auto choice = other.ok() ? (*other)->choose_plan(batch, limits_, kOneProgram) : Result<Choice>(other.error());
+    if (!choice.ok() || choice->fitted.empty()) {
+      return std::nullopt;
+    }
+    return std::move(choice->fitted[0]);
+  }
+
+  std::optional<FixLine> smaller_rows_and_batch(const FactsOf& facts_of, int64_t rows) const {
+    const TrainSpec& train = base_.module.train;
+    const int64_t unit = rows * train.grad_accumulation;
+    for (int64_t batch = train.batch; batch > unit;) {
+      batch = std::max(unit, batch / 2 / unit * unit);
+      if (const auto fitted = fits(facts_of, rows, batch)) {
+        return line_of(
+            "batch = " + std::to_string(batch / train.grad_accumulation) + ", norm_rows = " + std::to_string(rows),
+            *fitted, "   changes training");
+      }
+    }
+    return std::nullopt;
+  }
+
   const FitInput& input_;
   const MemoryLimits& limits_;
   const Module& free_;
@@ -105,15 +156,15 @@ class FixSearch {
 }  // namespace
 
 std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,
-                                    const Choice& refused) {
-  std::vector<std::string> fixes;
+                                    const Choice& refused, const FactsOf& facts_of) {
+  std::vector<FixLine> fixes;
   Module free = training;
   free.schedule = {};
   free.schedule.memory_limit = training.schedule.memory_limit;
   const FixSearch fix_search(input, limits, free);
   const auto settings = fix_search.settings_of(free);
   if (!settings.ok()) {
-    return fixes;
+    return {};
   }
   const int micro_batches = most_micro_batches(*settings);
   Refusal known{0, training.train.batch, micro_batches};
@@ -128,10 +179,19 @@ std::vector<std::string> find_fixes(const Module& training, const FitInput& inpu
       fixes.push_back(line_of("without hints: " + to_text(open->fitted[0].candidate.setting), open->fitted[0], ""));
     }
   }
-  if (const std::string line = weights_alone ? "" : fix_search.smaller_batch(known); !line.empty()) {
-    fixes.push_back(line);
+  const auto batch = weights_alone ? std::nullopt : fix_search.smaller_batch(known);
+  const auto rows = weights_alone || !facts_of ? std::nullopt : fix_search.smaller_rows(facts_of, !batch.has_value());
+  for (const auto& line : {rows, batch}) {
+    if (line) {
+      fixes.push_back(*line);
+    }
   }
-  return fixes;
+  std::ranges::stable_sort(fixes, std::greater<>(), &FixLine::images_per_second);
+  std::vector<std::string> lines;
+  for (FixLine& fix : fixes) {
+    lines.push_back(std::move(fix.text));
+  }
+  return lines;
 }
 
 }  // namespace xrun::planner

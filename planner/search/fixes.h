@@ -4,14 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/choose.h"
+#include "planner/search/row_blocks.h"
 
 namespace xrun::planner {
 
-// Lines for explain_infeasible: hints left out, where there are any; then the largest half, quarter, ... of the batch
-// that fits, which changes training. A change that leaves nothing to plan is no fix, and no error either.
-//   refused  what was found of `training` itself
+// Lines for explain_infeasible: hints left out, where there are any; then a smaller row block; then the largest half,
+// quarter, ... of the batch that fits, which changes training. A change that leaves nothing to plan is no fix, and no
+// error either.
+//   refused   what was found of `training` itself
+//   facts_of  of the kernels of other row blocks; without it these are not looked at
 std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,
-                                    const Choice& refused);
+                                    const Choice& refused, const FactsOf& facts_of);
 
 }  // namespace xrun::planner

@@ -86,6 +86,9 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   if (!planned) {
     return exit;
   }
+  if (const Status explained = explain_idle_devices(*planned); !explained.ok()) {
+    return console.fail(explained.error(), planned->model.sources);
+  }
   Phase phase(console);
   const auto headers = open_headers(*planned);
   if (!headers.ok()) {

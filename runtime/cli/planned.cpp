@@ -9,6 +9,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/regular_file.h"
 #include "graph/base/utf8.h"
+#include "ops/facts.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"
@@ -167,6 +168,13 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   return planned;
 }
 
+// For changes of the row block that a plan proposes: by formula, since measuring takes long.
+planner::FactsOf facts_of(const PreparedModel& prepared) {
+  return [isa = prepared.isa](const Module& module, bool training) {
+    return ops::collect_facts(module.graph, module.train.norm_rows, training, isa, module.train.deterministic);
+  };
+}
+
 }  // namespace
 
 std::string deciding_flag(const GlobalOptions& options) {
@@ -207,7 +215,7 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
   }
   const PreparedModel& prepared = planned->prepared;
   auto plan = planner::make_plan(prepared.training, prepared.inference, prepared.training_facts,
-                                 prepared.inference_facts, prepared.machine, {});
+                                 prepared.inference_facts, prepared.machine, {.facts_of = facts_of(prepared)});
   if (!plan.ok()) {
     exit = console.fail(plan.error(), planned->model.sources);
     return std::nullopt;
@@ -218,6 +226,12 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
   phase.done("planned", about_plan(*plan));
   planned->plan = std::move(plan).value();
   return planned;
+}
+
+Status explain_idle_devices(PlannedModel& planned) {
+  const PreparedModel& prepared = planned.prepared;
+  return planner::explain_idle_devices(planned.plan, prepared.training, prepared.inference, prepared.training_facts,
+                                       prepared.inference_facts, facts_of(prepared));
 }
 
 std::vector<std::string> measured_sources(const Module& module) {

@@ -31,6 +31,10 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
 
 using BadSampleTold = std::function<void(const std::string& message)>;
 
+// Adds to the plan's reasons which row block would use devices that now are idle (planner/planner.h). For commands that
+// print the reasons.
+Status explain_idle_devices(PlannedModel& planned);
+
 // The first flag that decides what is computed or how, and so has no effect on what was decided; empty without one.
 std::string deciding_flag(const GlobalOptions& options);
 

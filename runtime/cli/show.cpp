@@ -135,9 +135,12 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
     return show_module(options, args, console);
   }
   int exit = 0;
-  const auto planned = plan_from(args.file, options, console, true, exit);
+  auto planned = plan_from(args.file, options, console, true, exit);
   if (!planned) {
     return exit;
+  }
+  if (const Status explained = is_plan_file(args.file) ? Status() : explain_idle_devices(*planned); !explained.ok()) {
+    return console.fail(explained.error(), planned->model.sources);
   }
   console.out(describe_plan(*planned, args, console));
   return 0;

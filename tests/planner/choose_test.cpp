@@ -102,7 +102,7 @@ TEST(Choose, WhatComesNowhereNearIsGivenUpAfterAFewPrograms) {
 
   // Batches that cannot fit by what is known of a larger one cost nothing.
   subject.realised = 0;
-  find_fixes(subject.training, subject.input, limits, choice);
+  find_fixes(subject.training, subject.input, limits, choice, nullptr);
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
 }
 
@@ -115,7 +115,7 @@ TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
   EXPECT_GE(choice.refused.size(), subject.candidates.size());
   EXPECT_GT(choice.smallest.memory.sum(), 0) << "the refusal shows what takes the memory";
   EXPECT_LE(subject.realised, 2);
-  EXPECT_TRUE(find_fixes(subject.training, subject.input, limits, choice).empty());
+  EXPECT_TRUE(find_fixes(subject.training, subject.input, limits, choice, nullptr).empty());
   EXPECT_LE(subject.realised, 2) << "no batch makes weights smaller";
 }
 
@@ -225,10 +225,44 @@ TEST(Fixes, SmallerBatchesAreLegalOnes) {
   const MemoryLimits limits{kPlenty, roomy.fitted[0].largest_device / 3};
   Choice refused;
   refused.smallest = roomy.fitted[0];
-  const std::vector<std::string> fixes = find_fixes(subject.training, subject.input, limits, refused);
+  const std::vector<std::string> fixes = find_fixes(subject.training, subject.input, limits, refused, nullptr);
   ASSERT_EQ(fixes.size(), 1U);
   EXPECT_TRUE(fixes[0].starts_with("batch = 64 ") || fixes[0].starts_with("batch = 32 ")) << fixes[0];
   EXPECT_TRUE(fixes[0].ends_with("changes training")) << fixes[0];
+}
+
+Result<KernelFacts> facts_of(const Module& module, bool) { return testing::make_facts(module); }
+
+// What fits must be found, be it by a smaller row block alone: `norm_rows = 16` of 64 rows that are one block.
+TEST(Fixes, ASmallerRowBlockIsOne) {
+  Module module = narrow(false, 64);
+  module.train.batch = 64;
+  Subject subject(module, 1);
+  const Choice roomy = subject.choose_within({kPlenty, 0}, {.wanted = 1});
+  const FitInput& input = subject.input;
+  const auto smallest = OtherRows::make(input, facts_of, 16);
+  ASSERT_TRUE(smallest.ok()) << smallest.error().message;
+  const auto sixteen = (*smallest)->choose_plan(64, {kPlenty, 0}, {.wanted = 1});
+  ASSERT_TRUE(sixteen.ok() && !sixteen->fitted.empty());
+  ASSERT_LT(sixteen->fitted[0].largest_device, roomy.fitted[0].largest_device);
+  const MemoryLimits limits{kPlenty, sixteen->fitted[0].largest_device};
+  const Choice refused = subject.choose_within(limits);
+  ASSERT_TRUE(refused.fitted.empty());
+  const std::vector<std::string> fixes = find_fixes(subject.training, input, limits, refused, facts_of);
+  ASSERT_FALSE(fixes.empty());
+  EXPECT_TRUE(fixes[0].starts_with("norm_rows = ")) << fixes[0];
+  EXPECT_TRUE(fixes[0].ends_with("changes training")) << "the statistics of batch norm: " << fixes[0];
+  const int64_t rows = std::stoll(fixes[0].substr(12));
+  const auto proposed = OtherRows::make(input, facts_of, rows);
+  ASSERT_TRUE(proposed.ok());
+  const auto plan = (*proposed)->choose_plan(64, limits, {.wanted = 1});
+  EXPECT_TRUE(plan.ok() && !plan->fitted.empty()) << "what is proposed fits";
+}
+
+TEST(Fixes, RowBlocksDivideTheBatchOfTheText) {
+  const TrainSpec train{.batch = 3 * 56, .norm_rows = 56, .grad_accumulation = 3};
+  EXPECT_EQ(smaller_row_blocks(train, false), (std::vector<int64_t>{28, 14, 8, 7, 4, 2, 1}));
+  EXPECT_EQ(smaller_row_blocks(train, true), (std::vector<int64_t>{28, 14, 8})) << "statistics need some rows";
 }
 
 }  // namespace

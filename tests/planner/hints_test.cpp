@@ -46,6 +46,47 @@ Bytes largest_device(const Program& program) {
   return largest;
 }
 
+// A batch of one row block on two devices: what nobody asked for is proposed with what it gains.
+TEST(Hints, ARowBlockThatLeavesDevicesIdleIsSaid) {
+  const auto reasons = [](ModelOptions options, const std::function<void(ScheduleSpec&)>& set) {
+    Module module = make_module(options);
+    set(module.schedule);
+    const Module training = prepare_training(module);
+    const Module inference = prepare_inference(module);
+    const KernelFacts facts = make_facts(training);
+    const KernelFacts inference_facts = make_facts(inference);
+    auto made = make_plan(training, inference, facts, inference_facts, two_devices(), {});
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    const Status said = explain_idle_devices(*made, training, inference, facts, inference_facts,
+                                             [](const Module& other, bool) { return Result(make_facts(other)); });
+    EXPECT_TRUE(said.ok()) << said.error().message;
+    std::string text;
+    for (const Reason& reason : made->why) {
+      text += reason.choice + ": " + reason.text + "\n";
+    }
+    return text;
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  const auto nothing = [](ScheduleSpec&) {};
+  const ModelOptions one{.layers = 4, .input = 256, .width = 512, .batch = 64, .norm_rows = 64};
+  const std::string text = reasons(one, nothing);
+  EXPECT_EQ(count(text, "; 64 rows are one block: `norm_rows=32` would use both devices, "), 2) << text;
+  EXPECT_EQ(count(text, "% faster, with statistics of fewer rows"), 2) << text;
+  ModelOptions without = one;
+  without.norm = false;
+  EXPECT_EQ(count(reasons(without, nothing), "% faster\n"), 2);
+  ModelOptions enough = one;
+  enough.norm_rows = 32;
+  EXPECT_EQ(count(reasons(enough, nothing), "would use"), 0);
+  EXPECT_EQ(count(reasons(one, [](ScheduleSpec& s) { s.replicas = {{1, {}}}; }), "would use"), 0) << "was asked for";
+}
+
 TEST(Hints, EachOfThemChangesThePlan) {
   struct Case {
     const char* name;

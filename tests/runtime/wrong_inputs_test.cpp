@@ -503,7 +503,7 @@ std::vector<Fault> plan_faults() {
        3,
        "--set schedule.memory_limit:1:1",
        "XG0601]: does not fit: a device needs",
-       "no smaller batch fits either"},
+       "no smaller batch and no smaller row block fits either"},
       {"truncated_plan",
        m,
        {"train", "m.xplan"},

@@ -1,0 +1,49 @@
+// Other row blocks: what plans would be with another `norm_rows` than the text has. Kernels are made for the rows of a
+// block, so their facts are asked for again.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "planner/planner.h"
+#include "planner/search/choose.h"
+
+namespace xrun::planner {
+
+// All that a search over plans with other row blocks works on. It refers to itself, so it stays where it was made.
+class OtherRows {
+ public:
+  // `base` outlives it. With measured facts each time is taken as proportional to the rows.
+  // Errors: those of `facts_of` and layer_hints.
+  static Result<std::unique_ptr<OtherRows>> make(const FitInput& base, const FactsOf& facts_of, int64_t norm_rows);
+  OtherRows(const OtherRows&) = delete;
+  OtherRows& operator=(const OtherRows&) = delete;
+
+  // What a plan would choose of a batch that is a multiple of the row block.
+  // Errors: those of legal_settings, search and choose.
+  Result<Choice> choose_plan(int64_t batch, const MemoryLimits& limits, const Effort& effort) const;
+  int64_t norm_rows() const { return training_.train.norm_rows; }
+
+ private:
+  OtherRows(const FitInput& base, int64_t norm_rows);
+
+  const FitInput& base_;
+  Module training_;
+  Module inference_;
+  KernelFacts facts_;
+  KernelFacts inference_facts_;
+  std::optional<CostModel> cost_;
+  std::optional<CostModel> inference_cost_;
+  Chain chain_;
+  Chain inference_chain_;
+};
+
+// Whether a batch norm of the model takes its statistics from a row block, so that its size is part of what is learned.
+bool has_coupled_rows(const Graph& graph);
+
+// The row blocks that a text may ask for in place of the larger ones of `train`, descending: those that divide its
+// batch, with a batch norm none of fewer rows than statistics need.
+std::vector<int64_t> smaller_row_blocks(const TrainSpec& train, bool coupled);
+
+}  // namespace xrun::planner
