@@ -42,6 +42,7 @@ class Frontend {
     CheckedFile checked;
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
     checked.module = builder.build(choice);
+    checked.earlier_norm_rows = builder.earlier_norm_rows();
     for (const Decl& decl : main->ast.decls) {
       builder.check_unchosen({main, &decl});
     }

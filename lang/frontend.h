@@ -24,6 +24,9 @@ struct TestResult {
 struct CheckedFile {
   Module module;  // `module.model` is empty when the file has no model: a library of blocks
   std::vector<TestResult> tests;
+  // Where the text leaves `norm_rows` open, and its default was another number before it followed from the batch: that
+  // number, with which checkpoints of such runs go on. Else 0.
+  int64_t earlier_norm_rows = 0;
 };
 
 // Reads the file at `path` and what it imports, checks everything, elaborates the chosen model with data and train, and

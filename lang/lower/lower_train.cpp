@@ -1,5 +1,6 @@
 // `train`: its settings become fields of TrainSpec; loss and metrics are in lower_loss.cpp, rates in lower_curves.cpp,
 // the optimizer and what is frozen in lower_update.cpp.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "lang/lower/module_builder.h"
@@ -8,7 +9,30 @@
 namespace xrun::lang {
 namespace {
 
-constexpr int64_t kDefaultRows = 64;
+// Of row blocks that nobody asks for (docs/determinism.md, "Row blocks"). More rows make a kernel no faster, and fewer
+// leave more of them to share out; statistics of few rows say little.
+constexpr int64_t kMostRows = 64;
+constexpr int64_t kManyBlocks = 16;
+constexpr int64_t kLeastRowsOfStatistics = 8;
+
+int64_t largest_divisor(int64_t batch, int64_t most) {
+  for (int64_t rows = std::min(batch, most); rows > 1; --rows) {
+    if (batch % rows == 0) {
+      return rows;
+    }
+  }
+  return 1;
+}
+
+std::string divisors_text(int64_t batch) {
+  std::string text;
+  for (int64_t rows = std::min<int64_t>(batch, 1024); rows >= 1; --rows) {
+    if (batch % rows == 0) {
+      text = text.empty() ? std::to_string(rows) : std::to_string(rows) + ", " + text;
+    }
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -165,46 +189,62 @@ void ModuleBuilder::lower_precision(const SettingNode& node, Scope& scope, const
   }
 }
 
+// The row block that follows from the batch alone, never from the machine, so that it is part of what is learned: with
+// a batch norm as many rows as it may take, without one as few as leave enough blocks to share out.
+void ModuleBuilder::set_default_rows(int64_t batch) {
+  TrainSpec& train = module_.train;
+  const auto& nodes = ev_.graph().nodes;
+  const auto coupled =
+      std::ranges::find_if(nodes, [](const Node& node) { return node.op->rows == RowProperty::kRowCoupled; });
+  const bool has_statistics = coupled != nodes.end();
+  train.norm_rows = largest_divisor(batch, has_statistics ? kMostRows : std::min(kMostRows, batch / kManyBlocks));
+  // The whole of a small batch has always been its block.
+  if (has_statistics && batch > kMostRows && train.norm_rows < kLeastRowsOfStatistics) {
+    const int64_t below = batch / kMostRows * kMostRows;
+    ev_.report(
+        fault("XG0507", train.batch_span,
+              {"no row block of {} to {} samples divides a batch of {}", kLeastRowsOfStatistics, kMostRows, batch},
+              "its batch norm would have no group to normalise",
+              {"write batch = {} or batch = {}, or say the group yourself: norm_rows may be one of {}", below,
+               below + kMostRows, divisors_text(batch)})
+            .also(coupled->span, "normalises the rows of a block together"));
+  }
+  // What it was before it followed from the batch: checkpoints of such runs go on with it.
+  const int64_t earlier = std::min(kMostRows, batch);
+  earlier_norm_rows_ = earlier != train.norm_rows && batch % earlier == 0 ? earlier : 0;
+}
+
 // The row block: the group of batch norm and the unit of every kernel call (docs/determinism.md, "Row blocks").
 void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
   TrainSpec& train = module_.train;
   const int64_t batch = train.batch;
-  train.norm_rows = batch > 0 ? std::min(kDefaultRows, batch) : kDefaultRows;
-  Span at = train.batch_span;
-  if (const SettingNode* node = settings.root.find("norm_rows")) {
-    if (word(*node) == "global") {
-      if (!choose(*node, setting(DeclKind::kTrain, "norm_rows"))) {
-        return;
-      }
+  const SettingNode* node = settings.root.find("norm_rows");
+  if (node == nullptr) {
+    if (batch > 0) {
+      set_default_rows(batch);
+    }
+    return;
+  }
+  if (word(*node) == "global") {
+    if (choose(*node, setting(DeclKind::kTrain, "norm_rows"))) {
       ev_.not_yet(node->key_span, "`norm_rows = global`",
                   {"leave it out, or write a number that divides the batch, as large as the memory allows"});
-      return;
     }
-    const auto rows = whole(*node, scope, setting(DeclKind::kTrain, "norm_rows"));
-    if (!rows) {
-      return;
-    }
-    train.norm_rows = *rows;
-    at = value_span(*node);
+    return;
   }
+  const auto rows = whole(*node, scope, setting(DeclKind::kTrain, "norm_rows"));
+  if (!rows) {
+    return;
+  }
+  train.norm_rows = *rows;
   if (batch <= 0 || batch % train.norm_rows == 0) {
     return;
   }
-  std::string divisors;
-  for (int64_t rows = std::min<int64_t>(batch, 1024); rows >= 1; --rows) {
-    if (batch % rows == 0) {
-      divisors = divisors.empty() ? std::to_string(rows) : std::to_string(rows) + ", " + divisors;
-    }
-  }
-  Diagnostic d = fault("XG0507", at, {"row blocks of {} samples do not divide a batch of {}", train.norm_rows, batch},
-                       {"{} / {} leaves {} samples over", batch, train.norm_rows, batch % train.norm_rows},
-                       {"norm_rows may be one of {}", divisors});
-  if (at != train.batch_span) {
-    d.secondary.push_back({train.batch_span, "the batch"});
-  } else {
-    d.notes.push_back("`norm_rows` is 64 unless it is set, or the batch where that is less");
-  }
-  ev_.report(std::move(d));
+  ev_.report(fault("XG0507", value_span(*node),
+                   {"row blocks of {} samples do not divide a batch of {}", train.norm_rows, batch},
+                   {"{} / {} leaves {} samples over", batch, train.norm_rows, batch % train.norm_rows},
+                   {"norm_rows may be one of {}", divisors_text(batch)})
+                 .also(train.batch_span, "the batch"));
 }
 
 }  // namespace xrun::lang

@@ -51,6 +51,7 @@ class ModuleBuilder {
   // Checks the keys of a declaration that the run did not choose; its values are checked by a run that chooses it.
   // REQUIRES: after `build`.
   void check_unchosen(const DeclRef& ref);
+  int64_t earlier_norm_rows() const { return earlier_norm_rows_; }  // CheckedFile has it
 
   // Actions that records of settings name (SettingDef::action). First those that many settings have.
   template <auto kMember>
@@ -158,6 +159,7 @@ class ModuleBuilder {
   void lower_batch(const Settings& settings, Scope& scope);
   void lower_duration(const Settings& settings, Scope& scope);
   void lower_norm_rows(const Settings& settings, Scope& scope);
+  void set_default_rows(int64_t batch);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
   void lower_loss(const SettingNode& node, Scope& scope);
   std::string differences(const MetricSpec& metric);
@@ -184,6 +186,7 @@ class ModuleBuilder {
   std::set<std::string, std::less<>> asked_;               // those that the loss or a metric speaks of
   bool data_is_partial_ = false;                       // a part could not be read: a missing name may be declared there
   std::set<std::string, std::less<>> broken_sources_;  // whose fields are not known
+  int64_t earlier_norm_rows_ = 0;
   Scope model_scope_;
   GroupSpec group_;  // the group of tensors that is being read
 };

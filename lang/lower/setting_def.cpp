@@ -217,8 +217,8 @@ constexpr SettingDef kSettings[] = {
         .of_choices("f32, mixed(dtype: symbol, loss_scale: symbol = none)"),
     Def{kTrain, "", "seed", "int", "1", "keys every random number", &B::store<&TrainSpec::seed>}.learned(
         [](Train t) { return fmt::format("seed {}\n", t.seed); }),
-    Def{kTrain, "", "norm_rows", "int, global", "64, or the batch where that is less",
-        "samples that batch norm takes together", nullptr, 1, kMany}
+    Def{kTrain, "", "norm_rows", "int, global", "follows from `batch`",
+        "samples that batch norm takes together, and kernels compute at once", nullptr, 1, kMany}
         .learned([](Train t) { return fmt::format("norm_rows {}\nlanes 4\n", t.norm_rows); })
         .of_choices("global"),
     Def{kTrain, "", "grad_accumulation", "int", "1", "batches whose gradients are added before an update",

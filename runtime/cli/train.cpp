@@ -7,6 +7,7 @@
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/cli/stop_signals.h"
+#include "runtime/cli/stored_rows.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/libraries.h"
 #include "runtime/train/rate.h"
@@ -70,7 +71,12 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
 int run_train(const GlobalOptions& options, const TrainArgs& args) {
   const Console console(options);
   int exit = 0;
-  auto planned = plan_from(args.file, options, console, true, exit);
+  const auto place = [&](const TrainSpec& train) {
+    return args.resume == "auto" ? checkpoint_directory(options, train) : args.resume;
+  };
+  const bool resumes = args.resume != "never" && !is_plan_file(args.file);
+  auto planned = plan_from(args.file, resumes ? with_stored_rows(args.file, options, place, console) : options, console,
+                           true, exit);
   if (!planned) {
     return exit;
   }

@@ -175,7 +175,7 @@ TEST(Train, DefaultsAreThoseOfTheLanguage) {
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   const TrainSpec& train = checked.module().train;
   EXPECT_EQ(train.batch, 128);
-  EXPECT_EQ(train.norm_rows, 64);
+  EXPECT_EQ(train.norm_rows, 8) << "16 blocks of the batch";
   EXPECT_EQ(train.seed, 1U);
   EXPECT_EQ(train.duration.amount, 2);
   EXPECT_EQ(train.duration.unit, TrainSpan::kEpochs);
@@ -241,7 +241,70 @@ TEST(Train, CurvesHaveToCoverTheRun) {
 TEST(Train, RowBlocksDivideTheBatch) {
   EXPECT_THAT(Checked(small_run("  norm_rows = 32")).codes(), IsEmpty());
   EXPECT_THAT(Checked(small_run("  norm_rows = 48")).codes(), ElementsAre("XG0507"));
-  EXPECT_EQ(Checked(small_run(), with_sets({{"train.batch", "16"}})).module().train.norm_rows, 16);
+}
+
+// The default follows from the batch alone.
+TEST(Train, RowBlocksOfABatchNormAreAsLargeAsTheyMayBe) {
+  const std::string text = replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn");
+  const auto rows = [&](int64_t batch) {
+    const Checked checked(text, with_sets({{"train.batch", std::to_string(batch)}}));
+    EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
+    return checked.file ? checked.module().train.norm_rows : 0;
+  };
+  for (const auto& [batch, expected] : {std::pair{1, 1},
+                                        {4, 4},
+                                        {37, 37},
+                                        {64, 64},
+                                        {72, 36},
+                                        {96, 48},
+                                        {100, 50},
+                                        {128, 64},
+                                        {130, 26},
+                                        {4096, 64},
+                                        {88, 44}}) {
+    EXPECT_EQ(rows(batch), expected) << batch;
+  }
+  const Checked prime(text, with_sets({{"train.batch", "101"}}));
+  EXPECT_THAT(prime.codes(), ElementsAre("XG0507"));
+  EXPECT_THAT(prime.rendered(), HasSubstr("no row block of 8 to 64 samples divides a batch of 101"));
+  EXPECT_THAT(prime.rendered(),
+              HasSubstr("write batch = 64 or batch = 128, or say the group yourself: norm_rows may be "
+                        "one of 1, 101"));
+  EXPECT_THAT(Checked(text, with_sets({{"train.batch", "101"}, {"train.norm_rows", "101"}})).codes(), IsEmpty());
+  EXPECT_THAT(Checked(text, with_sets({{"train.batch", "134"}})).codes(), ElementsAre("XG0507")) << "2 x 67";
+}
+
+TEST(Train, RowBlocksWithoutABatchNormLeaveSixteenToShareOut) {
+  for (const auto& [batch, expected] : {std::pair{1, 1},
+                                        {15, 1},
+                                        {16, 1},
+                                        {32, 2},
+                                        {64, 4},
+                                        {100, 5},
+                                        {101, 1},
+                                        {256, 16},
+                                        {1024, 64},
+                                        {4096, 64},
+                                        {1600, 64},
+                                        {1000, 50}}) {
+    const Checked checked(small_run(), with_sets({{"train.batch", std::to_string(batch)}}));
+    ASSERT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
+    EXPECT_EQ(checked.module().train.norm_rows, expected) << batch;
+  }
+}
+
+// The number that checkpoints of earlier builds were trained with.
+TEST(Train, TheEarlierDefaultIsToldWhereItWasAnotherNumber) {
+  const auto earlier = [](const std::string& text, const char* batch) {
+    const Checked checked(text, with_sets({{"train.batch", batch}}));
+    return checked.file ? checked.file->earlier_norm_rows : -1;
+  };
+  EXPECT_EQ(earlier(small_run(), "128"), 64);
+  EXPECT_EQ(earlier(small_run(), "32"), 32);
+  EXPECT_EQ(earlier(small_run(), "1024"), 0) << "the same";
+  EXPECT_EQ(earlier(small_run(), "100"), 0) << "was refused";
+  EXPECT_EQ(earlier(small_run("  norm_rows = 4"), "128"), 0) << "is said";
+  EXPECT_EQ(earlier(replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn"), "128"), 0) << "the same";
 }
 
 TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {

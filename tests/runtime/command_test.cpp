@@ -476,6 +476,50 @@ TEST_F(Command, AccumulatedBatchesGiveTheWeightsOfOneLargeBatch) {
   EXPECT_THAT(wrong.err, HasSubstr("micro_batches = one of 4, 8"));
 }
 
+// A checkpoint from the time when 64 rows, or the batch, were the default goes on with them.
+TEST_F(Command, ACheckpointKeepsItsRowBlocks) {
+  directory.write("m.xgraph", R"(xgraph 1
+
+model m {
+  input x: f32[N, 4]
+  logits = x -> linear(8) -> relu -> linear(3)
+  output logits
+}
+data d {
+  source train = synthetic([4], 3, 300)
+  x = pixels
+}
+train t {
+  batch     = 32
+  steps     = 6
+  loss      = softmax_ce(logits, label)
+  optimizer = sgd
+  lr        = 0.1
+}
+)");
+  const std::vector<std::string> words{"train", "m.xgraph", "--progress", "json", "--deterministic"};
+  const auto with = [&](std::vector<std::string> flags) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), flags.begin(), flags.end());
+    const auto result = run(all);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result;
+  };
+  const auto whole = with({"-C", "whole", "--set", "train.norm_rows=32"});
+  with({"-C", "parts", "--set", "train.norm_rows=32", "--steps", "3"});
+  const auto rest = with({"-C", "parts"});
+  EXPECT_THAT(rest.err, HasSubstr("note: parts/ckpt/t/step-000003 was trained with norm_rows = 32, and so it goes on; "
+                                  "a new run takes 2\n"));
+  EXPECT_EQ(digest(rest), digest(whole));
+  // What the text or a flag says is another training.
+  const auto said = run({"train", "m.xgraph", "-C", "parts", "--set", "train.norm_rows=2"});
+  EXPECT_EQ(said.exit, 1);
+  EXPECT_THAT(said.err, HasSubstr("XG0701"));
+  // New runs take the new default, and go on with it without a word.
+  with({"-C", "new", "--steps", "3"});
+  EXPECT_THAT(with({"-C", "new"}).err, ::testing::Not(HasSubstr("norm_rows")));
+}
+
 TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none"}).exit, 0);
