@@ -23,8 +23,9 @@ struct FrontendOptions {
   std::string cluster;   // --cluster FILE[:NAME]
   std::string schedule;  // --schedule FILE[:NAME]
   bool strict = false;   // labels on operators with parameters when an unlabelled sibling exists
-  // Bounds of an elaboration, so that it always ends: nodes of the graph, and steps of evaluation as a whole. More is
-  // XG0216.
+  // Bounds of an elaboration, so that it always ends and soon: operators, tensors and parameters of a graph; and steps
+  // of evaluation as a whole, of the model, its tests and what nothing calls together. What an operator adds to a graph
+  // costs steps, too. More is XG0216.
   int64_t max_nodes = 4'000'000;
   int64_t max_steps = 64'000'000;
 };

@@ -29,6 +29,62 @@ Palette palette(bool color) {
   return {"\033[1;31m", "\033[1;33m", "\033[1m", "\033[1;34m", "\033[1;36m", "\033[0m"};
 }
 
+// A program may write lines of megabytes; what is shown of one is a window of so many columns around its first mark,
+// and so many of them before it.
+constexpr int kMostColumns = 200;
+constexpr int kColumnsBefore = 60;
+constexpr std::string_view kCut = "...";
+
+struct Window {
+  bool is_part = false;
+  int begin = 0;     // code points before it
+  std::string text;  // with `...` where something is left out
+};
+
+// The bytes of the first `count` code points.
+size_t bytes_of(std::string_view text, int count) {
+  size_t at = 0;
+  while (at < text.size() && count > 0) {
+    ++at;
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) {
+      ++at;
+    }
+    --count;
+  }
+  return at;
+}
+
+// The part of a line in which the code point `at` lies.
+Window window_of(std::string_view line, int at) {
+  const int all = count_code_points(line);
+  if (all <= kMostColumns) {
+    return {.text = std::string(line)};
+  }
+  const int begin = std::clamp(at - kColumnsBefore, 0, all - kMostColumns);
+  line.remove_prefix(bytes_of(line, begin));
+  const std::string_view shown = line.substr(0, bytes_of(line, kMostColumns));
+  return {true, begin,
+          (begin > 0 ? std::string(kCut) : "") + std::string(shown) +
+              (begin + kMostColumns < all ? std::string(kCut) : "")};
+}
+
+// The mark that is to be seen, whatever is left out of its line.
+const Mark& shown_of(const std::vector<Mark>& marks) {
+  const auto primary = std::find_if(marks.begin(), marks.end(), [](const Mark& mark) { return mark.primary; });
+  return primary != marks.end() ? *primary : marks.front();
+}
+
+// To their places in a part of the line; those of what is left out stand at its edges.
+void move_marks(std::vector<Mark>& marks, const Window& window) {
+  const int shift = window.begin > 0 ? window.begin - static_cast<int>(kCut.size()) : 0;
+  const int last = count_code_points(window.text);
+  for (Mark& mark : marks) {
+    const int end = std::clamp(mark.column + mark.width - shift, 2, last + 1);
+    mark.column = std::clamp(mark.column - shift, 1, last);
+    mark.width = std::max(1, end - mark.column);
+  }
+}
+
 // The rows under a source line.
 std::vector<std::string> underline(std::vector<Mark> marks) {
   std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.column < b.column; });
@@ -177,7 +233,11 @@ class Renderer {
             std::to_string(at.line) + ":" + std::to_string(at.column) + "\n";
     blank_row();
     for (auto line = from; line != to; ++line) {
-      row(std::to_string(line->first), '|', sources_.line(file, line->first));
+      const Window window = window_of(sources_.line(file, line->first), shown_of(line->second).column - 1);
+      if (window.is_part) {
+        move_marks(line->second, window);
+      }
+      row(std::to_string(line->first), '|', window.text);
       for (const std::string& text : underline(line->second)) {
         row("", '|', text);
       }
@@ -244,6 +304,7 @@ class Renderer {
       std::string text(sources_.line(file, number));
       const char* start = sources_.line(file, number).data();
       const auto offset = static_cast<uint32_t>(start - sources_.text(file).data());
+      uint32_t first = UINT32_MAX;  // of the bytes that change
       std::vector<Edit> edits = fix.edits;
       std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.span.begin > b.span.begin; });
       for (const Edit& edit : edits) {
@@ -253,13 +314,16 @@ class Renderer {
           const uint32_t begin = std::min(edit.span.begin - offset, size);
           const uint32_t end = std::clamp(edit.span.end - offset, begin, size);
           text.replace(begin, end - begin, edit.text);
+          first = begin;  // the edits go from the right to the left
         }
       }
       // An edit may put in line ends; the lines behind the first have no number yet.
       size_t begin = 0;
       for (size_t end = 0; end != std::string::npos; begin = end + 1) {
         end = text.find('\n', begin);
-        row(begin == 0 && !again ? std::to_string(number) : "", '~', std::string_view(text).substr(begin, end - begin));
+        const std::string_view line = std::string_view(text).substr(begin, end - begin);
+        const int at = first > begin ? count_code_points(line.substr(0, first - begin)) : 0;
+        row(begin == 0 && !again ? std::to_string(number) : "", '~', window_of(line, at).text);
       }
     }
   }

@@ -286,6 +286,7 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     ids.push_back(input.tensor);
   }
   const size_t owned = work_.graph.params.size();
+  const int64_t before = work_.size();
   auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
   if (!made.ok()) {
     const Error& error = made.error();
@@ -293,6 +294,8 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
                   shapes.empty() ? "" : "gets " + shapes, {error.help});
   }
+  constexpr int64_t kStepsOfItem = 8;  // a step of evaluation takes about so much less
+  steps_ += kStepsOfItem * (work_.size() - before);
   for (size_t i = owned; label && i < work_.graph.params.size(); ++i) {
     work_.graph.params[i].span = label.span;
     work_.graph.params[i].labelled = true;

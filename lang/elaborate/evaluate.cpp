@@ -48,15 +48,17 @@ bool Evaluator::spend(Span at) {
   if (exhausted_) {
     return false;
   }
-  if (++steps_ > options_.max_steps || work_.size() > options_.max_nodes) {
-    exhausted_ = true;
-    refuse("XG0216", at,
-           {"this expands to more than {} nodes or {} steps of evaluation", options_.max_nodes, options_.max_steps},
-           "the bound is reached here",
-           {"look for a `repeat` count that is too large, or for blocks that call one another twice"});
-    return false;
-  }
-  return true;
+  return (++steps_ <= options_.max_steps && work_.size() <= options_.max_nodes) || refuse_growth(at);
+}
+
+bool Evaluator::refuse_growth(Span at) {
+  exhausted_ = true;
+  refuse("XG0216", at,
+         {"this expands to more than {} operators, tensors and parameters, or {} steps of evaluation",
+          options_.max_nodes, options_.max_steps},
+         "the bound is reached here",
+         {"look for a `repeat` count that is too large, or for blocks that call one another twice"});
+  return false;
 }
 
 Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {

@@ -107,6 +107,9 @@ class Evaluator {
   void not_yet(Span at, Text what, Help help);
   std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
   bool exhausted() const { return exhausted_; }
+  int64_t steps_left() const { return exhausted_ ? 0 : options_.max_steps - steps_; }
+  int64_t steps() const { return steps_; }
+  void charge(int64_t steps) { steps_ += steps; }  // of evaluators of the same budget
   void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
   void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
   void warn_unused(const Scope& scope);
@@ -129,7 +132,9 @@ class Evaluator {
   Datum unknown_name(const Name& name, Scope& scope);
   // Counts a step of evaluation; false when the bound is reached (reported once).
   bool spend(Span at);
-  Datum too_deep(Span at);  // reports and ends the elaboration
+  bool refuse_growth(Span at);
+  bool has_room_for(int64_t copies, int64_t size, int64_t steps) const;  // each of so many items and steps
+  Datum too_deep(Span at);                                               // reports and ends the elaboration
   Datum recurs(Span at, std::string message);
 
   // expand.cpp, expand_stage.cpp, expand_model.cpp

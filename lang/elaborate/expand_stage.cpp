@@ -71,6 +71,10 @@ Datum Evaluator::eval_stage_call(Datum value, const Ast& ast, const Stage& stage
                    scope);
 }
 
+bool Evaluator::has_room_for(int64_t copies, int64_t size, int64_t steps) const {
+  return work_.size() + copies * size <= options_.max_nodes && steps_ + copies * steps <= options_.max_steps;
+}
+
 Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Scope& scope) {
   const Datum count = eval(ast, stage.value, scope);
   if (count.is_error()) {
@@ -87,7 +91,15 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
     return {};
   }
   const std::string base = work_.names.path();
+  const int64_t size = work_.size();
+  const int64_t steps = steps_;
   for (int64_t i = 0; i < *copies && !value.is_error(); ++i) {
+    // Copies that do not know their number are alike: the first one says what all of them take.
+    if (i == 1 && !stage.index && !has_room_for(*copies - 1, work_.size() - size, steps_ - steps)) {
+      refuse_growth(stage.span);
+      value = {};
+      break;
+    }
     work_.names.enter(base + "." + std::to_string(i));
     Scope inside{.parent = &scope, .file = scope.file};
     if (stage.index) {

@@ -129,6 +129,7 @@ class Suspicions {
       Evaluator tried(evaluator_.sources(), found, options, evaluator_.signatures());
       tried.take_constants(evaluator_);
       tried.try_out(ref_, trial);
+      evaluator_.charge(tried.steps());
       const bool fair =
           std::none_of(found.all().begin(), found.all().end(), [](const Diagnostic& d) { return spoils(d.code); });
       fair_ += fair ? 1 : 0;
@@ -260,14 +261,15 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
     }
   }
   FrontendOptions options = evaluator.options();
-  // All trials together cost a part of what the file itself may cost.
+  // All trials together cost a part of what the file itself may cost, and of what it has left.
+  const int64_t budget = std::min(options.max_steps / 16, evaluator.steps_left());
   const int64_t most = std::clamp<int64_t>(options.max_steps / 500, 1, 1000);
   waiting.resize(std::min(waiting.size(), static_cast<size_t>(most)));
   const auto count = std::max<int64_t>(1, static_cast<int64_t>(waiting.size()));
-  options.max_steps = std::clamp<int64_t>(options.max_steps / 16 / count, 200, kMostSteps);
+  options.max_steps = std::clamp<int64_t>(budget / count, 200, kMostSteps);
   options.max_nodes = std::min(options.max_nodes, kMostNodes);
   for (const DeclRef& ref : waiting) {
-    if (evaluator.diagnostics().error_count() >= kManyErrors) {
+    if (evaluator.diagnostics().error_count() >= kManyErrors || evaluator.steps_left() <= 0) {
       return;
     }
     Suspicions suspicions(evaluator, ref);

@@ -24,8 +24,11 @@ struct Workspace {
   // Where the text says how many columns logits [N, C] have, by value; for labels that do not fit them.
   std::map<int32_t, Span> columns;
 
-  // The size that FrontendOptions::max_nodes bounds: nodes, where one with a long name counts for several.
-  int64_t size() const { return static_cast<int64_t>(graph.nodes.size()) + name_weight; }
+  // The size that FrontendOptions::max_nodes bounds: operators, their tensors and parameters. Each takes less than 1
+  // KiB; one with a long name counts for several.
+  int64_t size() const {
+    return static_cast<int64_t>(graph.nodes.size() + graph.values.size() + graph.params.size()) + name_weight;
+  }
   // The chain of expansions for a new node; its steps enter the graph with the first node that needs them.
   ExpansionId expansion_id();
   std::vector<Expansion> steps() const;

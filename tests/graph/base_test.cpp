@@ -328,6 +328,35 @@ TEST_F(Rendering, AnErrorWithoutPlaceIsOneLineAndItsHelp) {
   EXPECT_EQ(exit_code(error.kind), 4);
 }
 
+// A line of a megabyte, as a program writes it, is shown around what is wrong with it.
+TEST(Diagnostics, ShowAtMostTwoHundredColumnsOfALine) {
+  SourceMap sources;
+  std::string line(1'000'000, 'x');
+  line.replace(500'000, 5, "wrong");
+  line.replace(500'100, 4, "here");
+  line.replace(10, 3, "far");
+  const int32_t file = sources.add("a.xgraph", "short\n" + line + "\n");
+  const auto span = [&](uint32_t begin, uint32_t size) { return Span{file, 6 + begin, 6 + begin + size}; };
+  Diagnostic d{.code = "XG0102", .message = "a message", .primary = {span(500'000, 5), "this"}};
+  d.secondary = {{span(500'100, 4), "that"}, {span(10, 3), "far away"}};
+  d.fixes.push_back({.title = "mend it", .edits = {{span(500'000, 5), "right"}}});
+  const std::string text = render(d, sources);
+  EXPECT_LT(text.size(), 2'000U) << text;
+  EXPECT_NE(text.find("--> a.xgraph:2:500001\n"), std::string::npos) << text;
+  const std::string left = std::string(60, 'x');
+  EXPECT_NE(text.find("2 | ..." + left + "wrong" + std::string(95, 'x') + "here" + std::string(36, 'x') + "...\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("2 ~ ..." + left + "right"), std::string::npos) << text;
+  // Marks stand below what they mark; what is not shown is marked at the edge.
+  const size_t marks = text.find("^^^^^");
+  ASSERT_NE(marks, std::string::npos);
+  EXPECT_EQ(marks - text.rfind('\n', marks), text.find("wrong") - text.rfind('\n', text.find("wrong"))) << text;
+  // A line that is short enough stays as it is.
+  const Diagnostic whole{.code = "XG0102", .message = "a message", .primary = {{file, 0, 5}, "this"}};
+  EXPECT_NE(render(whole, sources).find("1 | short\n"), std::string::npos);
+}
+
 TEST(Diagnostics, KeepOneOfEachCause) {
   Diagnostics all;
   all.add({.code = "XG0201", .message = "unknown name `x`", .primary = {{0, 1, 2}, ""}});

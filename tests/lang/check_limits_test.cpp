@@ -1,4 +1,5 @@
 // Hostile texts: a diagnostic, within bounds.
+#include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,11 +27,48 @@ TEST(Limits, LongNamesCountForSeveralNodes) {
   const auto nodes_until_refused = [](const std::string& label) {
     const Checked checked(
         "model m {\n  input x: f32[N, 8]\n  y = x -> repeat 1_000 { relu as " + label + " }\n  output y\n}\n",
-        {.max_nodes = 1'100});
+        {.max_nodes = 2'100});
     return checked.codes();
   };
   EXPECT_THAT(nodes_until_refused("a"), IsEmpty());
   EXPECT_THAT(nodes_until_refused(std::string(64, 'a')), ElementsAre("XG0216"));
+}
+
+// The first copy says what a million take, so that neither time nor memory is spent on them.
+TEST(Limits, CopiesAreCountedBeforeTheyAreMade) {
+  const auto with = [](const std::string& stage) {
+    return "model m {\n  input x: f32[N, 8]\n  y = x -> " + stage + "\n  output y\n}\n";
+  };
+  constexpr double kSeconds = 2;  // the copies themselves would take ten times as many
+  const auto seconds_of = [](const std::string& text) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_THAT(Checked(text).codes(), ElementsAre("XG0216"));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  EXPECT_LT(seconds_of(with("repeat 1_000_000 { bn }")), kSeconds);
+  EXPECT_LT(seconds_of(with("repeat 2_000 { repeat 2_000 { bn } }")), kSeconds);
+  EXPECT_LT(seconds_of("model m {\n  input x: f32[N, 8]\n  output x\n}\n"
+                       "test \"t\" {\n  expect params(f32[N, 8] -> repeat 1_000_000 { bn }) == 1\n}\n"),
+            kSeconds);
+  // Tensors and parameters count: a batch norm is one operator with four of these and three of those.
+  EXPECT_THAT(Checked(with("repeat 100 { bn }"), {.max_nodes = 1'300}).codes(), IsEmpty());
+  EXPECT_THAT(Checked(with("repeat 100 { bn }"), {.max_nodes = 1'100}).codes(), ElementsAre("XG0216"));
+}
+
+// The model, its tests and blocks that nothing calls draw on one budget.
+TEST(Limits, TestsAndUncalledBlocksCountWithTheModel) {
+  const std::string block = "block deep(x: [N, D]) { return x -> repeat 100 { linear(D) } }\n";
+  const std::string model = "model m {\n  input x: f32[N, 8]\n  y = x -> deep\n  output y\n}\n";
+  const auto tests = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      text += "test \"" + std::to_string(i) + "\" {\n  expect params(m) == 7_200\n}\n";
+    }
+    return text;
+  };
+  constexpr int64_t kBudget = 60'000;  // one of them takes 5,000
+  EXPECT_THAT(Checked(block + model + tests(5), {.max_steps = kBudget}).codes(), IsEmpty());
+  EXPECT_THAT(Checked(block + model + tests(50), {.max_steps = kBudget}).codes(), ElementsAre("XG0216"));
 }
 
 TEST(Limits, FunctionsThatDoubleThemselvesEnd) {
