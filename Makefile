@@ -38,6 +38,7 @@ test-faults-full: build
 test-asan: deps
 	@cmake --preset asan && cmake --build --preset asan -j $(JOBS)
 	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	  LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/leaks.supp:print_suppressions=0 \
 	  ctest --test-dir build/asan --output-on-failure --timeout 3600
 
 test-tsan: deps

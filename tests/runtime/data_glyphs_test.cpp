@@ -288,7 +288,7 @@ TEST(RandomFill, GivesTheSameNormalsAsOneByOne) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{63}, size_t{64}, size_t{65}, size_t{199'000}}) {
       std::vector<float> normals(count);
       stream.fill_normal(first, normals);
-      ASSERT_EQ(std::memcmp(normals.data(), one_by_one.data() + first, count * sizeof(float)), 0)
+      ASSERT_TRUE(std::equal(normals.begin(), normals.end(), one_by_one.begin() + static_cast<std::ptrdiff_t>(first)))
           << first << " " << count;
     }
   }
