@@ -125,6 +125,7 @@ struct TrainSpec {
   std::optional<TrainSpan> eval_every;
   std::vector<MetricSpec> eval;
   TrainSpan log_every{10, TrainSpan::kSteps};
+  bool log_tensorboard = false;
   TrainSpan checkpoint_every{1, TrainSpan::kEpochs};
   int64_t checkpoint_keep = 3;
   std::string checkpoint_dir;

@@ -121,6 +121,9 @@ void print_train(const TrainSpec& train, Lines& lines) {
     lines.set("eval.every", to_text(*train.eval_every));
   }
   lines.set("log.every", to_text(train.log_every));
+  if (train.log_tensorboard) {
+    lines.set("log.tensorboard", "true");
+  }
   lines.set("checkpoint", fmt::format("every {}, keep {}", to_text(train.checkpoint_every), train.checkpoint_keep));
   lines.close();
 }

@@ -245,10 +245,11 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "eval", "every", "span", "1 epoch", "when it is measured", &B::store<&TrainSpec::eval_every>},
     Def{kTrain, "eval", "NAME", "metric(...)", "", "a metric of one source, by the name of its figure",
         &B::lower_eval_metric},
-    Def{kTrain, "", "log", "{ every }", "10 steps", "how often progress is reported", &B::lower_group}.such_as(
-        "write\nlog {\n  every = 10 steps\n}"),
+    Def{kTrain, "", "log", "{ every, tensorboard }", "10 steps", "how often progress is reported", &B::lower_group}
+        .such_as("write\nlog {\n  every = 10 steps\n}"),
     Def{kTrain, "log", "every", "span", "10 steps", "between two reports", &B::store<&TrainSpec::log_every>},
-    Def{kTrain, "log", "tensorboard", "str", "none", "a directory of event files", &B::say_unread}.not_yet({}, kEvents),
+    Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, beside the checkpoints",
+        &B::store<&TrainSpec::log_tensorboard>},
     Def{kTrain, "log", "prometheus", "str", "none", "an address for figures", &B::say_unread}.not_yet({}, kEvents),
     Def{kTrain, "", "checkpoint", "{ every, keep, dir }", "every epoch", "when the run is saved", &B::lower_group}
         .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),

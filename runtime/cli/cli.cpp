@@ -85,10 +85,10 @@ void add_commands(CLI::App& app, CommandLine& line) {
   plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 where the plans differ");
   plan->add_option("--why", line.plan.why, "print the reasons for one decision instead")->type_name("KEY");
 
-  CLI::App* show = add_command(app, line, "show", "look into a model, a plan or a checkpoint",
+  CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint or a log",
                                [&line] { return run_show(line.global, line.show); });
   show->alias("inspect");
-  show->add_option("file", line.show.file, "model, plan or checkpoint")->required()->type_name("FILE");
+  show->add_option("file", line.show.file, "model, plan, checkpoint or log.jsonl")->required()->type_name("FILE");
   show->add_option("--table", line.show.table, "layers, memory, comm or why")
       ->check(CLI::IsMember({"layers", "memory", "comm", "why"}));
   show->add_option("--emit", line.show.emit, "tokens, ast, checked, module, backward, plan or program")

@@ -1,6 +1,8 @@
-// `xrun show`: look into a model, a plan or a checkpoint; `--emit` prints the value after any step of the path.
+// `xrun show`: look into a model, a plan, a checkpoint or the log of a run; `--emit` prints the value after any step of
+// the path.
 #include <filesystem>
 
+#include "graph/base/utf8.h"
 #include "graph/print.h"
 #include "lang/print_module.h"
 #include "lang/syntax/parser.h"
@@ -9,6 +11,7 @@
 #include "planner/report/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/log_report.h"
 #include "runtime/cli/planned.h"
 #include "runtime/formats/files.h"
 
@@ -78,6 +81,8 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
   return json ? planner::report_json(plan, module) : planner::report_text(plan, module);
 }
 
+bool is_log(const std::string& path) { return path.ends_with(".jsonl"); }
+
 // Nothing that was asked for is passed over in silence.
 Status check_request(const GlobalOptions& options, const ShowArgs& args, bool json) {
   const bool checkpoint = runtime::is_checkpoint(args.file);
@@ -92,9 +97,10 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
   if (flags > 1) {
     return fault("`--emit`, `--table` and `--gantt` exclude one another", "ask for one of them");
   }
-  if (checkpoint && flags > 0) {
-    return fault("`" + args.file + "` is a checkpoint: it has nothing for `" + flag + "`",
-                 "leave `" + flag + "` out, or give a model or a plan");
+  if ((checkpoint || is_log(args.file)) && flags > 0) {
+    return fault(
+        "`" + args.file + "` is a " + (checkpoint ? "checkpoint" : "log") + ": it has nothing for `" + flag + "`",
+        "leave `" + flag + "` out, or give a model or a plan");
   }
   if (const std::string deciding = deciding_flag(options); checkpoint && !deciding.empty()) {
     return fault("`" + deciding + "` (or its XRUN_ variable) has no effect on the checkpoint `" + args.file + "`",
@@ -119,6 +125,15 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
   const Console console(options);
   if (const Status request = check_request(options, args, console.json()); !request.ok()) {
     return console.fail(request.error());
+  }
+  if (is_log(args.file)) {
+    const auto log = read_log(args.file);
+    if (!log.ok()) {
+      return console.fail(log.error());
+    }
+    console.out(console.json() ? log_json(*log)
+                               : log_text(printable_line(args.file), *log, console.columns(), console.unicode()));
+    return 0;
   }
   if (runtime::is_checkpoint(args.file)) {
     const auto text = runtime::describe_checkpoint(args.file, console.json());

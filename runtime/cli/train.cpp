@@ -6,6 +6,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
+#include "runtime/cli/run_log.h"
 #include "runtime/cli/stop_signals.h"
 #include "runtime/cli/stored_rows.h"
 #include "runtime/data/sample_rows.h"
@@ -81,7 +82,9 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
     return exit;
   }
   const SourceMap sources = planned->model.sources;
-  const auto progress = make_progress(options.progress, console);
+  const auto progress =
+      std::make_unique<LoggedProgress>(make_progress(options.progress, console),
+                                       log_path(checkpoint_directory(options, planned->prepared.training.train)));
   progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
   const StopSignals signals([&] { progress->on_stop(); });
   Phase phase(console);

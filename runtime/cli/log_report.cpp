@@ -1,0 +1,247 @@
+#include "runtime/cli/log_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <unistd.h>
+
+#include "graph/base/errors.h"
+#include "graph/base/regular_file.h"
+#include "graph/base/units.h"
+#include "graph/base/utf8.h"
+#include "runtime/cli/console.h"
+#include "runtime/formats/json.h"
+
+namespace xrun::cli {
+namespace {
+
+using Json = nlohmann::json;
+using SeriesByName = std::map<std::string, Series>;
+
+constexpr size_t kLongestLine = size_t{1} << 20;
+constexpr size_t kMostSeries = 64;
+constexpr size_t kMostWarnings = 100;
+// What a `step` event has beside metrics and the quantities that are drawn.
+constexpr std::array<std::string_view, 13> kNotDrawn{"v",         "time",     "step",   "epoch",    "step_s",
+                                                     "compute_s", "comm_s",   "busy_s", "bubble_s", "data_s",
+                                                     "memory",    "resident", "t"};
+
+double number_in(const Json& event, const char* key) {
+  const auto at = event.find(key);
+  return at != event.end() && at->is_number() ? at->get<double>() : 0;
+}
+
+// Numbers of a file may be anything; steps are whole and not negative.
+int64_t step_in(const Json& event, const char* key) {
+  return static_cast<int64_t>(std::clamp(number_in(event, key), 0.0, 1e15));
+}
+
+void add_points(SeriesByName& series, const Json& values, int64_t step) {
+  for (const auto& [name, value] : values.items()) {
+    const bool drawn = value.is_number() && std::ranges::find(kNotDrawn, name) == kNotDrawn.end();
+    if (drawn && (series.contains(name) || series.size() < kMostSeries)) {
+      series[name].add(step, value.get<double>());
+    }
+  }
+}
+
+// False where the object is no event.
+bool add_event(RunLogSummary& log, const Json& event) {
+  const std::string kind = event.is_object() && event.contains("t") && event["t"].is_string() ? event["t"] : "";
+  if (kind == "start") {
+    ++log.runs;
+    log.steps = step_in(event, "steps");
+    log.last_step = step_in(event, "first_step");
+    for (SeriesByName* series : {&log.training, &log.evaluation}) {
+      for (auto& [name, one] : *series) {
+        one.cut(log.last_step);
+      }
+    }
+  } else if (kind == "step") {
+    log.last_step = step_in(event, "step");
+    add_points(log.training, event, log.last_step);
+  } else if (kind == "eval" && event.contains("metrics") && event["metrics"].is_object()) {
+    add_points(log.evaluation, event["metrics"], step_in(event, "step"));
+  } else if (kind == "warn" && event.contains("message") && event["message"].is_string()) {
+    if (log.warnings.size() < kMostWarnings) {
+      log.warnings.push_back(event["message"]);
+    }
+  } else if (kind == "end") {
+    log.last_step = step_in(event, "step");
+    log.seconds += number_in(event, "seconds");
+  }
+  return !kind.empty();
+}
+
+// Calls `take` with each line; a line that is too long comes as an empty one. False where the file cannot be read.
+template <typename Take>
+bool for_each_line(int file, const Take& take) {
+  std::string line;
+  bool too_long = false;
+  std::array<char, 65536> buffer;
+  for (ssize_t got = 0; (got = ::read(file, buffer.data(), buffer.size())) != 0;) {
+    if (got < 0) {
+      return false;
+    }
+    for (const char* at = buffer.data(); at != buffer.data() + got;) {
+      const auto* const stop =
+          static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(buffer.data() + got - at)));
+      const char* const end = stop == nullptr ? buffer.data() + got : stop;
+      too_long = too_long || line.size() + static_cast<size_t>(end - at) > kLongestLine;
+      line.append(at, too_long ? at : end);
+      if (stop != nullptr) {
+        take(too_long ? std::string() : line);
+        line.clear();
+        too_long = false;
+      }
+      at = stop == nullptr ? end : end + 1;
+    }
+  }
+  if (!line.empty()) {
+    take(line);
+  }
+  return true;
+}
+
+// Rows of text, highest value first; a column has the mean of its steps.
+std::string plot(const Series& one, int columns, bool unicode) {
+  constexpr int kRows = 6;
+  constexpr int kLabel = 12;
+  const auto& points = one.points();
+  const int width = std::clamp(columns - kLabel - 8, 16, 96);
+  const int64_t first = points.front().first;
+  const double span = static_cast<double>(std::max<int64_t>(1, points.back().first - first));
+  std::vector<double> sums(static_cast<size_t>(width), 0);
+  std::vector<int> counts(static_cast<size_t>(width), 0);
+  for (const auto& [step, value] : points) {
+    const auto column = static_cast<size_t>(static_cast<double>(step - first) / span * (width - 1));
+    sums[column] += value;
+    ++counts[column];
+  }
+  double low = INFINITY;
+  double high = -INFINITY;
+  for (size_t c = 0; c < sums.size(); ++c) {
+    if (counts[c] > 0) {
+      sums[c] /= counts[c];
+      low = std::min(low, sums[c]);
+      high = std::max(high, sums[c]);
+    }
+  }
+  std::string text;
+  for (int row = 0; row < kRows; ++row) {
+    const std::string label = row == 0           ? fmt::format("{:.4g}", high)
+                              : row == kRows - 1 ? fmt::format("{:.4g}", low)
+                                                 : "";
+    std::string line = fmt::format("    {:>{}} |", label, kLabel - 6);
+    for (size_t c = 0; c < sums.size(); ++c) {
+      const double height = high > low ? (sums[c] - low) / (high - low) : 0;
+      const bool here = counts[c] > 0 && std::lround((1 - height) * (kRows - 1)) == row;
+      line += here ? (unicode ? "\u2022" : "*") : " ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  const std::string begin = "step " + format_count(first);
+  return text + fmt::format("    {:>{}}  {}{:>{}}\n", "", kLabel - 6, begin, format_count(points.back().first),
+                            std::max<int>(1, width - static_cast<int>(begin.size())));
+}
+
+void add_series(std::string& text, const std::string& title, const SeriesByName& series, int columns, bool unicode) {
+  bool first = true;
+  for (const auto& [name, one] : series) {
+    if (one.points().empty()) {
+      continue;
+    }
+    text += first ? "\n  " + title + "\n" : "";
+    first = false;
+    const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const auto [least, most] = std::ranges::minmax_element(one.points(), by_value);
+    text += fmt::format("  {}   {:.6g} at step {}   least {:.6g} at step {}, most {:.6g} at step {}\n", name,
+                        one.points().back().second, format_count(one.points().back().first), least->second,
+                        format_count(least->first), most->second, format_count(most->first));
+    text += least->second < most->second ? plot(one, columns, unicode) : "";
+  }
+}
+
+nlohmann::ordered_json json_of(const SeriesByName& series) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [name, one] : series) {
+    json[name] = one.points();
+  }
+  return json;
+}
+
+}  // namespace
+
+void Series::add(int64_t step, double value) {
+  if (!std::isfinite(value)) {
+    return;
+  }
+  if (seen_++ % stride_ != 0) {
+    return;
+  }
+  points_.emplace_back(step, value);
+  if (points_.size() > kMost) {
+    size_t kept = 0;
+    for (size_t i = 0; i < points_.size(); i += 2) {
+      points_[kept++] = points_[i];
+    }
+    points_.resize(kept);
+    stride_ *= 2;
+  }
+}
+
+void Series::cut(int64_t step) {
+  std::erase_if(points_, [&](const auto& point) { return point.first > step; });
+}
+
+Result<RunLogSummary> read_log(const std::string& path) {
+  const int file = open_regular(path);
+  if (file < 0) {
+    return content_error("XG0909", {"the log `{}` cannot be read: {}", path, std::strerror(-file)},
+                         "name the log.jsonl of a run; it is beside its checkpoints");
+  }
+  RunLogSummary log;
+  const bool read = for_each_line(file, [&](const std::string& line) {
+    const Json event = runtime::parse_json(line);
+    log.damaged += event.is_discarded() || !add_event(log, event) ? 1 : 0;
+  });
+  ::close(file);
+  if (!read || log.runs == 0) {
+    return content_error("XG0909", {"`{}` is no log of a run: it has no `start` event", path},
+                         "name the log.jsonl of a run; it is beside its checkpoints");
+  }
+  return log;
+}
+
+std::string log_text(const std::string& path, const RunLogSummary& log, int columns, bool unicode) {
+  std::string text = fmt::format("{}   {} {}   step {} of {}   {}\n", path, log.runs, log.runs == 1 ? "run" : "runs",
+                                 format_count(log.last_step), format_count(log.steps), format_seconds(log.seconds));
+  if (log.damaged > 0) {
+    text += fmt::format("  {} {} no event\n", format_count(log.damaged), log.damaged == 1 ? "line is" : "lines are");
+  }
+  add_series(text, "training", log.training, columns, unicode);
+  add_series(text, "evaluation", log.evaluation, columns, unicode);
+  for (const std::string& warning : log.warnings) {
+    text += "\n  warning: " + printable_line(warning) + (&warning == &log.warnings.back() ? "\n" : "");
+  }
+  return text;
+}
+
+std::string log_json(const RunLogSummary& log) {
+  return json_line({{"v", 1},
+                    {"runs", log.runs},
+                    {"steps", log.steps},
+                    {"last_step", log.last_step},
+                    {"seconds", log.seconds},
+                    {"damaged", log.damaged},
+                    {"warnings", log.warnings},
+                    {"training", json_of(log.training)},
+                    {"evaluation", json_of(log.evaluation)}});
+}
+
+}  // namespace xrun::cli

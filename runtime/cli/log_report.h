@@ -1,0 +1,51 @@
+// What `xrun show DIR/log.jsonl` prints: the log of a run as figures and curves.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/result.h"
+
+namespace xrun::cli {
+
+// A quantity over the steps of a run. Of a long one every other point goes, again and again, so that at most kMost
+// stay.
+class Series {
+ public:
+  static constexpr size_t kMost = 8192;
+
+  void add(int64_t step, double value);
+  // Forgets what came after this step: a run went on from an earlier checkpoint.
+  void cut(int64_t step);
+  const std::vector<std::pair<int64_t, double>>& points() const { return points_; }
+
+ private:
+  std::vector<std::pair<int64_t, double>> points_;
+  int64_t stride_ = 1;  // one point is kept of so many
+  int64_t seen_ = 0;
+};
+
+struct RunLogSummary {
+  int runs = 0;           // starts
+  int64_t steps = 0;      // of the whole run
+  int64_t last_step = 0;  // that was reached
+  double seconds = 0;     // in all runs
+  int64_t damaged = 0;    // lines that are no event
+  std::vector<std::string> warnings;
+  std::map<std::string, Series> training;    // "loss", "lr", "images_per_s" and metrics of batches
+  std::map<std::string, Series> evaluation;  // by key
+};
+
+// Reads a log line by line, each of at most 1 MiB; others count as damaged. Steps that a later start repeats are
+// forgotten. Errors: kContent XG0909 where the file cannot be read or has no event at all.
+Result<RunLogSummary> read_log(const std::string& path);
+
+// Figures, and a curve of each quantity, `columns` wide.
+std::string log_text(const std::string& path, const RunLogSummary& log, int columns, bool unicode);
+// {v, runs, steps, last_step, seconds, damaged, warnings, training: {name: [[step, value], ...]}, evaluation}.
+std::string log_json(const RunLogSummary& log);
+
+}  // namespace xrun::cli

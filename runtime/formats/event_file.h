@@ -1,0 +1,22 @@
+// Event files that TensorBoard reads (docs/formats.md, "Event files"), as far as numbers over steps are written in
+// them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace xrun::runtime {
+
+// A record of the file: length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes.
+std::string event_record(std::string_view bytes);
+
+// The first record of a file. `time`: seconds since 1970.
+std::string first_event(double time);
+
+// Numbers of one step, by tag: a record with an Event message of TensorFlow's event.proto. Numbers become f32.
+std::string scalar_event(double time, int64_t step, std::span<const std::pair<std::string, double>> numbers);
+
+}  // namespace xrun::runtime
