@@ -74,10 +74,15 @@ TEST(Hints, ARowBlockThatLeavesDevicesIdleIsSaid) {
     return found;
   };
   const auto nothing = [](ScheduleSpec&) {};
-  const ModelOptions one{.layers = 4, .input = 256, .width = 512, .batch = 64, .norm_rows = 64};
+  // The first layer has all the work, so that there is nothing to cut.
+  const ModelOptions one{.layers = 1, .input = 8192, .width = 256, .batch = 64, .norm_rows = 64};
   const std::string text = reasons(one, nothing);
   EXPECT_EQ(count(text, "; 64 rows are one block: `norm_rows=32` would use both devices, "), 2) << text;
   EXPECT_EQ(count(text, "% faster, with statistics of fewer rows"), 2) << text;
+  const ModelOptions deep{.layers = 4, .input = 256, .width = 512, .batch = 64, .norm_rows = 64};
+  const std::string stages = reasons(deep, nothing);
+  EXPECT_EQ(count(stages, "; 64 rows are one block: `norm_rows=32` would be "), 2)
+      << "two stages use both devices, one after the other: " << stages;
   ModelOptions without = one;
   without.norm = false;
   EXPECT_EQ(count(reasons(without, nothing), "% faster\n"), 2);
