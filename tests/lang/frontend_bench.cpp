@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "lang/frontend.h"
+#include "lang/syntax/parser.h"
 #include "tests/lang/test_ops.h"
 
 namespace xrun::lang {
@@ -38,10 +39,32 @@ void check(benchmark::State& state, const std::string& before, const char* line,
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
 }
 
+// Lexer and parser alone.
+void parse_only(benchmark::State& state, const std::string& before, const char* line, const std::string& after) {
+  const std::string text = text_of(before, line, after);
+  for (auto _ : state) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    const int32_t file = sources.add("bench.xgraph", text);
+    benchmark::DoNotOptimize(parse(sources, file, diagnostics));
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
+}
+
 const std::string kModel = "model m {\n  input x: f32[N, 8]\n  y0 = x\n";
 
 #define XRUN_FRONTEND_BENCH(name, before, line, after) \
   BENCHMARK_CAPTURE(check, name, before, line, after)->Unit(benchmark::kMillisecond)
+
+#define XRUN_PARSE_BENCH(name, before, line, after) \
+  BENCHMARK_CAPTURE(parse_only, name, before, line, after)->Unit(benchmark::kMillisecond)
+
+XRUN_PARSE_BENCH(constants, "let a0 = 1\n", "let a{0} = 2 * a{1} - (a{1} + 1) // 3\n", "");
+XRUN_PARSE_BENCH(numbers, "let a = [\n", "  {0}, 0x{0}, {0}.5, {0}e3, {0}KiB,\n", "]\n");
+XRUN_PARSE_BENCH(strings, "let a = [\n", "  \"a string of {0} with \\u{{41}} and \\n\",\n", "]\n");
+XRUN_PARSE_BENCH(sum, "let a = 0\n", "let b{0} = 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10 + 11 + 12 + 13 + 14\n", "");
+XRUN_PARSE_BENCH(layers, kModel, "  y{0} = y{1} -> linear(8) -> relu as act{0}\n", "  output y1\n}\n");
+XRUN_PARSE_BENCH(pipe, kModel + "  y = x\n", "    -> linear(8) -> relu\n", "  output y\n}\n");
 
 XRUN_FRONTEND_BENCH(comments, "", "# a comment of the line {0} says what the next one means\n", "let a = 1\n");
 XRUN_FRONTEND_BENCH(constants, "let a0 = 1\n", "let a{0} = 2 * a{1} - (a{1} + 1) // 3\n", "");
