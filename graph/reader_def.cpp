@@ -29,8 +29,8 @@ Status check_bounds(std::string_view all, const Attrs& args) {
     const std::string_view low = one.substr(name.size() + 1, one.find("..") - name.size() - 1);
     const std::string_view high = one.substr(one.find("..") + 2);
     const AttrValue* given = args.find(name);
-    if (given == nullptr) {
-      continue;  // `none`
+    if (given == nullptr || std::holds_alternative<std::string>(*given)) {
+      continue;  // `none`, or a name
     }
     const double value = args.real(name);
     if (!(value >= number(low) && value <= number(high))) {
@@ -95,8 +95,12 @@ Bytes glyphs_held(const Attrs& args) {
   return faces * (chars[1] - chars[0]) * (size * size + static_cast<int64_t>(sizeof(int32_t)));
 }
 
-Result<std::vector<Field>> idx_fields(const Attrs&) {
-  return std::vector<Field>{{"pixels", per_sample(DType::kU8, {1, 0, 0})}, unknown_label("label")};
+Result<std::vector<Field>> idx_fields(const Attrs& args) {
+  Field label = unknown_label("label");
+  if (args.has("classes")) {
+    label.type = per_sample(DType::kI32, {}, args.integer("classes"));
+  }
+  return std::vector<Field>{{"pixels", per_sample(DType::kU8, {1, 0, 0})}, label};
 }
 
 Result<std::vector<Field>> folder_fields(const Attrs&) {
@@ -157,14 +161,18 @@ constexpr ReaderDef kReaders[] = {
     {"glyphs", "(fonts: list, chars: range, size: int = 32, em: int = 26)", "size 4..1024, em 4..1024",
      "characters drawn from installed fonts, `em` pixels high in a picture of `size`; label = code point - first",
      "glyphs([\"uming\", \"ukai\"], 0x4E00..0x9FA6)", kReady, glyphs_fields, glyphs_held},
-    {"idx", "(images: str, labels: str)", "", "pictures and labels of a pair of IDX files, gzip accepted",
+    {"idx", "(images: str, labels: str, classes: int = none)", "classes 1..2147483648",
+     "pictures and labels of a pair of IDX files, gzip accepted; without `classes` there is one more than the largest "
+     "label",
      "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
     {"folder", "(paths: list, match: str = \"*\")", "",
-     "PNG and JPEG files in directories or zip archives whose names fit `match`; the class is the directory that holds "
-     "the file; links are followed",
+     "PNG, JPEG, WebP, BMP, PGM and PPM files in directories or zip archives whose names fit `match`; the class is the "
+     "directory that holds the file; links are followed; other files are counted and named in a warning",
      "folder(\"pictures/train\", match=\"*_{01..15}.png\")", kReady, folder_fields},
     {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")", "",
-     "numbers in a text table, gzip accepted, read through column(i) and columns(a..b)",
+     "a text table, gzip accepted, read through column(i) and columns(a..b); a column of texts is a label, and "
+     "`header` "
+     "gives the columns names",
      "csv(\"digits.csv\", rows=0..1437)", kReady, csv_fields},
     {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
      "classes 1..1099511627776, samples 1..1099511627776, noise 0..1000000",
@@ -315,13 +323,17 @@ Result<TensorType> columns_of(const AugmentDef& def, const Field& input, const A
 }
 
 Result<TensorType> column_of(const AugmentDef& def, const Field& input, const Attrs& args) {
+  if (std::holds_alternative<std::string>(*args.find("index"))) {
+    XRUN_TRY(check_row(input, def.name, 0));
+    return per_sample(DType::kI64, {});
+  }
   XRUN_TRY(check_row(input, def.name, args.integer("index") + 1));
   return per_sample(input.type.dtype, {});
 }
 
 constexpr AugmentDef kAugments[] = {
     {"decode", "(size: int = none, channels: int = 3, background: list = none)", "size 1..16384",
-     "JPEG or PNG to pixels of 0 to 255, upright by EXIF; with channels=1 grey as ITU-R 601 weighs R, G and B; "
+     "a picture file to pixels of 0 to 255, upright by EXIF; with channels=1 grey as ITU-R 601 weighs R, G and B; "
      "transparent pixels lie over `background`, a grey or [r, g, b], black without it; with `size`, resized to a "
      "square",
      "decode(32, channels=1)", kReady, decoded},
@@ -340,12 +352,17 @@ constexpr AugmentDef kAugments[] = {
     {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", kReady, as_float},
     {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
      "normalize(mean=127.5, std=127.5)", kReady, normalized},
-    {"as_index", "(classes: int)", "classes 1..1099511627776", "a whole number in 0..classes-1", "as_index(10)", kReady,
-     class_number},
+    {"as_index", "(classes: int, first: int = none)", "classes 1..1099511627776, first -1099511627776..1099511627776",
+     "a class of 0..classes-1 out of a whole number that counts from `first` on, 0 without it; texts are classes in "
+     "byte order",
+     "as_index(10)", kReady, class_number},
     {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)",
      kReady, columns_of},
-    {"column", "(index: int)", "index 0..16777216", "one column of a row of a table, counted from 0", "column(64)",
-     kReady, column_of},
+    {"column", "(index: key)", "index 0..16777216",
+     "one column of a row of a table, counted from 0, or by its name in the header, and then a label; `scale(1)` "
+     "behind "
+     "a name makes it a number",
+     "column(64)", kReady, column_of},
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
      "rotate 0..3.2, scale 0..0.9, shear 0..2, shift 0..1",
      "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",

@@ -268,6 +268,9 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
   if (type == "str") {
     return value.kind == DatumKind::kString || expects("a string");
   }
+  if (type == "key") {
+    return value.kind == DatumKind::kString || to_int64(value) || expects("a whole number, or a name in quotes");
+  }
   if (type == "range") {
     if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {
       return expects("a range of whole numbers such as 0..64");

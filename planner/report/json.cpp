@@ -103,11 +103,9 @@ Json memory_of(const Plan& plan, const Module& module) {
 
 Json run_memory_of(const Plan& plan, const Module& module) {
   const RunMemory memory = run_memory(module, plan.training, plan.inference);
-  return {{"training", memory.training},
-          {"evaluation", memory.evaluation},
-          {"readers", memory.readers},
-          {"uncounted", memory.uncounted},
-          {"sum", memory.sum()}};
+  return {{"training", memory.training},   {"evaluation", memory.evaluation},
+          {"readers", memory.readers},     {"uncounted", memory.uncounted},
+          {"decoding", decoding_of(plan)}, {"sum", memory.sum() + decoding_of(plan)}};
 }
 
 Json communication_of(const Plan& plan) {

@@ -11,6 +11,9 @@
 
 namespace xrun::planner {
 
+// What all workers of the loader hold to decode pictures, where the data was there.
+inline Bytes decoding_of(const Plan& plan) { return plan.decoding * plan.machine.threads; }
+
 // A row of the text plan: the backbone, a head, or all the rest.
 struct PlanPart {
   std::string name;

@@ -77,9 +77,10 @@ std::string predicted_line(const Plan& plan, const Module& module) {
 
 std::string memory_line(const Plan& plan, const RunMemory& memory) {
   const auto usable = static_cast<double>(plan.machine.memory);
-  const double share = usable > 0 ? static_cast<double>(memory.sum()) / usable : 0;
-  return "  memory     " + bar(share, 37) + "  " + format_bytes(memory.sum()) + " of " +
-         format_bytes(plan.machine.memory) + "\n";
+  const Bytes sum = memory.sum() + decoding_of(plan);
+  const double share = usable > 0 ? static_cast<double>(sum) / usable : 0;
+  return "  memory     " + bar(share, 37) + "  " + format_bytes(sum) + " of " + format_bytes(plan.machine.memory) +
+         "\n";
 }
 
 // Whatever comes of made-up samples is to be read as such; empty where there are none.
@@ -92,7 +93,7 @@ std::string synthetic_text(const Module& module) {
 }
 
 // What readers and decoders hold; empty where that is nothing.
-std::string readers_text(const RunMemory& memory, Bytes decoding) {
+std::string readers_text(const RunMemory& memory, const Plan& plan) {
   std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " held by readers" : "";
   if (!memory.uncounted.empty()) {
     text += (text.empty() ? "held by readers, not counted: the files of " : "; not counted: the files of ");
@@ -100,8 +101,9 @@ std::string readers_text(const RunMemory& memory, Bytes decoding) {
       text += (i == 0 ? "" : ", ") + memory.uncounted[i];
     }
   }
-  if (decoding > 0) {
-    text += (text.empty() ? "" : "; ") + format_bytes(decoding) + " a worker to decode pictures, not counted";
+  if (plan.decoding > 0) {
+    text += (text.empty() ? "" : "; ") + format_bytes(decoding_of(plan)) + " to decode pictures, " +
+            format_bytes(plan.decoding) + " a worker";
   }
   return text;
 }
@@ -123,7 +125,7 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
     table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
   }
   std::string data = synthetic_text(module);
-  const std::string readers = readers_text(memory, plan.decoding);
+  const std::string readers = readers_text(memory, plan);
   data += (data.empty() || readers.empty() ? "" : "; ") + readers;
   return table.text("  ") + (data.empty() ? "" : "  data       " + printable_line(data) + "\n");
 }
@@ -198,7 +200,7 @@ std::string memory_table(const Plan& plan, const Module& module) {
     text +=
         "eval   forward pass, mapped at the first evaluation\n  all arenas  " + format_bytes(memory.evaluation) + "\n";
   }
-  const std::string readers = readers_text(memory, plan.decoding);
+  const std::string readers = readers_text(memory, plan);
   text += readers.empty() ? "" : "data   " + readers + "\n";
   return text + "Parts are those that are alive when the device needs most.\n";
 }

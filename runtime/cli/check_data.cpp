@@ -12,24 +12,35 @@
 namespace xrun::cli {
 namespace {
 
-// At most this many samples of a source are read, evenly over it.
+// At most about this many samples of a source are decoded, evenly over it.
 constexpr int64_t kLooks = 1000;
+// After so many broken ones the source is left.
+constexpr size_t kMostBroken = 20;
 constexpr std::string_view kTrained = "train";
 
-// `trained`: the classes of the source `train`, once it was opened.
-Result<std::string> check_source(const Module& module, const SourceSpec& source, std::vector<std::string>& trained,
-                                 bool json) {
+// What was found in a source.
+struct Findings {
+  std::string holds;
+  int64_t samples = 0;
+  int64_t stride = 1;  // every so many samples one was decoded
+  int64_t decoded = 0;
+  std::vector<Error> broken;
+  std::vector<Error> warnings;
+};
+
+// Faults of samples are findings; another error is of the source. `trained`: the classes of `train`, once it was
+// opened.
+Result<Findings> look_into(const Module& module, const SourceSpec& source, std::vector<std::string>& trained) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {
-    trained = class_names(rows->reader());
+    trained = class_names(*rows);
   }
   const auto measured = measured_sources(module);
   if (std::ranges::find(measured, source.name) != measured.end()) {
     XRUN_TRY(check_class_names(*rows, module.data, trained));
   }
-  const std::string what = rows->reader().describe();
-  const int64_t samples = rows->samples();
-  const int64_t stride = std::max<int64_t>(1, samples / kLooks);
+  Findings found{.holds = rows->reader().describe(), .samples = rows->samples(), .warnings = rows->warnings()};
+  found.stride = std::max<int64_t>(1, found.samples / kLooks);
   // One row of every input that data fills.
   std::vector<std::vector<std::byte>> memory;
   runtime::BatchView view;
@@ -38,17 +49,49 @@ Result<std::string> check_source(const Module& module, const SourceSpec& source,
     view.inputs.push_back(memory.back().data());
   }
   runtime::AugmentScratch scratch;
-  int64_t looked = 0;
-  for (int64_t sample = 0; sample < samples; sample += stride, ++looked) {
-    XRUN_TRY(rows->fill(sample, {}, scratch, view, 0));
+  for (int64_t sample = 0; sample < found.samples && found.broken.size() < kMostBroken; sample += found.stride) {
+    ++found.decoded;
+    if (Status done = rows->fill(sample, {}, scratch, view, 0); !done.ok()) {
+      if (done.error().kind != ErrorKind::kContent) {
+        return std::move(done).error();
+      }
+      found.broken.push_back(std::move(done).error());
+    }
   }
+  return found;
+}
+
+std::string_view ordinal_ending(int64_t n) {
+  constexpr std::string_view kEndings[] = {"th", "st", "nd", "rd"};
+  return n % 100 / 10 == 1 || n % 10 > 3 ? kEndings[0] : kEndings[n % 10];
+}
+
+// "1 000 of 24 345 samples decoded (every 24th)".
+std::string decoded_text(const Findings& found) {
+  std::string text =
+      found.decoded == found.samples
+          ? fmt::format("{} samples decoded", format_count(found.decoded))
+          : fmt::format("{} of {} samples decoded", format_count(found.decoded), format_count(found.samples));
+  text += found.stride > 1 ? fmt::format(" (every {}{})", found.stride, ordinal_ending(found.stride)) : "";
+  if (!found.broken.empty()) {
+    text += fmt::format(", {} broken{}", found.broken.size(),
+                        found.broken.size() == kMostBroken ? ": the source was left at the last of these" : "");
+  }
+  return text;
+}
+
+std::string line_of(const SourceSpec& source, const Findings& found, bool json) {
   if (json) {
-    const nlohmann::ordered_json object{
-        {"v", 1}, {"source", source.name}, {"holds", what}, {"samples", samples}, {"decoded", looked}};
-    return json_line(object);
+    return json_line({{"v", 1},
+                      {"source", source.name},
+                      {"holds", found.holds},
+                      {"samples", found.samples},
+                      {"decoded", found.decoded},
+                      {"every", found.stride},
+                      {"broken", found.broken.size()}});
   }
-  return fmt::format("  ok   {:<10} {}   {} samples decoded\n", source.name, printable_line(what),
-                     format_count(looked));
+  return fmt::format("  {:<5}{:<10} {}   {}\n", found.broken.empty() ? "ok" : "bad", source.name,
+                     printable_line(found.holds), decoded_text(found));
 }
 
 }  // namespace
@@ -63,13 +106,17 @@ int check_data(const LoadedModel& model, const Console& console) {
   }
   std::vector<std::string> trained;
   for (const SourceSpec* source : sources) {
-    const auto line = check_source(module, *source, trained, console.json());
-    if (line.ok()) {
-      console.out(*line);
-    } else {
-      const int code = console.fail(line.error(), model.sources);
+    const auto found = look_into(module, *source, trained);
+    if (!found.ok()) {
+      const int code = console.fail(found.error(), model.sources);
       exit = exit == 0 ? code : exit;
+      continue;
     }
+    for (const Error& fault : found->broken) {
+      exit = std::max(exit, console.fail(fault, model.sources));
+    }
+    console.report(as_warnings(found->warnings), model.sources);
+    console.out(line_of(*source, *found, console.json()));
   }
   return exit;
 }

@@ -13,7 +13,7 @@ bool is_missing(const Error& error) {
   return (error.code == "XG0401" && error.kind == ErrorKind::kContent) || error.code == "XG0411";
 }
 
-Diagnostic warn_of(const Error& error, const std::string& source) {
+Diagnostic warn_of_missing(const Error& error, const std::string& source) {
   Diagnostic warning{.severity = Severity::kWarning, .code = error.code, .message = error.message};
   warning.primary.span = error.span;
   warning.notes.push_back(source == "train"
@@ -35,18 +35,22 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
   DataHeaders headers;
   std::vector<std::string> classes;
   for (const std::string& name : names) {
-    const auto rows = runtime::SampleRows::open_header(module.data, name, module.graph);
+    auto rows = runtime::SampleRows::open_header(module.data, name, module.graph);
     if (!rows.ok()) {
       if (!is_missing(rows.error())) {
         return rows.error();
       }
-      headers.missing.add(warn_of(rows.error(), name));
+      headers.warnings.add(warn_of_missing(rows.error(), name));
       continue;
     }
-    headers.decoding = std::max(headers.decoding, (*rows)->decode_bytes());
+    headers.memory.add(**rows, module.data);
+    const Diagnostics found = as_warnings((*rows)->warnings());
+    for (const Diagnostic& warning : found.all()) {
+      headers.warnings.add(warning);
+    }
     if (name == "train") {
       headers.samples = (*rows)->samples();
-      classes = class_names((*rows)->reader());
+      classes = class_names(**rows);
       XRUN_TRY(runtime::check_curve(module.train, headers.samples));
     } else {
       XRUN_TRY(check_class_names(**rows, module.data, classes));

@@ -9,8 +9,8 @@ namespace xrun::cli {
 
 struct DataHeaders {
   int64_t samples = 0;  // of an epoch; 0: not known
-  Bytes decoding = 0;   // held by a worker that decodes (SampleRows::decode_bytes), of all sources the most
-  Diagnostics missing;  // warnings: sources that are not on this machine
+  DataMemory memory;
+  Diagnostics warnings;  // sources that are not on this machine, and what is worth a word about the others
 };
 
 // Opens the sources that a run of the plan opens. Data that is not there is a warning, since plans are also made where

@@ -13,6 +13,7 @@
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"
+#include "planner/run_memory.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/inference.h"
@@ -248,21 +249,21 @@ std::vector<std::string> measured_sources(const Module& module) {
   return measured;
 }
 
-std::vector<std::string> class_names(const runtime::Reader& reader) {
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < reader.classes(); ++i) {
-    names.push_back(well_formed(reader.class_name(i)));
-    if (names.back().empty()) {
-      return {};
-    }
+std::vector<std::string> class_names(const runtime::SampleRows& rows) {
+  std::vector<std::string> names = rows.class_names();
+  for (std::string& name : names) {
+    name = well_formed(name);
   }
   return names;
 }
 
-Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
-                         const std::vector<std::string>& trained) {
-  const std::vector<std::string> names = class_names(rows.reader());
-  for (size_t i = 0; i < names.size() && !trained.empty(); ++i) {
+Status check_class_names(runtime::SampleRows& rows, const DataSpec& data, const std::vector<std::string>& trained) {
+  if (trained.empty()) {
+    return {};
+  }
+  XRUN_ASSIGN(const bool texts, rows.number_classes(trained));
+  const std::vector<std::string> names = texts ? std::vector<std::string>() : class_names(rows);
+  for (size_t i = 0; i < names.size(); ++i) {
     if (i >= trained.size() || names[i] != trained[i]) {
       const auto source = std::ranges::find(data.sources, rows.name(), &SourceSpec::name);
       return content_error("XG0402",
@@ -275,39 +276,88 @@ Status check_class_names(const runtime::SampleRows& rows, const DataSpec& data,
   return {};
 }
 
+Diagnostics as_warnings(const std::vector<Error>& warnings) {
+  Diagnostics all;
+  for (const Error& warning : warnings) {
+    Diagnostic diagnostic = diagnostic_of(warning);
+    diagnostic.severity = Severity::kWarning;
+    all.add(std::move(diagnostic));
+  }
+  return all;
+}
+
+void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
+  for (const Error& warning : rows.warnings()) {
+    events.on_warn({warning.code, warning.message});
+  }
+}
+
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
                                                                           const std::vector<std::string>& trained,
-                                                                          runtime::EventSink& events, StopFlag stop,
-                                                                          const BadSampleTold& on_bad) {
+                                                                          runtime::EventSink& events,
+                                                                          const RowOptions& options) {
   const Module& module = planned.prepared.inference;
   std::vector<std::unique_ptr<runtime::RowSource>> sources;
   for (const std::string& name : names) {
     events.on_work({.work = runtime::Work::kOpen, .subject = name});
-    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, stop));
+    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop));
     XRUN_TRY(check_class_names(*rows, module.data, trained));
+    warn_of(*rows, events);
+    if (options.memory != nullptr) {
+      options.memory->add(*rows, module.data);
+    }
     XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
                                                                         .seed = module.train.seed,
                                                                         .max_bad = module.data.max_bad,
                                                                         .workers = planned.plan.machine.threads,
-                                                                        .on_bad = on_bad}));
+                                                                        .on_bad = options.on_bad,
+                                                                        .patience = options.patience}));
     sources.push_back(std::move(source));
   }
   return sources;
 }
 
 void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console& console) {
-  Diagnostics warnings;
+  std::vector<Error> warnings;
   for (const runtime::BrokenRow& row : broken) {
-    warnings.add({.severity = Severity::kWarning,
-                  .code = "XG0412",
-                  .message = row.message,
-                  .notes = {"the sample is left out"},
-                  .fixes = {{.title = "replace it, or take it away"}}});
+    warnings.push_back(content_error("XG0412", row.message, "it is left out; replace it, or take it away"));
   }
   if (!console.json()) {
-    console.report(warnings, {});
+    console.report(as_warnings(warnings), {});
   }
+}
+
+Status check_memory(const PlannedModel& planned, const DataMemory& data) {
+  const planner::Plan& plan = planned.plan;
+  const int workers = plan.machine.threads;
+  const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).sum();
+  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers;
+  if (sum <= plan.machine.memory) {
+    return {};
+  }
+  Error error{ErrorKind::kInfeasible, "XG0601",
+              fmt::format("does not fit: with its data the run needs {}, {} are usable", format_bytes(sum),
+                          format_bytes(plan.machine.memory)),
+              "give `decode` a size, take the largest pictures away, or use fewer workers: --threads 1"};
+  error.notes.push_back(
+      fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
+                  format_bytes(arenas), format_bytes(data.readers), workers,
+                  workers == 1 ? "worker takes" : "workers take", format_bytes(workers * data.decoding.bytes)));
+  if (!data.decoding.picture.empty()) {
+    error.notes.push_back("the largest picture that was looked at is " + data.decoding.picture);
+  }
+  return error;
+}
+
+void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
+  const auto source = std::ranges::find(spec.sources, rows.name(), &SourceSpec::name);
+  const ReaderDef* reader = data_registry().find_reader(source->reader.name);
+  if (reader->held == nullptr) {  // else run_memory counts it
+    readers += rows.reader().memory();
+  }
+  const runtime::Decoding more = rows.decoding();
+  decoding = more.bytes > decoding.bytes ? more : decoding;
 }
 
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {

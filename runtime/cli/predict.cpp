@@ -111,6 +111,7 @@ Result<Subject> open_subject(const PlannedModel& planned, const PredictArgs& arg
   events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "pictures" : args.source});
   if (!args.source.empty()) {
     XRUN_ASSIGN(samples, runtime::SampleRows::open(module.data, args.source, module.graph));
+    warn_of(*samples, events);
   } else {
     XRUN_ASSIGN(const Field like, picture_field(module));
     XRUN_ASSIGN(auto reader, runtime::open_picture_files(args.images, like));

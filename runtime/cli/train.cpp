@@ -1,4 +1,6 @@
 // `xrun train`: execute a plan, with progress, evaluation on the way, checkpoints, and a clean end on a signal.
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "planner/run_memory.h"
@@ -16,6 +18,13 @@
 
 namespace xrun::cli {
 namespace {
+
+// A read that does not end, as of a server that is gone, cannot be waited for; all that is to be kept has been saved.
+void leave_stuck(const std::string& source) {
+  std::fprintf(stderr, "xrun: a read of the source `%s` does not end; the run ends without it\n", source.c_str());
+  std::fflush(nullptr);
+  std::_Exit(exit_code(ErrorKind::kInterrupted));
+}
 
 std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& train) {
   const std::filesystem::path base = options.directory.empty() ? "." : options.directory;
@@ -38,7 +47,10 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &StopSignals::requested()));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
-  const std::vector<std::string> classes = class_names(rows->reader());
+  const std::vector<std::string> classes = class_names(*rows);
+  warn_of(*rows, events);
+  DataMemory memory;
+  memory.add(*rows, module.data);
   runtime::CheckpointOptions store{.directory = checkpoint_directory(options, train),
                                    .keep = train.checkpoint_keep,
                                    .resume = args.resume,
@@ -52,17 +64,23 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                    .batch = train.batch,
                                    .libraries = runtime::library_versions()};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
+  const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
   XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
                                                                    .seed = train.seed,
                                                                    .shuffled = train.shuffled,
                                                                    .max_bad = module.data.max_bad,
                                                                    .workers = planned.plan.machine.threads,
-                                                                   .on_bad = warn}));
+                                                                   .on_bad = warn,
+                                                                   .patience = patience}));
   std::vector<std::string> names;
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events, &StopSignals::requested(), warn));
+  XRUN_ASSIGN(
+      auto eval,
+      open_row_sources(planned, names, classes, events,
+                       {.stop = &StopSignals::requested(), .on_bad = warn, .memory = &memory, .patience = patience}));
+  XRUN_TRY(check_memory(planned, memory));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }

@@ -193,6 +193,17 @@ Status run_column(const Step& step, AugmentScratch& scratch, const DrawKey&) {
 Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   scratch.number = number_of(scratch);
   scratch.form = AugmentScratch::kNumber;
+  if (step.extra != 0) {
+    const double number = scratch.number;
+    const auto first = static_cast<double>(step.extra);
+    scratch.number -= first;
+    if (!check_label(scratch.number, step.size).ok()) {
+      return content_error(
+          "XG0402",
+          {"label {} does not fit {} classes from {} on", number, format_with_underscores(step.size), step.extra},
+          {"labels must be whole numbers in {}..{}", step.extra, step.extra + step.size - 1});
+    }
+  }
   return check_label(scratch.number, step.size);
 }
 
@@ -213,7 +224,7 @@ constexpr PlainStage kPlainStages[] = {
     {"random_crop", run_random_crop, "size", "pad"},
     {"center_crop", run_center_crop, "size"},
     {"random_flip", run_flip},
-    {"as_index", run_as_index, "classes"},
+    {"as_index", run_as_index, "classes", "first"},
     {"column", run_column, "index"},
     {.name = "random_affine", .run = run_affine, .a = {"rotate", "scale", "shear", "shift"}},
     {.name = "random_stroke", .run = run_stroke, .a = {"w"}},

@@ -10,32 +10,31 @@ namespace {
 
 class CsvReader final : public Reader {
  public:
-  CsvReader(CsvTable table, std::string path, int64_t first)
-      : table_(std::move(table)), path_(std::move(path)), first_(first) {
-    shape_ = {table_.columns};
-    fields_ = {{"row", {.dtype = DType::kF64, .dims = {kBatch, table_.columns}}}};
+  CsvReader(CsvTable table, std::string path) : table_(std::move(table)), path_(std::move(path)) {
+    shape_ = {std::ssize(table_.columns)};
+    fields_ = {{"row", {.dtype = DType::kF64, .dims = {kBatch, shape_[0]}}}};
   }
 
   int64_t samples() const override { return table_.rows; }
   const std::vector<Field>& fields() const override { return fields_; }
   int64_t classes() const override { return 0; }
   Status read(int64_t sample, int, FieldValue& out) const override {
-    const auto row = std::span(table_.numbers)
-                         .subspan(static_cast<size_t>(sample * table_.columns), static_cast<size_t>(table_.columns));
+    const auto row =
+        std::span(table_.numbers).subspan(static_cast<size_t>(sample * shape_[0]), static_cast<size_t>(shape_[0]));
     out.set_view(DType::kF64, shape_, std::as_bytes(row));
     return {};
   }
   std::string class_name(int64_t) const override { return ""; }
-  std::string sample_name(int64_t sample) const override { return fmt::format("row {} of {}", first_ + sample, path_); }
+  std::string sample_name(int64_t sample) const override { return fmt::format("{}:{}", path_, table_.line_of(sample)); }
+  std::span<const CsvColumn> columns() const override { return table_.columns; }
   std::string describe() const override {
-    return fmt::format("csv: {} rows of {} columns", format_count(table_.rows), table_.columns);
+    return fmt::format("csv: {} rows of {} columns", format_count(table_.rows), shape_[0]);
   }
   Bytes memory() const override { return static_cast<Bytes>(table_.numbers.size() * sizeof(double)); }
 
  private:
   CsvTable table_;
   std::string path_;
-  int64_t first_;
   std::array<int64_t, 1> shape_{};
   std::vector<Field> fields_;
 };
@@ -67,7 +66,7 @@ Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop) 
         "XG0413", {"`rows` is {}..{}, but {} has {} rows", options.first, options.last, path, table.rows_in_file},
         {"keep to 0..{}: rows are counted from 0, without the header", table.rows_in_file});
   }
-  return std::unique_ptr<Reader>(std::make_unique<CsvReader>(std::move(table), path, options.first));
+  return std::unique_ptr<Reader>(std::make_unique<CsvReader>(std::move(table), path));
 }
 
 }  // namespace xrun::runtime

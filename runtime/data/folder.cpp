@@ -4,34 +4,32 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <map>
-#include <optional>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "graph/base/errors.h"
+#include "runtime/data/directory_walk.h"
 #include "runtime/data/glob.h"
+#include "runtime/device/host.h"
 #include "runtime/formats/files.h"
 
 namespace xrun::runtime {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr Bytes kLargestPicture = 256 * kMiB;           // encoded
-constexpr Bytes kLargestArchive = 16 * kGiB;            // of the pictures taken from it
-constexpr int64_t kMostDirectories = int64_t{1} << 24;  // links beside one another can multiply them
-
-using Place = std::pair<dev_t, ino_t>;
+constexpr Bytes kLargestPicture = 256 * kMiB;  // encoded
+constexpr Bytes kLargestArchive = 16 * kGiB;   // of the pictures taken from it
+constexpr Bytes kStart = kMiB;                 // of a picture, which has its header
+constexpr size_t kMostNamed = 20;              // files that are no pictures
 
 struct PictureFile {
   size_t root = 0;    // which path
   std::string name;   // below the root
   std::string why;    // not empty: its archive entry is broken
   size_t offset = 0;  // in the bytes of the archives
-  size_t bytes = 0;
+  size_t bytes = 0;   // there; of a header the start of an entry, or nothing
   int64_t label = 0;
 };
 
@@ -47,16 +45,19 @@ std::string_view directory_of(std::string_view path) {
   return slash == std::string_view::npos ? "" : path.substr(0, slash);
 }
 
+bool is_hidden(std::string_view path) { return base_of(path).starts_with('.'); }
+
 bool is_picture(std::string_view path) {
   const std::string_view base = base_of(path);
   const size_t dot = base.rfind('.');
-  if (dot == std::string_view::npos || base.starts_with('.')) {
+  if (dot == std::string_view::npos || is_hidden(path)) {
     return false;
   }
   std::string extension(base.substr(dot));
   std::ranges::transform(extension, extension.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return extension == ".png" || extension == ".jpg" || extension == ".jpeg";
+  constexpr std::string_view kRead[] = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".pgm", ".ppm"};
+  return std::ranges::find(kRead, extension) != std::end(kRead);
 }
 
 // A path that does not exist may lead into an archive: "a.zip/train".
@@ -83,7 +84,9 @@ Result<Root> find_root(const std::string& path) {
 
 class FolderReader final : public Reader {
  public:
-  FolderReader(StopFlag stop, size_t most_pictures) : stop_(stop), most_pictures_(most_pictures) {}
+  // Of a header, entries of archives have their names, and the starts of those that looked_samples names.
+  FolderReader(StopFlag stop, size_t most_pictures, bool header)
+      : stop_(stop), most_pictures_(most_pictures), header_(header) {}
 
   Status load(const std::vector<std::string>& paths, const Glob& match) {
     for (const std::string& path : paths) {
@@ -101,6 +104,9 @@ class FolderReader final : public Reader {
     }
     for (PictureFile& picture : pictures_) {
       picture.label = classes_.find(directory_of(picture.name))->second;
+    }
+    if (header_) {
+      XRUN_TRY(load_starts());
     }
     bytes_.shrink_to_fit();
     const TensorType text{.dtype = DType::kU8, .dims = {kBatch, 0}};
@@ -141,10 +147,23 @@ class FolderReader final : public Reader {
     return roots_[picture.root].path + "/" + roots_[picture.root].inner + picture.name;
   }
   std::string describe() const override {
-    return fmt::format("folder: {} images, {} classes", format_count(samples()), format_count(classes()));
+    return fmt::format("folder: {} images, {} classes{}", format_count(samples()), format_count(classes()),
+                       others_ > 0 ? fmt::format(", {} other files", format_count(others_)) : "");
   }
   Bytes memory() const override {
-    return static_cast<Bytes>(bytes_.capacity() + pictures_.capacity() * sizeof(PictureFile));
+    return (header_ ? unpacked_ : static_cast<Bytes>(bytes_.capacity())) +
+           static_cast<Bytes>(pictures_.capacity() * sizeof(PictureFile));
+  }
+  std::vector<Error> warnings() const override {
+    if (others_ == 0) {
+      return {};
+    }
+    const auto named = static_cast<int64_t>(other_names_.size());
+    return {content_error("XG0415",
+                          {"{} {} not read, for pictures are PNG, JPEG, WebP, BMP, PGM and PPM files: {}{}",
+                           format_count(others_), others_ == 1 ? "file is" : "files are", fmt::join(other_names_, ", "),
+                           others_ > named ? fmt::format(" and {} more", format_count(others_ - named)) : ""},
+                          "convert them if they are samples, or take them away")};
   }
 
  private:
@@ -152,9 +171,16 @@ class FolderReader final : public Reader {
     return content_error("XG0412", std::move(why), "replace the file, or raise `max_bad`");
   }
 
-  // Notes a picture and its class. True when it is a sample.
+  // Notes a picture and its class. True when it is a sample. Other files are counted, the first in byte order named.
   Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture(name)) {
+      if (!is_hidden(name)) {
+        ++others_;
+        other_names_.insert(roots_.back().inner + std::string(name));
+        if (other_names_.size() > kMostNamed) {
+          other_names_.erase(std::prev(other_names_.end()));
+        }
+      }
       return false;
     }
     const std::string_view directory = directory_of(name);
@@ -177,7 +203,7 @@ class FolderReader final : public Reader {
 
   Status load_archive(const Glob& match) {
     const Root& root = roots_.back();
-    return visit_archive(root.path, [&](ArchiveEntry& entry) -> Status {
+    return visit_archive(root.path, stop_, [&](ArchiveEntry& entry) -> Status {
       XRUN_TRY(check_stop(stop_));
       std::string_view name = entry.name();
       if (!name.starts_with(root.inner)) {
@@ -188,6 +214,16 @@ class FolderReader final : public Reader {
         return {};
       }
       PictureFile& picture = pictures_.back();
+      const Bytes said = std::min(entry.bytes(), kLargestPicture);
+      unpacked_ += said;
+      if (header_) {
+        return {};
+      }
+      if (static_cast<Bytes>(bytes_.size()) + said > most_bytes_) {
+        return content_error("XG0412",
+                             {"the pictures of {} take more than {} of memory", root.path, format_bytes(most_bytes_)},
+                             "unpack it and name the directory: files of directories are read when they are wanted");
+      }
       picture.offset = bytes_.size();
       if (Status read = entry.read(bytes_, kLargestPicture); !read.ok()) {
         if (read.error().code != "XG0412") {
@@ -198,55 +234,50 @@ class FolderReader final : public Reader {
         bytes_.resize(picture.offset);
       }
       picture.bytes = bytes_.size() - picture.offset;
-      if (static_cast<Bytes>(bytes_.size()) > kLargestArchive) {
-        return content_error("XG0412", {"{} holds more than {} of pictures", root.path, format_bytes(kLargestArchive)},
-                             "unpack it and name the directory: files of directories are read when they are wanted");
-      }
       return {};
     });
   }
 
-  Status load_directory(const Glob& match) {
-    std::vector<Place> above;
-    directories_ = 0;
-    return walk(roots_.back().path, match, above);
-  }
-
-  // Links to directories are followed; `above` are the directories that lead here.
-  Status walk(const std::string& directory, const Glob& match, std::vector<Place>& above) {
-    struct stat info {};
-    if (stat(directory.c_str(), &info) != 0) {
-      return file_error(directory, errno);
+  // After the pictures are sorted: the starts of those that are looked at, archive by archive.
+  Status load_starts() {
+    std::map<std::pair<size_t, std::string_view>, PictureFile*> wanted;
+    for (const int64_t sample : looked_samples(samples())) {
+      PictureFile& picture = pictures_[static_cast<size_t>(sample)];
+      wanted.emplace(std::pair(picture.root, std::string_view(picture.name)), &picture);
     }
-    const Place here{info.st_dev, info.st_ino};
-    if (std::ranges::find(above, here) != above.end()) {
-      return endless(directory, "a link to a directory that it lies in");
-    }
-    if (++directories_ > kMostDirectories) {
-      return endless(directory, "one directory too many");
-    }
-    above.push_back(here);
-    std::error_code error;
-    fs::directory_iterator at(directory, error);
-    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
-      XRUN_TRY(check_stop(stop_));
-      std::error_code ignored;  // an entry that cannot be looked at is no picture
-      if (at->is_directory(ignored)) {
-        XRUN_TRY(walk(at->path().native(), match, above));
-      } else if (at->is_regular_file(ignored)) {
-        std::string_view name = at->path().native();
-        name.remove_prefix(roots_.back().path.size());
-        name.remove_prefix(std::min(name.find_first_not_of('/'), name.size()));
-        XRUN_TRY(note(name, match));
+    for (size_t r = 0; r < roots_.size(); ++r) {
+      const Root& root = roots_[r];
+      if (!root.archive || wanted.lower_bound({r, ""}) == wanted.lower_bound({r + 1, ""})) {
+        continue;
+      }
+      Status visited = visit_archive(root.path, stop_, [&](ArchiveEntry& entry) -> Status {
+        XRUN_TRY(check_stop(stop_));
+        std::string_view name = entry.name();
+        const auto found =
+            name.starts_with(root.inner) ? wanted.find({r, name.substr(root.inner.size())}) : wanted.end();
+        if (found == wanted.end()) {
+          return {};
+        }
+        PictureFile& picture = *found->second;
+        picture.offset = bytes_.size();
+        if (const Status read = entry.read_start(bytes_, kStart); !read.ok()) {
+          picture.why = read.error().message;
+        }
+        picture.bytes = bytes_.size() - picture.offset;
+        return {};
+      });
+      if (!visited.ok()) {
+        return visited;
       }
     }
-    above.pop_back();
-    return error ? Status(file_error(directory, error.value())) : Status();
+    return {};
   }
 
-  static Error endless(const std::string& directory, const char* why) {
-    return content_error("XG0401", {"{} is {}", directory, why},
-                         "take the link away, or name the directories that hold the pictures");
+  Status load_directory(const Glob& match) {
+    return walk_directory(roots_.back().path, stop_, [&](std::string_view name) -> Status {
+      XRUN_ASSIGN([[maybe_unused]] const bool sample, note(name, match));
+      return {};
+    });
   }
 
   // What the system says of a file that was there when the source was opened. Only its absence is a fault of the
@@ -262,10 +293,10 @@ class FolderReader final : public Reader {
     return error;
   }
 
-  static Status read_from_disk(const std::string& path, FieldValue& out) {
+  Status read_from_disk(const std::string& path, FieldValue& out) const {
     int file = -1;
     do {
-      file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe that took the place of a file
     } while (file < 0 && errno == EINTR);
     if (file < 0) {
       return fault_of(errno);
@@ -275,7 +306,8 @@ class FolderReader final : public Reader {
     return done;
   }
 
-  static Status read_all(int file, FieldValue& out) {
+  // Of a header, the start.
+  Status read_all(int file, FieldValue& out) const {
     struct stat info {};
     if (fstat(file, &info) != 0) {
       return fault_of(errno);
@@ -283,10 +315,11 @@ class FolderReader final : public Reader {
     if (!S_ISREG(info.st_mode) || info.st_size > kLargestPicture) {
       return broken(fmt::format("no file of at most {}", format_bytes(kLargestPicture)));
     }
-    const std::array<int64_t, 1> shape{info.st_size};
+    const auto size = static_cast<size_t>(header_ ? std::min<Bytes>(info.st_size, kStart) : info.st_size);
+    const std::array<int64_t, 1> shape{static_cast<int64_t>(size)};
     std::byte* to = out.set_own(DType::kU8, shape);
-    for (size_t done = 0; done < static_cast<size_t>(info.st_size);) {
-      const ssize_t got = ::read(file, to + done, static_cast<size_t>(info.st_size) - done);
+    for (size_t done = 0; done < size;) {
+      const ssize_t got = ::read(file, to + done, size - done);
       if (got == 0) {
         return broken("became shorter while it was read");
       }
@@ -300,22 +333,24 @@ class FolderReader final : public Reader {
 
   StopFlag stop_;  // while it is opened
   size_t most_pictures_;
+  bool header_;
+  Bytes most_bytes_ = std::min(kLargestArchive, detect_host().memory_free);  // of pictures from archives
   std::vector<Root> roots_;
-  int64_t directories_ = 0;  // walked through below the last root
   std::vector<PictureFile> pictures_;
   std::map<std::string, int64_t, std::less<>> classes_;
   std::vector<std::string> names_;
   std::vector<std::byte> bytes_;
+  Bytes unpacked_ = 0;  // what entries of archives say that they hold
+  int64_t others_ = 0;
+  std::set<std::string> other_names_;
   std::vector<Field> fields_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop) {
-  return open_folder(spec, stop, kMostPictures);
-}
+namespace {
 
-Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures) {
+Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop, size_t most_pictures, bool header) {
   const Attrs& args = spec.reader.args;
   XRUN_ASSIGN(const Glob match, Glob::parse(args.text("match")));
   std::vector<std::string> paths;
@@ -325,9 +360,23 @@ Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag sto
       paths.back().pop_back();
     }
   }
-  auto reader = std::make_unique<FolderReader>(stop, most_pictures);
+  auto reader = std::make_unique<FolderReader>(stop, most_pictures, header);
   XRUN_TRY(reader->load(paths, match));
   return std::unique_ptr<Reader>(std::move(reader));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop) {
+  return open_with(spec, stop, kMostPictures, false);
+}
+
+Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures) {
+  return open_with(spec, stop, most_pictures, false);
+}
+
+Result<std::unique_ptr<Reader>> open_folder_header(const SourceSpec& spec, StopFlag stop) {
+  return open_with(spec, stop, kMostPictures, true);
 }
 
 }  // namespace xrun::runtime

@@ -8,7 +8,8 @@
 namespace xrun::runtime {
 
 // Paths are directories, zip archives, or folders inside of a zip archive ("a.zip/train"). Files named *.png, *.jpg,
-// *.jpeg (any case) whose names do not begin with a dot are pictures; others are passed over. Classes are the
+// *.jpeg, *.webp, *.bmp, *.pgm, *.ppm (any case) whose names do not begin with a dot are pictures; others are counted,
+// and a warning names them (XG0415). Classes are the
 // directories that hold pictures, as paths below the given path, numbered in byte order over all paths and all
 // pictures, whether `match` takes them or not: so one archive gives train and test with the same classes. Samples go
 // path by path, files in byte order. Files of directories are read when they are wanted, entries of archives when the
@@ -18,6 +19,9 @@ namespace xrun::runtime {
 // pattern).
 Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop);
 Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures);
+
+// Without the bytes of archives; of both, `read` gives the start of pictures that looked_samples names.
+Result<std::unique_ptr<Reader>> open_folder_header(const SourceSpec& spec, StopFlag stop);
 
 // Their names alone take some tens of GiB.
 inline constexpr size_t kMostPictures = size_t{1} << 28;

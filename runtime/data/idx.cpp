@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/errors.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/idx.h"
 
@@ -39,8 +40,9 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
 
 class IdxReader final : public Reader {
  public:
-  IdxReader(IdxFile images, std::vector<int32_t> labels, int64_t classes, std::string path)
-      : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), path_(std::move(path)) {
+  // `gap`: the classes up to the largest label that have no sample, where this is worth a word.
+  IdxReader(IdxFile images, std::vector<int32_t> labels, int64_t classes, int64_t gap, std::string path)
+      : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), gap_(gap), path_(std::move(path)) {
     const auto& dims = images_.header.dims;
     shape_ = {1, dims[1], dims[2]};
     fields_ = {{"pixels", {.dtype = DType::kU8, .dims = {kBatch, 1, dims[1], dims[2]}}},
@@ -59,18 +61,30 @@ class IdxReader final : public Reader {
     }
     return {};
   }
-  std::string class_name(int64_t label) const override { return fmt::format("{}", label); }
+  std::string class_name(int64_t) const override { return ""; }  // labels are numbers
   std::string sample_name(int64_t sample) const override { return fmt::format("picture {} of {}", sample, path_); }
   std::string describe() const override {
     return fmt::format("idx: {} images of {}x{}, {} classes", format_count(samples()), shape_[1], shape_[2],
                        format_count(classes_));
   }
-  Bytes memory() const override { return static_cast<Bytes>(images_.bytes.size() + labels_.size() * sizeof(int32_t)); }
+  Bytes memory() const override {
+    return images_.header.header_bytes + images_.header.data_bytes +
+           static_cast<Bytes>(labels_.size() * sizeof(int32_t));
+  }
+  std::vector<Error> warnings() const override {
+    if (gap_ == 0) {
+      return {};
+    }
+    return {content_error(
+        "XG0416", {"labels go up to {}, but {} of these classes have no sample", classes_ - 1, format_count(gap_)},
+        {"look whether labels count from 0 on without gaps; if they are right, say so: classes={}", classes_})};
+  }
 
  private:
   IdxFile images_;
   std::vector<int32_t> labels_;
   int64_t classes_;
+  int64_t gap_;
   std::string path_;
   std::array<int64_t, 3> shape_{};
   std::vector<Field> fields_;
@@ -92,6 +106,34 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
     }
   }
   return labels;
+}
+
+// The number of classes. Without `classes`, a label far above what so few samples can have is no number of classes:
+// heads would be made for it.
+Result<int64_t> count_classes(const Attrs& args, const std::vector<int32_t>& labels, const std::string& path) {
+  constexpr int64_t kMostPerSample = 16;
+  const int64_t found = labels.empty() ? 0 : int64_t{*std::ranges::max_element(labels)} + 1;
+  if (args.has("classes")) {
+    const int64_t said = args.integer("classes");
+    if (found > said) {
+      return content_error("XG0402", {"{} has the label {}, but `classes` is {}", path, found - 1, said},
+                           {"labels must be 0..{}; or raise `classes`", said - 1});
+    }
+    return said;
+  }
+  if (found > kMostPerSample * std::ssize(labels)) {
+    return content_error("XG0402", {"{} has the label {} among {} samples", path, found - 1, std::ssize(labels)},
+                         {"if it is right, say how many classes there are: classes={}", found});
+  }
+  return found;
+}
+
+int64_t count_gap(const std::vector<int32_t>& labels, int64_t classes) {
+  std::vector<bool> seen(static_cast<size_t>(classes));
+  for (const int32_t label : labels) {
+    seen[static_cast<size_t>(label)] = true;
+  }
+  return std::ranges::count(seen, false);
 }
 
 // Pictures by `read_images`: the whole file, or its header.
@@ -117,9 +159,11 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
                                                images.header.dims[0], images_path));
   }
   XRUN_ASSIGN(auto numbers, labels_of(labels, labels_path));
-  const int64_t classes = numbers.empty() ? 0 : int64_t{*std::ranges::max_element(numbers)} + 1;
+  XRUN_ASSIGN(const int64_t classes, count_classes(spec.reader.args, numbers, labels_path));
+  const bool told = spec.name == "train" && !spec.reader.args.has("classes");
+  const int64_t gap = told ? count_gap(numbers, classes) : 0;
   return std::unique_ptr<Reader>(
-      std::make_unique<IdxReader>(std::move(images), std::move(numbers), classes, images_path));
+      std::make_unique<IdxReader>(std::move(images), std::move(numbers), classes, gap, images_path));
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ class Loader final : public BatchSource {
         bad_(rows_->samples(), options_),
         tasks_(
             rows_->name(), options_.workers, [this](int64_t step, int64_t row) { return fill_row(step, row); },
-            options_.clock) {}
+            options_.clock, options_.patience) {}
 
   int64_t samples() const override { return rows_->samples(); }
   int64_t bad_samples() const override { return bad_.count(); }
@@ -157,7 +157,8 @@ class Rows final : public RowSource {
         options_(std::move(options)),
         bad_(rows_->samples(), options_),
         tasks_(
-            rows_->name(), options_.workers, [this](int64_t, int64_t row) { return fill_row(row); }, options_.clock) {}
+            rows_->name(), options_.workers, [this](int64_t, int64_t row) { return fill_row(row); }, options_.clock,
+            options_.patience) {}
 
   std::string_view name() const override { return rows_->name(); }
   int64_t samples() const override { return rows_->samples(); }

@@ -22,6 +22,7 @@ struct LoaderOptions {
   // Told once about each broken sample, on the thread that calls wait, stop or read.
   std::function<void(const std::string& message)> on_bad;
   RowTasks::Clock clock;  // that tasks are timed by; null: the system's
+  RowTasks::Patience patience;
 };
 
 // Position p of the run (step · batch + row) is sample perm_e(p mod n) of epoch e = p / n, with n samples and

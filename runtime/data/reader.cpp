@@ -26,7 +26,7 @@ struct Opener {
 constexpr Opener kOpeners[] = {
     {"glyphs", open_glyphs, open_glyphs_header},
     {"idx", open_idx, open_idx_header},
-    {"folder", open_folder},
+    {"folder", open_folder, open_folder_header},
     {"csv", open_csv},
     {"synthetic", open_synthetic},
 };
@@ -105,6 +105,16 @@ Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag sto
 }
 
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec) { return open_checked(spec, true, nullptr); }
+
+std::vector<int64_t> looked_samples(int64_t samples) {
+  constexpr int64_t kMost = 64;
+  const int64_t count = std::min(samples, kMost);
+  std::vector<int64_t> looked;
+  for (int64_t i = 0; i < count; ++i) {
+    looked.push_back(i * samples / count);
+  }
+  return looked;
+}
 
 std::string resolve_path(std::string_view directory, std::string_view path) {
   const std::filesystem::path given(path);

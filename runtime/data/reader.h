@@ -16,6 +16,7 @@
 #include "graph/base/units.h"
 #include "graph/reader_def.h"
 #include "graph/specs.h"
+#include "runtime/formats/csv.h"
 
 namespace xrun::runtime {
 
@@ -52,7 +53,13 @@ class Reader {
   virtual std::string class_name(int64_t label) const = 0;    // "" where classes have no names
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
   virtual std::string describe() const = 0;                   // "glyphs: 16 faces, 284 045 images, 20 902 classes"
-  virtual Bytes memory() const { return 0; }                  // held for as long as the reader lives
+  // Of a table: names and texts of its columns.
+  virtual std::span<const CsvColumn> columns() const { return {}; }
+  // Held for as long as the reader lives; of a header, what the whole source would hold.
+  virtual Bytes memory() const { return 0; }
+  // What the user should know of a source that could be opened: as errors, with code and fix, without the source's
+  // name.
+  virtual std::vector<Error> warnings() const { return {}; }
 
   int find_field(std::string_view name) const;  // -1: there is none
 };
@@ -62,8 +69,11 @@ class Reader {
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
 // The same for counts, fields, classes and names alone: what takes long, or much memory, and is wanted only for samples
-// is left out. `read` must not be called but for encoded fields.
+// is left out. `read` must not be called but for encoded fields of looked_samples, of which it may give only the start.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
+
+// Samples whose pictures a plan looks at: at most 64, evenly spread. A moment, also on a disk that answers slowly.
+std::vector<int64_t> looked_samples(int64_t samples);
 
 // `path` as seen from `directory`.
 std::string resolve_path(std::string_view directory, std::string_view path);

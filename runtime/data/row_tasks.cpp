@@ -18,11 +18,12 @@ Seconds system_clock() {
 
 }  // namespace
 
-RowTasks::RowTasks(std::string name, int workers, FillRow fill, Clock clock)
+RowTasks::RowTasks(std::string name, int workers, FillRow fill, Clock clock, Patience patience)
     : name_(std::move(name)),
       workers_(std::max(1, workers)),
       fill_(std::move(fill)),
       clock_(clock ? std::move(clock) : Clock(&system_clock)),
+      patience_(std::move(patience)),
       arena_(workers_, 0, tbb::task_arena::priority::low) {}
 
 void RowTasks::start(int64_t first_batch, int64_t rows, int slots) {
@@ -49,15 +50,39 @@ void RowTasks::begin() {
 Status RowTasks::wait(int64_t batch) {
   std::unique_lock lock(mutex_);
   // After an error, rows before it are still under way as long as there are tasks.
-  changed_.wait(lock, [&] { return rows_left(batch) == 0 || (error_.has_value() && tasks_ == 0); });
+  const bool done = wait_patiently(lock, [&] { return rows_left(batch) == 0 || (error_.has_value() && tasks_ == 0); });
+  if (!done) {
+    return Error{ErrorKind::kInterrupted, "", "stopped while a read of `" + name_ + "` did not end", "run again"};
+  }
   return rows_left(batch) == 0 ? Status() : Status(*error_);
 }
 
 void RowTasks::stop() {
   ended_ = true;
   std::unique_lock lock(mutex_);
+  if (!wait_patiently(lock, [&] { return tasks_ == 0; }) && patience_.on_stuck) {
+    patience_.on_stuck(name_);
+  }
   changed_.wait(lock, [&] { return tasks_ == 0; });
   rows_left_.clear();
+}
+
+// Whether `done` holds; false once the run was asked to end and the patience is over.
+template <typename Done>
+bool RowTasks::wait_patiently(std::unique_lock<std::mutex>& lock, Done done) {
+  constexpr auto kLook = std::chrono::milliseconds(100);
+  std::optional<std::chrono::steady_clock::time_point> asked;
+  while (!changed_.wait_for(lock, kLook, done)) {
+    if (patience_.stop == nullptr || !patience_.stop->load(std::memory_order_relaxed)) {
+      continue;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    asked = asked.value_or(now);
+    if (std::chrono::duration<double>(now - *asked).count() >= patience_.seconds) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void RowTasks::run_task() {

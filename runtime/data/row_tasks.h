@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "graph/base/stop.h"
 #include "graph/base/units.h"
 
 namespace xrun::runtime {
@@ -27,11 +28,19 @@ class RowTasks {
   using FillRow = std::function<Status(int64_t batch, int64_t row)>;
   // Seconds of a clock that only goes forward.
   using Clock = std::function<Seconds()>;
+  // Once `stop` is set, `wait` gives up after `seconds` (kInterrupted), and so does `stop()`: it calls `on_stuck` with
+  // the name, which must not return, for tasks that still run cannot be left behind.
+  struct Patience {
+    StopFlag stop = nullptr;
+    Seconds seconds = 5;
+    std::function<void(const std::string& name)> on_stuck;
+  };
 
   //   name     of what is read, for the error of a machine that is out of memory
   //   workers  tasks that may run at once
   //   clock    null: the system's
-  RowTasks(std::string name, int workers, FillRow fill, Clock clock = nullptr);
+  //   patience of a run that was asked to end, with rows whose reading does not
+  RowTasks(std::string name, int workers, FillRow fill, Clock clock, Patience patience);
   ~RowTasks() { stop(); }
   RowTasks(const RowTasks&) = delete;
   RowTasks& operator=(const RowTasks&) = delete;
@@ -50,6 +59,8 @@ class RowTasks {
   void stop();
 
  private:
+  template <typename Done>
+  bool wait_patiently(std::unique_lock<std::mutex>& lock, Done done);
   void run_task();
   std::optional<int64_t> take_row();
   void fill(int64_t position);
@@ -60,6 +71,7 @@ class RowTasks {
   const int workers_;
   const FillRow fill_;
   const Clock clock_;
+  const Patience patience_;
   tbb::task_arena arena_;
 
   int64_t rows_ = 0;                             // of a batch

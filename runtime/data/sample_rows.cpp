@@ -81,7 +81,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
     }
     const Field& type = made->reader_->fields()[static_cast<size_t>(field)];
     const TensorType& target = graph.value(input.value).type;
-    XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, target));
+    XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, target, made->reader_->columns()));
     const auto known = std::ranges::find(data.class_counts, input.name, &ClassCount::input);
     const Span counted = known != data.class_counts.end() ? known->span : Span();
     if (target.classes > 0 && transform.classes() > target.classes) {
@@ -119,22 +119,66 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
   return {};
 }
 
-Bytes SampleRows::decode_bytes() const {
-  constexpr int64_t kLooked = 64;  // files opened: a moment also on a disk that answers slowly
-  Bytes most = 0;
+Decoding SampleRows::decoding() const {
+  Decoding most;
   FieldValue value;
-  const int64_t count = std::min(samples(), kLooked);
   for (const Input& input : inputs_) {
-    for (int64_t i = 0; i < count && input.transform.decodes(); ++i) {
-      if (!reader_->read(i * samples() / count, input.field, value).ok()) {
+    if (!input.transform.decodes()) {
+      continue;
+    }
+    for (const int64_t sample : looked_samples(samples())) {
+      if (!reader_->read(sample, input.field, value).ok()) {
         continue;
       }
-      if (const auto header = read_picture_header(value.bytes); header.ok()) {
-        most = std::max(most, input.transform.decode_bytes(*header));
+      const auto header = read_picture_header(value.bytes);
+      const Bytes bytes = header.ok() ? input.transform.decode_bytes(*header) : 0;
+      if (bytes > most.bytes) {
+        most = {bytes, fmt::format("{} of {} x {}", reader_->sample_name(sample), header->width, header->height)};
       }
     }
   }
   return most;
+}
+
+std::vector<std::string> SampleRows::class_names() const {
+  for (const Input& input : inputs_) {
+    if (!input.transform.class_names().empty()) {
+      return input.transform.class_names();
+    }
+  }
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < reader_->classes(); ++i) {
+    names.push_back(reader_->class_name(i));
+    if (names.back().empty()) {
+      return {};
+    }
+  }
+  return names;
+}
+
+Result<bool> SampleRows::number_classes(const std::vector<std::string>& trained) {
+  bool texts = false;
+  for (Input& input : inputs_) {
+    if (!input.transform.class_names().empty()) {
+      texts = true;
+      if (Status done = input.transform.number_classes(trained); !done.ok()) {
+        Error error = std::move(done).error();
+        error.message = fmt::format("source `{}`: {}", name_, error.message);
+        error.span = span_;
+        return error;
+      }
+    }
+  }
+  return texts;
+}
+
+std::vector<Error> SampleRows::warnings() const {
+  std::vector<Error> warnings = reader_->warnings();
+  for (Error& warning : warnings) {
+    warning.message = fmt::format("source `{}`: {}", name_, warning.message);
+    warning.span = span_;
+  }
+  return warnings;
 }
 
 void SampleRows::zero(const BatchView& batch, int64_t row) const {

@@ -14,6 +14,12 @@
 
 namespace xrun::runtime {
 
+// What it takes to decode.
+struct Decoding {
+  Bytes bytes = 0;      // of a worker and its decoder; 0: nothing is decoded
+  std::string picture;  // that takes them: "a/1.png of 8192 x 8192"
+};
+
 // Immutable once opened; `fill` may be called by any number of threads, each with a scratch of its own.
 class SampleRows {
  public:
@@ -35,13 +41,23 @@ class SampleRows {
   const Reader& reader() const { return *reader_; }
   int64_t samples() const { return reader_->samples(); }
 
+  // Names of the classes, class 0 first: texts of the column that is the label, else those of the reader; empty where
+  // classes have no names.
+  std::vector<std::string> class_names() const;
+  // Where labels are texts: numbers them as training did. Gives whether they are. Errors: XG0402 a text that training
+  // did not have. Before the first `fill`.
+  Result<bool> number_classes(const std::vector<std::string>& trained);
+
   // Writes row number `row` of `batch`; null inputs are passed over. Errors name source and sample; is_broken tells
   // whether another sample may stand in.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row) const;
 
-  // What a worker holds to decode the largest picture among some, evenly spread, whose headers are read; 0 where
-  // nothing is decoded. Pictures that cannot be read are passed over. Also after open_header.
-  Bytes decode_bytes() const;
+  // What a worker holds to decode the largest picture of looked_samples, whose headers are read; pictures that cannot
+  // be read are passed over. Also after open_header.
+  Decoding decoding() const;
+
+  // Those of the reader, each with the name of the source and the place of its call.
+  std::vector<Error> warnings() const;
 
   // Zeroes row `row` (a sample that cannot be read in an evaluation).
   void zero(const BatchView& batch, int64_t row) const;

@@ -1,9 +1,11 @@
 #include "runtime/data/transform.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/utf8.h"
 #include "ops/simd.h"
 
 namespace xrun::runtime {
@@ -34,17 +36,80 @@ Error at(Error error, const Span& span) {
 
 }  // namespace
 
-Result<Transform> Transform::compile(const DataBinding& binding, const Field& field, const TensorType& target) {
+namespace {
+
+// The position of the column that a stage names. Names are those of the header.
+Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> columns) {
+  if (const auto* position = std::get_if<int64_t>(&index)) {
+    return *position;
+  }
+  const auto& name = std::get<std::string>(index);
+  const auto found = std::ranges::find(columns, name, &CsvColumn::name);
+  if (found != columns.end()) {
+    return found - columns.begin();
+  }
+  std::vector<std::string> names;
+  std::ranges::transform(columns, std::back_inserter(names), &CsvColumn::name);
+  std::erase(names, "");
+  return content_error("XG0413", {"the table has no column `{}`", name},
+                       names.empty() ? "say that its first line holds names: csv(..., header=true)"
+                                     : fmt::format("its columns are {}", fmt::join(names, ", ")));
+}
+
+// The first stage of a table, with its column by position; the texts of the column go to `texts`.
+Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::span<const CsvColumn> columns,
+                                 std::vector<std::string>& texts) {
+  int64_t begin = 0;
+  int64_t end = 0;
+  if (call.name == "column") {
+    XRUN_ASSIGN(begin, find_column(*call.args.find("index"), columns));
+    call.args.set("index", begin);
+    end = begin + 1;
+  } else if (call.name == "columns") {
+    begin = call.args.integers("range")[0];
+    end = call.args.integers("range")[1];
+  }
+  for (int64_t i = begin; i < std::min(end, std::ssize(columns)); ++i) {
+    const CsvColumn& column = columns[static_cast<size_t>(i)];
+    if (column.fault.empty()) {
+      continue;
+    }
+    if (call.name == "columns" || is_float(target.dtype)) {
+      return content_error("XG0412", column.fault, "fix the line, or say `header=true` or another `delimiter`");
+    }
+    if (column.texts.front().empty()) {
+      return content_error("XG0412", {"{}: a label is empty", column.fault}, "fill it in, or take the line away");
+    }
+    texts = column.texts;
+  }
+  return call;
+}
+
+}  // namespace
+
+Result<Transform> Transform::compile(const DataBinding& binding, const Field& field, const TensorType& target,
+                                     std::span<const CsvColumn> columns) {
   Transform made;
   made.target_ = target;
   made.row_bytes_ = target.row_elements() * size_of(target.dtype);
   made.decodes_ = field.encoded;
   Field value = field;
   for (size_t i = 0; i < binding.stages.size(); ++i) {
-    const CallSpec& call = binding.stages[i];
+    CallSpec call = binding.stages[i];
+    if (i == 0 && !columns.empty()) {
+      auto resolved = resolve_columns(call, target, columns, made.texts_);
+      if (!resolved.ok()) {
+        return at(std::move(resolved).error(), call.span);
+      }
+      call = std::move(resolved).value();
+    }
+    if (call.name == "as_index" && !made.texts_.empty() && call.args.has("first")) {
+      return at(content_error("XG0409", "the labels are texts, which have no first number", "leave `first` out"),
+                call.span);
+    }
     const AugmentDef* def = data_registry().find_augment(call.name);
     XRUN_CHECK(def != nullptr, "a stage that the checker let pass: " + call.name);
-    auto type = def->infer(value, call.args);
+    auto type = def->infer(value, binding.stages[i].args);
     if (!type.ok()) {
       return at(std::move(type).error(), call.span);
     }
@@ -77,7 +142,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
                             "make the input f32"),
               binding.span);
   }
-  made.classes_ = value.type.classes;
+  made.classes_ = made.texts_.empty() ? value.type.classes : std::ssize(made.texts_);
   return made;
 }
 
@@ -113,13 +178,29 @@ Bytes Transform::decode_bytes(const PictureHeader& header) const {
                  : decoded + 2 * Picture::bytes(channels, header.height, header.width);
 }
 
+Status Transform::number_classes(const std::vector<std::string>& trained) {
+  numbers_.clear();
+  for (const std::string& text : texts_) {
+    const auto found = std::ranges::find(trained, well_formed(text));
+    if (found == trained.end()) {
+      return content_error("XG0402", {"the label `{}` is none of training", text},
+                           {"training has {}; correct the label, or train with it", fmt::join(trained, ", ")});
+    }
+    numbers_.push_back(found - trained.begin());
+  }
+  return {};
+}
+
 Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const {
   scratch.form = AugmentScratch::kSource;
   for (const AugmentStep& step : steps_) {
     XRUN_TRY(step.run(step, scratch, key));
   }
   if (!is_float(target_.dtype)) {
-    const double number = number_of(scratch);
+    double number = number_of(scratch);
+    if (!numbers_.empty()) {
+      number = static_cast<double>(numbers_[static_cast<size_t>(number)]);
+    }
     XRUN_TRY(check_label(number, target_.classes));
     if (target_.dtype == DType::kI64) {
       const auto whole = static_cast<int64_t>(number);

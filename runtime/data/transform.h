@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "graph/base/result.h"
@@ -18,7 +20,10 @@ class Transform {
   // Compiles `binding` for a field of the given (found) type and the input that it feeds. Errors, with the span of the
   // stage or the binding: XG0404 the sample has another shape than the input, XG0409 a stage does not fit what comes
   // in, XG0410 a stage of a later version.
-  static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target);
+  // `columns`: of a table (Reader::columns). XG0413 a column by a name that is not there; XG0412 a column of texts
+  // whose numbers are asked for.
+  static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target,
+                                   std::span<const CsvColumn> columns = {});
 
   // Runs on the value in scratch.source and writes one row of the input: pictures channels-last, numbers in the
   // input's dtype. Errors: XG0412 a broken file, XG0402 a label out of range, XG0404 a sample of another size; without
@@ -27,6 +32,12 @@ class Transform {
 
   // The numbers that it gives are classes 0..classes() - 1; 0: that is known only as they are read.
   int64_t classes() const { return classes_; }
+
+  // Texts that stand for the classes, class 0 first; empty where labels are numbers.
+  const std::vector<std::string>& class_names() const { return texts_; }
+  // Numbers the classes as `trained` does, which may have more of them. Errors: XG0402 a text that it has not.
+  // REQUIRES: class_names() is not empty.
+  Status number_classes(const std::vector<std::string>& trained);
 
   // What a worker holds, and its decoder, to make a row out of a picture with this header. 0: nothing is decoded.
   Bytes decode_bytes(const PictureHeader& header) const;
@@ -40,6 +51,8 @@ class Transform {
   bool decodes_ = false;  // by the first step
   TensorType target_;
   int64_t classes_ = 0;
+  std::vector<std::string> texts_;
+  std::vector<int64_t> numbers_;  // the class of each text; empty: its position
   Bytes row_bytes_ = 0;
 };
 

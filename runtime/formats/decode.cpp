@@ -2,9 +2,12 @@
 
 #include <cstring>
 
+#include "runtime/formats/bmp.h"
 #include "runtime/formats/exif.h"
 #include "runtime/formats/jpeg.h"
 #include "runtime/formats/png.h"
+#include "runtime/formats/pnm.h"
+#include "runtime/formats/webp.h"
 
 namespace xrun::runtime {
 namespace {
@@ -17,8 +20,10 @@ struct PictureFormat {
 };
 
 constexpr PictureFormat kFormats[] = {
-    {"\x89PNG", read_png_header, decode_png},
-    {"\xFF\xD8\xFF", read_jpeg_header, decode_jpeg},
+    {"\x89PNG", read_png_header, decode_png}, {"\xFF\xD8\xFF", read_jpeg_header, decode_jpeg},
+    {"RIFF", read_webp_header, decode_webp},  {"BM", read_bmp_header, decode_bmp},
+    {"P2", read_pnm_header, decode_pnm},      {"P3", read_pnm_header, decode_pnm},
+    {"P5", read_pnm_header, decode_pnm},      {"P6", read_pnm_header, decode_pnm},
 };
 
 Result<const PictureFormat*> format_of(std::span<const std::byte> file) {
@@ -27,7 +32,7 @@ Result<const PictureFormat*> format_of(std::span<const std::byte> file) {
       return &format;
     }
   }
-  return broken_picture(file.empty() ? "an empty file" : "neither a JPEG nor a PNG");
+  return broken_picture(file.empty() ? "an empty file" : "no PNG, JPEG, WebP, BMP, PGM or PPM");
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <archive_entry.h>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <locale.h>
 #include <memory>
+#include <optional>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -24,10 +27,11 @@ struct CloseArchive {
 };
 using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
 
-struct CloseGzip {
-  void operator()(gzFile_s* file) const { ::gzclose_r(file); }
-};
-using GzipPtr = std::unique_ptr<gzFile_s, CloseGzip>;
+// Deflate cannot pack more than 1,032 bytes into one; honest data stays far below a thousand.
+constexpr uint64_t kMostRatio = 1000;
+constexpr uint64_t kAnyRatio = 1 << 20;  // so much may come out of any file
+
+bool is_bomb(uint64_t packed, uint64_t unpacked) { return unpacked > kAnyRatio && unpacked / kMostRatio > packed; }
 
 Error broken(std::string_view path, std::string_view why) {
   return content_error("XG0412", {"{}: {}", path, why}, "get the file again");
@@ -90,8 +94,14 @@ class Utf8Names {
   locale_t before_;
 };
 
+// What came out of an archive so far, beside what lies in it. Entries may lie over one another, so that each is honest.
+struct Unpacked {
+  uint64_t packed = 0;
+  uint64_t bytes = 0;
+};
+
 // Appends data of the current entry until its end or `most` bytes in all; true at the end.
-Result<bool> append(archive* a, std::vector<std::byte>& to, size_t most, std::string_view path) {
+Result<bool> append(archive* a, Unpacked& unpacked, std::vector<std::byte>& to, size_t most, std::string_view path) {
   const size_t start = to.size();
   while (to.size() - start < most) {
     const size_t old = to.size();
@@ -105,31 +115,65 @@ Result<bool> append(archive* a, std::vector<std::byte>& to, size_t most, std::st
     if (got == 0) {
       return true;
     }
+    unpacked.bytes += static_cast<uint64_t>(got);
+    if (is_bomb(unpacked.packed, unpacked.bytes)) {
+      return broken(path, "its archive unfolds to more than 1 000 times its size");
+    }
   }
   return false;
 }
 
 class Entry final : public ArchiveEntry {
  public:
-  Entry(archive* a, std::string_view name, std::string_view path) : archive_(a), name_(name), path_(path) {}
+  // `fault`: why the archive contradicts itself about this entry; empty where it does not.
+  Entry(archive* a, Unpacked& unpacked, archive_entry* entry, std::string_view name, std::string_view path,
+        std::string fault)
+      : archive_(a),
+        unpacked_(unpacked),
+        bytes_(archive_entry_size_is_set(entry) != 0 ? archive_entry_size(entry) : 0),
+        name_(name),
+        path_(path),
+        fault_(std::move(fault)) {}
   std::string_view name() const override { return name_; }
+  Bytes bytes() const override { return bytes_; }
   Status read(std::vector<std::byte>& to, Bytes most) override {
-    XRUN_ASSIGN(const bool whole,
-                append(archive_, to, static_cast<size_t>(most) + 1, fmt::format("{} in {}", name_, path_)));
+    XRUN_ASSIGN(const bool whole, read_part(to, most + 1));
     if (!whole) {
       return broken(name_, fmt::format("more than {}", format_bytes(most)));
     }
     return {};
   }
+  Status read_start(std::vector<std::byte>& to, Bytes most) override {
+    XRUN_ASSIGN([[maybe_unused]] const bool whole, read_part(to, most));
+    return {};
+  }
 
  private:
+  Result<bool> read_part(std::vector<std::byte>& to, Bytes most) {
+    if (!fault_.empty()) {
+      return broken(fmt::format("{} in {}", name_, path_), fault_);
+    }
+    return append(archive_, unpacked_, to, static_cast<size_t>(most), fmt::format("{} in {}", name_, path_));
+  }
+
   archive* archive_;
+  Unpacked& unpacked_;
+  Bytes bytes_;
   std::string_view name_;
   std::string_view path_;
+  std::string fault_;
 };
 
-Status visit_open(archive* a, std::string_view path, const std::function<Status(ArchiveEntry&)>& visit) {
+// Of an entry whose header was read with a warning: sizes and checksums that the directory of the archive gives
+// otherwise. Other warnings, as of names, are no damage.
+std::string contradiction_of(archive* a, int status) {
+  const std::string why = status == ARCHIVE_WARN ? reason(a) : "";
+  return why.starts_with("Inconsistent") ? why : "";
+}
+
+Status visit_open(archive* a, size_t packed, std::string_view path, const std::function<Status(ArchiveEntry&)>& visit) {
   const Utf8Names names;
+  Unpacked unpacked{.packed = packed};
   archive_entry* entry = nullptr;
   for (;;) {
     const int status = archive_read_next_header(a, &entry);
@@ -147,7 +191,7 @@ Status visit_open(archive* a, std::string_view path, const std::function<Status(
       continue;
     }
     const std::string copy(name);
-    Entry file(a, copy, path);
+    Entry file(a, unpacked, entry, copy, path, contradiction_of(a, status));
     XRUN_TRY(visit(file));
   }
 }
@@ -179,44 +223,184 @@ Error file_error(std::string_view path, int error_number) {
           .help = help_for(error_number)};
 }
 
+namespace {
+
+class OpenFile {
+ public:
+  explicit OpenFile(int file) : file_(file) {}
+  ~OpenFile() { ::close(file_); }
+  OpenFile(const OpenFile&) = delete;
+  int get() const { return file_; }
+
+ private:
+  int file_;
+};
+
+// Fills `to` as far as the file goes. A signal that comes while the read waits is obeyed if it asks to stop.
+Result<size_t> read_some(int file, const std::string& path, std::span<std::byte> to, StopFlag stop) {
+  for (;;) {
+    XRUN_TRY(check_stop(stop));
+    const ssize_t got = ::read(file, to.data(), to.size());
+    if (got >= 0) {
+      return static_cast<size_t>(got);
+    }
+    if (errno != EINTR) {
+      return file_error(path, errno);
+    }
+  }
+}
+
+// The members of a gzip file, one behind the other, each held to its checksum and length.
+class Gunzip {
+ public:
+  Gunzip() { XRUN_CHECK(::inflateInit2(&stream_, 15 + 16) == Z_OK, "out of memory"); }
+  ~Gunzip() { ::inflateEnd(&stream_); }
+  Gunzip(const Gunzip&) = delete;
+
+  // Appends what `packed` unfolds to, until `to` has `most` bytes; nothing, or why it cannot. With no bytes, whether a
+  // member may end here.
+  const char* add(std::span<const std::byte> packed, std::vector<std::byte>& to, size_t most) {
+    if (packed.empty()) {
+      return ended_ ? nullptr : "cut short";
+    }
+    packed_ += packed.size();
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
+    stream_.avail_in = static_cast<uInt>(packed.size());
+    bool full = false;  // the output of the last call: more may come without input
+    while ((stream_.avail_in > 0 || full) && to.size() < most) {
+      if (ended_) {
+        if (const char* why = begin_member()) {
+          return why;
+        }
+        continue;
+      }
+      const size_t old = to.size();
+      to.resize(old + std::min(kChunk, most - old));
+      stream_.next_out = reinterpret_cast<Bytef*>(to.data() + old);
+      stream_.avail_out = static_cast<uInt>(to.size() - old);
+      const int status = ::inflate(&stream_, Z_NO_FLUSH);
+      full = stream_.avail_out == 0;
+      to.resize(to.size() - stream_.avail_out);
+      if (status == Z_STREAM_END) {
+        ended_ = true;
+        full = false;
+      } else if (status != Z_OK && status != Z_BUF_ERROR) {
+        return stream_.msg != nullptr ? stream_.msg : "damaged";
+      }
+      if (is_bomb(packed_, to.size())) {
+        return "it unfolds to more than 1 000 times its size";
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  // Between members: zeros, which tapes are filled with, or the next member.
+  const char* begin_member() {
+    if (*stream_.next_in == 0) {
+      padded_ = true;
+      ++stream_.next_in;
+      --stream_.avail_in;
+      return nullptr;
+    }
+    if (padded_ || ::inflateReset(&stream_) != Z_OK) {
+      return "bytes behind the end of its last member";
+    }
+    ended_ = false;
+    return nullptr;
+  }
+
+  z_stream stream_{};
+  uint64_t packed_ = 0;
+  bool ended_ = false;   // after the last byte of a member
+  bool padded_ = false;  // and after zeros
+};
+
+bool is_gzip(std::span<const std::byte> start) {
+  return start.size() >= 2 && start[0] == std::byte{0x1F} && start[1] == std::byte{0x8B};
+}
+
+}  // namespace
+
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, StopFlag stop) {
   XRUN_ASSIGN(const int opened, open_ordinary(path));
-  const GzipPtr file(::gzdopen(opened, "rb"));
-  if (file == nullptr) {
-    ::close(opened);
-    return file_error(path, ENOMEM);
-  }
+  const OpenFile file(opened);
   std::vector<std::byte> out;
+  std::vector<std::byte> chunk(kChunk);
   const auto limit = static_cast<size_t>(most);
-  while (out.size() < limit) {
-    XRUN_TRY(check_stop(stop));
-    const size_t old = out.size();
-    const size_t want = std::min(kChunk, limit - old);
-    out.resize(old + want);
-    const int got = ::gzread(file.get(), out.data() + old, static_cast<unsigned>(want));
-    const int number = errno;
-    out.resize(old + static_cast<size_t>(std::max(got, 0)));
-    if (got <= 0) {
-      int fault = Z_OK;
-      const char* const why = ::gzerror(file.get(), &fault);
-      if (fault == Z_ERRNO) {
-        return file_error(path, number);
+  std::optional<Gunzip> gunzip;
+  for (bool first = true; out.size() < limit; first = false) {
+    XRUN_ASSIGN(const size_t got, read_some(file.get(), path, chunk, stop));
+    const std::span<const std::byte> part = std::span(chunk).first(got);
+    if (first && is_gzip(part)) {
+      gunzip.emplace();
+    }
+    if (gunzip) {
+      if (const char* why = gunzip->add(part, out, limit)) {
+        return broken(path, why);
       }
-      // A file that is cut short ends with an error, too.
-      return fault == Z_OK || fault == Z_STREAM_END ? Result<std::vector<std::byte>>(std::move(out))
-                                                    : Result<std::vector<std::byte>>(broken(path, why));
+    } else {
+      out.insert(out.end(), part.begin(), part.begin() + static_cast<ptrdiff_t>(std::min(got, limit - out.size())));
+    }
+    if (got == 0) {
+      break;
     }
   }
   return out;
 }
 
-Status visit_archive(const std::string& path, const std::function<Status(ArchiveEntry&)>& visit) {
-  XRUN_ASSIGN(const int file, open_ordinary(path));
+namespace {
+
+// What libarchive reads from: its own reader would go on after every signal.
+struct ArchiveFile {
+  const OpenFile& file;
+  const std::string& path;
+  StopFlag stop;
+  std::vector<std::byte> chunk;
+};
+
+la_ssize_t read_archive(archive* a, void* data, const void** to) {
+  auto* from = static_cast<ArchiveFile*>(data);
+  *to = from->chunk.data();
+  const auto got = read_some(from->file.get(), from->path, from->chunk, from->stop);
+  if (!got.ok()) {
+    archive_set_error(a, errno, "%s", got.error().message.c_str());
+    return -1;
+  }
+  return static_cast<la_ssize_t>(*got);
+}
+
+la_int64_t seek_archive(archive*, void* data, la_int64_t offset, int whence) {
+  const off_t at = ::lseek(static_cast<ArchiveFile*>(data)->file.get(), offset, whence);
+  return at < 0 ? ARCHIVE_FATAL : at;
+}
+
+la_int64_t skip_archive(archive*, void* data, la_int64_t count) {
+  return ::lseek(static_cast<ArchiveFile*>(data)->file.get(), count, SEEK_CUR) < 0 ? 0 : count;
+}
+
+}  // namespace
+
+Status visit_archive(const std::string& path, StopFlag stop, const std::function<Status(ArchiveEntry&)>& visit) {
+  XRUN_ASSIGN(const int opened, open_ordinary(path));
+  const OpenFile file(opened);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) {
+    return file_error(path, errno);
+  }
+  ArchiveFile from{file, path, stop, std::vector<std::byte>(kChunk)};
   const ArchivePtr a = new_zip();
-  const bool opened = archive_read_open_fd(a.get(), file, kChunk) == ARCHIVE_OK;
-  const Status visited = opened ? visit_open(a.get(), path, visit) : Status(fault_of(a.get(), path));
-  ::close(file);
-  return visited;
+  archive_read_set_callback_data(a.get(), &from);
+  archive_read_set_read_callback(a.get(), read_archive);
+  archive_read_set_seek_callback(a.get(), seek_archive);
+  archive_read_set_skip_callback(a.get(), skip_archive);
+  Status done = archive_read_open1(a.get()) == ARCHIVE_OK
+                    ? visit_open(a.get(), static_cast<size_t>(info.st_size), path, visit)
+                    : Status(fault_of(a.get(), path));
+  if (!done.ok()) {
+    XRUN_TRY(check_stop(stop));  // which is why the read failed
+  }
+  return done;
 }
 
 Status visit_archive(std::span<const std::byte> bytes, const std::function<Status(ArchiveEntry&)>& visit) {
@@ -224,7 +408,7 @@ Status visit_archive(std::span<const std::byte> bytes, const std::function<Statu
   if (archive_read_open_memory(a.get(), bytes.data(), bytes.size()) != ARCHIVE_OK) {
     return broken("archive", reason(a.get()));
   }
-  return visit_open(a.get(), "archive", visit);
+  return visit_open(a.get(), bytes.size(), "archive", visit);
 }
 
 }  // namespace xrun::runtime

@@ -153,7 +153,80 @@ def make_jpeg():
     note("turned5_grey.jpg")
 
 
+def make_webp():
+    rgb = Image.fromarray(colours()).resize((22, 14), Image.BILINEAR)
+    rgba = rgb.copy()
+    rgba.putalpha(Image.fromarray(ramp()).resize((22, 14), Image.BILINEAR))
+    rgb.save(HERE / "lossy.webp", quality=90)
+    rgb.save(HERE / "lossless.webp", lossless=True)
+    rgb.convert("L").save(HERE / "grey.webp", lossless=True)
+    rgb.save(HERE / "turned7.webp", lossless=True, exif=exif(7))
+    for name in ("lossy", "lossless", "grey", "turned7"):
+        note(f"{name}.webp")
+    rgba.save(HERE / "alpha_lossy.webp", quality=90)
+    rgba.save(HERE / "alpha_lossless.webp", lossless=True, exact=True)
+    for name in ("alpha_lossy", "alpha_lossless"):
+        note(f"{name}.webp", ((0, 0, 0), (255, 255, 255)))
+
+
+def write_bmp(name, bits, rows, masks=None, palette=b"", top_down=False, header=40, colours_named=0):
+    """Rows of bytes, from the top; PIL writes no masks and nothing from the top down."""
+    height = len(rows)
+    info = struct.pack("<IiiHHIIiiII", header, WIDTH, -height if top_down else height, 1, bits, 3 if masks else 0, 0, 0, 0,
+                       colours_named, 0)
+    if header == 12:
+        info = struct.pack("<IHHHH", 12, WIDTH, height, 1, bits)
+    tail = b"".join(struct.pack("<I", m) for m in masks or ())
+    info += tail
+    if header > 40:
+        info += b"\0" * (header - len(info))
+    body = b"".join(row + b"\0" * (-len(row) % 4) for row in (rows if top_down else rows[::-1]))
+    start = 14 + len(info) + len(palette)
+    (HERE / name).write_bytes(b"BM" + struct.pack("<IHHI", start + len(body), 0, 0, start) + info + palette + body)
+
+
+def make_bmp():
+    rgb, grey = colours(), ramp()
+    Image.fromarray(rgb).save(HERE / "rgb.bmp")
+    Image.fromarray(grey).save(HERE / "grey.bmp")
+    Image.fromarray(rgb).convert("P", palette=Image.ADAPTIVE, colors=9).save(HERE / "palette.bmp")
+    Image.fromarray(grey).point(lambda v: 255 * (v > 99)).convert("1").save(HERE / "bits.bmp")
+    bgr = rgb[:, :, ::-1]
+    write_bmp("top_down.bmp", 24, [row.tobytes() for row in bgr], top_down=True)
+    write_bmp("old.bmp", 24, [row.tobytes() for row in bgr], header=12)
+    bgrx = np.dstack([bgr, grey])
+    write_bmp("fourth.bmp", 32, [row.tobytes() for row in bgrx])
+    write_bmp("alpha.bmp", 32, [row.tobytes() for row in bgrx], masks=(0xFF0000, 0xFF00, 0xFF, 0xFF000000), header=108)
+    wide = rgb.astype(np.uint16)
+    write_bmp("rgb555.bmp", 16, [((r[:, 0] >> 3) << 10 | (r[:, 1] >> 3) << 5 | r[:, 2] >> 3).astype("<u2").tobytes()
+                                 for r in wide])
+    write_bmp("rgb565.bmp", 16, [((r[:, 0] >> 3) << 11 | (r[:, 1] >> 2) << 5 | r[:, 2] >> 3).astype("<u2").tobytes()
+                                 for r in wide], masks=(0xF800, 0x7E0, 0x1F))
+    index = grey // 16
+    nibbles = [bytes(int(a) << 4 | int(b) for a, b in zip(row[::2], list(row[1::2]) + [0])) for row in index]
+    write_bmp("palette4.bmp", 4, nibbles, palette=b"".join(bytes([i, 255 - i, 9 * i, 0]) for i in range(16)))
+    for name in ("rgb", "grey", "palette", "bits", "top_down", "old", "fourth", "rgb555", "rgb565", "palette4"):
+        note(f"{name}.bmp")
+    note("alpha.bmp", ((0, 0, 0), (255, 255, 255)))
+
+
+def make_pnm():
+    rgb, grey = colours(), ramp()
+    Image.fromarray(rgb).save(HERE / "rgb.ppm")
+    Image.fromarray(grey).save(HERE / "grey.pgm")
+    start = f"# a comment\n{WIDTH}  {HEIGHT} # another\n"
+    (HERE / "text.pgm").write_text(f"P2\n{start}200\n" + "\n".join(" ".join(str(int(v) * 200 // 255) for v in row) for row in grey))
+    (HERE / "text.ppm").write_text(f"P3\n{start}255\n" + "\n".join(" ".join(str(int(v)) for v in row.ravel()) for row in rgb))
+    (HERE / "deep.pgm").write_bytes(f"P5 {start}65535\n".encode() + (grey.astype(int) * 257).astype(">u2").tobytes())
+    (HERE / "deep.ppm").write_bytes(f"P6 {start}1023\n".encode() + (rgb.astype(int) * 1023 // 255).astype(">u2").tobytes())
+    for name in ("rgb.ppm", "grey.pgm", "text.pgm", "text.ppm", "deep.pgm", "deep.ppm"):
+        note(name)
+
+
 make_png()
 make_jpeg()
+make_webp()
+make_bmp()
+make_pnm()
 (HERE / "table.txt").write_text("\n".join(table) + "\n")
 print(len(table), "lines")

@@ -85,7 +85,7 @@ TEST_F(BrokenSamples, OfAnEvaluationAreLeftOutCountedAndNamed) {
   ASSERT_EQ(object["broken_samples"].size(), 10U);
   EXPECT_EQ(object["broken_samples"][9]["sample"], "test/a/9.png");
   EXPECT_EQ(object["broken_samples"][9]["source"], "test");
-  EXPECT_THAT(object["broken_samples"][9]["message"].get<std::string>(), HasSubstr("neither a JPEG nor a PNG"));
+  EXPECT_THAT(object["broken_samples"][9]["message"].get<std::string>(), HasSubstr("no PNG, JPEG, WebP"));
 
   // The same as without these files.
   for (int i = 0; i < 10; ++i) {
@@ -154,7 +154,7 @@ TEST_F(BrokenSamples, OfAPredictionAreLeftOutAndNamed) {
   std::getline(lines, second);
   EXPECT_EQ(json::parse(first)["input"], "test/b/9.png");
   EXPECT_EQ(json::parse(second)["input"], "test/a/1.png");
-  EXPECT_THAT(json::parse(second)["broken"].get<std::string>(), HasSubstr("neither a JPEG nor a PNG"));
+  EXPECT_THAT(json::parse(second)["broken"].get<std::string>(), HasSubstr("no PNG, JPEG, WebP"));
   const auto refused = run({"predict", "m.xgraph", "ckpt/t", "test/b/9.png", "test/a/1.png"});
   EXPECT_EQ(refused.exit, 1);
   EXPECT_THAT(refused.err, HasSubstr("XG0408]: 1 of 2 samples are broken"));

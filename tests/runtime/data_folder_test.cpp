@@ -1,3 +1,4 @@
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <locale.h>
@@ -102,6 +103,113 @@ TEST_F(Folder, FollowsLinksAndRefusesThoseThatLeadBack) {
   ASSERT_FALSE(endless.ok());
   EXPECT_EQ(endless.error().code, "XG0401");
   EXPECT_NE(endless.error().message.find("links/cat/back"), std::string::npos) << endless.error().message;
+}
+
+// Each level has two links to the next: 2^30 ways to the last.
+TEST_F(Folder, LaddersOfLinksEnd) {
+  for (int level = 0; level < 30; ++level) {
+    const fs::path rung = root_ / ("d" + std::to_string(level));
+    fs::create_directories(rung);
+    for (const char* name : {"l", "r"}) {
+      fs::create_directory_symlink("../d" + std::to_string(level + 1), rung / name);
+    }
+  }
+  write("d30/1.png", png(4, 1));
+  const auto endless = open_reader(folder({(root_ / "d0").string()}));
+  ASSERT_FALSE(endless.ok());
+  EXPECT_EQ(endless.error().code, "XG0401");
+  EXPECT_NE(endless.error().message.find("reach in more than 64 ways"), std::string::npos) << endless.error().message;
+  // A class may have several names.
+  for (int i = 0; i < 60; ++i) {
+    fs::create_directories(root_ / "names");
+    fs::create_directory_symlink("../d30", root_ / "names" / std::to_string(i));
+  }
+  EXPECT_EQ(open_reader(folder({(root_ / "names").string()})).value()->samples(), 60);
+}
+
+TEST_F(Folder, CountsAndNamesFilesThatItDoesNotRead) {
+  for (const char* name : {"a/1.png", "a/2.webp", "a/3.BMP", "a/4.ppm", "a/5.pgm"}) {
+    write(name, png(4, 1));
+  }
+  EXPECT_TRUE(open_reader(folder({root_.string()})).value()->warnings().empty());
+  write("a/6.gif", "GIF89a");
+  write("b/7.tiff", "II");
+  write("a/.hidden.gif", "GIF89a");
+  const auto reader = open_reader(folder({root_.string()})).value();
+  EXPECT_EQ(reader->samples(), 5);
+  EXPECT_EQ(reader->classes(), 1) << "no class without a picture";
+  EXPECT_EQ(reader->describe(), "folder: 5 images, 1 classes, 2 other files");
+  ASSERT_EQ(reader->warnings().size(), 1u);
+  EXPECT_EQ(reader->warnings()[0].code, "XG0415");
+  EXPECT_EQ(reader->warnings()[0].message,
+            "2 files are not read, for pictures are PNG, JPEG, WebP, BMP, PGM and PPM files: a/6.gif, b/7.tiff");
+  std::vector<std::pair<std::string, std::string>> files{{"train/a/1.png", png(4, 1)}};
+  for (int i = 10; i < 40; ++i) {
+    files.emplace_back("train/a/" + std::to_string(i) + ".heic", "x");
+  }
+  const std::string path = (root_ / "a.zip").string();
+  write_zip(path, files);
+  const std::string message = open_reader(folder({path + "/train"})).value()->warnings()[0].message;
+  EXPECT_NE(message.find("30 files are not read"), std::string::npos) << message;
+  EXPECT_NE(message.find("train/a/10.heic, train/a/11.heic"), std::string::npos) << message;
+  EXPECT_TRUE(message.ends_with("train/a/29.heic and 10 more")) << message;
+}
+
+// A plan wants names, counts and the headers of some pictures.
+TEST_F(Folder, HeadersLeaveTheBytesOfArchivesWhereTheyAre) {
+  std::vector<std::pair<std::string, std::string>> files;
+  Bytes all = 0;
+  for (int i = 0; i < 1000; ++i) {
+    files.emplace_back("c" + std::to_string(i % 10) + "/" + std::to_string(i) + ".png",
+                       png(40, static_cast<uint8_t>(i)));
+    all += static_cast<Bytes>(files.back().second.size());
+  }
+  const std::string path = (root_ / "a.zip").string();
+  write_zip(path, files);
+  for (const auto& [name, bytes] : files) {
+    write("dir/" + name, bytes);
+  }
+  for (const std::string& source : {path, (root_ / "dir").string()}) {
+    const auto header = open_header(folder({source})).value();
+    EXPECT_EQ(header->samples(), 1000);
+    EXPECT_EQ(header->classes(), 10);
+    const std::vector<int64_t> looked = looked_samples(1000);
+    EXPECT_EQ(looked.size(), 64u);
+    FieldValue value;
+    for (const int64_t sample : looked) {
+      ASSERT_TRUE(header->read(sample, 0, value).ok());
+      const auto picture = read_picture_header(value.bytes);
+      ASSERT_TRUE(picture.ok()) << picture.error().message;
+      EXPECT_EQ(picture->width, 40);
+    }
+  }
+  EXPECT_GE(open_header(folder({path})).value()->memory(), all) << "what the whole source would hold";
+  const auto whole = open_reader(folder({path})).value();
+  EXPECT_EQ(whole->memory(), open_header(folder({path})).value()->memory());
+}
+
+// The directory of an archive and the header of an entry both have its checksum and sizes.
+TEST_F(Folder, EntriesThatContradictTheirArchiveAreBroken) {
+  const std::string path = (root_ / "a.zip").string();
+  write_zip(path, {{"a/1.png", png(6, 100)}, {"a/2.png", png(6, 100)}});
+  std::ifstream in(path, std::ios::binary);
+  const std::string good((std::istreambuf_iterator<char>(in)), {});
+  const size_t directory = good.find("PK\1\2");
+  ASSERT_NE(directory, std::string::npos);
+  FieldValue value;
+  const size_t data = 30 + static_cast<size_t>(good[26]) + static_cast<size_t>(good[28]);  // behind name and extra
+  for (const size_t at : {data + 10, directory + 16}) {  // in the data of the first entry; its checksum
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    const auto reader = open_reader(folder({write("b.zip", damaged)}));
+    ASSERT_TRUE(reader.ok()) << reader.error().message;
+    ASSERT_EQ((*reader)->samples(), 2);
+    const Status first = (*reader)->read(0, 0, value);
+    ASSERT_FALSE(first.ok()) << at;
+    EXPECT_TRUE(is_broken_sample(first.error()));
+    EXPECT_NE(first.error().message.find("1.png"), std::string::npos) << first.error().message;
+    EXPECT_TRUE((*reader)->read(1, 0, value).ok());
+  }
 }
 
 TEST_F(Folder, ReadsNamesOfArchivesInAnyScriptWhateverTheLocale) {

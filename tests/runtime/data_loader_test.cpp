@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <new>
@@ -363,6 +365,70 @@ TEST(Loader, LabelBeyondTheHeadNamesTheSample) {
   EXPECT_EQ(done.error().code, "XG0402");
   EXPECT_NE(done.error().message.find("synthetic sample 5 of source `train`"), std::string::npos)
       << done.error().message;
+}
+
+// A reader whose reads end only when they are let go on, as those of a server that is gone.
+class HungReader final : public Reader {
+ public:
+  struct Gate {
+    std::mutex mutex;
+    std::condition_variable opened;
+    bool open = false;
+  };
+  explicit HungReader(Gate& gate) : gate_(gate) {}
+  int64_t samples() const override { return 100; }
+  const std::vector<Field>& fields() const override { return fields_; }
+  int64_t classes() const override { return 100; }
+  Status read(int64_t, int, FieldValue& out) const override {
+    std::unique_lock lock(gate_.mutex);
+    gate_.opened.wait(lock, [&] { return gate_.open; });
+    out.set_integer(DType::kI32, 1);
+    return {};
+  }
+  std::string class_name(int64_t) const override { return ""; }
+  std::string sample_name(int64_t) const override { return ""; }
+  std::string describe() const override { return "hung"; }
+
+ private:
+  Gate& gate_;
+  std::vector<Field> fields_{{"label", label_type(100)}};
+};
+
+TEST(Loader, ARunThatIsAskedToEndDoesNotWaitForAReadThatDoesNot) {
+  const Graph graph = inputs({{"label", label_type(100)}});
+  HungReader::Gate gate;
+  std::atomic<bool> stop{false};
+  std::string stuck;
+  const auto let_go = [&] {
+    const std::scoped_lock lock(gate.mutex);
+    gate.open = true;
+    gate.opened.notify_all();
+  };
+  auto rows = SampleRows::make("train", std::make_unique<HungReader>(gate), {.name = "d"}, graph).value();
+  auto loader = make_loader(std::move(rows), {.batch = 4,
+                                              .workers = 2,
+                                              .patience = {.stop = &stop,
+                                                           .seconds = 0.2,
+                                                           .on_stuck =
+                                                               [&](const std::string& name) {
+                                                                 stuck = name;
+                                                                 let_go();
+                                                               }}})
+                    .value();
+  Batch slot(graph, 4);
+  ASSERT_TRUE(loader->start(0, {&slot.view, 1}).ok());
+  std::thread signal([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stop = true;
+  });
+  const Status waited = loader->wait(0);
+  signal.join();
+  ASSERT_FALSE(waited.ok());
+  EXPECT_EQ(exit_code(waited.error().kind), 75);
+  EXPECT_NE(waited.error().message.find("a read of `train` did not end"), std::string::npos) << waited.error().message;
+  EXPECT_EQ(stuck, "");
+  loader->stop();
+  EXPECT_EQ(stuck, "train");
 }
 
 TEST(Rows, ComeInOrderWithoutRandomStages) {

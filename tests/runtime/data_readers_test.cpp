@@ -35,9 +35,12 @@ SourceSpec idx_source(std::string images, std::string labels) {
 TEST_F(Readers, IdxReadsPicturesAndLabels) {
   const auto images = write("i", idx(8, {2, 2, 3}, "abcdefghijkl"));
   const auto labels = write("l", idx(0x0B, {2}, std::string("\0\3\1\0", 4)));
-  const auto reader = open_reader(idx_source(images, labels)).value();
+  SourceSpec spec = idx_source(images, labels);
+  spec.reader.args.set("classes", int64_t{300});
+  const auto reader = open_reader(spec).value();
   EXPECT_EQ(reader->samples(), 2);
-  EXPECT_EQ(reader->classes(), 257);
+  EXPECT_EQ(reader->classes(), 300);
+  EXPECT_TRUE(reader->warnings().empty()) << "the text says how many";
   EXPECT_EQ(label_of(*reader, 0), 3);
   EXPECT_EQ(label_of(*reader, 1), 256);
   FieldValue value;
@@ -69,6 +72,40 @@ TEST_F(Readers, IdxFaultsAreRefused) {
   EXPECT_EQ(refused(write("none", idx(8, {0, 2, 3}, "")), write("nothing", idx(8, {0}, ""))), "XG0406");
 }
 
+// One label of a hundred million in a file of 88 bytes.
+TEST_F(Readers, IdxLabelsAreNoNumberOfClassesWhereSamplesAreFew) {
+  const auto images = write("i", idx(8, {5, 1, 1}, "abcde"));
+  const auto open = [&](const std::string& labels, int64_t classes, std::string name = "train") {
+    SourceSpec spec = idx_source(images, labels);
+    spec.name = std::move(name);
+    if (classes > 0) {
+      spec.reader.args.set("classes", classes);
+    }
+    return open_reader(spec);
+  };
+  const auto far = write("far", idx(0x0C, {5}, std::string("\0\0\0\0\0\0\0\1\0\0\0\2\0\0\0\3\5\xf5\xe1\0", 20)));
+  const auto refused = open(far, 0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0402");
+  EXPECT_NE(refused.error().message.find("the label 100000000 among 5 samples"), std::string::npos);
+  EXPECT_NE(refused.error().help.find("classes=100000001"), std::string::npos) << refused.error().help;
+  const auto said = open(far, 100'000'001).value();
+  EXPECT_EQ(said->classes(), 100'000'001);
+  EXPECT_EQ(said->class_name(7), "") << "numbers are no names, and nobody makes a hundred million of them";
+  const auto small = open(far, 10);
+  ASSERT_FALSE(small.ok());
+  EXPECT_NE(small.error().message.find("has the label 100000000, but `classes` is 10"), std::string::npos);
+
+  const auto gap = write("gap", idx(8, {5}, "\1\3\4\4\7"));
+  const auto reader = open(gap, 0).value();
+  ASSERT_EQ(reader->warnings().size(), 1u);
+  EXPECT_EQ(reader->warnings()[0].code, "XG0416");
+  EXPECT_EQ(reader->warnings()[0].message, "labels go up to 7, but 4 of these classes have no sample");
+  EXPECT_NE(reader->warnings()[0].help.find("classes=8"), std::string::npos);
+  EXPECT_TRUE(open(gap, 0, "test").value()->warnings().empty()) << "a test need not have all";
+  EXPECT_TRUE(open(write("full", idx(8, {5}, std::string("\0\1\2\1\1", 5))), 0).value()->warnings().empty());
+}
+
 TEST_F(Readers, HeadersTellAllButTheSamples) {
   const auto labels = write("l", idx(8, {2}, "\1\2"));
   const SourceSpec cut = idx_source(write("i", idx(8, {2, 2, 3}, "abc")), labels);
@@ -77,7 +114,7 @@ TEST_F(Readers, HeadersTellAllButTheSamples) {
   EXPECT_EQ(header->samples(), 2);
   EXPECT_EQ(header->classes(), 3);
   EXPECT_EQ(header->fields()[0].type.dims, (std::vector<int64_t>{kBatch, 1, 2, 3}));
-  EXPECT_LT(header->memory(), 100);
+  EXPECT_EQ(header->memory(), 16 + 12 + 8) << "of the whole source";
   EXPECT_EQ(open_header(idx_source(write("text", "hello"), labels)).error().code, "XG0412");
   EXPECT_EQ(open_header(idx_source((root_ / "gone").string(), labels)).error().code, "XG0401");
 }
@@ -174,23 +211,97 @@ TEST_F(Readers, DamagedGzipIsRefused) {
   }
 }
 
+// Members follow one another in a gzip file; each has a checksum.
+TEST_F(Readers, GzipOfSeveralMembersIsReadWholeOrRefused) {
+  const auto packed = [&](const std::string& text) {
+    const std::string path = (root_ / "one.gz").string();
+    const auto file = ::gzopen(path.c_str(), "wb9");
+    EXPECT_EQ(::gzwrite(file, text.data(), static_cast<unsigned>(text.size())), static_cast<int>(text.size()));
+    EXPECT_EQ(::gzclose(file), Z_OK);
+    std::ifstream in(path, std::ios::binary);
+    return std::string((std::istreambuf_iterator<char>(in)), {});
+  };
+  const std::string one = packed("1,2\n");
+  const std::string two = packed("3,4\n");
+  EXPECT_EQ(read_csv(write("t.gz", one + two), {}).value().numbers, (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_EQ(read_csv(write("t.gz", one + two + std::string(512, '\0')), {}).value().rows, 2) << "as tapes are filled";
+  const auto fault = [&](const std::string& bytes) {
+    const auto table = read_csv(write("t.gz", bytes), {});
+    return table.ok() ? std::string() : table.error().code + " " + table.error().message;
+  };
+  EXPECT_NE(fault(one + "garbage").find("XG0412"), std::string::npos);
+  EXPECT_NE(fault(one + two.substr(0, two.size() - 1)).find("cut short"), std::string::npos);
+  for (size_t i = 10; i < two.size(); ++i) {
+    std::string flipped = two;
+    flipped[i] = static_cast<char>(flipped[i] ^ 1);
+    EXPECT_NE(fault(one + flipped), "") << "byte " << i << " of the second member";
+  }
+  EXPECT_NE(fault(one + std::string(3, '\0') + two).find("behind the end"), std::string::npos);
+}
+
+TEST_F(Readers, FilesThatUnfoldAThousandfoldAreRefused) {
+  const std::string zeros(20 << 20, '0');
+  const std::string gzip = (root_ / "z.gz").string();
+  const auto file = ::gzopen(gzip.c_str(), "wb9");
+  ASSERT_GT(::gzwrite(file, zeros.data(), static_cast<unsigned>(zeros.size())), 0);
+  ASSERT_EQ(::gzclose(file), Z_OK);
+  EXPECT_GT(static_cast<uint64_t>(zeros.size()) / fs::file_size(gzip), 1000u);
+  const auto table = read_csv(gzip, {});
+  ASSERT_FALSE(table.ok());
+  EXPECT_NE(table.error().message.find("more than 1 000 times its size"), std::string::npos) << table.error().message;
+
+  const std::string zip = (root_ / "z.zip").string();
+  write_zip(zip, {{"a/1.png", zeros}, {"a/2.png", zeros}});
+  const auto reader = open_reader(folder({zip})).value();
+  FieldValue value;
+  const Status read = reader->read(1, 0, value);
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(read.error().message.find("more than 1 000 times its size"), std::string::npos) << read.error().message;
+  EXPECT_LT(reader->memory(), 21 * kMiB);
+}
+
 TEST(Csv, FaultsNameLineAndColumn) {
-  const auto message = [](std::string_view text) {
-    const auto table = parse_csv(text, {}, "t.csv");
+  const auto parsed = [](std::string_view text) { return parse_csv(text, {}, "t.csv"); };
+  const auto message = [&](std::string_view text) {
+    const auto table = parsed(text);
     return table.ok() ? std::string() : table.error().message;
   };
-  EXPECT_EQ(message("1,2\n3,x4\n"), "t.csv:2: column 1 is \"x4\", no number");
+  const auto fault = [&](std::string_view text) { return parsed(text).value().columns[1].fault; };
+  EXPECT_EQ(fault("1,2\n3,x4\n"), "t.csv:2: column 1 is \"x4\", no number");
+  EXPECT_EQ(fault("1,1e39\n"), "t.csv:1: column 1 is \"1e39\", more than f32 can hold");
+  EXPECT_EQ(fault("1,\n"), "t.csv:1: column 1 is \"\", no number");
+  EXPECT_EQ(fault("1,nan\n"), "t.csv:1: column 1 is \"nan\", no number");
+  EXPECT_EQ(fault("1,+-1\n"), "t.csv:1: column 1 is \"+-1\", no number");
+  EXPECT_EQ(fault("1,++1\n"), "t.csv:1: column 1 is \"++1\", no number");
+  EXPECT_EQ(fault("1,+\n"), "t.csv:1: column 1 is \"+\", no number");
+  EXPECT_EQ(fault("1,+1\n"), "");
   EXPECT_EQ(message("1,2\n3\n"), "t.csv:2: 1 columns, but 2 in the rows before");
-  EXPECT_EQ(message("1,1e39\n"), "t.csv:1: column 1 is 1e39, more than f32 can hold");
-  EXPECT_EQ(parse_csv("\xEF\xBB\xBF"
-                      "1,2\n",
-                      {}, "t.csv")
+  EXPECT_EQ(message("1,2\n3,4,5\n"), "t.csv:2: 3 columns, but 2 in the rows before");
+  EXPECT_EQ(message("1,\"2\n"), "t.csv:1: a quote that is not closed, or text behind it");
+  EXPECT_EQ(message("1,\"2\"3\n"), "t.csv:1: a quote that is not closed, or text behind it");
+  EXPECT_EQ(parsed("\xEF\xBB\xBF"
+                   "1,2\n")
                 .value()
                 .numbers,
             (std::vector<double>{1, 2}));
-  EXPECT_EQ(message("1,\n"), "t.csv:1: column 1 is \"\", no number");
-  EXPECT_EQ(message("1,nan\n"), "t.csv:1: column 1 is \"nan\", no number");
   EXPECT_EQ(message(""), "");
+}
+
+TEST(Csv, TextsAreNumberedInByteOrderAndCellsMayStandInQuotes) {
+  const auto table = parse_csv("\"id\",kind , \"a, \"\"b\"\"\"\n1,pear,\"x\"\n\n2, apple ,7\n3,\"pear\",x\n",
+                               {.header = true}, "t.csv")
+                         .value();
+  ASSERT_EQ(table.columns.size(), 3u);
+  EXPECT_EQ(table.columns[1].name, "kind");
+  EXPECT_EQ(table.columns[2].name, "a, \"b\"");
+  EXPECT_EQ(table.columns[0].fault, "");
+  EXPECT_EQ(table.columns[1].texts, (std::vector<std::string>{"apple", "pear"}));
+  EXPECT_EQ(table.columns[2].texts, (std::vector<std::string>{"7", "x"}));
+  EXPECT_EQ(table.numbers, (std::vector<double>{1, 1, 1, 2, 0, 0, 3, 1, 1}));
+  EXPECT_EQ(table.columns[1].fault, "t.csv:2: column 1 (`kind`) is \"pear\", no number");
+  EXPECT_EQ(table.line_of(0), 2);
+  EXPECT_EQ(table.line_of(1), 4) << "empty lines are lines";
+  EXPECT_EQ(table.line_of(2), 5);
 }
 
 TEST(Decode, ForeignBytesAreErrorsNotCrashes) {

@@ -197,7 +197,7 @@ class RunsTest : public ::testing::Test {
     return train_on(rows, store, steps, stop);
   }
 
-  Result<TrainOutcome> train_on(SyntheticRows& rows, CheckpointStore* store, int64_t steps = -1,
+  Result<TrainOutcome> train_on(BatchSource& rows, CheckpointStore* store, int64_t steps = -1,
                                 const std::atomic<bool>* stop = nullptr, RowSource* measured = nullptr) {
     const auto program = make_program(prepared_, {}).value();
     const auto inference = make_program(prepared_, {}, false).value();
@@ -257,6 +257,35 @@ TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {
   EXPECT_EQ(outcome->step, 1);
   EXPECT_EQ(store.saves, 1);
   EXPECT_EQ(events_.ends.at(0).exit, 75);
+}
+
+// As a loader does whose reads hang.
+class RowsThatStopComing final : public BatchSource {
+ public:
+  explicit RowsThatStopComing(BatchSource& rows) : rows_(rows) {}
+  int64_t samples() const override { return rows_.samples(); }
+  Status start(int64_t step, std::span<const BatchView> ring) override { return rows_.start(step, ring); }
+  bool ready(int64_t step) override { return rows_.ready(step); }
+  Status wait(int64_t step) override {
+    return step < 3 ? rows_.wait(step) : Status(Error{ErrorKind::kInterrupted, "", "a read did not end", ""});
+  }
+  void release(int64_t step) override { rows_.release(step); }
+  void stop() override { rows_.stop(); }
+
+ private:
+  BatchSource& rows_;
+};
+
+TEST_F(RunsTest, AStopWhileABatchDoesNotComeSavesTheStepsBeforeIt) {
+  SyntheticRows synthetic(prepared_.module.graph, options_, 1000);
+  RowsThatStopComing rows(synthetic);
+  MemoryStore store;
+  const auto outcome = train_on(rows, &store);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_TRUE(outcome->interrupted);
+  EXPECT_EQ(outcome->step, 3);
+  ASSERT_TRUE(store.latest.has_value());
+  EXPECT_EQ(store.latest->step, 3);
 }
 
 TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {

@@ -1,0 +1,76 @@
+#include "runtime/data/directory_walk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <sys/stat.h>
+#include <vector>
+
+#include "graph/base/errors.h"
+#include "runtime/formats/files.h"
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Place = std::pair<dev_t, ino_t>;
+
+constexpr int kMostWays = 64;  // to one directory
+
+class Walk {
+ public:
+  Walk(const std::string& root, StopFlag stop, const VisitFile& visit) : root_(root), stop_(stop), visit_(visit) {}
+
+  Status directory(const std::string& path) {
+    struct stat info {};
+    if (stat(path.c_str(), &info) != 0) {
+      return file_error(path, errno);
+    }
+    const Place here{info.st_dev, info.st_ino};
+    if (std::ranges::find(above_, here) != above_.end()) {
+      return endless(path, "a link to a directory that it lies in");
+    }
+    if (++ways_[here] > kMostWays) {
+      return endless(path, "a directory that links reach in more than 64 ways");
+    }
+    above_.push_back(here);
+    std::error_code error;
+    fs::directory_iterator at(path, error);
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+      XRUN_TRY(check_stop(stop_));
+      std::error_code ignored;  // an entry that cannot be looked at is no file
+      if (at->is_directory(ignored)) {
+        XRUN_TRY(directory(at->path().native()));
+      } else if (at->is_regular_file(ignored)) {
+        std::string_view name = at->path().native();
+        name.remove_prefix(root_.size());
+        name.remove_prefix(std::min(name.find_first_not_of('/'), name.size()));
+        XRUN_TRY(visit_(name));
+      }
+    }
+    above_.pop_back();
+    return error ? Status(file_error(path, error.value())) : Status();
+  }
+
+ private:
+  static Error endless(const std::string& path, const char* why) {
+    return content_error("XG0401", {"{} is {}", path, why},
+                         "take the link away, or name the directories that hold the pictures");
+  }
+
+  const std::string& root_;
+  StopFlag stop_;
+  const VisitFile& visit_;
+  std::vector<Place> above_;   // that lead here
+  std::map<Place, int> ways_;  // to each directory so far
+};
+
+}  // namespace
+
+Status walk_directory(const std::string& root, StopFlag stop, const VisitFile& visit) {
+  return Walk(root, stop, visit).directory(root);
+}
+
+}  // namespace xrun::runtime

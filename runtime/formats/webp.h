@@ -1,0 +1,14 @@
+// WebP files in memory to pixels, by libwebp.
+#pragma once
+
+#include "runtime/formats/pixels.h"
+
+namespace xrun::runtime {
+
+// Both read lossy and lossless files of one picture; an animation is refused. Errors: XG0412. Threads: any.
+Result<PictureHeader> read_webp_header(std::span<const std::byte> file);
+// `out` gets [height, width, target.channels] as stored, without the orientation.
+Result<PictureHeader> decode_webp(std::span<const std::byte> file, const PixelTarget& target,
+                                  std::vector<uint8_t>& out);
+
+}  // namespace xrun::runtime
