@@ -1,8 +1,10 @@
 #include "lang/frontend.h"
 
 #include <deque>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <set>
 
 #include "graph/base/sha256.h"
 #include "lang/elaborate/check_types.h"
@@ -43,6 +45,7 @@ class Frontend {
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
     checked.module = builder.build(choice);
     checked.earlier_norm_rows = builder.earlier_norm_rows();
+    checked.run = builder.run();
     for (const Decl& decl : main->ast.decls) {
       builder.check_unchosen({main, &decl});
     }
@@ -339,6 +342,28 @@ class Frontend {
   std::deque<SetFlag> flags_;
 };
 
+// Loads `path` behind the files that it imports, so that the loader knows each of them when it is asked for; a circle
+// is found by the loader.
+const SourceFile* load_imports_first(const std::string& path, const Texts& texts, std::set<std::string>& met,
+                                     Loader& loader) {
+  const auto text = texts.find(std::filesystem::path(path).lexically_normal().string());
+  if (text == texts.end() || !met.insert(text->first).second) {
+    return nullptr;
+  }
+  SourceMap sources;
+  Diagnostics faults;
+  const Ast ast = parse(sources, sources.add(path, text->second), faults);
+  for (const Decl& decl : ast.decls) {
+    const bool imports = decl.kind == DeclKind::kImport || decl.kind == DeclKind::kFrom;
+    if (imports && decl.text.valid() && ast[decl.text].kind == ExprKind::kString) {
+      const std::string& name = ast.text(decl.text);
+      const auto directory = std::filesystem::path(path).parent_path();
+      load_imports_first(name.starts_with("std/") ? name : (directory / name).string(), texts, met, loader);
+    }
+  }
+  return loader.load_text(text->first, text->second);
+}
+
 }  // namespace
 
 std::string setting_flag(std::string_view key, const std::string& value, Nearness nearness) {
@@ -354,6 +379,17 @@ std::string setting_flag(std::string_view key, const std::string& value, Nearnes
   // Spaces and brackets mean something to the shell.
   const bool is_plain = found.find_first_of(" ()[]{}\"'$&;<>|*?#~`\\!") == std::string::npos;
   return found.empty() ? found : is_plain ? "--set " + found : "--set '" + found + "'";
+}
+
+std::optional<CheckedFile> load_texts(const std::string& path, const Texts& texts, SourceMap& sources,
+                                      Diagnostics& diagnostics, const FrontendOptions& options) {
+  Frontend frontend(sources, diagnostics, options, false);
+  std::set<std::string> met;
+  // Those that flags name come before the one that is asked for.
+  for (const std::string& flag : {options.cluster, options.schedule}) {
+    load_imports_first(flag.substr(0, flag.rfind(':')), texts, met, frontend.loader());
+  }
+  return frontend.run(load_imports_first(path, texts, met, frontend.loader()));
 }
 
 std::optional<CheckedFile> load(const std::string& path, SourceMap& sources, Diagnostics& diagnostics,

@@ -81,7 +81,13 @@ std::string metric_text(const MetricSpec& metric) {
   return fmt::format("metric {} on {}", metric.name, metric.source.empty() ? "every other source" : metric.source);
 }
 
-void print_train(const TrainSpec& train, Lines& lines) {
+std::string best_text(const RunSpec& run) {
+  return !run.best ? ""
+                   : fmt::format(", best {}({}, {})", run.best->highest ? "highest" : "lowest", run.best->metric,
+                                 run.best->keep);
+}
+
+void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
   lines.open("train", train.name);
   lines.set("batch", std::to_string(train.batch));
   lines.set("duration", to_text(train.duration));
@@ -99,9 +105,11 @@ void print_train(const TrainSpec& train, Lines& lines) {
                         ? "none"
                         : fmt::format("{}({:g}{})", kClips[train.clip.kind], train.clip.limit,
                                       train.clip.heads ? ", heads=true" : ""));
-  lines.set("init", train.init_checkpoint.empty()
-                        ? "seed"
-                        : fmt::format("checkpoint({})", to_text(AttrValue(train.init_checkpoint))));
+  lines.set("init",
+            train.init_checkpoint.empty()
+                ? "seed"
+                : fmt::format("checkpoint({}{})", to_text(AttrValue(train.init_checkpoint)),
+                              run.init_skip.empty() ? "" : fmt::format(", skip=[{}]", fmt::join(run.init_skip, ", "))));
   for (const GroupSpec& group : train.groups) {
     std::string text = fmt::format("group {}:", group.path);
     text += group.lr ? fmt::format(" lr={:g}", *group.lr) : "";
@@ -124,7 +132,11 @@ void print_train(const TrainSpec& train, Lines& lines) {
   if (train.log_tensorboard) {
     lines.set("log.tensorboard", "true");
   }
-  lines.set("checkpoint", fmt::format("every {}, keep {}", to_text(train.checkpoint_every), train.checkpoint_keep));
+  lines.set("checkpoint",
+            fmt::format("every {}, keep {}{}", to_text(train.checkpoint_every), train.checkpoint_keep, best_text(run)));
+  if (run.stop_when) {
+    lines.set("stop_when", run.stop_when->text);
+  }
   lines.close();
 }
 
@@ -176,7 +188,7 @@ void print_schedule(const ScheduleSpec& schedule, Lines& lines) {
 
 }  // namespace
 
-std::string print_module(const Module& module) {
+std::string print_module(const Module& module, const RunSpec& run) {
   Lines lines;
   if (!module.model.empty()) {
     print_model(module, lines);
@@ -185,7 +197,7 @@ std::string print_module(const Module& module) {
     print_data(module.data, lines);
   }
   if (module.has_train) {
-    print_train(module.train, lines);
+    print_train(module.train, run, lines);
   }
   print_cluster(module.cluster, lines);
   print_schedule(module.schedule, lines);
@@ -194,6 +206,18 @@ std::string print_module(const Module& module) {
     out += "not yet: " + later.message + "\n";
   }
   return out + "math " + module.math_digest + "\n";
+}
+
+std::string setting_text(const Module& module, const std::string& path) {
+  const bool is_length = path == "train.epochs" || path == "train.steps";
+  const std::string begin =
+      "\n  " + (is_length ? "duration" : path.substr(std::min(path.find('.') + 1, path.size()))) + " = ";
+  Lines lines;
+  print_train(module.train, {}, lines);
+  const std::string text = lines.take();
+  const size_t at = path.starts_with("train.") ? text.find(begin) : std::string::npos;
+  const size_t from = at + begin.size();
+  return at == std::string::npos ? "" : text.substr(from, text.find('\n', from) - from);
 }
 
 }  // namespace xrun::lang

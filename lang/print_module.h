@@ -4,11 +4,15 @@
 #include <string>
 
 #include "graph/module.h"
+#include "graph/run_spec.h"
 
 namespace xrun::lang {
 
 // Settings and specs in the order of the language's tables; of the graph its inputs, outputs, heads and sizes (the
 // whole graph is `--emit module`, graph/print.h). Paths are as written.
-std::string print_module(const Module& module);
+std::string print_module(const Module& module, const RunSpec& run = {});
+
+// The value of a setting of `train` as print_module shows it, "train.lr"; empty for what has no line of its own.
+std::string setting_text(const Module& module, const std::string& path);
 
 }  // namespace xrun::lang

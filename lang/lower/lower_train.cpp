@@ -99,6 +99,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   }
   lower_settings(settings.root, DeclKind::kTrain, {}, scope);
   lower_norm_rows(settings, scope);
+  check_watched();
   // An update sums the gradients of that many batches: the mathematics of one batch as large as all of them.
   train.batch *= train.grad_accumulation;
   if (const double most = setting(DeclKind::kTrain, "batch").high; static_cast<double>(train.batch) > most) {
@@ -124,23 +125,6 @@ void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {
   } else {
     require(settings, {"epochs", "steps"});
   }
-}
-
-void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const SettingDef& def) {
-  const auto choice = choose(node, def);
-  const auto bound = choice && choice->word == "checkpoint" ? arguments(node, *choice, scope) : std::nullopt;
-  if (!bound) {
-    return;
-  }
-  const BoundArg& path = bound->front();
-  if (path.value().text.empty()) {
-    ev_.refuse("XG0214", path.span, "`checkpoint` cannot be \"\"", "no path",
-               {"name a step directory or its parent, init = checkpoint(\"ckpt/t/latest\"), or leave `init` out"});
-  }
-  module_.train.init_checkpoint = path.value().text;
-  // A path of the command line starts where the model's file lies, as those of data do.
-  const bool in_text = choice_.train && choice_.train.file->file == path.span.file;
-  module_.train.directory = in_text ? choice_.train.file->directory : main_.directory;
 }
 
 void ModuleBuilder::lower_order(const SettingNode& node, Scope&, const SettingDef& def) {

@@ -63,26 +63,40 @@ std::string exact(const CallSpec& call) { return fmt::format("{}({})", call.name
 
 std::string without_directory(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-std::string math_text(const Module& module) {
-  std::string out = "xrun math 1\n";
+std::vector<MathPart> math_parts(const Module& module, const RunSpec& run) {
   const auto shown = without_metrics(module.graph);
-  out += print(module.graph, &shown);
+  std::vector<MathPart> parts{{"model", print(module.graph, &shown)}};
   if (module.has_data) {
     for (const SourceSpec& source : module.data.sources) {
       if (source.name == "train") {
-        out += fmt::format("source {}({})\n", source.reader.name, to_text(without_directories(source.reader.args)));
+        parts.push_back({"data.train", fmt::format("source {}({})\n", source.reader.name,
+                                                   to_text(without_directories(source.reader.args)))});
       }
     }
     for (const DataBinding& binding : module.data.bindings) {
-      out += fmt::format("data {} = {}", binding.target, binding.field);
+      std::string line = fmt::format("data {} = {}", binding.target, binding.field);
       for (const CallSpec& stage : binding.stages) {
-        out += " -> " + exact(stage);
+        line += " -> " + exact(stage);
       }
-      out += "\n";
+      parts.push_back({"data." + binding.target, line + "\n"});
     }
   }
   for (const SettingDef& def : all_settings()) {
-    out += module.has_train && def.math != nullptr ? def.math(module.train) : "";
+    if (module.has_train && def.math != nullptr) {
+      const bool in_steps = def.key == "epochs" && module.train.duration.unit == TrainSpan::kSteps;
+      parts.push_back({"train." + (in_steps ? "steps" : def.path()), def.math(module.train)});
+      for (const std::string& path : def.key == "init" ? run.init_skip : std::vector<std::string>()) {
+        parts.back().text += "skip " + path + "\n";
+      }
+    }
+  }
+  return parts;
+}
+
+std::string math_text(const Module& module, const RunSpec& run) {
+  std::string out = "xrun math 1\n";
+  for (const MathPart& part : math_parts(module, run)) {
+    out += part.text;
   }
   return out;
 }

@@ -114,7 +114,7 @@ Module ModuleBuilder::build(const Choice& choice) {
   ev_.graph() = {};
   module_.not_yet = ev_.take_not_yet();
   if (!ev_.diagnostics().has_errors()) {
-    module_.math_digest = sha256_hex(math_text(module_));
+    module_.math_digest = sha256_hex(math_text(module_, run_));
   }
   return std::move(module_);
 }

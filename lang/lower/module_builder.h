@@ -11,6 +11,7 @@
 
 #include "graph/module.h"
 #include "graph/reader_def.h"
+#include "graph/run_spec.h"
 #include "lang/elaborate/evaluator.h"
 #include "lang/foreign_names.h"
 #include "lang/lower/setting_def.h"
@@ -48,6 +49,8 @@ class ModuleBuilder {
       : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
 
   Module build(const Choice& choice);
+  // What the run does beside its steps. REQUIRES: after `build`.
+  const RunSpec& run() const { return run_; }
   // Checks the keys of a declaration that the run did not choose; its values are checked by a run that chooses it.
   // REQUIRES: after `build`.
   void check_unchosen(const DeclRef& ref);
@@ -75,6 +78,8 @@ class ModuleBuilder {
   void lower_metrics(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_best(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_stop(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_cpu(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_recompute(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_shard(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -112,6 +117,7 @@ class ModuleBuilder {
   std::optional<double> quantity(const Datum& value, std::string_view what, Span at, Dimension dimension);
   std::optional<Bytes> size(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::vector<std::string> paths(const SettingNode& node);
+  std::vector<std::string> paths(const Ast& ast, ExprId value, std::string_view key);
   // Arguments of `word(...)` by a signature.
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
@@ -169,6 +175,10 @@ class ModuleBuilder {
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
   void check_spans(const SettingNode& node);
 
+  // lower_run.cpp
+  std::vector<std::string> measured_keys() const;
+  void check_watched();  // that evaluations give the metrics of `best` and `stop_when`
+
   // lower_schedule.cpp
   void lower_cluster(const DeclRef& decl);
   void lower_schedule(const DeclRef& decl);
@@ -180,6 +190,7 @@ class ModuleBuilder {
   const std::deque<SetFlag>& flags_;
   Choice choice_;
   Module module_;
+  RunSpec run_;
   std::vector<Source> sources_;
   std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
   std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings

@@ -227,8 +227,8 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "", "clip", "none, norm(x: float, heads: bool = false), value(x: float)", "none", "bounds gradients",
         &B::lower_clip}
         .learned(clip_line),
-    Def{kTrain, "", "init", "seed, checkpoint(path: str)", "seed", "the first weights", &B::lower_init}.learned(
-        [](Train t) {
+    Def{kTrain, "", "init", "seed, checkpoint(path: str, skip: list = [])", "seed", "the first weights", &B::lower_init}
+        .learned([](Train t) {
           return fmt::format("init {}\n", t.init_checkpoint.empty() ? "seed" : without_directory(t.init_checkpoint));
         }),
     Def{kTrain, "", "order", "shuffled, sequential", "shuffled", "the order of the samples of an epoch",
@@ -251,11 +251,13 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, beside the checkpoints",
         &B::store<&TrainSpec::log_tensorboard>},
     Def{kTrain, "log", "prometheus", "str", "none", "an address for figures", &B::say_unread}.not_yet({}, kEvents),
-    Def{kTrain, "", "checkpoint", "{ every, keep, dir }", "every epoch", "when the run is saved", &B::lower_group}
+    Def{kTrain, "", "checkpoint", "{ every, keep, best, dir }", "every epoch", "when the run is saved", &B::lower_group}
         .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),
     Def{kTrain, "checkpoint", "every", "span", "1 epoch", "between two saves", &B::store<&TrainSpec::checkpoint_every>},
     Def{kTrain, "checkpoint", "keep", "int", "3", "how many are kept", &B::store<&TrainSpec::checkpoint_keep>, 1,
         kMany},
+    Def{kTrain, "checkpoint", "best", "none, highest(METRIC, keep), lowest(METRIC, keep)", "none",
+        "evaluated steps with the best values, kept beside the last", &B::lower_best},
     Def{kTrain, "checkpoint", "dir", "str", "ckpt/NAME", "where they lie", &B::store<&TrainSpec::checkpoint_dir>},
     Def{kTrain, "checkpoint", "async", "bool", "false", "saves beside the training",
         &B::store<&TrainSpec::checkpoint_async>}
@@ -267,8 +269,8 @@ constexpr SettingDef kSettings[] = {
         "all, sample(p: float), knn(neighbours: int, active: float, rebuild: span, exact: bool = true)", "all",
         "which classes take part in the softmax", &B::check_choice}
         .not_yet("`active_classes = {}`"),
-    Def{kTrain, "", "stop_when", "metric test", "none", "ends the run early", &B::say_unread}.not_yet(
-        {}, "leave `stop_when` out"),
+    Def{kTrain, "", "stop_when", "none, plateau(METRIC, span), METRIC >= number", "none",
+        "ends the run early, after an evaluation", &B::lower_stop},
     Def{kTrain, "", "ema", "float", "none", "a running mean of the weights", &B::check<double>, 0, 1}.not_yet(),
 
     Def{kCluster, "", "nodes", "int", "1", "machines", &B::store<&ClusterSpec::nodes>, 1, kMany}.not_yet(

@@ -253,22 +253,25 @@ std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, Ex
   return ev_.bind(ev_.signatures().of(name, signature), call, scope, env);
 }
 
-// A list of tensor paths, or one: names, chains of names or strings.
 std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   if (!node.has_value()) {
     ev_.refuse("XG0205", node.key_span, {"`{}` is a list of paths, not a group", node.key}, "",
                {"write {} = [backbone.stem, \"blocks.7\"]", node.key});
     return {};
   }
-  const Ast& ast = *node.ast;
-  const Expr& expr = ast[node.value];
-  std::vector<ExprId> items{node.value};
+  return paths(*node.ast, node.value, node.key);
+}
+
+// A list of tensor paths, or one: names, chains of names or strings.
+std::vector<std::string> ModuleBuilder::paths(const Ast& ast, ExprId value, std::string_view key) {
+  const Expr& expr = ast[value];
+  std::vector<ExprId> items{value};
   if (expr.kind == ExprKind::kList || expr.kind == ExprKind::kTuple) {
     items.assign(ast[expr.items].begin(), ast[expr.items].end());
   }
   constexpr size_t kMostPaths = 1024;
   if (items.size() > kMostPaths) {
-    ev_.refuse("XG0216", expr.span, {"`{}` takes at most {} paths", node.key, kMostPaths}, "",
+    ev_.refuse("XG0216", expr.span, {"`{}` takes at most {} paths", key, kMostPaths}, "",
                {"name what the parts have in common: `blocks` stands for all of its tensors"});
     return {};
   }
@@ -276,7 +279,7 @@ std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   for (const ExprId item : items) {
     const std::string path = path_text(ast, item);
     if (path.empty() && ast[item].kind != ExprKind::kError) {
-      ev_.refuse("XG0205", ast[item].span, {"`{}` takes paths of tensors", node.key}, "not a path",
+      ev_.refuse("XG0205", ast[item].span, {"`{}` takes paths of tensors", key}, "not a path",
                  {"write one, such as backbone.stem or \"blocks.7\""});
       continue;
     }

@@ -48,8 +48,13 @@ Result<std::optional<std::string>> step_directory(const std::string& path) {
     return std::optional(given);
   }
   const fs::path as_path(given);
+  const std::string parent = as_path.parent_path().empty() ? "." : as_path.parent_path().string();
+  if (as_path.filename() == "best" && !fs::is_directory(given, ignored)) {
+    XRUN_ASSIGN(const auto best, best_in(parent));
+    return best ? std::optional(parent + "/" + *best) : std::nullopt;
+  }
   if (as_path.filename() == "latest" && !fs::is_directory(given, ignored)) {
-    given = as_path.parent_path().empty() ? "." : as_path.parent_path().string();
+    given = parent;
   }
   XRUN_ASSIGN(auto newest, newest_in(given));
   return newest ? std::optional(given + "/" + *newest) : std::nullopt;
@@ -74,9 +79,15 @@ class Store final : public CheckpointStore {
     if (options_.epoch_samples > 0) {
       manifest.epoch = static_cast<double>(samples) / static_cast<double>(options_.epoch_samples);
     }
+    manifest.history = history_;
+    manifest.records = records_;
     XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
     SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
     XRUN_ASSIGN(manifest.files, write_state(state, pending.path(), options_.range_bytes));
+    const std::string model = print_model_text(options_.model);
+    XRUN_TRY(pending.write(std::string(kModelFile), model));
+    manifest.files.push_back(
+        {std::string(kModelFile), static_cast<Bytes>(model.size()), xxh128(std::as_bytes(std::span(model)))});
     for (const ManifestFile& file : manifest.files) {
       saved.bytes += file.bytes;
     }
@@ -86,18 +97,30 @@ class Store final : public CheckpointStore {
     XRUN_TRY(pending.publish());
     prune(options_.directory, step, options_.keep, [&](int64_t other) {
       const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
-      return info.ok() && info->manifest.math_digest == options_.math_digest;
+      return info.ok() && is_own(info->manifest.math_digest) && !is_best(other);
     });
     prune_class_names();
     return saved;
   }
 
-  Result<std::vector<std::string>> start_from(const std::string& path, TrainState& state) override {
+  Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
+                                            TrainState& state) override {
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(verify_checkpoint(info));
-    std::vector<std::string> new_heads;
-    XRUN_TRY(read_state(info, state, false, &new_heads));
-    return new_heads;
+    std::vector<FreshPart> fresh;
+    XRUN_TRY(read_state(info, state, skip, fresh));
+    return fresh;
+  }
+
+  Status remember(const std::vector<Record>& records) override {
+    records_ = records;
+    std::vector<BestStep> best;
+    for (const Record& record : records_) {
+      if (record.keep > 0) {
+        best = record.best;
+      }
+    }
+    return best.empty() ? Status() : write_best(options_.directory, best);
   }
 
   Result<std::optional<Resumed>> resume(TrainState& state) override {
@@ -122,22 +145,52 @@ class Store final : public CheckpointStore {
       }
       return error;
     }
+    history_ = info.manifest.history;
+    records_ = info.manifest.records;
+    if (info.manifest.math_digest != options_.math_digest) {
+      history_.push_back({info.manifest.step, info.manifest.math_digest, difference_from(info).lines});
+    }
     return std::optional<Resumed>(
-        {.step = info.manifest.step, .path = info.path, .warnings = warnings_of(info.manifest)});
+        {.step = info.manifest.step, .path = info.path, .warnings = warnings_of(info.manifest), .records = records_});
   }
 
   // A checkpoint of another run is neither gone on from nor written over.
   Status check_digest(const CheckpointInfo& info) const {
-    if (info.manifest.math_digest != options_.math_digest) {
-      return content_error("XG0701",
-                           {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
-                            info.path, info.manifest.math_digest, options_.math_digest},
-                           "give this run a directory of its own with -C or `checkpoint { dir }`");
+    if (info.manifest.math_digest == options_.math_digest) {
+      return {};
     }
-    return {};
+    const RunDifference difference = difference_from(info);
+    if (options_.extend && difference.length_and_rate) {
+      return {};
+    }
+    constexpr std::string_view kElsewhere = "give this run a directory of its own with -C or `checkpoint { dir }`";
+    Error error = content_error("XG0701",
+                                {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
+                                 info.path, info.manifest.math_digest, options_.math_digest},
+                                difference.length_and_rate
+                                    ? fmt::format("go on with the new length and rate: --extend; or {}", kElsewhere)
+                                    : std::string(kElsewhere));
+    error.notes = difference.lines;
+    return error;
   }
 
  private:
+  RunDifference difference_from(const CheckpointInfo& info) const {
+    return options_.compare ? options_.compare(info) : RunDifference();
+  }
+
+  // Of this run, before it was extended, too.
+  bool is_own(const std::string& math_digest) const {
+    return math_digest == options_.math_digest ||
+           std::ranges::find(history_, math_digest, &HistoryEntry::math_digest) != history_.end();
+  }
+
+  bool is_best(int64_t step) const {
+    return std::ranges::any_of(records_, [&](const Record& record) {
+      return record.keep > 0 && std::ranges::find(record.best, step, &BestStep::step) != record.best.end();
+    });
+  }
+
   // The batches of a run are of one size.
   Status check_samples(const CheckpointInfo& info) const {
     const Manifest& manifest = info.manifest;
@@ -239,6 +292,8 @@ class Store final : public CheckpointStore {
 
   CheckpointOptions options_;
   DirectoryLock lock_;
+  std::vector<HistoryEntry> history_;
+  std::vector<Record> records_;
   std::string class_names_;  // digest; empty before the first save, and where the data name no classes
 };
 
@@ -327,9 +382,21 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
                                {"isa", m.isa},
                                {"libraries", m.libraries},
                                {"deterministic", m.deterministic},
+                               {"history", nlohmann::ordered_json::array()},
+                               {"records", nlohmann::ordered_json::array()},
                                {"bytes", info.bytes},
                                {"classes_named", m.classes_named},
                                {"tensors", nlohmann::ordered_json::array()}};
+    for (const HistoryEntry& entry : m.history) {
+      out["history"].push_back({{"until", entry.until}, {"changes", entry.changes}});
+    }
+    for (const Record& record : m.records) {
+      auto best = nlohmann::ordered_json::array();
+      for (const BestStep& one : record.best) {
+        best.push_back({{"step", one.step}, {"value", one.value}});
+      }
+      out["records"].push_back({{"metric", record.metric}, {"highest", record.highest}, {"best", std::move(best)}});
+    }
     for (const StoredTensor& row : rows) {
       out["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}});
     }
@@ -341,6 +408,20 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
                      printable_line(m.isa), printable_line(m.version), m.deterministic ? "   deterministic" : "");
   for (const auto& [name, version] : m.libraries) {
     out.insert(out.size() - 2, fmt::format("   {} {}", printable_line(name), printable_line(version)));
+  }
+  for (const HistoryEntry& entry : m.history) {
+    for (const std::string& change : entry.changes) {
+      out.insert(out.size() - 1,
+                 fmt::format("  until step {}   {}\n", format_count(entry.until), printable_line(change)));
+    }
+  }
+  for (const Record& record : m.records) {
+    std::string best;
+    for (const BestStep& one : record.best) {
+      best += fmt::format("   {:.2f} % at step {}", 100 * one.value, format_count(one.step));
+    }
+    out.insert(out.size() - 1,
+               fmt::format("  {} {}{}\n", record.highest ? "highest" : "lowest", printable_line(record.metric), best));
   }
   size_t width = 0;
   for (const StoredTensor& row : rows) {

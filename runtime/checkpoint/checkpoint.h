@@ -1,10 +1,12 @@
 // Checkpoints on disk (docs/formats.md, "Checkpoints"): a directory a step, complete or not there at all.
 //
 //   DIR/step-000400/manifest.json                      digests of the files below, and of itself
+//   DIR/step-000400/model.json                         text of the model, its imports and its flags
 //   DIR/step-000400/trunk.safetensors                  weights and running statistics
 //   DIR/step-000400/trunk.optim.safetensors            optimizer states
 //   DIR/step-000400/head.NAME.r0000000000.safetensors  a row range of a head: weight and optimizer states
 //   DIR/latest                                         name of the newest
+//   DIR/best                                           names and values of the best, where `best` is set
 //   DIR/classes-XXH3.json                              names of the classes, for all steps that refer to it
 //
 // A head file holds rows of a logical tensor, not a device's shard: any number of shards reads them. Everything is
@@ -12,6 +14,7 @@
 // Files are verified before anything is taken from them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,16 +23,32 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/model_text.h"
 #include "runtime/train/checkpoint_store.h"
 #include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
+
+struct CheckpointInfo {
+  std::string path;  // the step directory
+  Manifest manifest;
+  Bytes bytes = 0;
+};
+
+// What the model, data and training of a checkpoint have otherwise than the run.
+struct RunDifference {
+  std::vector<std::string> lines;  // "`train.epochs` was 2 epochs, and is 4 epochs now"
+  bool length_and_rate = false;    // these alone
+};
 
 struct CheckpointOptions {
   std::string directory;        // DIR; made when it is not there
   int64_t keep = 3;             // older ones are removed after a new one is durable
   std::string resume = "auto";  // `auto`: the newest; `never`; else a checkpoint's path
   std::string math_digest;      // of the run: only its own checkpoints are resumed from
+  // Of a checkpoint with another digest; empty: nothing is known.
+  std::function<RunDifference(const CheckpointInfo&)> compare;
+  bool extend = false;  // a checkpoint is gone on from if the run has another length and rate
   std::string isa;
   bool deterministic = false;
   uint64_t seed = 0;
@@ -38,6 +57,7 @@ struct CheckpointOptions {
   int64_t epoch_samples = 0;  // 0: not known
   int64_t batch = 0;          // samples of a step; 0: not known
   std::map<std::string, std::string> libraries;
+  ModelText model;                // kept in every checkpoint
   Bytes range_bytes = 64 * kMiB;  // of a head file
 };
 
@@ -47,13 +67,7 @@ struct CheckpointOptions {
 // of start_from: those of open_checkpoint and load_checkpoint.
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
 
-struct CheckpointInfo {
-  std::string path;  // the step directory
-  Manifest manifest;
-  Bytes bytes = 0;
-};
-
-// Whether `path` is a step directory, a directory of them, or its `latest`.
+// Whether `path` is a step directory, a directory of them, or its `latest` or `best`.
 bool is_checkpoint(const std::string& path);
 
 // Finds and reads the manifest; `path` as in is_checkpoint. Errors: XG0713 nothing there, XG0710, XG0714.

@@ -10,7 +10,7 @@
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/read_file.h"
-#include "runtime/formats/json.h"
+#include "runtime/formats/bounded_json.h"
 
 namespace xrun::runtime {
 namespace {

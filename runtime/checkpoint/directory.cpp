@@ -34,33 +34,52 @@ Error cannot_look(const std::string& path, int number) {
                      "give this user the right to read it, or name another checkpoint");
 }
 
+// The beginning of a short file; nothing where there is none. `is_file` is false where something else is there. Errors:
+// XG0713.
+struct ShortFile {
+  std::string text;
+  bool is_file = true;
+};
+Result<std::optional<ShortFile>> read_short(const std::string& path) {
+  const int file = open_regular(path, Links::kRefuse);
+  if (file == -ENOENT || file == -ENOTDIR) {
+    return std::optional<ShortFile>();
+  }
+  if (file == -ELOOP || file == -EISDIR || file == -ESPIPE) {
+    return std::optional(ShortFile{.is_file = false});
+  }
+  if (file < 0) {
+    return cannot_look(path, -file);
+  }
+  char text[256];
+  const ssize_t got = ::read(file, text, sizeof text);
+  const int number = errno;
+  ::close(file);
+  return got < 0 ? Result<std::optional<ShortFile>>(cannot_look(path, number))
+                 : std::optional(ShortFile{.text = std::string(text, static_cast<size_t>(got))});
+}
+
 // What `latest` says: a line with the name of a step. None where there is no such file.
 Result<std::optional<std::string>> read_latest(const std::string& directory) {
   const std::string path = directory + "/latest";
-  const int file = open_regular(path, Links::kRefuse);
-  if (file == -ENOENT || file == -ENOTDIR) {
+  XRUN_ASSIGN(const auto file, read_short(path));
+  if (!file) {
     return std::optional<std::string>();
   }
-  char text[256];
-  ssize_t got = 0;
-  if (file >= 0) {
-    got = ::read(file, text, sizeof text);
-    const int number = errno;
-    ::close(file);
-    if (got < 0) {
-      return cannot_look(path, number);
-    }
-  } else if (file != -ELOOP && file != -EISDIR && file != -ESPIPE) {
-    return cannot_look(path, -file);
-  }
-  std::string_view line(text, static_cast<size_t>(got));
-  line = line.ends_with('\n') ? line.substr(0, line.size() - 1) : line;
+  const std::string_view text = file->text;
+  const std::string_view line = text.ends_with('\n') ? text.substr(0, text.size() - 1) : text;
   if (!step_of_name(line)) {
-    return content_error("XG0713",
-                         {"{} {}", path, file < 0 ? "is no ordinary file" : "does not say which step is the newest"},
-                         "if it is none of yours, remove it: the newest step with a manifest then counts");
+    return content_error(
+        "XG0713", {"{} {}", path, file->is_file ? "does not say which step is the newest" : "is no ordinary file"},
+        "if it is none of yours, remove it: the newest step with a manifest then counts");
   }
   return std::optional(std::string(line));
+}
+
+// The step at the beginning of a line "step-000400 0.9812".
+std::optional<std::string> step_of_line(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(' '));
+  return name.size() < text.size() && step_of_name(name) ? std::optional(std::string(name)) : std::nullopt;
 }
 
 // With a manifest; a link to a directory elsewhere is none.
@@ -144,6 +163,44 @@ Result<std::optional<std::string>> newest_in(const std::string& directory) {
   return content_error("XG0713", {"{}/latest names {}, which has no manifest.json", directory, *latest},
                        {"put the step back, or remove {}/latest: {}", directory,
                         highest ? *highest + " is then the newest" : "a run then starts anew"});
+}
+
+Result<std::optional<std::string>> best_in(const std::string& directory) {
+  XRUN_ASSIGN(const auto file, read_short(directory + "/best"));
+  const auto step = file ? step_of_line(file->text) : std::nullopt;
+  if (!step) {
+    return std::optional<std::string>();
+  }
+  XRUN_ASSIGN(const bool whole, is_step_of(directory, *step));
+  if (!whole) {
+    return content_error("XG0713", {"{}/best names {}, which has no manifest.json", directory, *step},
+                         "put the step back, or name another checkpoint");
+  }
+  return step;
+}
+
+Status write_best(const std::string& directory, const std::vector<BestStep>& best) {
+  const std::string path = directory + "/best";
+  XRUN_ASSIGN(const auto before, read_short(path));
+  if (before && !(before->text.empty() && before->is_file) && !step_of_line(before->text)) {
+    return world_error("XG0711", {"{} is no list of best steps, and would be written over", path},
+                       "move it away, or choose another directory with -C or `checkpoint { dir }`");
+  }
+  std::string text;
+  for (const BestStep& one : best) {
+    XRUN_ASSIGN(const bool whole, is_step_of(directory, step_name(one.step)));
+    text += whole ? fmt::format("{} {}\n", step_name(one.step), one.value) : "";
+  }
+  const std::string pending = path + pending_tail();
+  Status status = write_file(pending, text);
+  if (status.ok() && ::rename(pending.c_str(), path.c_str()) != 0) {
+    status = checkpoint_write_error(path, errno);
+  }
+  if (!status.ok()) {
+    ::unlink(pending.c_str());
+    return status;
+  }
+  return written(directory, sync_directory(directory));
 }
 
 Result<PendingDirectory> PendingDirectory::make(const std::string& parent, const std::string& name) {

@@ -8,6 +8,7 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/own_files.h"
+#include "runtime/train/checkpoint_store.h"
 
 namespace xrun::runtime {
 
@@ -20,6 +21,12 @@ std::vector<int64_t> steps_in(const std::string& directory);
 // there is none. Errors: XG0713 where `latest` names a step that is not whole, or none at all, and kWorld XG0713 where
 // the system does not let one look, so that neither an older step nor a new run is taken for it.
 Result<std::optional<std::string>> newest_in(const std::string& directory);
+// The step that `best` names first; none where there is no such file, or another one of this name.
+Result<std::optional<std::string>> best_in(const std::string& directory);
+// Puts the best steps into `best`, a line each, as far as they are there: "step-000400 0.9812". Errors: XG0711, also
+// where the file is somebody else's.
+Status write_best(const std::string& directory, const std::vector<BestStep>& best);
+
 // Whether `path` is a step directory with its manifest. Errors: as above.
 Result<bool> is_step(const std::string& path);
 

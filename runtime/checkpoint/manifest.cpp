@@ -8,7 +8,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "runtime/checkpoint/own_files.h"
-#include "runtime/formats/json.h"
+#include "runtime/formats/bounded_json.h"
 
 namespace xrun::runtime {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int64_t kFormat = 2;
+constexpr int64_t kFormat = 3;
 constexpr size_t kMostLibraries = 64;
 
 std::string text_of(const ordered_json& object) {
@@ -78,6 +78,71 @@ Status read_classes(Entries& entries, Manifest& manifest, std::string_view name)
   return {};
 }
 
+ordered_json history_json(const std::vector<HistoryEntry>& history) {
+  ordered_json list = ordered_json::array();
+  for (const HistoryEntry& entry : history) {
+    list.push_back(
+        ordered_json{{"until", entry.until}, {"math_digest", entry.math_digest}, {"changes", entry.changes}});
+  }
+  return list;
+}
+
+ordered_json records_json(const std::vector<Record>& records) {
+  ordered_json list = ordered_json::array();
+  for (const Record& record : records) {
+    ordered_json best = ordered_json::array();
+    for (const BestStep& one : record.best) {
+      best.push_back(ordered_json{{"step", one.step}, {"value", one.value}});
+    }
+    list.push_back(ordered_json{
+        {"metric", record.metric}, {"highest", record.highest}, {"keep", record.keep}, {"best", std::move(best)}});
+  }
+  return list;
+}
+
+Status read_history(Entries& entries, Manifest& manifest, std::string_view name) {
+  const Json* history = entries.list("history");
+  for (size_t i = 0; history != nullptr && i < history->size(); ++i) {
+    Entries one((*history)[i]);
+    HistoryEntry& entry = manifest.history.emplace_back();
+    one.read("until", entry.until);
+    one.read("math_digest", entry.math_digest);
+    const Json* changes = one.list("changes");
+    for (size_t k = 0; changes != nullptr && k < changes->size(); ++k) {
+      const Json& text = (*changes)[k];
+      entry.changes.push_back(text.is_string() ? text.get<std::string>() : "");
+    }
+    if (!one.good()) {
+      return damaged(name, fmt::format("has a broken entry {} of its history", i));
+    }
+  }
+  return {};
+}
+
+Status read_records(Entries& entries, Manifest& manifest, std::string_view name) {
+  const Json* records = entries.list("records");
+  for (size_t i = 0; records != nullptr && i < records->size(); ++i) {
+    Entries one((*records)[i]);
+    Record& record = manifest.records.emplace_back();
+    one.read("metric", record.metric);
+    one.read("highest", record.highest);
+    one.read("keep", record.keep);
+    const Json* best = one.list("best");
+    bool good = best != nullptr;
+    for (size_t k = 0; good && k < best->size(); ++k) {
+      Entries step((*best)[k]);
+      BestStep& kept = record.best.emplace_back();
+      step.read("step", kept.step);
+      step.read("value", kept.value);
+      good = step.good() && kept.step >= 0;
+    }
+    if (!good) {
+      return damaged(name, fmt::format("has a broken record {}", i));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Error damaged(std::string_view name, std::string_view why) {
@@ -101,6 +166,10 @@ std::string print_manifest(const Manifest& manifest) {
     object["class_names_xxh3"] = manifest.class_names_xxh3;
   } else {
     object["class_names"] = manifest.class_names;
+  }
+  if (manifest.format > 2) {
+    object["history"] = history_json(manifest.history);
+    object["records"] = records_json(manifest.records);
   }
   object["digest"] = "";
   for (const auto& [name, version] : manifest.libraries) {
@@ -147,6 +216,10 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
     }
   }
   XRUN_TRY(read_classes(entries, manifest, name));
+  if (manifest.format > 2) {
+    XRUN_TRY(read_history(entries, manifest, name));
+    XRUN_TRY(read_records(entries, manifest, name));
+  }
   if (const auto at = object.find("libraries"); at != object.end() && at->is_object()) {
     for (const auto& [key, value] : at->items()) {
       manifest.libraries[key] = value.is_string() ? value.get<std::string>() : "";

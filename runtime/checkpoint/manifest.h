@@ -9,6 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "runtime/train/checkpoint_store.h"
 
 namespace xrun::runtime {
 
@@ -18,8 +19,15 @@ struct ManifestFile {
   std::string xxh3;  // XXH3-128, 32 hex digits
 };
 
+// Settings that a run had until it was extended.
+struct HistoryEntry {
+  int64_t until = 0;                 // the step that it had done
+  std::string math_digest;           // until then
+  std::vector<std::string> changes;  // "`train.epochs` was 2 epochs, then 4 epochs"
+};
+
 struct Manifest {
-  int64_t format = 2;   // 1: the names of the classes stand in the manifest
+  int64_t format = 3;   // 1: the names of the classes stand in the manifest; below 3 there is no text of the model
   int64_t step = 0;     // steps done
   double epoch = 0;     // 0 where the length of an epoch is not known
   int64_t samples = 0;  // position in the concatenated permutations: where the next batch begins
@@ -32,6 +40,8 @@ struct Manifest {
   int64_t classes_named = 0;             // 0 where the data name no classes
   std::string class_names_xxh3;          // of the file that has their names (class_names.h); empty: there is none
   std::vector<std::string> class_names;  // of format 1
+  std::vector<HistoryEntry> history;     // oldest first
+  std::vector<Record> records;           // of evaluations
   std::vector<ManifestFile> files;
 };
 

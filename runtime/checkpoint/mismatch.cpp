@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/base/errors.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -77,6 +79,13 @@ Error other_form(const TrainState& state, const StateTensor& tensor, std::string
               .help = help.empty() ? "take the checkpoint of this model, or the model of this checkpoint" : help,
               .span = state.parameter(tensor).span};
   error.label = "needs " + shape_text(tensor.type.dims);
+  return error;
+}
+
+Error other_model(const std::string& file, const std::string& path, std::vector<std::string> lines) {
+  Error error = content_error("XG0705", {"{} is another model, or prepares its data otherwise, than {}", file, path},
+                              "leave the model out, since the checkpoint holds its own, or add --anyway");
+  error.notes = std::move(lines);
   return error;
 }
 

@@ -17,6 +17,9 @@ struct StoredTensor {
   std::vector<int64_t> shape;
 };
 
+// XG0705: the model at `file` computes something else than that of the checkpoint at `path`; `lines` say what differs.
+Error other_model(const std::string& file, const std::string& path, std::vector<std::string> lines);
+
 // `tensor` is not among those that the checkpoint at `path` has.
 Error missing_tensor(const std::string& path, const std::vector<StoredTensor>& stored, const TrainState& state,
                      const StateTensor& tensor);

@@ -36,7 +36,8 @@ bool is_head_file(std::string_view name) {
 }
 
 bool is_file_of_step(std::string_view name) {
-  return name == kManifest || name == "trunk.safetensors" || name == "trunk.optim.safetensors" || is_head_file(name);
+  return name == kManifest || name == "model.json" || name == "trunk.safetensors" ||
+         name == "trunk.optim.safetensors" || is_head_file(name);
 }
 
 }  // namespace
@@ -80,7 +81,7 @@ std::optional<Pending> pending_of_name(std::string_view name) {
   }
   const std::string_view stem = name.substr(0, at);
   const auto owner = parse_owner(name.substr(at + kPending.size(), dash - at - kPending.size()));
-  const bool known = step_of_name(stem) || stem == "latest" || digest_of_class_names_file(stem);
+  const bool known = step_of_name(stem) || stem == "latest" || stem == "best" || digest_of_class_names_file(stem);
   return owner && known ? std::optional(Pending{std::string(stem), *owner}) : std::nullopt;
 }
 

@@ -22,7 +22,7 @@ std::optional<std::string> digest_of_class_names_file(std::string_view name);
 // What stands behind the name of something unfinished: ".tmp-", its owner, and 16 hex digits that it draws.
 std::string pending_tail();
 struct Pending {
-  std::string name;  // that it would get: a step, "latest", a file of class names
+  std::string name;  // that it would get: a step, "latest", "best", a file of class names
   Owner owner;
 };
 std::optional<Pending> pending_of_name(std::string_view name);

@@ -48,6 +48,9 @@ std::optional<int64_t> whole(const std::map<std::string, std::string>& metadata,
 Result<StoredTensors> read_headers(const CheckpointInfo& info) {
   StoredTensors stored;
   for (const ManifestFile& entry : info.manifest.files) {
+    if (entry.name == kModelFile) {
+      continue;
+    }
     const std::string path = info.path + "/" + entry.name;
     XRUN_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(path));
     if (file.header().header_bytes + file.header().data_bytes != entry.bytes) {
@@ -76,10 +79,6 @@ Result<StoredTensors> read_headers(const CheckpointInfo& info) {
     std::ranges::sort(parts, {}, &StoredRows::row_begin);
   }
   return stored;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // By name.
@@ -247,30 +246,14 @@ Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std
   return files;
 }
 
-Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::vector<std::string>* new_heads) {
-  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
-  // Everything is looked up before anything is written.
-  std::vector<std::pair<const StateTensor*, const std::vector<StoredRows>*>> wanted;
-  for (const StateTensor& tensor : state.tensors()) {
-    if (tensor.role == StateTensor::Role::kOptimizer && !optimizer) {
-      continue;
-    }
-    const std::vector<StoredRows>* rows = nullptr;
-    Status found = find_rows(info, stored, state, tensor, rows);
-    if (!found.ok() && new_heads != nullptr && !tensor.head.empty() && found.error().code == "XG0702") {
-      if (!contains(*new_heads, tensor.head)) {
-        new_heads->push_back(tensor.head);
-      }
-      continue;
-    }
-    XRUN_TRY(std::move(found));
-    wanted.emplace_back(&tensor, rows);
-  }
-  if (new_heads != nullptr) {
-    std::erase_if(wanted, [&](const auto& one) { return contains(*new_heads, one.first->head); });
-  }
+namespace {
+
+// Where a tensor of the state lies in the files.
+using Found = std::vector<std::pair<const StateTensor*, const std::vector<StoredRows>*>>;
+
+Status copy_found(const StoredTensors& stored, const Found& found, TrainState& state) {
   std::vector<std::vector<std::pair<const StateTensor*, const StoredRows*>>> parts_of(stored.files.size());
-  for (const auto& [tensor, parts] : wanted) {
+  for (const auto& [tensor, parts] : found) {
     for (const StoredRows& part : *parts) {
       parts_of[part.file].emplace_back(tensor, &part);
     }
@@ -286,6 +269,66 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
     }
   }
   return {};
+}
+
+// The part of the model that takes the number of classes: a head, or the layer of dense logits.
+std::optional<FreshPart> part_of_classes(const StateTensor& tensor, const std::string& class_layer) {
+  if (!tensor.head.empty()) {
+    return FreshPart{tensor.head, true};
+  }
+  return !class_layer.empty() && is_below(class_layer, tensor.name) ? std::optional(FreshPart{class_layer, false})
+                                                                    : std::nullopt;
+}
+
+}  // namespace
+
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer) {
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
+  Found found;
+  for (const StateTensor& tensor : state.tensors()) {
+    if (tensor.role != StateTensor::Role::kOptimizer || optimizer) {
+      const std::vector<StoredRows>* rows = nullptr;
+      XRUN_TRY(find_rows(info, stored, state, tensor, rows));
+      found.emplace_back(&tensor, rows);
+    }
+  }
+  return copy_found(stored, found, state);
+}
+
+Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
+                  std::vector<FreshPart>& fresh) {
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
+  const std::string class_layer = state.class_layer();
+  const auto is_fresh = [&](const StateTensor& tensor) {
+    const auto part = part_of_classes(tensor, class_layer);
+    return part && std::ranges::find(fresh, part->path, &FreshPart::path) != fresh.end();
+  };
+  Found found;
+  for (const StateTensor& tensor : state.tensors()) {
+    const bool skipped = std::ranges::any_of(skip, [&](const auto& path) { return is_below(path, tensor.name); });
+    if (tensor.role == StateTensor::Role::kOptimizer || skipped || is_fresh(tensor)) {
+      continue;
+    }
+    const std::vector<StoredRows>* rows = nullptr;
+    Status there = find_rows(info, stored, state, tensor, rows);
+    const auto part = part_of_classes(tensor, class_layer);
+    if (!there.ok() && there.error().code == "XG0702" && part) {
+      fresh.push_back(*part);
+      continue;
+    }
+    if (!there.ok()) {
+      Error error = std::move(there).error();
+      if (error.code == "XG0702" && error.edits.empty()) {
+        error.help += fmt::format("; `init = checkpoint(..., skip=[{}])` starts it from the seed",
+                                  tensor.name.substr(0, tensor.name.rfind('.')));
+      }
+      return error;
+    }
+    found.emplace_back(&tensor, rows);
+  }
+  // All of a part that is new, also where some of its tensors are there.
+  std::erase_if(found, [&](const auto& one) { return is_fresh(*one.first); });
+  return copy_found(stored, found, state);
 }
 
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info) {

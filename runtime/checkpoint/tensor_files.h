@@ -16,10 +16,13 @@ namespace xrun::runtime {
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes);
 
 // Fills `state`, whose shards may be cut in another way; the files have been verified. Everything is looked up before
-// anything is written. Heads that are not there, or there with other classes, are left as they are and named in
-// `new_heads` where that is given. Errors: XG0702, XG0710, XG0715.
-Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
-                  std::vector<std::string>* new_heads = nullptr);
+// anything is written. Errors: XG0702, XG0710, XG0715.
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer);
+// The same for a run that only begins from it, without optimizer states. What lies at and below the paths of `skip` is
+// left as it is, and so are heads and the layer of dense logits where they are not there, or there with other classes:
+// these are added to `fresh`.
+Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
+                  std::vector<FreshPart>& fresh);
 
 // By name. Errors: XG0710, XG0715.
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info);

@@ -199,6 +199,10 @@ void BarProgress::on_profile(const runtime::ProfileEvent& e) {
 
 void BarProgress::on_warn(const runtime::WarnEvent& e) { line(fmt::format("warning[{}]: {}", e.code, e.message)); }
 
+void BarProgress::on_stop(const runtime::StopEvent& e) {
+  line(fmt::format("  Stopped   step {}: {}", format_count(e.step), e.reason));
+}
+
 void BarProgress::on_end(const runtime::EndEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
@@ -214,7 +218,7 @@ void BarProgress::on_end(const runtime::EndEvent& e) {
                          e.weights.empty() ? "" : "   weights " + e.weights.substr(0, 16)));
 }
 
-void BarProgress::on_stop() { line("  Stopping  " + std::string(kStopping)); }
+void BarProgress::on_interrupt() { line("  Stopping  " + std::string(kStopping)); }
 
 void BarProgress::beat() {
   const std::lock_guard lock(mutex_);

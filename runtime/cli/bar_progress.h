@@ -19,7 +19,7 @@ struct BarState {
 // Three lines for a run; widths fit `columns`.
 std::string bar_text(const BarState& state, int columns, bool unicode);
 
-// Threads: any may call `beat` and `on_stop`.
+// Threads: any may call `beat` and `on_interrupt`.
 class BarProgress : public runtime::EventSink {
  public:
   explicit BarProgress(ProgressPort port) : port_(std::move(port)), began_(port_.now()) {}
@@ -34,8 +34,9 @@ class BarProgress : public runtime::EventSink {
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
   void on_profile(const runtime::ProfileEvent& event) override;
   void on_warn(const runtime::WarnEvent& event) override;
+  void on_stop(const runtime::StopEvent& event) override;
   void on_end(const runtime::EndEvent& event) override;
-  void on_stop() override;
+  void on_interrupt() override;
 
   // Draws again where time alone has changed what is to be seen: a pause.
   void beat();

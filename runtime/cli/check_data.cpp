@@ -99,6 +99,9 @@ std::string line_of(const SourceSpec& source, const Findings& found, bool json) 
 int check_data(const LoadedModel& model, const Console& console) {
   const Module& module = model.file.module;
   int exit = 0;
+  if (const Status init = check_init(model.file); !init.ok()) {
+    exit = console.fail(init.error(), model.sources);
+  }
   // First what others are compared with.
   std::vector<const SourceSpec*> sources;
   for (const SourceSpec& source : module.data.sources) {

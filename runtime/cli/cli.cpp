@@ -9,7 +9,9 @@
 #include <new>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/usage.h"
 
 namespace xrun::cli {
@@ -68,6 +70,24 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
   return command;
 }
 
+// [FILE] CKPT [IMAGES...]: a first word that is a checkpoint means that there is no FILE. Gives 0 or the exit code.
+int find_checkpoint(const std::string& command, std::string& file, std::string& checkpoint,
+                    std::vector<std::string>* images) {
+  if (runtime::is_checkpoint(file)) {
+    if (images != nullptr && !checkpoint.empty()) {
+      images->insert(images->begin(), checkpoint);
+    } else if (!checkpoint.empty()) {
+      return usage_fault("`xrun " + command + "`: `" + file + "` is a checkpoint, and `" + checkpoint + "` follows it",
+                         "write xrun " + command + " FILE CKPT, or xrun " + command + " CKPT");
+    }
+    checkpoint = std::exchange(file, "");
+  } else if (checkpoint.empty()) {
+    return usage_fault("`xrun " + command + "`: no CKPT follows `" + file + "`, which is none",
+                       "name a step directory, its parent, or `latest`");
+  }
+  return 0;
+}
+
 void add_commands(CLI::App& app, CommandLine& line) {
   CLI::App* check = add_command(app, line, "check", "find every mistake, and run the file's tests",
                                 [&line] { return run_check(line.global, line.check); });
@@ -108,6 +128,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   });
   train->add_option("file", line.train.file, "model or plan")->required()->type_name("FILE");
   train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
+  train->add_flag("--extend", line.train.extend, "go on with another length and rate than the run had");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 
@@ -115,20 +136,27 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 
-  CLI::App* eval =
-      add_command(app, line, "eval", "measure a checkpoint", [&line] { return run_eval(line.global, line.eval); });
-  eval->add_option("file", line.eval.file, "model file")->required()->type_name("FILE");
-  eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")
+  CLI::App* eval = add_command(app, line, "eval", "measure a checkpoint", [&line] {
+    const int fault = find_checkpoint("eval", line.eval.file, line.eval.checkpoint, nullptr);
+    return fault != 0 ? fault : run_eval(line.global, line.eval);
+  });
+  eval->add_option("file", line.eval.file, "model file; without one: the model that the checkpoint holds")
       ->required()
-      ->type_name("CKPT");
+      ->type_name("[FILE]");
+  eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
+  eval->add_flag("--anyway", line.eval.anyway, "also where FILE is another model than that of the checkpoint");
   eval->add_option("--on", line.eval.on, "sources (default: all that `train` names)");
 
-  CLI::App* predict = add_command(app, line, "predict", "name the classes of pictures",
-                                  [&line] { return run_predict(line.global, line.predict); });
-  predict->add_option("file", line.predict.file, "model file")->required()->type_name("FILE");
-  predict->add_option("checkpoint", line.predict.checkpoint, "a step directory, its parent, or `latest`")
+  CLI::App* predict = add_command(app, line, "predict", "name the classes of pictures", [&line] {
+    const int fault = find_checkpoint("predict", line.predict.file, line.predict.checkpoint, &line.predict.images);
+    return fault != 0 ? fault : run_predict(line.global, line.predict);
+  });
+  predict->add_option("file", line.predict.file, "model file; without one: the model that the checkpoint holds")
       ->required()
+      ->type_name("[FILE]");
+  predict->add_option("checkpoint", line.predict.checkpoint, "a step directory, its parent, or `latest`")
       ->type_name("CKPT");
+  predict->add_flag("--anyway", line.predict.anyway, "also where FILE is another model than that of the checkpoint");
   predict->add_option("images", line.predict.images, "pictures")->type_name("IMAGES...");
   predict->add_option("--source", line.predict.source, "a source of the file instead of pictures");
   predict->add_option("--rows", line.predict.rows, "its samples a..b")->type_name("A..B");

@@ -50,7 +50,8 @@ std::string json_of(const runtime::Evaluation& evaluation) {
   return json_line(json);
 }
 
-Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args, runtime::EventSink& events) {
+Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args,
+                                    const Result<runtime::CheckpointInfo>& info, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> measured = measured_sources(module);
   std::vector<std::string> names = args.on.empty() ? measured : args.on;
@@ -67,11 +68,11 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
                                         : "declare another source in `data`");
   }
   XRUN_TRY(check_names(module, names, measured));
-  XRUN_ASSIGN(const auto info, runtime::open_checkpoint(args.checkpoint));
-  XRUN_ASSIGN(const auto classes, runtime::read_class_names(info));
+  XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
+  XRUN_ASSIGN(const auto classes, runtime::read_class_names(*info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
-  XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
+  XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
   std::vector<runtime::RowSource*> pointers;
   for (const auto& source : sources) {
     pointers.push_back(source.get());
@@ -84,12 +85,13 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
 int run_eval(const GlobalOptions& options, const EvalArgs& args) {
   const Console console(options);
   int exit = 0;
-  const auto planned = plan_from(args.file, options, console, true, exit);
+  const auto info = runtime::open_checkpoint(args.checkpoint);
+  const auto planned = plan_for(info, args.file, options, console, exit);
   if (!planned) {
     return exit;
   }
   const auto progress = make_progress(options.progress, console);
-  const auto evaluation = measure(*planned, args, *progress);
+  const auto evaluation = measure(*planned, args, info, *progress);
   progress->on_work({});
   if (!evaluation.ok()) {
     return console.fail(evaluation.error(), planned->model.sources);

@@ -128,6 +128,10 @@ void JsonProgress::on_warn(const runtime::WarnEvent& e) {
   emit(port_, "warn", {{"code", e.code}, {"message", e.message}});
 }
 
+void JsonProgress::on_stop(const runtime::StopEvent& e) {
+  emit(port_, "stop", {{"step", e.step}, {"reason", e.reason}});
+}
+
 void JsonProgress::on_end(const runtime::EndEvent& e) {
   emit(port_, "end",
        {{"step", e.step},

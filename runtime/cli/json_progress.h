@@ -26,6 +26,7 @@ class JsonProgress final : public runtime::EventSink {
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
   void on_profile(const runtime::ProfileEvent& event) override;
   void on_warn(const runtime::WarnEvent& event) override;
+  void on_stop(const runtime::StopEvent& event) override;
   void on_end(const runtime::EndEvent& event) override;
 
  private:

@@ -97,14 +97,16 @@ Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, c
 }  // namespace
 
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool strict, int& exit) {
-  if (const auto fault = find_fault(path)) {
+                                      bool strict, int& exit, const lang::Texts* texts) {
+  if (const auto fault = texts == nullptr ? find_fault(path) : std::nullopt) {
     exit = console.fail(*fault);
     return std::nullopt;
   }
   LoadedModel model;
   Diagnostics diagnostics;
-  auto file = lang::load(path, model.sources, diagnostics, frontend_options(options, strict));
+  const lang::FrontendOptions wishes = frontend_options(options, strict);
+  auto file = texts == nullptr ? lang::load(path, model.sources, diagnostics, wishes)
+                               : lang::load_texts(path, *texts, model.sources, diagnostics, wishes);
   console.report(diagnostics, model.sources);
   const bool warned = strict && !diagnostics.all().empty();
   if (!file || diagnostics.has_errors() || warned) {

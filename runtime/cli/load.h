@@ -21,9 +21,10 @@ struct LoadedModel {
   lang::CheckedFile file;
 };
 
-// Reads, checks and reports. Nothing after errors, which have been printed; `exit` is then the exit code.
+// Reads, checks and reports. Nothing after errors, which have been printed; `exit` is then the exit code. `texts`: the
+// files by path, where not those of the disk are meant.
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool strict, int& exit);
+                                      bool strict, int& exit, const lang::Texts* texts = nullptr);
 
 // The same without a word: nothing where there are errors.
 std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options);

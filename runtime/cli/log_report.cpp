@@ -14,7 +14,7 @@
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
 #include "runtime/cli/console.h"
-#include "runtime/formats/json.h"
+#include "runtime/formats/bounded_json.h"
 
 namespace xrun::cli {
 namespace {

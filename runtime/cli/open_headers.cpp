@@ -29,6 +29,7 @@ Diagnostic warn_of_missing(const Error& error, const std::string& source) {
 
 Result<DataHeaders> open_headers(const PlannedModel& planned) {
   const Module& module = planned.prepared.training;
+  XRUN_TRY(check_init(planned.model.file));
   std::vector<std::string> names = measured_sources(module);
   std::erase(names, "train");
   names.insert(names.begin(), "train");

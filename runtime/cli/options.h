@@ -54,18 +54,20 @@ struct ShowArgs {
 struct TrainArgs {
   std::string file;  // model or plan
   std::string resume = "auto";
+  bool extend = false;  // another length and rate than the checkpoint's
   std::optional<int64_t> steps;
   int64_t profile = -1;  // after as many steps of warm-up; -1: none
 };
 
 struct EvalArgs {
-  std::string file;
+  std::string file;  // empty: the model that the checkpoint holds
   std::string checkpoint;
   std::vector<std::string> on;  // sources; empty: all that `train` names
+  bool anyway = false;          // also where the file is another model than the checkpoint's
 };
 
 struct PredictArgs {
-  std::string file;
+  std::string file;  // empty: the model that the checkpoint holds
   std::string checkpoint;
   std::vector<std::string> images;
   std::string source;
@@ -73,6 +75,7 @@ struct PredictArgs {
   int topk = 0;      // 0: five, or all where there are fewer classes
   bool embedding = false;
   std::string output;
+  bool anyway = false;  // also where the file is another model than the checkpoint's
 };
 
 }  // namespace xrun::cli

@@ -138,6 +138,12 @@ void PlainProgress::on_warn(const runtime::WarnEvent& e) {
   tell(fmt::format("warning[{}]: {}", e.code, e.message), port_.now());
 }
 
+void PlainProgress::on_stop(const runtime::StopEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  tell(fmt::format("{} stop step={} reason=\"{}\"", stamp(time), e.step, e.reason), time);
+}
+
 void PlainProgress::on_end(const runtime::EndEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
@@ -151,7 +157,7 @@ void PlainProgress::on_end(const runtime::EndEvent& e) {
   }
 }
 
-void PlainProgress::on_stop() {
+void PlainProgress::on_interrupt() {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
   tell(fmt::format("{} stopping {}", stamp(time), kStopping), time);

@@ -9,7 +9,7 @@
 
 namespace xrun::cli {
 
-// Threads: any may call `beat` and `on_stop`.
+// Threads: any may call `beat` and `on_interrupt`.
 class PlainProgress : public runtime::EventSink {
  public:
   explicit PlainProgress(ProgressPort port) : port_(std::move(port)), told_(port_.now()) {}
@@ -24,8 +24,9 @@ class PlainProgress : public runtime::EventSink {
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
   void on_profile(const runtime::ProfileEvent& event) override;
   void on_warn(const runtime::WarnEvent& event) override;
+  void on_stop(const runtime::StopEvent& event) override;
   void on_end(const runtime::EndEvent& event) override;
-  void on_stop() override;
+  void on_interrupt() override;
 
   // Tells what is under way where nothing has been told for 30 seconds, or nothing has happened for 10; never twice
   // within 30 seconds.

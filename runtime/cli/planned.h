@@ -9,6 +9,7 @@
 
 #include "planner/plan.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/model_text.h"
 #include "runtime/cli/load.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
@@ -47,6 +48,25 @@ using BadSampleTold = std::function<void(const std::string& message)>;
 // Adds to the plan's reasons which row block would use devices that now are idle (planner/planner.h). For commands that
 // print the reasons.
 Status explain_idle_devices(PlannedModel& planned);
+// The same for a checkpoint: FILE or PLAN, or where `path` is empty the model that the checkpoint holds, with the flags
+// that its run had and those given on top.
+std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
+                                     const GlobalOptions& options, const Console& console, int& exit);
+
+// Whether the checkpoint is there, and FILE computes of its inputs what the checkpoint's own model computes, unless
+// `path` is empty or `anyway` is set. Tensors of other names or shapes are told where they are looked for. Errors:
+// those of opening; XG0705 with what differs.
+Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
+                        const Result<runtime::CheckpointInfo>& checkpoint);
+
+// How the model, data and training that a checkpoint holds differ from those of a file; empty where it holds none.
+runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, const lang::CheckedFile& file);
+
+// Whether the checkpoint that `init` names is there. Errors: those of opening it, at the line that names it.
+Status check_init(const lang::CheckedFile& file);
+
+// What a checkpoint keeps of the model that it is trained from.
+runtime::ModelText text_of(const PlannedModel& planned);
 
 // The first flag that decides what is computed or how, and so has no effect on what was decided; empty without one.
 std::string deciding_flag(const GlobalOptions& options);

@@ -282,18 +282,19 @@ struct Predicted {
   std::vector<runtime::BrokenRow> broken;
 };
 
-Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args, bool json, runtime::EventSink& events) {
+Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
+                          const Result<runtime::CheckpointInfo>& info, bool json, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   // Wrong wishes are refused before data are read.
   Ranking ranking;
   if (!args.embedding) {
     XRUN_ASSIGN(ranking, find_ranking(planned, args.topk));
   }
-  XRUN_ASSIGN(const runtime::CheckpointInfo info, runtime::open_checkpoint(args.checkpoint));
-  XRUN_ASSIGN(auto classes, runtime::read_class_names(info));
+  XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
+  XRUN_ASSIGN(auto classes, runtime::read_class_names(*info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(Subject subject, open_subject(planned, args, events));
-  XRUN_ASSIGN(const auto session, open_session(planned, *devices, info, events));
+  XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
   Predicted predicted{.rows = subject.count()};
   if (args.embedding) {
     XRUN_ASSIGN(predicted.text, embeddings(*session, subject, module, args, json, events));
@@ -334,12 +335,13 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
         usage_error("XG0905", "`--embedding` and `--topk` exclude one another", "leave one of them out"));
   }
   int exit = 0;
-  const auto planned = plan_from(args.file, options, console, true, exit);
+  const auto info = runtime::open_checkpoint(args.checkpoint);
+  const auto planned = plan_for(info, args.file, options, console, exit);
   if (!planned) {
     return exit;
   }
   const auto progress = make_progress(options.progress, console);
-  const auto predicted = predict(*planned, args, console.json(), *progress);
+  const auto predicted = predict(*planned, args, info, console.json(), *progress);
   progress->on_work({});
   if (!predicted.ok()) {
     return console.fail(predicted.error(), planned->model.sources);

@@ -78,13 +78,13 @@ LoggedProgress::LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const 
 
 void LoggedProgress::open(Output& output) {
   if (const std::string cause = output.file.open(output.path); !cause.empty()) {
-    shown_->on_warn({"XG0815", output.path + " cannot be opened: " + cause + "; the run goes on without this log"});
+    shown_->on_warn({"XG0817", output.path + " cannot be opened: " + cause + "; the run goes on without this log"});
   }
 }
 
 void LoggedProgress::write(Output& output, std::string_view text) {
   if (const std::string cause = output.file.append(text); !cause.empty()) {
-    shown_->on_warn({"XG0815", output.path + " cannot be written: " + cause + "; the run goes on without this log"});
+    shown_->on_warn({"XG0817", output.path + " cannot be written: " + cause + "; the run goes on without this log"});
   }
 }
 
@@ -160,6 +160,11 @@ void LoggedProgress::on_profile(const runtime::ProfileEvent& event) {
 void LoggedProgress::on_warn(const runtime::WarnEvent& event) {
   shown_->on_warn(event);
   log_.on_warn(event);
+}
+
+void LoggedProgress::on_stop(const runtime::StopEvent& event) {
+  shown_->on_stop(event);
+  log_.on_stop(event);
 }
 
 void LoggedProgress::on_end(const runtime::EndEvent& event) {

@@ -36,7 +36,7 @@ class LogFile {
 };
 
 // Shows events by another sink and logs them. What comes before `on_start` is kept until then, because the directory
-// of the checkpoints may not be there yet. Threads: `on_stop` from any.
+// of the checkpoints may not be there yet. Threads: `on_interrupt` from any.
 class LoggedProgress final : public runtime::EventSink {
  public:
   LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const LogOptions& options);
@@ -51,8 +51,9 @@ class LoggedProgress final : public runtime::EventSink {
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
   void on_profile(const runtime::ProfileEvent& event) override;
   void on_warn(const runtime::WarnEvent& event) override;
+  void on_stop(const runtime::StopEvent& event) override;
   void on_end(const runtime::EndEvent& event) override;
-  void on_stop() override { shown_->on_stop(); }
+  void on_interrupt() override { shown_->on_interrupt(); }
 
  private:
   // A file of the run and its name.

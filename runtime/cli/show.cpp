@@ -45,7 +45,7 @@ int show_module(const GlobalOptions& options, const ShowArgs& args, const Consol
   }
   const Module& module = model->file.module;
   if (args.emit == "checked") {
-    console.out(lang::print_module(module));
+    console.out(lang::print_module(module, model->file.run));
     return 0;
   }
   if (args.emit == "module" || !module.has_train) {

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "planner/run_memory.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -51,18 +52,23 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   warn_of(*rows, events);
   DataMemory memory;
   memory.add(*rows, module.data);
-  runtime::CheckpointOptions store{.directory = checkpoint_directory(options, train),
-                                   .keep = train.checkpoint_keep,
-                                   .resume = args.resume,
-                                   .math_digest = module.math_digest,
-                                   .isa = planned.plan.isa,
-                                   .deterministic = train.deterministic,
-                                   .seed = train.seed,
-                                   .class_names = classes,
-                                   .version = XRUN_VERSION,
-                                   .epoch_samples = rows->samples(),
-                                   .batch = train.batch,
-                                   .libraries = runtime::library_versions()};
+  const auto file = std::make_shared<const lang::CheckedFile>(planned.model.file);
+  runtime::CheckpointOptions store{
+      .directory = checkpoint_directory(options, train),
+      .keep = train.checkpoint_keep,
+      .resume = args.resume,
+      .math_digest = module.math_digest,
+      .compare = [file](const runtime::CheckpointInfo& info) { return difference_from(info, *file); },
+      .extend = args.extend,
+      .isa = planned.plan.isa,
+      .deterministic = train.deterministic,
+      .seed = train.seed,
+      .class_names = classes,
+      .version = XRUN_VERSION,
+      .epoch_samples = rows->samples(),
+      .batch = train.batch,
+      .libraries = runtime::library_versions(),
+      .model = text_of(planned)};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
   XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
@@ -100,11 +106,12 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
     return exit;
   }
   const SourceMap sources = planned->model.sources;
-  const auto progress =
-      std::make_unique<LoggedProgress>(make_progress(options.progress, console),
-                                       log_path(checkpoint_directory(options, planned->prepared.training.train)));
+  const TrainSpec& train = planned->prepared.training.train;
+  const auto progress = std::make_unique<LoggedProgress>(
+      make_progress(options.progress, console),
+      LogOptions{.directory = checkpoint_directory(options, train), .tensorboard = train.log_tensorboard});
   progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
-  const StopSignals signals([&] { progress->on_stop(); });
+  const StopSignals signals([&] { progress->on_interrupt(); });
   Phase phase(console);
   const auto devices = start_devices(planned->plan.training);
   if (!devices.ok()) {
@@ -125,6 +132,7 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   const planner::RunMemory needed = planner::run_memory(run->planned.prepared.training, plan.training, plan.inference);
   const auto outcome = runtime::train({.module = run->planned.prepared.training,
                                        .training = plan.training,
+                                       .run = run->planned.model.file.run,
                                        .inference_module = &run->planned.prepared.inference,
                                        .inference = eval.empty() ? nullptr : &plan.inference,
                                        .devices = **devices,

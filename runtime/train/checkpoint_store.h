@@ -14,6 +14,26 @@ namespace xrun::runtime {
 
 class TrainState;
 
+// An evaluated step and the value that it gave.
+struct BestStep {
+  int64_t step = 0;
+  double value = 0;
+};
+
+// The best steps of a run by one metric, best first; of equal ones the first.
+struct Record {
+  std::string metric;
+  bool highest = true;  // a higher value is better
+  int64_t keep = 0;     // how many steps are kept for it; 0: none, and `best` has one all the same
+  std::vector<BestStep> best;
+};
+
+// A part of the model that starts from the seed though the run begins from a checkpoint: tensors at and below a path.
+struct FreshPart {
+  std::string path;
+  bool head = false;
+};
+
 struct SavedCheckpoint {
   std::string path;
   Bytes bytes = 0;
@@ -33,12 +53,16 @@ class CheckpointStore {
     // XG0703: what wrote it was another instruction set or library, so that bits need not go on as they would have.
     // XG0704: the training data had another number of samples.
     std::vector<WarnEvent> warnings;
+    std::vector<Record> records;  // of the evaluations before that step
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
-  // `init = checkpoint(path)`: fills weights and running statistics of a new run with those that another run has left,
-  // by name. A head that is not there, or there with other classes, keeps its first values: gives the names of such
-  // heads.
-  virtual Result<std::vector<std::string>> start_from(const std::string& path, TrainState& state) = 0;
+  // `init = checkpoint(path, skip)`: fills weights and running statistics of a new run with those that another run has
+  // left, by name, but for those at and below the paths of `skip`. A head that is not there, or there with other
+  // classes, keeps its first values, and so does the layer that makes dense logits: gives these parts.
+  virtual Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
+                                                    TrainState& state) = 0;
+  // After an evaluation: later saves keep the records, and the steps that they name are not removed.
+  virtual Status remember(const std::vector<Record>& /*records*/) { return {}; }
   // Waits for what is queued.
   virtual Status finish() { return {}; }
 };

@@ -94,6 +94,11 @@ struct ProfileEvent {
   std::vector<ProfileRow> rows;
 };
 
+struct StopEvent {
+  int64_t step = 0;
+  std::string reason;  // "yen is 99.12 %, and stop_when = yen >= 99%"
+};
+
 struct WarnEvent {
   std::string code;  // "XG0811"
   std::string message;
@@ -140,7 +145,7 @@ struct WorkEvent {
   int64_t total = 0;         // 0: there are no parts
 };
 
-// Called from the trainer's thread, in the order of time, but for `on_stop`. Before each step, `wants_step` is asked
+// Called from the trainer's thread, in the order of time, but for `on_interrupt`. Before each step, `wants_step` is asked
 // whether the sink will show it: only then the step is timed, its loss and metrics are read, and `on_step` is called
 // after it. `due` is true every log.every steps and for the last one of the run.
 class EventSink {
@@ -156,9 +161,10 @@ class EventSink {
   virtual void on_checkpoint(const CheckpointEvent&) {}
   virtual void on_profile(const ProfileEvent&) {}
   virtual void on_warn(const WarnEvent&) {}
+  virtual void on_stop(const StopEvent&) {}  // `stop_when` ends the run
   virtual void on_end(const EndEvent&) {}
   // The run was asked to stop and will. Called from any thread, once, before `on_end` has returned.
-  virtual void on_stop() {}
+  virtual void on_interrupt() {}
 };
 
 }  // namespace xrun::runtime

@@ -50,6 +50,9 @@ struct RangeDigest {
 // ranks, in any order and more than once.
 std::string digest_of(std::vector<RangeDigest> ranges);
 
+// Whether a tensor or a part of the model is called `path`, or lies below it.
+bool is_below(std::string_view path, std::string_view name);
+
 // Threads: between steps only, one thread.
 class TrainState {
  public:
@@ -66,6 +69,10 @@ class TrainState {
   const StateTensor* find(std::string_view name) const;
   // The weight or state of the model that it is, or that the optimizer keeps it for.
   const Parameter& parameter(const StateTensor& tensor) const { return module_.graph.param(tensor.param); }
+
+  // The path of the layer that makes the dense logits of the loss: its weights have a row a class. Empty where there is
+  // none, as with a sharded head.
+  std::string class_layer() const;
 
   // Copies rows [row_begin, row_end) out of the first copy, or into all copies. After writing weights, the session
   // prepares them again (Session::weights_changed).

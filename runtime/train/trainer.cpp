@@ -16,6 +16,7 @@
 #include "runtime/device/host.h"
 #include "runtime/train/inference.h"
 #include "runtime/train/rate.h"
+#include "runtime/train/records.h"
 #include "runtime/train/step_watch.h"
 
 namespace xrun::runtime {
@@ -51,6 +52,7 @@ class Run {
         samples_(request.batches.samples()),
         total_(total_steps(train_, samples_)),
         curve_(make_curve(train_, samples_)),
+        records_(request.run, samples_, train_.batch),
         rows_(static_cast<size_t>(train_.batch)),
         profile_(request.training, request.module.graph, request.predicted),
         watch_(profile_, request.predicted_step) {}
@@ -127,7 +129,7 @@ class Run {
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
       XRUN_TRY(evaluate_now());
     }
-    while (done_ < end && !interrupted_) {
+    while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
       const bool told = last || is_due(train_.log_every, done_ + 1, samples_, train_.batch);
       const Viewers viewers = ask_viewers(told);
@@ -152,7 +154,7 @@ class Run {
       if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
         XRUN_TRY(evaluate_now());
       }
-      if (interrupted_ && done_ > saved_) {
+      if ((interrupted_ || stopped_) && done_ > saved_) {
         XRUN_TRY(save());
       }
     }
@@ -171,6 +173,14 @@ class Run {
         resumed_ = true;
         done_ = resumed->step;
         saved_path_ = resumed->path;
+        if (done_ > total_) {
+          return Error{ErrorKind::kContent, "XG0815",
+                       resumed->path + " has done " + format_count(done_) + " steps, and the run as a whole has " +
+                           format_count(total_),
+                       "train longer than that: raise `epochs` or `steps`", train_.span};
+        }
+        records_.restore(resumed->records, done_);
+        XRUN_TRY(request_.checkpoints->remember(records_.all()));
         request_.events.on_resume(done_, resumed->path);
         for (const WarnEvent& warning : resumed->warnings) {
           request_.events.on_warn(warning);
@@ -194,14 +204,18 @@ class Run {
   Status start_from(const std::string& path) {
     XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
     request_.events.on_work({.work = Work::kLoad, .subject = path});
-    XRUN_ASSIGN(const auto new_heads, request_.checkpoints->start_from(path, session_->state()));
-    for (const std::string& head : new_heads) {
-      request_.events.on_warn(
-          {"XG0813", "the head `" + head + "` is not in " + path + " with these classes: it starts from the seed"});
+    XRUN_ASSIGN(const auto fresh, request_.checkpoints->start_from(path, request_.run.init_skip, session_->state()));
+    for (const FreshPart& part : fresh) {
+      request_.events.on_warn({"XG0813", std::string(part.head ? "the head `" : "the layer `") + part.path +
+                                             "` is not in " + path + " with these classes: it starts from the seed"});
     }
     initialise([&](const StateTensor& tensor) {
+      const auto holds = [&](const std::string& path_of_part) { return is_below(path_of_part, tensor.name); };
       return tensor.role == StateTensor::Role::kOptimizer ||
-             std::find(new_heads.begin(), new_heads.end(), tensor.head) != new_heads.end();
+             std::any_of(
+                 fresh.begin(), fresh.end(),
+                 [&](const FreshPart& part) { return part.head ? tensor.head == part.path : holds(part.path); }) ||
+             std::any_of(request_.run.init_skip.begin(), request_.run.init_skip.end(), holds);
     });
     return {};
   }
@@ -398,9 +412,25 @@ class Run {
     }
     XRUN_ASSIGN(Evaluation evaluation, std::move(evaluated));
     request_.events.on_eval({.step = done_,
-                             .metrics = std::move(evaluation.metrics),
+                             .metrics = evaluation.metrics,
                              .sources = std::move(evaluation.sources),
                              .seconds = since(start)});
+    return follow(evaluation.metrics);
+  }
+
+  // A step that is among the best is saved, if it is not yet; `stop_when` may end the run.
+  Status follow(const std::vector<Measured>& metrics) {
+    records_.add(done_, metrics);
+    if (records_.is_best(done_) && done_ > saved_) {
+      XRUN_TRY(save());
+    }
+    if (request_.checkpoints != nullptr && !records_.empty()) {
+      XRUN_TRY(request_.checkpoints->remember(records_.all()));
+    }
+    if (const auto reason = records_.stop_reason(done_, metrics)) {
+      stopped_ = true;
+      request_.events.on_stop({.step = done_, .reason = *reason});
+    }
     return {};
   }
 
@@ -427,6 +457,7 @@ class Run {
   int64_t samples_;
   int64_t total_;
   Curve curve_;
+  Records records_;
   std::vector<float> rows_;
   std::vector<ValueId> metric_values_;                                   // of report_.metrics
   StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};  // of the last step that somebody looked at
@@ -439,6 +470,7 @@ class Run {
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool resumed_ = false;
   bool interrupted_ = false;
+  bool stopped_ = false;  // by `stop_when`
   Clock::time_point begin_;
   int64_t steps_here_ = 0;
   const StepTimes* times_ = nullptr;  // of the last step that was timed

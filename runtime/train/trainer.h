@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/module.h"
+#include "graph/run_spec.h"
 #include "planner/program.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
@@ -20,6 +21,7 @@ namespace xrun::runtime {
 struct TrainRequest {
   const Module& module;  // prepared for training
   const planner::Program& training;
+  RunSpec run = {};
   // Evaluation on the way; null: none. The inference program belongs to a module of its own, prepared for inference:
   // values have other ids there, parameters the same names.
   const Module* inference_module = nullptr;

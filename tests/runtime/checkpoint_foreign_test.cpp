@@ -10,7 +10,7 @@
 #include "graph/base/xxh128.h"
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
-#include "runtime/formats/json.h"
+#include "runtime/formats/bounded_json.h"
 #include "tests/runtime/checkpoint_model.h"
 
 namespace xrun::runtime {

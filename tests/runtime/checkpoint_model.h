@@ -128,6 +128,7 @@ class CheckpointDirectory : public ::testing::Test {
             .class_names = {"一", "\"two\""},
             .version = "0.1.0",
             .epoch_samples = 1000,
+            .model = {.files = {{"/w/m.xgraph", "xgraph 1\n"}}, .options = {{"file", "/w/m.xgraph"}}},
             .range_bytes = 96 * 64};
   }
   std::unique_ptr<CheckpointStore> store(CheckpointOptions with) {

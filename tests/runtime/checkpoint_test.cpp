@@ -67,7 +67,7 @@ TEST_F(Checkpoint, ManifestTellsOfTheRun) {
     EXPECT_EQ(read_class_names(*info).value(), (std::vector<std::string>{"一", "\"two\""}));
     EXPECT_EQ(info->bytes, saved->bytes);
     // 300 rows of 32 · 3 bytes in ranges of 64 rows.
-    EXPECT_EQ(info->manifest.files.size(), 2u + 5u);
+    EXPECT_EQ(info->manifest.files.size(), 2u + 5u + 1u);
     EXPECT_EQ(info->manifest.files[3].name, "head.id.r0000000064.safetensors");
   }
   EXPECT_FALSE(is_checkpoint(root_ + "/nothing"));
@@ -295,8 +295,10 @@ TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
     const std::string good = read(step + file.name);
     ASSERT_EQ(static_cast<Bytes>(good.size()), file.bytes);
     // All of the header, and some of the data.
-    uint64_t header = 0;
-    std::memcpy(&header, good.data(), 8);
+    uint64_t header = good.size() - 8;
+    if (file.name != kModelFile) {
+      std::memcpy(&header, good.data(), 8);
+    }
     const RandomStream stream(1, stable_hash(file.name));
     for (size_t i = 0; i < (header + 8) * 8 + 300; ++i) {
       const size_t bit = i < (header + 8) * 8 ? i : stream.below(i, good.size() * 8);
@@ -374,6 +376,44 @@ TEST_F(Checkpoint, ManifestsThatHoldTheNamesThemselvesAreRead) {
   EXPECT_EQ(read_class_names(*info).value(), old.class_names);
   EXPECT_TRUE(store()->resume(model.state()).ok());
   EXPECT_THAT(describe_checkpoint(root_, true).value(), HasSubstr("\"classes_named\":3"));
+  EXPECT_EQ(read_model_text(info->path, old).value().files, options().model.files);
+  std::erase_if(old.files, [](const ManifestFile& file) { return file.name == kModelFile; });
+  write(path, print_manifest(old));
+  fs::remove(root_ + "/step-000001/model.json");
+  EXPECT_TRUE(store()->resume(model.state()).ok());
+  EXPECT_EQ(read_model_text(root_ + "/step-000001", old).error().code, "XG0716");
+}
+
+TEST_F(Checkpoint, HistoryAndRecordsAreReadAsTheyWereWritten) {
+  Manifest manifest{.step = 8, .samples = 64, .math_digest = "b"};
+  manifest.history = {{4, "a", {"`train.epochs` was 1 epoch, and is 2 epochs now"}}};
+  manifest.records = {{"yen", true, 2, {{8, 0.1 + 0.2}, {4, 1e-300}}}, {"lfw", false, 0, {}}};
+  const std::string text = print_manifest(manifest);
+  const auto read_again = parse_manifest(text, "m");
+  ASSERT_TRUE(read_again.ok()) << read_again.error().message;
+  EXPECT_EQ(read_again->history[0].changes, manifest.history[0].changes);
+  EXPECT_EQ(read_again->records[0].best[0].value, 0.1 + 0.2);
+  for (size_t bit = 0; bit < text.size() * 8; ++bit) {
+    std::string flipped = text;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    ASSERT_FALSE(parse_manifest(flipped, "m").ok()) << "bit " << bit;
+  }
+}
+
+TEST_F(Checkpoint, AFileCalledBestOfAnotherKindIsNotWrittenOver) {
+  Model model(1);
+  const auto kept = store();
+  ASSERT_TRUE(kept->save(model.state(), 4, 4).ok());
+  write(root_ + "/best", "my best ideas\n");
+  EXPECT_FALSE(is_checkpoint(root_ + "/best"));
+  const Status refused = kept->remember({{"yen", true, 1, {{4, 0.5}}}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0711");
+  EXPECT_EQ(read(root_ + "/best"), "my best ideas\n");
+  fs::remove(root_ + "/best");
+  ASSERT_TRUE(kept->remember({{"yen", true, 1, {{4, 0.5}}}}).ok());
+  EXPECT_EQ(read(root_ + "/best"), "step-000004 0.5\n");
+  EXPECT_EQ(open_checkpoint(root_ + "/best")->manifest.step, 4);
 }
 
 TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
@@ -390,9 +430,10 @@ TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
 }
 
 TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
-  EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 4})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
+  EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest("", "m").error().code, "XG0710");
 }
 
@@ -402,7 +443,7 @@ TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
   CheckpointOptions many = options();
   many.range_bytes = 96;  // a row a file
   ASSERT_TRUE(store(many)->save(model.state(), 1, 1).ok());
-  ASSERT_EQ(open_checkpoint(root_)->manifest.files.size(), 302u);
+  ASSERT_EQ(open_checkpoint(root_)->manifest.files.size(), 303u);
   const auto want = model.contents();
   EXPECT_EQ(in_child([&] {
               const int next = ::open("/dev/null", O_RDONLY);

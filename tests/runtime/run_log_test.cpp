@@ -94,7 +94,7 @@ TEST_F(RunLog, ThatCannotBeWrittenIsGivenUp) {
   ASSERT_EQ(::mkfifo(at("ckpt/quick/log.jsonl").c_str(), 0600), 0);
   const auto result = run({"train", "tiny.xgraph", "--steps", "5", "--progress", "plain"});
   EXPECT_EQ(result.exit, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("warning[XG0815]: ckpt/quick/log.jsonl cannot be opened: "));
+  EXPECT_THAT(result.err, HasSubstr("warning[XG0817]: ckpt/quick/log.jsonl cannot be opened: "));
   EXPECT_THAT(result.err, HasSubstr("the run goes on without this log"));
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/formats/json.h"
+#include "runtime/formats/bounded_json.h"
 
 #include <nlohmann/json.hpp>
 

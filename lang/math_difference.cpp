@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "lang/frontend.h"
+#include "lang/lower/math_text.h"
+#include "lang/print_module.h"
+
+namespace xrun::lang {
+namespace {
+
+// Without the word that the line begins with: "cosine 0.1 0 rest" of "rate cosine 0.1 0 rest".
+std::string value_of(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const size_t equals = line.find(" = ");
+  return equals != std::string::npos ? line.substr(equals + 3) : line.substr(std::min(line.find(' ') + 1, line.size()));
+}
+
+}  // namespace
+
+std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now) {
+  std::vector<MathDifference> differences;
+  const auto before = math_parts(then.module, then.run);
+  const auto after = math_parts(now.module, now.run);
+  const auto add = [&](const MathPart* a, const MathPart* b) {
+    MathDifference one{.what = b != nullptr ? b->what : a->what};
+    if (one.what != "model") {
+      one.then = a == nullptr ? "not set" : setting_text(then.module, a->what);
+      one.now = b == nullptr ? "not set" : setting_text(now.module, b->what);
+      if (one.then.empty() || one.then == one.now) {  // what reads the same may differ in a digit that is not printed
+        one.then = a == nullptr ? "not set" : value_of(a->text);
+        one.now = b == nullptr ? "not set" : value_of(b->text);
+      }
+    }
+    differences.push_back(std::move(one));
+  };
+  const auto find = [](const std::vector<MathPart>& parts, const std::string& what) {
+    const auto is_length = [](const std::string& name) { return name == "train.epochs" || name == "train.steps"; };
+    const auto at = std::ranges::find_if(
+        parts, [&](const MathPart& part) { return part.what == what || (is_length(part.what) && is_length(what)); });
+    return at == parts.end() ? nullptr : &*at;
+  };
+  for (const MathPart& part : after) {
+    const MathPart* old = find(before, part.what);
+    if (old == nullptr || old->text != part.text) {
+      add(old, &part);
+    }
+  }
+  for (const MathPart& part : before) {
+    if (find(after, part.what) == nullptr) {
+      add(&part, nullptr);
+    }
+  }
+  return differences;
+}
+
+}  // namespace xrun::lang
