@@ -1,11 +1,7 @@
 #include "runtime/train/trainer.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <new>
@@ -15,6 +11,7 @@
 #include "graph/reader_def.h"
 #include "runtime/device/host.h"
 #include "runtime/train/inference.h"
+#include "runtime/train/input_watch.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/records.h"
 #include "runtime/train/step_watch.h"
@@ -25,22 +22,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double mean_of_elements(const std::byte* data, DType dtype, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (dtype == DType::kF32) {
-      float value = 0;
-      std::memcpy(&value, data + i * 4, sizeof value);
-      sum += static_cast<double>(value);
-    } else {
-      uint16_t bits = 0;
-      std::memcpy(&bits, data + i * 2, sizeof bits);
-      sum += static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
-    }
-  }
-  return count == 0 ? 0 : sum / static_cast<double>(count);
-}
 
 // One run: what lives from its first step to its last.
 class Run {
@@ -242,7 +223,11 @@ class Run {
     }
     XRUN_TRY(request_.batches.wait(done_));
     if (steps_here_ == 0) {
-      look_at_inputs();
+      for (const WarnEvent& warning :
+           look_at_inputs(request_.module.graph, session_->ring()[static_cast<size_t>(done_) % session_->ring().size()],
+                          train_.batch)) {
+        request_.events.on_warn(warning);
+      }
     }
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     if (viewers.any()) {
@@ -265,28 +250,6 @@ class Run {
       report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
     }
     return {};
-  }
-
-  // Networks are made for inputs around 0; pixels of 0 to 255 that nobody scaled train badly, and nothing else tells
-  // why.
-  void look_at_inputs() {
-    constexpr double kMostMean = 20;
-    const Graph& graph = request_.module.graph;
-    const BatchView& batch = session_->ring()[static_cast<size_t>(done_) % session_->ring().size()];
-    for (size_t i = 0; i < batch.inputs.size() && i < graph.inputs.size(); ++i) {
-      const TensorType& type = graph.value(graph.inputs[i].value).type;
-      if (batch.inputs[i] == nullptr || (type.dtype != DType::kF32 && type.dtype != DType::kBF16) || type.rank() < 2) {
-        continue;
-      }
-      const double mean = mean_of_elements(batch.inputs[i], type.dtype, type.row_elements() * train_.batch);
-      if (std::abs(mean) > kMostMean) {
-        char text[32];
-        std::snprintf(text, sizeof text, "%.4g", mean);
-        request_.events.on_warn({"XG0816", "`" + graph.inputs[i].name + "` has the mean " + text +
-                                               " in the first batch, and networks learn from values around 0: put "
-                                               "`scale(1 / 255)` or `normalize(mean=.., std=..)` into its binding"});
-      }
-    }
   }
 
   void report_step(const Viewers& viewers, bool told) {

@@ -59,7 +59,8 @@ class Memory : public ::testing::Test {
     const Json& run = page.at("run_memory");
     measured.evaluation = run.at("evaluation").get<Bytes>();
     measured.readers = run.at("readers").get<Bytes>();
-    ASSERT_EQ(run.at("sum").get<Bytes>(), run.at("training").get<Bytes>() + measured.evaluation + measured.readers);
+    ASSERT_EQ(run.at("sum").get<Bytes>(), run.at("training").get<Bytes>() + measured.evaluation + measured.readers +
+                                              run.at("decoding").get<Bytes>());
     for (const Json& device : page.at("memory")) {
       const auto arena = device.at("arena").get<Bytes>();
       const auto live = device.at("live_max").get<Bytes>();

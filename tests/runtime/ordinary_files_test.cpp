@@ -44,7 +44,7 @@ TEST_F(OrdinaryFiles, AreCachesPicturesAndArchives) {
   for (const std::string& path : {directory_.path() + "/pipe", std::string("/dev/zero")}) {
     EXPECT_FALSE(CachedFile::open(path).has_value());
     EXPECT_EQ(read_file(path, 1000).error().code, "XG0401");
-    EXPECT_EQ(visit_archive(path, [](ArchiveEntry&) { return Status(); }).error().code, "XG0401");
+    EXPECT_EQ(visit_archive(path, nullptr, [](ArchiveEntry&) { return Status(); }).error().code, "XG0401");
   }
 }
 
