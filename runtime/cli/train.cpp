@@ -71,13 +71,18 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .model = text_of(planned)};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
-  XRUN_ASSIGN(auto batches, runtime::make_loader(std::move(rows), {.batch = train.batch,
-                                                                   .seed = train.seed,
-                                                                   .shuffled = train.shuffled,
-                                                                   .max_bad = module.data.max_bad,
-                                                                   .workers = planned.plan.machine.threads,
-                                                                   .on_bad = warn,
-                                                                   .patience = patience}));
+  XRUN_ASSIGN(auto batches,
+              runtime::make_loader(std::move(rows), {.batch = train.batch,
+                                                     .seed = train.seed,
+                                                     .shuffled = train.shuffled,
+                                                     .max_bad = module.data.max_bad,
+                                                     .workers = planned.plan.machine.threads,
+                                                     .on_bad = warn,
+                                                     .on_warning =
+                                                         [&events](const Error& warning) {
+                                                           events.on_warn({warning.code, warning.message});
+                                                         },
+                                                     .patience = patience}));
   std::vector<std::string> names;
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);

@@ -97,6 +97,11 @@ class Loader final : public BatchSource {
     XRUN_CHECK(next_step_ - slots() <= step && step < next_step_, "a step that was not begun is waited for");
     Status done = tasks_.wait(step);
     bad_.tell();
+    if (done.ok() && options_.on_warning && !looked_) {
+      looked_ = true;
+      std::ranges::for_each(rows_->look_at(ring_[static_cast<size_t>(step) % ring_.size()], options_.batch),
+                            options_.on_warning);
+    }
     return done;
   }
 
@@ -147,6 +152,7 @@ class Loader final : public BatchSource {
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   std::vector<BatchView> ring_;
   int64_t next_step_ = 0;  // the first that was not begun
+  bool looked_ = false;    // at the first batch
   RowTasks tasks_;         // last: tasks use what is above
 };
 

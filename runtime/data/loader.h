@@ -21,6 +21,8 @@ struct LoaderOptions {
   int workers = 1;         // tasks that may run at once
   // Told once about each broken sample, on the thread that calls wait, stop or read.
   std::function<void(const std::string& message)> on_bad;
+  // Told what is worth a warning about the first batch, on the thread that calls wait.
+  std::function<void(const Error& warning)> on_warning;
   RowTasks::Clock clock;  // that tasks are timed by; null: the system's
   RowTasks::Patience patience;
 };

@@ -1,6 +1,7 @@
 #include "runtime/data/sample_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -87,7 +88,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
     if (target.classes > 0 && transform.classes() > target.classes) {
       return too_many_classes(*made->reader_, transform.classes(), target.classes, span, counted, binding.span);
     }
-    made->inputs_.push_back({i, field, counted, std::move(transform)});
+    made->inputs_.push_back({input.name, i, field, counted, std::move(transform)});
   }
   return made;
 }
@@ -170,6 +171,24 @@ Result<bool> SampleRows::number_classes(const std::vector<std::string>& trained)
     }
   }
   return texts;
+}
+
+std::vector<Error> SampleRows::look_at(const BatchView& batch, int64_t rows) const {
+  constexpr double kMostMean = 20;
+  std::vector<Error> warnings;
+  for (const Input& input : inputs_) {
+    const std::byte* from = input.index < batch.inputs.size() ? batch.inputs[input.index] : nullptr;
+    const double mean = from == nullptr ? 0 : input.transform.mean(from, rows);
+    if (std::abs(mean) > kMostMean) {
+      warnings.push_back(
+          content_error("XG0816",
+                        {"`{}` has the mean {:.4g} in the first batch, and networks learn from values "
+                         "around 0: put `scale(1 / 255)` or `normalize(mean=.., std=..)` into its binding",
+                         input.name, mean},
+                        ""));
+    }
+  }
+  return warnings;
 }
 
 std::vector<Error> SampleRows::warnings() const {

@@ -56,6 +56,10 @@ class SampleRows {
   // be read are passed over. Also after open_header.
   Decoding decoding() const;
 
+  // Warnings of inputs whose mean over the rows of a batch is far from 0 (XG0816): networks are made for inputs around
+  // it, and nothing else tells why pixels of 0 to 255 train badly.
+  std::vector<Error> look_at(const BatchView& batch, int64_t rows) const;
+
   // Those of the reader, each with the name of the source and the place of its call.
   std::vector<Error> warnings() const;
 
@@ -64,6 +68,7 @@ class SampleRows {
 
  private:
   struct Input {
+    std::string name;
     size_t index = 0;  // in Graph::inputs
     int field = 0;
     Span counted;  // where the text says how many classes there are; of labels

@@ -178,6 +178,24 @@ Bytes Transform::decode_bytes(const PictureHeader& header) const {
                  : decoded + 2 * Picture::bytes(channels, header.height, header.width);
 }
 
+double Transform::mean(const std::byte* rows, int64_t count) const {
+  const int64_t elements = target_.row_elements() * count;
+  if (!is_float(target_.dtype) || target_.rank() < 2 || elements == 0) {
+    return 0;
+  }
+  double sum = 0;
+  for (int64_t i = 0; i < elements; ++i) {
+    if (target_.dtype == DType::kF32) {
+      sum += static_cast<double>(reinterpret_cast<const float*>(rows)[i]);
+    } else if (target_.dtype == DType::kBF16) {
+      sum += static_cast<double>(ops::to_float(reinterpret_cast<const ops::Bf16*>(rows)[i]));
+    } else {
+      sum += reinterpret_cast<const double*>(rows)[i];
+    }
+  }
+  return sum / static_cast<double>(elements);
+}
+
 Status Transform::number_classes(const std::vector<std::string>& trained) {
   numbers_.clear();
   for (const std::string& text : texts_) {

@@ -43,6 +43,9 @@ class Transform {
   Bytes decode_bytes(const PictureHeader& header) const;
   bool decodes() const { return decodes_; }
 
+  // The mean of the numbers in rows that `run` has written; 0 of labels and single numbers, whose size means nothing.
+  double mean(const std::byte* rows, int64_t count) const;
+
   // Bytes of one row.
   Bytes row_bytes() const { return row_bytes_; }
 

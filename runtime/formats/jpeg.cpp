@@ -17,6 +17,7 @@ struct JpegState {
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
   std::jmp_buf leave;
+  PictureHeader header;  // libjpeg frees what it is made of when the picture is finished
   char message[JMSG_LENGTH_MAX];
 };
 
@@ -41,6 +42,15 @@ void on_progress(j_common_ptr info) {
   }
 }
 
+PictureHeader header_of(const jpeg_decompress_struct& info) {
+  PictureHeader header{.height = info.image_height, .width = info.image_width};
+  for (int c = 0; c < info.num_components && info.comp_info != nullptr && info.progressive_mode != FALSE; ++c) {
+    const jpeg_component_info& part = info.comp_info[c];
+    header.held += Bytes{part.width_in_blocks} * part.height_in_blocks * DCTSIZE2 * static_cast<Bytes>(sizeof(JCOEF));
+  }
+  return header;
+}
+
 // Reads the header; the caller has set the place that libjpeg leaves to.
 bool begin_jpeg(jpeg_decompress_struct& info, JpegState& state, std::span<const std::byte> file) {
   jpeg_create_decompress(&info);
@@ -53,6 +63,7 @@ bool begin_jpeg(jpeg_decompress_struct& info, JpegState& state, std::span<const 
                   info.image_height);
     return false;
   }
+  state.header = header_of(info);
   return true;
 }
 
@@ -96,15 +107,6 @@ bool decode(jpeg_decompress_struct& info, JpegState& state, std::span<const std:
   return true;
 }
 
-PictureHeader header_of(const jpeg_decompress_struct& info) {
-  PictureHeader header{.height = info.image_height, .width = info.image_width};
-  for (int c = 0; c < info.num_components && info.comp_info != nullptr && info.progressive_mode != FALSE; ++c) {
-    const jpeg_component_info& part = info.comp_info[c];
-    header.held += Bytes{part.width_in_blocks} * part.height_in_blocks * DCTSIZE2 * static_cast<Bytes>(sizeof(JCOEF));
-  }
-  return header;
-}
-
 // Calls `use` with what libjpeg needs; `use` tells whether it went well.
 template <typename Use>
 Result<PictureHeader> with_jpeg(Use use) {
@@ -115,12 +117,11 @@ Result<PictureHeader> with_jpeg(Use use) {
   state.errors.emit_message = on_message;
   state.progress.progress_monitor = on_progress;
   const bool good = use(info, state);
-  const PictureHeader header = header_of(info);
   jpeg_destroy_decompress(&info);
   if (!good) {
     return broken_picture(fmt::format("a broken JPEG: {}", state.message));
   }
-  return header;
+  return state.header;
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "graph/reader_def.h"
 #include "runtime/device/host.h"
 #include "runtime/train/inference.h"
-#include "runtime/train/input_watch.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/records.h"
 #include "runtime/train/step_watch.h"
@@ -222,13 +221,6 @@ class Run {
       request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
     }
     XRUN_TRY(request_.batches.wait(done_));
-    if (steps_here_ == 0) {
-      for (const WarnEvent& warning :
-           look_at_inputs(request_.module.graph, session_->ring()[static_cast<size_t>(done_) % session_->ring().size()],
-                          train_.batch)) {
-        request_.events.on_warn(warning);
-      }
-    }
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     if (viewers.any()) {
       report_.data_wait = since(start);

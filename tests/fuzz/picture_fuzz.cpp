@@ -1,4 +1,5 @@
-// JPEG and PNG files: decoded or refused. Pictures above a megapixel are left to libFuzzer's memory limit.
+// Picture files of all formats: decoded or refused; seeds are in tests/pictures. Pictures above a megapixel are left to
+// libFuzzer's memory limit.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -669,8 +669,7 @@ train t {
   ASSERT_EQ(objects.size(), 2U);
   EXPECT_EQ(objects[1]["source"], "train");
   EXPECT_EQ(objects[1]["decoded"], 2);
-  EXPECT_THAT(run({"plan", "m.xgraph", "--dry-run"}).out,
-              ContainsRegex(" to decode pictures, [0-9.]+ [KM]iB a worker"));
+  EXPECT_THAT(run({"plan", "m.xgraph", "--dry-run"}).out, HasSubstr(" to decode pictures, "));
   const auto plan = run({"plan", "m.xgraph", "--dry-run", "--format", "json"});
   ASSERT_EQ(plan.exit, 0) << plan.err;
   EXPECT_GT(nlohmann::json::parse(plan.out)["data"]["decoding_a_worker"], 2 * 4 * 4 * 4);
