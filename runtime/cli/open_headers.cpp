@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/cli/trained_model.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/rate.h"
 

@@ -11,13 +11,10 @@
 #include "graph/base/regular_file.h"
 #include "graph/base/utf8.h"
 #include "ops/facts.h"
-#include "ops/op.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"
 #include "planner/run_memory.h"
-#include "runtime/checkpoint/mismatch.h"
-#include "runtime/cli/model_form.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/inference.h"
@@ -52,44 +49,6 @@ Pairs plan_options(const std::string& path, const GlobalOptions& options) {
     pairs.emplace_back("set " + name, value);
   }
   return pairs;
-}
-
-// A plan may be run from another directory than the one it was made in, so it keeps absolute paths of its sources.
-std::string source_path(const std::string& path) {
-  std::error_code ignored;
-  return path.starts_with("std/") ? path : std::filesystem::absolute(path, ignored).lexically_normal().string();
-}
-
-// The other way round: the flags with which a plan was made, over those that only say where output goes. Its costs have
-// done their work: who runs a plan measures no kernels.
-GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::string& file) {
-  const auto given = std::exchange(options.sets, {});
-  const auto number = [](const std::string& text) {
-    int value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-  };
-  for (const auto& [name, value] : pairs) {
-    if (name == "file") {
-      file = value;
-    } else if (name == "run") {
-      options.run = options.run.empty() ? value : options.run;
-    } else if (name == "cluster") {
-      options.cluster = options.cluster.empty() ? value : options.cluster;
-    } else if (name == "schedule") {
-      options.schedule = options.schedule.empty() ? value : options.schedule;
-    } else if (name == "devices") {
-      options.devices = number(value);
-    } else if (name == "threads") {
-      options.threads = number(value);
-    } else if (name == "deterministic") {
-      options.deterministic = true;
-    } else if (name.rfind("set ", 0) == 0) {
-      options.sets.emplace_back(name.substr(4), value);
-    }
-  }
-  options.sets.insert(options.sets.end(), given.begin(), given.end());
-  return options;
 }
 
 std::string about_files(const LoadedModel& model) {
@@ -203,26 +162,42 @@ std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOp
   return planned;
 }
 
-// The file of a checkpoint's text; nothing where this xrun no longer takes it.
-std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text) {
-  std::string file;
-  const GlobalOptions options = with_plan_options({}, text.options, file);
-  const lang::Texts texts(text.files.begin(), text.files.end());
-  SourceMap sources;
-  Diagnostics diagnostics;
-  auto checked = lang::load_texts(file, texts, sources, diagnostics,
-                                  {.ops = &ops::registry(),
-                                   .run = options.run,
-                                   .sets = options.sets,
-                                   .cluster = options.cluster,
-                                   .schedule = options.schedule});
-  if (checked && options.deterministic) {
-    checked->module.train.deterministic = true;
-  }
-  return checked;
+}  // namespace
+
+std::string source_path(const std::string& path) {
+  std::error_code ignored;
+  return path.starts_with("std/") ? path : std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-}  // namespace
+GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::string& file) {
+  const auto given = std::exchange(options.sets, {});
+  const auto number = [](const std::string& text) {
+    int value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value;
+  };
+  for (const auto& [name, value] : pairs) {
+    if (name == "file") {
+      file = value;
+    } else if (name == "run") {
+      options.run = options.run.empty() ? value : options.run;
+    } else if (name == "cluster") {
+      options.cluster = options.cluster.empty() ? value : options.cluster;
+    } else if (name == "schedule") {
+      options.schedule = options.schedule.empty() ? value : options.schedule;
+    } else if (name == "devices") {
+      options.devices = number(value);
+    } else if (name == "threads") {
+      options.threads = number(value);
+    } else if (name == "deterministic") {
+      options.deterministic = true;
+    } else if (name.rfind("set ", 0) == 0) {
+      options.sets.emplace_back(name.substr(4), value);
+    }
+  }
+  options.sets.insert(options.sets.end(), given.begin(), given.end());
+  return options;
+}
 
 std::string deciding_flag(const GlobalOptions& options) {
   return !options.sets.empty()        ? "--set"
@@ -256,97 +231,9 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
                             : make_planned(path, options, console, needs_training, exit, nullptr);
 }
 
-std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
-                                     const GlobalOptions& options, const Console& console, int& exit) {
-  if (!path.empty()) {
-    return plan_from(path, options, console, true, exit);
-  }
-  const auto text = checkpoint.ok() ? runtime::read_model_text(checkpoint->path, checkpoint->manifest)
-                                    : Result<runtime::ModelText>(checkpoint.error());
-  if (!text.ok()) {
-    exit = console.fail(text.error());
-    return std::nullopt;
-  }
-  std::string file;
-  const GlobalOptions all = with_plan_options(options, text->options, file);
-  const lang::Texts texts(text->files.begin(), text->files.end());
-  return make_planned(file, all, console, true, exit, &texts);
-}
-
-Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
-                        const Result<runtime::CheckpointInfo>& checkpoint) {
-  constexpr size_t kMostLines = 12;
-  if (!checkpoint.ok()) {
-    return checkpoint.error();
-  }
-  const runtime::CheckpointInfo& info = *checkpoint;
-  if (path.empty() || anyway || !runtime::has_model_text(info.manifest)) {
-    return {};
-  }
-  XRUN_ASSIGN(const auto text, runtime::read_model_text(info.path, info.manifest));
-  const auto then = elaborate(text);
-  const Module& now = planned.model.file.module;
-  if (!then || tensor_names(then->module) != tensor_names(now)) {
-    return {};
-  }
-  auto lines = differences(inference_form(then->module), inference_form(now), kMostLines);
-  return lines.empty() ? Status() : Status(runtime::other_model(path, info.path, std::move(lines)));
-}
-
-runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, const lang::CheckedFile& file) {
-  const auto text = runtime::read_model_text(info.path, info.manifest);
-  const auto then = text.ok() ? elaborate(*text) : std::nullopt;
-  if (!then) {
-    return {};
-  }
-  const auto found = lang::math_differences(*then, file);
-  runtime::RunDifference difference{.lines = {}, .length_and_rate = !found.empty()};
-  for (const lang::MathDifference& one : found) {
-    const bool length_or_rate = one.what == "train.epochs" || one.what == "train.steps" || one.what == "train.lr";
-    difference.length_and_rate = difference.length_and_rate && length_or_rate;
-    if (one.what != "model") {
-      difference.lines.push_back(fmt::format("`{}` was {}, and is {} now", one.what, one.then, one.now));
-      continue;
-    }
-    constexpr size_t kFew = 4;
-    const auto lines = differences(inference_form(then->module), inference_form(file.module), kFew);
-    difference.lines.push_back("the model or its loss differs");
-    difference.lines.insert(difference.lines.end(), lines.begin(), lines.end());
-  }
-  return difference;
-}
-
-Status check_init(const lang::CheckedFile& file) {
-  const TrainSpec& train = file.module.train;
-  if (train.init_checkpoint.empty()) {
-    return {};
-  }
-  const auto info = runtime::open_checkpoint(std::filesystem::path(train.directory) / train.init_checkpoint);
-  if (info.ok()) {
-    return {};
-  }
-  Error error = info.error();
-  error.span = file.run.init_span;
-  return error;
-}
-
-runtime::ModelText text_of(const PlannedModel& planned) {
-  runtime::ModelText text;
-  const SourceMap& sources = planned.model.sources;
-  for (const SourceDigest& source : planned.model.file.module.sources) {
-    for (int32_t file = 0; file < sources.size(); ++file) {
-      if (source_path(sources.path(file)) == source.path) {
-        text.files.emplace_back(source.path, std::string(sources.text(file)));
-        break;
-      }
-    }
-  }
-  for (const auto& [name, value] : planned.plan.options) {
-    if (name != "devices" && name != "threads" && name != "cost") {  // of the machine that it was trained on
-      text.options.emplace_back(name, name == "file" ? source_path(value) : value);
-    }
-  }
-  return text;
+std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
+                                       const Console& console, int& exit) {
+  return make_planned(path, options, console, true, exit, &texts);
 }
 
 Status explain_idle_devices(PlannedModel& planned) {

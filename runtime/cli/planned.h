@@ -5,11 +5,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/plan.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/model_text.h"
 #include "runtime/cli/load.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
@@ -31,6 +31,10 @@ struct PlannedModel {
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
 
+// The same for files that lie in memory, by path.
+std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
+                                       const Console& console, int& exit);
+
 // What a run holds beside its arenas because of the data that it found.
 struct DataMemory {
   runtime::Decoding decoding;  // of a worker; of all sources the most
@@ -48,25 +52,15 @@ using BadSampleTold = std::function<void(const std::string& message)>;
 // Adds to the plan's reasons which row block would use devices that now are idle (planner/planner.h). For commands that
 // print the reasons.
 Status explain_idle_devices(PlannedModel& planned);
-// The same for a checkpoint: FILE or PLAN, or where `path` is empty the model that the checkpoint holds, with the flags
-// that its run had and those given on top.
-std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
-                                     const GlobalOptions& options, const Console& console, int& exit);
 
-// Whether the checkpoint is there, and FILE computes of its inputs what the checkpoint's own model computes, unless
-// `path` is empty or `anyway` is set. Tensors of other names or shapes are told where they are looked for. Errors:
-// those of opening; XG0705 with what differs.
-Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
-                        const Result<runtime::CheckpointInfo>& checkpoint);
+// A plan or a checkpoint may be used in another directory than the one that it was made in, so that it keeps absolute
+// paths of its sources.
+std::string source_path(const std::string& path);
 
-// How the model, data and training that a checkpoint holds differ from those of a file; empty where it holds none.
-runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, const lang::CheckedFile& file);
-
-// Whether the checkpoint that `init` names is there. Errors: those of opening it, at the line that names it.
-Status check_init(const lang::CheckedFile& file);
-
-// What a checkpoint keeps of the model that it is trained from.
-runtime::ModelText text_of(const PlannedModel& planned);
+// The flags that a plan or a checkpoint was made with, below those that are given now, and the model's file. Costs have
+// done their work: who runs a plan measures no kernels.
+GlobalOptions with_plan_options(GlobalOptions options, const std::vector<std::pair<std::string, std::string>>& pairs,
+                                std::string& file);
 
 // The first flag that decides what is computed or how, and so has no effect on what was decided; empty without one.
 std::string deciding_flag(const GlobalOptions& options);

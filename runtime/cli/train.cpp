@@ -12,6 +12,7 @@
 #include "runtime/cli/run_log.h"
 #include "runtime/cli/stop_signals.h"
 #include "runtime/cli/stored_rows.h"
+#include "runtime/cli/trained_model.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/libraries.h"
 #include "runtime/train/rate.h"
