@@ -6,6 +6,7 @@
 
 #include "graph/base/utf8.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/run_sources.h"
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"

@@ -8,6 +8,7 @@
 #include "runtime/cli/json_progress.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
+#include "runtime/cli/run_sources.h"
 #include "runtime/cli/trained_model.h"
 #include "runtime/train/inference.h"
 

@@ -3,7 +3,7 @@
 
 #include "graph/base/diagnostic.h"
 #include "graph/base/result.h"
-#include "runtime/cli/planned.h"
+#include "runtime/cli/run_sources.h"
 
 namespace xrun::cli {
 

@@ -10,6 +10,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/open_headers.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/run_sources.h"
 #include "runtime/device/cpu/placement.h"
 
 namespace xrun::cli {

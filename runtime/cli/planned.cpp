@@ -9,15 +9,11 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/regular_file.h"
-#include "graph/base/utf8.h"
 #include "ops/facts.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"
-#include "planner/run_memory.h"
-#include "runtime/data/sample_rows.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/inference.h"
 
 namespace xrun::cli {
 namespace {
@@ -240,131 +236,6 @@ Status explain_idle_devices(PlannedModel& planned) {
   const PreparedModel& prepared = planned.prepared;
   return planner::explain_idle_devices(planned.plan, prepared.training, prepared.inference, prepared.training_facts,
                                        prepared.inference_facts, facts_of(prepared));
-}
-
-std::vector<std::string> measured_sources(const Module& module) {
-  std::vector<std::string> names;
-  for (const SourceSpec& source : module.data.sources) {
-    names.push_back(source.name);
-  }
-  std::vector<std::string> measured;
-  for (const runtime::Measure& measure : runtime::measures_of(module.train, names)) {
-    if (std::find(measured.begin(), measured.end(), measure.source) == measured.end()) {
-      measured.push_back(measure.source);
-    }
-  }
-  return measured;
-}
-
-std::vector<std::string> class_names(const runtime::SampleRows& rows) {
-  std::vector<std::string> names = rows.class_names();
-  for (std::string& name : names) {
-    name = well_formed(name);
-  }
-  return names;
-}
-
-Status check_class_names(runtime::SampleRows& rows, const DataSpec& data, const std::vector<std::string>& trained) {
-  if (trained.empty()) {
-    return {};
-  }
-  XRUN_ASSIGN(const bool texts, rows.number_classes(trained));
-  const std::vector<std::string> names = texts ? std::vector<std::string>() : class_names(rows);
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i >= trained.size() || names[i] != trained[i]) {
-      const auto source = std::ranges::find(data.sources, rows.name(), &SourceSpec::name);
-      return content_error("XG0402",
-                           {"class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
-                            i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"},
-                           "give the source the classes of training, in the same order: a directory for each of them",
-                           source != data.sources.end() ? source->reader.span : Span());
-    }
-  }
-  return {};
-}
-
-Diagnostics as_warnings(const std::vector<Error>& warnings) {
-  Diagnostics all;
-  for (const Error& warning : warnings) {
-    Diagnostic diagnostic = diagnostic_of(warning);
-    diagnostic.severity = Severity::kWarning;
-    all.add(std::move(diagnostic));
-  }
-  return all;
-}
-
-void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
-  for (const Error& warning : rows.warnings()) {
-    events.on_warn({warning.code, warning.message});
-  }
-}
-
-Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
-                                                                          const std::vector<std::string>& names,
-                                                                          const std::vector<std::string>& trained,
-                                                                          runtime::EventSink& events,
-                                                                          const RowOptions& options) {
-  const Module& module = planned.prepared.inference;
-  std::vector<std::unique_ptr<runtime::RowSource>> sources;
-  for (const std::string& name : names) {
-    events.on_work({.work = runtime::Work::kOpen, .subject = name});
-    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop));
-    XRUN_TRY(check_class_names(*rows, module.data, trained));
-    warn_of(*rows, events);
-    if (options.memory != nullptr) {
-      options.memory->add(*rows, module.data);
-    }
-    XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
-                                                                        .seed = module.train.seed,
-                                                                        .max_bad = module.data.max_bad,
-                                                                        .workers = planned.plan.machine.threads,
-                                                                        .on_bad = options.on_bad,
-                                                                        .patience = options.patience}));
-    sources.push_back(std::move(source));
-  }
-  return sources;
-}
-
-void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console& console) {
-  std::vector<Error> warnings;
-  for (const runtime::BrokenRow& row : broken) {
-    warnings.push_back(content_error("XG0412", row.message, "it is left out; replace it, or take it away"));
-  }
-  if (!console.json()) {
-    console.report(as_warnings(warnings), {});
-  }
-}
-
-Status check_memory(const PlannedModel& planned, const DataMemory& data) {
-  const planner::Plan& plan = planned.plan;
-  const int workers = plan.machine.threads;
-  const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).sum();
-  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers;
-  if (sum <= plan.machine.memory) {
-    return {};
-  }
-  Error error{ErrorKind::kInfeasible, "XG0601",
-              fmt::format("does not fit: with its data the run needs {}, {} are usable", format_bytes(sum),
-                          format_bytes(plan.machine.memory)),
-              "give `decode` a size, take the largest pictures away, or use fewer workers: --threads 1"};
-  error.notes.push_back(
-      fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
-                  format_bytes(arenas), format_bytes(data.readers), workers,
-                  workers == 1 ? "worker takes" : "workers take", format_bytes(workers * data.decoding.bytes)));
-  if (!data.decoding.picture.empty()) {
-    error.notes.push_back("the largest picture that was looked at is " + data.decoding.picture);
-  }
-  return error;
-}
-
-void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
-  const auto source = std::ranges::find(spec.sources, rows.name(), &SourceSpec::name);
-  const ReaderDef* reader = data_registry().find_reader(source->reader.name);
-  if (reader->held == nullptr) {  // else run_memory counts it
-    readers += rows.reader().memory();
-  }
-  const runtime::Decoding more = rows.decoding();
-  decoding = more.bytes > decoding.bytes ? more : decoding;
 }
 
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {

@@ -12,6 +12,7 @@
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
+#include "runtime/cli/run_sources.h"
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/picture_files.h"
 #include "runtime/data/sample_rows.h"

@@ -10,6 +10,7 @@
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/cli/run_log.h"
+#include "runtime/cli/run_sources.h"
 #include "runtime/cli/stop_signals.h"
 #include "runtime/cli/stored_rows.h"
 #include "runtime/cli/trained_model.h"
