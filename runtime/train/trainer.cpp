@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <new>
 #include <optional>
 
@@ -13,7 +12,7 @@
 #include "runtime/train/inference.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/records.h"
-#include "runtime/train/step_watch.h"
+#include "runtime/train/step_reports.h"
 
 namespace xrun::runtime {
 namespace {
@@ -33,9 +32,7 @@ class Run {
         total_(total_steps(train_, samples_)),
         curve_(make_curve(train_, samples_)),
         records_(request.run, samples_, train_.batch),
-        rows_(static_cast<size_t>(train_.batch)),
-        profile_(request.training, request.module.graph, request.predicted),
-        watch_(profile_, request.predicted_step) {}
+        reports_(request, *session_, samples_) {}
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
@@ -47,7 +44,7 @@ class Run {
     if (status.ok() && request_.checkpoints != nullptr) {
       status = request_.checkpoints->finish();
     }
-    const double loss = report_.loss;
+    const double loss = reports_.loss();
     TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
     request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
     // The weights of a run that failed are nobody's result.
@@ -63,8 +60,8 @@ class Run {
                             .continues = request_.resume,
                             .seconds = since(begin_),
                             .bad_samples = request_.batches.bad_samples(),
-                            .timed_steps = timed_steps_,
-                            .devices = device_sums_,
+                            .timed_steps = reports_.timed_steps(),
+                            .devices = reports_.device_sums(),
                             .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
                             .peak_before_arenas = session_->peak_before(),
                             .peak_resident = peak_resident()});
@@ -103,7 +100,7 @@ class Run {
     if (done_ < end) {
       XRUN_TRY(request_.batches.start(done_, session_->ring()));
     }
-    saved_ = done_;
+    const int64_t first = saved_ = done_;
     whole_ = true;
     // A checkpoint does not tell whether the evaluation after it came to its end.
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
@@ -111,9 +108,8 @@ class Run {
     }
     while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
-      const bool told = last || is_due(train_.log_every, done_ + 1, samples_, train_.batch);
-      const Viewers viewers = ask_viewers(told);
-      if (Status stepped = run_step(viewers); !stepped.ok()) {
+      reports_.begin(last || is_due(train_.log_every, done_ + 1, samples_, train_.batch));
+      if (Status stepped = run_step(); !stepped.ok()) {
         // Asked to end while the batch of this step does not come: what was learned so far is saved.
         if (stepped.error().kind != ErrorKind::kInterrupted || !whole_) {
           return stepped;
@@ -122,12 +118,9 @@ class Run {
         break;
       }
       ++done_;
-      ++steps_here_;
       whole_ = true;
       interrupted_ = !last && session_->stops();
-      if (viewers.any()) {
-        report_step(viewers, told);
-      }
+      reports_.tell(done_);
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
       }
@@ -141,7 +134,7 @@ class Run {
     if (interrupted_ && done_ > saved_) {
       XRUN_TRY(save());
     }
-    return steps_here_ > 0 ? end_reports() : Status();
+    return done_ > first ? reports_.finish(done_) : Status();
   }
 
   Status prepare() {
@@ -200,147 +193,19 @@ class Run {
     return {};
   }
 
-  // Who looks at a step: where nobody does, it is not timed, and its results are not read.
-  struct Viewers {
-    bool sink = false;
-    bool watch = false;
-    bool profile = false;
-    bool any() const { return sink || watch || profile; }
-  };
-
-  Viewers ask_viewers(bool told) {
-    const int64_t profiled = request_.profile < 0 ? 0 : steps_here_ + 1 - request_.profile;
-    return {.sink = request_.events.wants_step(told),
-            .watch = watch_.wants_step(),
-            .profile = profiled >= 1 && profiled <= kProfiled};
-  }
-
-  Status run_step(const Viewers& viewers) {
-    const auto start = viewers.any() ? Clock::now() : Clock::time_point();
+  Status run_step() {
     if (!request_.batches.ready(done_)) {
       request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
     }
     XRUN_TRY(request_.batches.wait(done_));
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
-    if (viewers.any()) {
-      report_.data_wait = since(start);
-    }
-    report_.lr = curve_.at(done_);
-    session_->measure(viewers.any());
+    reports_.data_is_here();
+    const double rate = curve_.at(done_);
     whole_ = false;
     const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
-    XRUN_TRY(session_->step(done_, report_.lr, slot, request_.stop));
+    XRUN_TRY(session_->step(done_, rate, slot, request_.stop));
     request_.batches.release(done_);
-    if (viewers.any()) {
-      XRUN_TRY(read_results());
-      read_step_ = done_ + 1;
-      times_ = &session_->times();
-      note_times(*times_);
-      report_.grad_norm = session_->grad_norm();
-      report_.memory = session_->memory();
-      report_.seconds = since(start);
-      report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
-    }
-    return {};
-  }
-
-  void report_step(const Viewers& viewers, bool told) {
-    if (viewers.sink) {
-      report_.step = done_;
-      report_.epoch = static_cast<double>(done_) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
-      report_.resident = resident();
-      request_.events.on_step(report_, told);
-    }
-    if (viewers.watch) {
-      for (const WarnEvent& warning : watch_.add(report_, session_->timings(), *times_)) {
-        request_.events.on_warn(warning);
-      }
-    }
-    if (viewers.profile) {
-      profile_step();
-    }
-  }
-
-  // After the last step: its loss, which goes out with the `end` event, and the profile as far as it has come.
-  Status end_reports() {
-    if (read_step_ != done_) {
-      XRUN_TRY(read_results());
-    }
-    if (request_.profile >= 0 && profiled_.steps == 0) {
-      request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_here_) + " steps: `--profile " +
-                                             std::to_string(request_.profile) +
-                                             "` leaves out as many, and none is left to look at"});
-    } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
-      tell_profile();
-    }
-    return {};
-  }
-
-  void profile_step() {
-    profile_.add(session_->timings(), *times_);
-    profiled_.first_step = profiled_.steps == 0 ? done_ : profiled_.first_step;
-    profiled_.step += report_.seconds;
-    profiled_.data_wait += report_.data_wait;
-    profiled_.outside += report_.seconds - report_.data_wait - times_->seconds;
-    if (++profiled_.steps == kProfiled) {
-      tell_profile();
-    }
-  }
-
-  void tell_profile() {
-    const auto count = static_cast<double>(profiled_.steps);
-    request_.events.on_profile({.first_step = profiled_.first_step,
-                                .steps = profiled_.steps,
-                                .step = profiled_.step / count,
-                                .data_wait = profiled_.data_wait / count,
-                                .outside = profiled_.outside / count,
-                                .predicted_step = request_.predicted_step,
-                                .rows = profile_.rows()});
-  }
-
-  void note_times(const StepTimes& times) {
-    report_.devices = times.devices;
-    report_.compute = report_.exposed_comm = report_.bubble = 0;
-    ++timed_steps_;
-    device_sums_.resize(times.devices.size());
-    for (size_t d = 0; d < times.devices.size(); ++d) {
-      const DeviceTimes& one = times.devices[d];
-      report_.compute = std::max(report_.compute, one.busy);
-      report_.exposed_comm = std::max(report_.exposed_comm, one.exposed_comm);
-      report_.bubble = std::max(report_.bubble, one.idle);
-      device_sums_[d].busy += one.busy;
-      device_sums_[d].exposed_comm += one.exposed_comm;
-      device_sums_[d].idle += one.idle;
-    }
-  }
-
-  Status read_results() {
-    XRUN_ASSIGN(report_.loss, mean_of(train_.loss));
-    if (train_.reduce_sum) {
-      report_.loss *= static_cast<double>(train_.batch);
-    }
-    if (report_.metrics.empty()) {
-      for (const MetricSpec& metric : train_.metrics) {
-        if (session_->has_rows(metric.value)) {
-          report_.metrics.emplace_back(metric.name, 0);
-          metric_values_.push_back(metric.value);
-        }
-      }
-    }
-    for (size_t m = 0; m < metric_values_.size(); ++m) {
-      XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
-    }
-    return {};
-  }
-
-  // In f64 and row order (docs/determinism.md, "Scalars"). Finite, since the executor has found each row so.
-  Result<double> mean_of(ValueId value) {
-    XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
-    double sum = 0;
-    for (const float row : rows_) {
-      sum += static_cast<double>(row);
-    }
-    return sum / static_cast<double>(rows_.size());
+    return reports_.read(done_ + 1, rate);
   }
 
   bool due(const TrainSpan& every) const { return is_due(every, done_, samples_, train_.batch); }
@@ -403,8 +268,6 @@ class Run {
     return {};
   }
 
-  static constexpr int64_t kProfiled = 10;  // steps of a profile, where the run has as many after its warm-up
-
   const TrainRequest& request_;
   const TrainSpec& train_;
   std::unique_ptr<Session> session_;
@@ -413,12 +276,7 @@ class Run {
   int64_t total_;
   Curve curve_;
   Records records_;
-  std::vector<float> rows_;
-  std::vector<ValueId> metric_values_;                                   // of report_.metrics
-  StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};  // of the last step that somebody looked at
-  int64_t read_step_ = 0;                                                // its number, counted from 1
-  int64_t timed_steps_ = 0;
-  std::vector<DeviceTimes> device_sums_;  // of as many
+  StepReports reports_;
   int64_t done_ = 0;
   std::string saved_path_;
   int64_t saved_ = 0;   // as many steps were done when a save was last begun
@@ -427,11 +285,6 @@ class Run {
   bool interrupted_ = false;
   bool stopped_ = false;  // by `stop_when`
   Clock::time_point begin_;
-  int64_t steps_here_ = 0;
-  const StepTimes* times_ = nullptr;  // of the last step that was timed
-  StepProfile profile_;               // of the steps that `--profile` asks for
-  ProfileEvent profiled_;             // their sums
-  StepWatch watch_;
 };
 
 }  // namespace

@@ -1,0 +1,148 @@
+#include "runtime/train/step_reports.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <string>
+
+#include "runtime/device/host.h"
+
+namespace xrun::runtime {
+
+StepReports::StepReports(const TrainRequest& request, Session& session, int64_t samples)
+    : request_(request),
+      train_(request.module.train),
+      session_(session),
+      samples_(samples),
+      rows_(static_cast<size_t>(train_.batch)),
+      profile_(request.training, request.module.graph, request.predicted),
+      watch_(profile_, request.predicted_step) {
+  for (const MetricSpec& metric : train_.metrics) {
+    if (session.has_rows(metric.value)) {
+      report_.metrics.emplace_back(metric.name, 0);
+      metric_values_.push_back(metric.value);
+    }
+  }
+}
+
+void StepReports::begin(bool due) {
+  ++steps_;
+  const int64_t profiled = request_.profile < 0 ? 0 : steps_ - request_.profile;
+  due_ = due;
+  sink_looks_ = request_.events.wants_step(due);
+  watch_looks_ = watch_.wants_step();
+  profile_looks_ = profiled >= 1 && profiled <= kProfiled;
+  session_.measure(anybody());
+  begin_ = anybody() ? Clock::now() : Clock::time_point();
+}
+
+void StepReports::data_is_here() {
+  if (anybody()) {
+    report_.data_wait = std::chrono::duration<double>(Clock::now() - begin_).count();
+  }
+}
+
+Status StepReports::read(int64_t step, double lr) {
+  if (!anybody()) {
+    return {};
+  }
+  XRUN_TRY(read_results());
+  read_step_ = step;
+  note_times();
+  report_.step = step;
+  report_.epoch = static_cast<double>(step) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
+  report_.lr = lr;
+  report_.grad_norm = session_.grad_norm();
+  report_.memory = session_.memory();
+  report_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+  report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
+  return {};
+}
+
+void StepReports::tell(int64_t step) {
+  if (sink_looks_) {
+    report_.resident = resident();
+    request_.events.on_step(report_, due_);
+  }
+  if (watch_looks_) {
+    for (const WarnEvent& warning : watch_.add(report_, session_.timings(), session_.times())) {
+      request_.events.on_warn(warning);
+    }
+  }
+  if (profile_looks_) {
+    add_to_profile(step);
+  }
+}
+
+Status StepReports::finish(int64_t step) {
+  if (read_step_ != step) {
+    XRUN_TRY(read_results());
+  }
+  if (request_.profile >= 0 && profiled_.steps == 0) {
+    request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_) + " steps: `--profile " +
+                                           std::to_string(request_.profile) +
+                                           "` leaves out as many, and none is left to look at"});
+  } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
+    tell_profile();
+  }
+  return {};
+}
+
+Status StepReports::read_results() {
+  XRUN_ASSIGN(report_.loss, mean_of(train_.loss));
+  if (train_.reduce_sum) {
+    report_.loss *= static_cast<double>(train_.batch);
+  }
+  for (size_t m = 0; m < metric_values_.size(); ++m) {
+    XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
+  }
+  return {};
+}
+
+// In f64 and row order (docs/determinism.md, "Scalars"). Finite, since the executor has found each row so.
+Result<double> StepReports::mean_of(ValueId value) {
+  XRUN_TRY(session_.read_rows(value, std::as_writable_bytes(std::span(rows_))));
+  return std::accumulate(rows_.begin(), rows_.end(), 0.0) / static_cast<double>(rows_.size());
+}
+
+void StepReports::note_times() {
+  const StepTimes& times = session_.times();
+  report_.devices = times.devices;
+  report_.compute = report_.exposed_comm = report_.bubble = 0;
+  ++timed_steps_;
+  device_sums_.resize(times.devices.size());
+  for (size_t d = 0; d < times.devices.size(); ++d) {
+    const DeviceTimes& one = times.devices[d];
+    report_.compute = std::max(report_.compute, one.busy);
+    report_.exposed_comm = std::max(report_.exposed_comm, one.exposed_comm);
+    report_.bubble = std::max(report_.bubble, one.idle);
+    device_sums_[d].busy += one.busy;
+    device_sums_[d].exposed_comm += one.exposed_comm;
+    device_sums_[d].idle += one.idle;
+  }
+}
+
+void StepReports::add_to_profile(int64_t step) {
+  const StepTimes& times = session_.times();
+  profile_.add(session_.timings(), times);
+  profiled_.first_step = profiled_.steps == 0 ? step : profiled_.first_step;
+  profiled_.step += report_.seconds;
+  profiled_.data_wait += report_.data_wait;
+  profiled_.outside += report_.seconds - report_.data_wait - times.seconds;
+  if (++profiled_.steps == kProfiled) {
+    tell_profile();
+  }
+}
+
+void StepReports::tell_profile() {
+  const auto count = static_cast<double>(profiled_.steps);
+  request_.events.on_profile({.first_step = profiled_.first_step,
+                              .steps = profiled_.steps,
+                              .step = profiled_.step / count,
+                              .data_wait = profiled_.data_wait / count,
+                              .outside = profiled_.outside / count,
+                              .predicted_step = request_.predicted_step,
+                              .rows = profile_.rows()});
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,70 @@
+// What a run tells of its steps: losses, times and profiles. A step that nobody looks at is not timed, and its results
+// are not read.
+#pragma once
+
+#include <chrono>
+#include <limits>
+#include <vector>
+
+#include "runtime/executor/step_profile.h"
+#include "runtime/train/step_watch.h"
+#include "runtime/train/trainer.h"
+
+namespace xrun::runtime {
+
+// For each step, in this order: `begin`, `data_is_here`, the session's step, `read`, `tell`. The trainer's thread
+// calls.
+class StepReports {
+ public:
+  // Both outlive the object. `samples`: of an epoch.
+  StepReports(const TrainRequest& request, Session& session, int64_t samples);
+
+  // The next step begins, with its wait for data; `due`: a sink is told of it whatever it wants. Asks who looks at the
+  // step and has the session time it.
+  void begin(bool due);
+  void data_is_here();
+  // `step` is done, the first one is 1: reads its results. Errors: those of reading.
+  Status read(int64_t step, double lr);
+  // Tells those who look.
+  void tell(int64_t step);
+  // After the last step that was done, `step`: its loss, which goes out with the `end` event, and the profile as far as
+  // it has come.
+  Status finish(int64_t step);
+
+  double loss() const { return report_.loss; }  // of the last step that was read; NaN: none
+  int64_t timed_steps() const { return timed_steps_; }
+  const std::vector<DeviceTimes>& device_sums() const { return device_sums_; }  // over the steps that were timed
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int64_t kProfiled = 10;  // steps of a profile, where the run has as many after its warm-up
+
+  bool anybody() const { return sink_looks_ || watch_looks_ || profile_looks_; }
+  Status read_results();
+  Result<double> mean_of(ValueId value);
+  void note_times();
+  void add_to_profile(int64_t step);
+  void tell_profile();
+
+  const TrainRequest& request_;
+  const TrainSpec& train_;
+  Session& session_;
+  int64_t samples_;
+  bool due_ = false;
+  bool sink_looks_ = false;
+  bool watch_looks_ = false;
+  bool profile_looks_ = false;
+  int64_t steps_ = 0;  // that were begun
+  Clock::time_point begin_;
+  StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};  // of the last step that somebody looked at
+  int64_t read_step_ = 0;                                                // its number
+  std::vector<ValueId> metric_values_;                                   // of report_.metrics
+  std::vector<float> rows_;
+  int64_t timed_steps_ = 0;
+  std::vector<DeviceTimes> device_sums_;
+  StepProfile profile_;    // of the steps that `--profile` asks for
+  ProfileEvent profiled_;  // their sums
+  StepWatch watch_;
+};
+
+}  // namespace xrun::runtime
