@@ -82,8 +82,8 @@ int find_checkpoint(const std::string& command, std::string& file, std::string& 
     }
     checkpoint = std::exchange(file, "");
   } else if (checkpoint.empty()) {
-    return usage_fault("`xrun " + command + "`: no CKPT follows `" + file + "`, which is none",
-                       "name a step directory, its parent, or `latest`");
+    return usage_fault("`xrun " + command + "` needs a checkpoint: `" + file + "` is not one, and no other is named",
+                       "name a step directory, its parent, or `latest` in it: xrun " + command + " ckpt/NAME");
   }
   return 0;
 }

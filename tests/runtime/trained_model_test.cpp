@@ -154,7 +154,7 @@ TEST_F(TrainedModel, WordsWithoutACheckpointAreRefused) {
   train({});
   const auto none = run({"eval", "m.xgraph"});
   EXPECT_EQ(none.exit, 2);
-  EXPECT_THAT(none.err, HasSubstr("`xrun eval`: no CKPT follows `m.xgraph`, which is none"));
+  EXPECT_THAT(none.err, HasSubstr("`xrun eval` needs a checkpoint: `m.xgraph` is not one, and no other is named"));
   const auto two = run({"eval", "ckpt/t", "m.xgraph"});
   EXPECT_EQ(two.exit, 2);
   EXPECT_THAT(two.err, HasSubstr("`ckpt/t` is a checkpoint, and `m.xgraph` follows it"));
