@@ -27,12 +27,15 @@ test: build
 test-plans: build
 	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:Ranks*:Bits*:Memory*'
 
-# Refused memory and threads (tests/faults): some by a printed seed, or every one of the first 3,000; long.
+# Refused memory and threads (tests/faults) and edited plans: some by a printed seed, or every refusal of the first 3,000
+# and 10,000 edits; long.
 test-faults: build
 	@XRUN_FAULT_RUNS=1000 build/release/xrun_faults_test
+	@XRUN_FAULT_RUNS=1000 build/release/xrun_runtime_test --gtest_filter=EditedPlans*
 
 test-faults-full: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test
+	@XRUN_FAULT_RUNS=all build/release/xrun_runtime_test --gtest_filter=EditedPlans*
 
 # Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
 test-asan: deps
