@@ -113,13 +113,15 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
   std::string out = fmt::format("  epoch {}/{:.0f} {}   step {} of {}{}\n", std::max(1, epoch), epochs,
                                 share_text(share, columns, unicode), format_count(s.step), format_count(steps), left);
   const double rate = state.rate > 0 ? state.rate * static_cast<double>(state.start.batch) : s.images_per_second;
-  out += fmt::format("  loss {:.4g}   lr {:.4g}   {} images/s", s.loss, s.lr, format_count(std::llround(rate)));
-  if (state.start.predicted_step > 0 && rate > 0) {
-    const double planned = static_cast<double>(state.start.batch) / state.start.predicted_step;
-    out += fmt::format(" ({:.0f} % of plan)", 100 * rate / planned);
-  }
+  // A narrow terminal loses the last fields.
+  out += fmt::format("  loss {:.4g}", s.loss);
   for (const auto& [name, value] : s.metrics) {
     out += fmt::format("   {} {}", name, percent(value));
+  }
+  out += fmt::format("   lr {:.4g}   {} images/s", s.lr, format_count(std::llround(rate)));
+  if (state.start.predicted_step > 0 && rate > 0) {
+    const double planned = static_cast<double>(state.start.batch) / state.start.predicted_step;
+    out += fmt::format("   {:.0f} % of plan", 100 * rate / planned);
   }
   out += s.grad_norm > 0 ? fmt::format("   grad norm {:.3g}\n", s.grad_norm) : "\n";
   out += fmt::format("  data {:.1f} ms waiting   comm {:.1f} ms exposed   memory {}   {}{} {}\n", s.data_wait * 1e3,

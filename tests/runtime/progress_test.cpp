@@ -176,7 +176,7 @@ TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
   BarState state{.start = {.steps = 10, .batch = 64, .predicted_step = 0.5}};
   state.step = {.step = 5, .images_per_second = 1000};
   state.rate = 1.5;
-  EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 images/s (75 % of plan)"));
+  EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 images/s   75 % of plan"));
 }
 
 TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
@@ -187,6 +187,21 @@ TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
   Bar bar;
   bar.sink.on_warn({"XG0412", "x\x1B[31m\n2026 end.png: torn"});
   EXPECT_THAT(bar.page, HasSubstr("x\u241B[31m\u240A2026"));
+}
+
+TEST(BarProgress, KeepsTheAccuracyWhereTheTerminalIsNarrow) {
+  Shown<BarProgress> shown;
+  shown.sink.on_start({.devices = 1, .steps = 1000, .samples = 64'000, .batch = 64, .predicted_step = 0.5});
+  shown.after(1);
+  shown.page.clear();
+  shown.sink.on_step({.step = 500,
+                      .loss = 1.2345,
+                      .lr = 0.001234,
+                      .grad_norm = 12.3,
+                      .metrics = {{"accuracy", 0.9876}},
+                      .images_per_second = 2128},
+                     true);
+  EXPECT_THAT(shown.page, HasSubstr("  loss 1.234   accuracy 98.76 %   lr 0.001234   2 128 images/s   "));
 }
 
 TEST(BarProgress, ShowsTheMemoryThatIsHeldBesideWhatThePlanAllows) {
