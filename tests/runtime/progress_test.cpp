@@ -189,7 +189,7 @@ TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
   EXPECT_THAT(bar.page, HasSubstr("x\u241B[31m\u240A2026"));
 }
 
-TEST(BarProgress, KeepsTheAccuracyWhereTheTerminalIsNarrow) {
+TEST(BarProgress, TellsTheAccuracyBeforeTheRates) {
   Shown<BarProgress> shown;
   shown.sink.on_start({.devices = 1, .steps = 1000, .samples = 64'000, .batch = 64, .predicted_step = 0.5});
   shown.after(1);
