@@ -1,11 +1,19 @@
 #include "planner/report/table.h"
 
 #include <algorithm>
+#include <numeric>
+#include <sstream>
+#include <utility>
 
 #include "graph/base/source.h"
 #include "graph/base/utf8.h"
 
 namespace xrun::planner {
+namespace {
+
+constexpr size_t kLeastWords = 16;  // columns that words keep
+
+}  // namespace
 
 void TextTable::add(std::vector<std::string> cells) {
   for (std::string& cell : cells) {
@@ -14,13 +22,82 @@ void TextTable::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string TextTable::text(const std::string& indent) const {
+std::string wrapped(const std::string& text, size_t indent, int width) {
+  const auto columns = static_cast<size_t>(std::max(width, 0));
+  std::string out;
+  size_t used = 0;  // columns of the line
+  for (size_t at = 0; at < text.size();) {
+    const size_t spaces = std::min(text.size(), text.find_first_not_of(' ', at)) - at;
+    const size_t end = std::min(text.size(), text.find(' ', at + spaces));
+    const std::string word = text.substr(at, end - at);  // and the spaces before it
+    const auto length = static_cast<size_t>(count_code_points(word));
+    if (columns > 0 && used > indent && used + length > columns) {
+      out += "\n" + std::string(indent, ' ') + word.substr(spaces);
+      used = indent + length - spaces;
+    } else {
+      out += word;
+      used += length;
+    }
+    at = end;
+  }
+  return out;
+}
+
+// Of all but the last column.
+size_t TextTable::widest_words(const std::vector<size_t>& widths) const {
+  size_t widest = 0;
+  for (size_t c = 0; c + 1 < columns_.size(); ++c) {
+    widest = columns_[c] == Align::kLeft && widths[c] > widths[widest] ? c : widest;
+  }
+  return widest;
+}
+
+TextTable TextTable::folded(size_t excess, const std::vector<size_t>& widths) const {
+  const size_t widest = widest_words(widths);
+  const size_t left = std::max(kLeastWords, widths[widest] - std::min(widths[widest], excess));
+  TextTable table(columns_);
+  for (const auto& row : rows_) {
+    if (row.size() <= widest) {
+      table.rows_.push_back(row);
+      continue;
+    }
+    std::istringstream lines(wrapped(row[widest], 0, static_cast<int>(left)));
+    std::vector<std::string> cells = row;
+    for (std::string line; std::getline(lines, line) || cells.size() == columns_.size();) {
+      cells[widest] = line;
+      table.rows_.push_back(std::exchange(cells, std::vector<std::string>(widest + 1)));
+    }
+  }
+  return table;
+}
+
+std::vector<size_t> TextTable::widths() const {
   std::vector<size_t> widths(columns_.size(), 0);
   for (const auto& row : rows_) {
     for (size_t c = 0; c < row.size(); ++c) {
       widths[c] = std::max(widths[c], static_cast<size_t>(count_code_points(row[c])));
     }
   }
+  return widths;
+}
+
+std::string TextTable::text(const std::string& indent, int width) const {
+  TextTable table = *this;
+  // A word that is too long stays whole, so a fold need not help.
+  for (size_t folds = 0; width > 0 && folds < columns_.size(); ++folds) {
+    const std::vector<size_t> widths = table.widths();
+    size_t fixed = indent.size() + std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
+    fixed -= columns_.back() == Align::kLeft ? widths.back() + 2 : 0;  // it may have lines of its own
+    if (fixed <= static_cast<size_t>(width) || widths[widest_words(widths)] <= kLeastWords) {
+      break;
+    }
+    table = table.folded(fixed - static_cast<size_t>(width), widths);
+  }
+  return table.lines(indent, width);
+}
+
+std::string TextTable::lines(const std::string& indent, int width) const {
+  const std::vector<size_t> widths = this->widths();
   std::string text;
   for (const auto& row : rows_) {
     std::string line = indent;
@@ -31,7 +108,21 @@ std::string TextTable::text(const std::string& indent) const {
       line += (c == 0 ? "" : "  ") + (columns_[c] == Align::kLeft ? cell + space : space + cell);
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
+    const bool words = columns_.back() == Align::kLeft && row.size() == columns_.size();
+    size_t last = indent.size();  // where the last column begins
+    for (size_t c = 0; c + 1 < columns_.size(); ++c) {
+      last += widths[c] + 2;
+    }
+    // Where few columns are left for it, the last cell has lines of its own, below the second column.
+    constexpr int kFewColumns = 24;
+    if (words && width > 0 && width - static_cast<int>(last) < kFewColumns && count_code_points(line) > width) {
+      const size_t second = indent.size() + widths[0] + 2;
+      line.resize(line.size() - row.back().size());
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n" + wrapped(std::string(second, ' ') + row.back(), second, width) + "\n";
+      continue;
+    }
+    text += (words ? wrapped(line, last, width) : line) + "\n";
   }
   return text;
 }

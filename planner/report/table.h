@@ -17,12 +17,23 @@ class TextTable {
   void add(std::vector<std::string> cells);
   // A rule under the right-aligned columns of numbers.
   void add_rule() { rows_.emplace_back(); }
-  // Each line begins with `indent`; no line ends in a space.
-  std::string text(const std::string& indent) const;
+  // Each line begins with `indent`; no line ends in a space. Where lines would go beyond `width` columns, a last column
+  // of words, else the widest column of words, goes on in further lines; 0: no limit.
+  std::string text(const std::string& indent, int width = 0) const;
 
  private:
+  std::vector<size_t> widths() const;
+  std::string lines(const std::string& indent, int width) const;
+  size_t widest_words(const std::vector<size_t>& widths) const;
+  // The same with its widest column of words narrower by `excess`.
+  TextTable folded(size_t excess, const std::vector<size_t>& widths) const;
+
   std::vector<Align> columns_;
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule
 };
+
+// The text in lines of at most `width` columns, cut at spaces; all but the first begin with `indent`. A word that is
+// longer stays whole; 0: no limit.
+std::string wrapped(const std::string& text, size_t indent, int width);
 
 }  // namespace xrun::planner

@@ -26,15 +26,15 @@ std::string bar(double share, int width) {
          "]";
 }
 
-std::string headline(const Plan& plan) {
+std::string headline(const Plan& plan, int columns) {
   std::string left = printable_line(plan.model + " on " + plan.machine.name);
   const std::string right = printable_line("plan " + plan.id);
-  const size_t width = 85;
+  const size_t width = columns > 0 ? static_cast<size_t>(std::min(columns, 85)) : 85;
   left.append(left.size() + right.size() + 1 < width ? width - left.size() - right.size() : 1, ' ');
   return left + right + "\n\n";
 }
 
-std::string parts_table(const Plan& plan, const Module& module) {
+std::string parts_table(const Plan& plan, const Module& module, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight});
   table.add({"part", "how", "parameters", "memory/device", "time"});
   int64_t parameters = 0;
@@ -49,7 +49,7 @@ std::string parts_table(const Plan& plan, const Module& module) {
   }
   table.add_rule();
   table.add({"", "", format_count(parameters), format_bytes(largest), format_seconds(plan.predicted.step)});
-  return table.text("  ");
+  return table.text("  ", columns);
 }
 
 std::string predicted_line(const Plan& plan, const Module& module) {
@@ -109,7 +109,7 @@ std::string readers_text(const RunMemory& memory, const Plan& plan) {
 }
 
 // Where the memory goes: the arenas, those of evaluation told apart, and what is in none.
-std::string devices_lines(const Plan& plan, const Module& module, const RunMemory& memory) {
+std::string devices_lines(const Plan& plan, const Module& module, const RunMemory& memory, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight});
   bool first = true;
   for (const DeviceSummary& device : list_devices(plan, module)) {
@@ -124,10 +124,15 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   if (memory.evaluation > 0) {
     table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
   }
+  return table.text("  ", columns);
+}
+
+// What the data are and what is held of them; empty where that is nothing.
+std::string data_line(const Plan& plan, const Module& module, const RunMemory& memory) {
   std::string data = synthetic_text(module);
   const std::string readers = readers_text(memory, plan);
   data += (data.empty() || readers.empty() ? "" : "; ") + readers;
-  return table.text("  ") + (data.empty() ? "" : "  data       " + printable_line(data) + "\n");
+  return data.empty() ? "" : "  data       " + printable_line(data) + "\n";
 }
 
 std::string communication_lines(const Plan& plan) {
@@ -142,17 +147,17 @@ std::string communication_lines(const Plan& plan) {
   return "  traffic    per step: " + line + "\n";
 }
 
-std::string why_lines(const Plan& plan) {
+std::string why_lines(const Plan& plan, int columns = 0) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
   bool first = true;
   for (const Reason& reason : plan.why) {
     table.add({first ? "why      " : "", reason.choice, reason.text});
     first = false;
   }
-  return plan.why.empty() ? "" : "\n" + table.text("  ");
+  return plan.why.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
-std::string alternatives_lines(const Plan& plan) {
+std::string alternatives_lines(const Plan& plan, int columns = 0) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kLeft});
   bool first = true;
   for (const Alternative& other : plan.alternatives) {
@@ -160,7 +165,7 @@ std::string alternatives_lines(const Plan& plan) {
         {first ? "also     " : "", other.text, format_seconds(other.step), format_bytes(other.memory), other.note});
     first = false;
   }
-  return plan.alternatives.empty() ? "" : "\n" + table.text("  ");
+  return plan.alternatives.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
 std::string layers_table(const Plan& plan, const Module& module, int depth) {
@@ -218,10 +223,15 @@ std::string communication_table(const Plan& plan) {
 
 }  // namespace
 
-std::string report_text(const Plan& plan, const Module& module) {
+std::string report_text(const Plan& plan, const Module& module, int columns) {
+  constexpr size_t kTexts = 13;  // column of the texts of single lines
   const RunMemory memory = run_memory(module, plan.training, plan.inference);
-  return headline(plan) + parts_table(plan, module) + "\n" + predicted_line(plan, module) + memory_line(plan, memory) +
-         communication_lines(plan) + devices_lines(plan, module, memory) + why_lines(plan) + alternatives_lines(plan);
+  const auto fold = [&](const std::string& line) {
+    return line.empty() ? line : wrapped(line.substr(0, line.size() - 1), kTexts, columns) + "\n";
+  };
+  return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
+         memory_line(plan, memory) + fold(communication_lines(plan)) + devices_lines(plan, module, memory, columns) +
+         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {

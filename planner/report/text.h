@@ -9,8 +9,9 @@
 
 namespace xrun::planner {
 
-// The page that `xrun plan` prints, ending in a newline. `module` is the prepared training module.
-std::string report_text(const Plan& plan, const Module& module);
+// The page that `xrun plan` prints, ending in a newline. `module` is the prepared training module. Words go on in
+// further lines where they would go beyond `columns`; 0: no limit.
+std::string report_text(const Plan& plan, const Module& module, int columns = 0);
 
 // "layers", "memory", "comm" or "why"; any other name gives an empty text. `depth`: of layers (list_layers).
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth = 0);

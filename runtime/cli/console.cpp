@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -42,13 +43,14 @@ bool has_utf8_locale() {
   return false;
 }
 
-int find_columns() {
+// None where the file is no terminal and COLUMNS says nothing.
+std::optional<int> find_columns(int file) {
   const int wanted = std::atoi(environment("COLUMNS").c_str());
   if (wanted > 0) {
     return wanted;
   }
   winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::optional<int>(size.ws_col) : std::nullopt;
 }
 
 nlohmann::json label_json(const Label& label, bool primary, const SourceMap& sources) {
@@ -125,7 +127,8 @@ Console::Console(const GlobalOptions& options)
       json_(options.format == "json"),
       quiet_(options.quiet),
       verbose_(options.verbose && !options.quiet),
-      columns_(find_columns()) {}
+      columns_(find_columns(STDERR_FILENO).value_or(80)),
+      page_columns_(find_columns(STDOUT_FILENO).value_or(0)) {}
 
 void Console::out(std::string_view text) const { write(stdout, json_ ? text : printable(text)); }
 

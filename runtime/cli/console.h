@@ -25,7 +25,8 @@ class Console {
   bool unicode() const { return unicode_; }
   bool stderr_is_tty() const { return tty_; }
   bool json() const { return json_; }
-  int columns() const { return columns_; }
+  int columns() const { return columns_; }            // of what goes to stderr
+  int page_columns() const { return page_columns_; }  // of pages on stdout; 0: no terminal, so there is no limit
 
   // What would steer the terminal or hide characters is replaced (graph/base/utf8.h, `printable`).
   void out(std::string_view text) const;  // result; JSON stays as it is
@@ -48,6 +49,7 @@ class Console {
   bool quiet_ = false;
   bool verbose_ = false;
   int columns_ = 80;
+  int page_columns_ = 0;
 };
 
 // A part of a command's work. With -v a line says what was done and how long it took.

@@ -64,7 +64,7 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
     console.out(planner::report_json(plan, module));
     return 0;
   }
-  console.out(planner::report_text(plan, module));
+  console.out(planner::report_text(plan, module, console.page_columns()));
   // A cluster may be another machine than this one.
   const runtime::CpuTopology topology =
       module.cluster.cores > 0 ? runtime::CpuTopology() : runtime::read_cpu_topology();

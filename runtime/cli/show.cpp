@@ -78,7 +78,7 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
     return json ? planner::table_json(plan, module, args.table, args.depth)
                 : planner::report_table(plan, module, args.table, args.depth);
   }
-  return json ? planner::report_json(plan, module) : planner::report_text(plan, module);
+  return json ? planner::report_json(plan, module) : planner::report_text(plan, module, console.page_columns());
 }
 
 bool is_log(const std::string& path) { return path.ends_with(".jsonl"); }

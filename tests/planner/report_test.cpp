@@ -2,6 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "graph/cost.h"
 #include "planner/planner.h"
@@ -167,6 +168,27 @@ TEST(Report, DiffOfAPipelineAgainstOneStage) {
       EXPECT_EQ(row["before"]["text"], format_seconds(one.predicted.step));
     }
   }
+}
+
+TEST(Report, ThePageKeepsToTheColumnsOfATerminal) {
+  const Planned planned = make(2, true);
+  for (const int columns : {80, 100}) {
+    std::istringstream lines(report_text(planned.plan, planned.module, columns));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(count_code_points(line), columns) << line;
+    }
+  }
+  const auto words = [](std::string text) {  // all that is said, in whatever order
+    std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+    std::ranges::sort(text);
+    return text;
+  };
+  EXPECT_EQ(words(report_text(planned.plan, planned.module, 80)), words(report_text(planned.plan, planned.module)));
+  TextTable long_word({Align::kLeft, Align::kRight});
+  long_word.add({std::string(200, 'x') + " y", "1"});
+  EXPECT_EQ(long_word.text("", 40), std::string(200, 'x') + "  1\ny\n") << "a word stays whole";
+  EXPECT_EQ(wrapped("a bb  ccc", 2, 6), "a bb\n  ccc");
+  EXPECT_EQ(wrapped("aaaaaaaaaa b", 2, 6), "aaaaaaaaaa\n  b") << "a long word stays whole";
 }
 
 TEST(Report, TablesAndTheGanttViewHaveTheNumbersOfTheirTextAsJson) {
