@@ -177,11 +177,11 @@ class WorkerLimit {
     static std::unique_ptr<tbb::global_control> limit;
     const std::lock_guard lock(mutex);
     all += by;
-    limit.reset();
-    if (all > 0) {
-      limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                                    static_cast<size_t>(all) + 1);
-    }
+    // The new limit is there before the old one goes: in between TBB would fall back to the number of cores, and drop
+    // the wishes of sets that work just then.
+    limit = all == 0 ? nullptr
+                     : std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                             static_cast<size_t>(all) + 1);
   }
   int workers_;
 };
