@@ -1,5 +1,5 @@
-// The functions of OpenSSL that work on a context of the caller. Those that OpenSSL 3 would have in their place look an
-// algorithm up in tables that they allocate, and use the tables without a look where there was no memory for them.
+// These functions of OpenSSL work on a context of the caller. Their successors in OpenSSL 3 find an algorithm in tables
+// that they allocate, and crash where an allocation has failed, because they do not check it.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "graph/base/sha256.h"
 

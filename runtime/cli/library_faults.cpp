@@ -22,8 +22,8 @@ void write_error(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// Whether the code at this address is of a library that looks at no refusal.
-bool is_of_careless_library(void* address) {
+// Whether the code at this address belongs to a library that does not check what it allocates.
+bool is_of_unchecking_library(void* address) {
   Dl_info found{};
   if (::dladdr(address, &found) == 0 || found.dli_fname == nullptr) {
     return false;
@@ -38,7 +38,7 @@ bool is_of_careless_library(void* address) {
 
 extern "C" void on_fault(int number, siginfo_t* /*info*/, void* context) {
   const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
-  if (is_of_careless_library(reinterpret_cast<void*>(registers[REG_RIP]))) {
+  if (is_of_unchecking_library(reinterpret_cast<void*>(registers[REG_RIP]))) {
     write_error(
         "error: out of memory in a library\nhelp: `xrun plan` says what a run needs; close other programs or train a "
         "smaller model; if there is enough, please report this\n");

@@ -56,13 +56,17 @@ std::optional<Error> find_fault(const std::string& path) {
   return content_error("XG0121", "there is no file `" + path + "`", "check the path");
 }
 
-lang::FrontendOptions frontend_options(const GlobalOptions& options, bool strict) {
-  return {.ops = &ops::registry(),
-          .run = options.run,
-          .sets = options.sets,
-          .cluster = options.cluster,
-          .schedule = options.schedule,
-          .strict = strict};
+// `texts` null: from the disk.
+std::optional<lang::CheckedFile> load_file(const std::string& path, const GlobalOptions& options, bool strict,
+                                           const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics) {
+  const lang::FrontendOptions wishes{.ops = &ops::registry(),
+                                     .run = options.run,
+                                     .sets = options.sets,
+                                     .cluster = options.cluster,
+                                     .schedule = options.schedule,
+                                     .strict = strict};
+  return texts == nullptr ? lang::load(path, sources, diagnostics, wishes)
+                          : lang::load_texts(path, *texts, sources, diagnostics, wishes);
 }
 
 Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
@@ -104,9 +108,7 @@ std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptio
   }
   LoadedModel model;
   Diagnostics diagnostics;
-  const lang::FrontendOptions wishes = frontend_options(options, strict);
-  auto file = texts == nullptr ? lang::load(path, model.sources, diagnostics, wishes)
-                               : lang::load_texts(path, *texts, model.sources, diagnostics, wishes);
+  auto file = load_file(path, options, strict, texts, model.sources, diagnostics);
   console.report(diagnostics, model.sources);
   const bool warned = strict && !diagnostics.all().empty();
   if (!file || diagnostics.has_errors() || warned) {
@@ -121,10 +123,12 @@ std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptio
   return model;
 }
 
-std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options) {
+std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
+                                              const lang::Texts* texts) {
   SourceMap sources;
   Diagnostics diagnostics;
-  return find_fault(path) ? std::nullopt : lang::load(path, sources, diagnostics, frontend_options(options, false));
+  const bool absent = texts == nullptr && find_fault(path).has_value();
+  return absent ? std::nullopt : load_file(path, options, false, texts, sources, diagnostics);
 }
 
 Diagnostics unfinished_parts(const LoadedModel& model, Severity severity) {

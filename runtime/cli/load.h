@@ -27,7 +27,8 @@ std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptio
                                       bool strict, int& exit, const lang::Texts* texts = nullptr);
 
 // The same without a word: nothing where there are errors.
-std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options);
+std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
+                                              const lang::Texts* texts = nullptr);
 
 // What this build checks but does not carry out: parts of the model (XG0199), and a model of too many operators
 // (XG0198). Empty: `plan` does not refuse it for that.

@@ -24,9 +24,11 @@ class Beating final : public Sink {
   Pulse pulse_;
 };
 
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
 }  // namespace
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::string profile_text(const runtime::ProfileEvent& e) {
   using planner::Align;
@@ -76,7 +78,7 @@ std::unique_ptr<runtime::EventSink> make_progress(const std::string& mode, const
   const bool json = mode == "json";
   ProgressPort port{
       .write = [&console, json](std::string_view text) { json ? console.out_json(text) : console.draw(text); },
-      .now = now,
+      .now = unix_time,
       .columns = console.columns(),
       .unicode = console.unicode()};
   if (json) {

@@ -15,6 +15,9 @@ namespace xrun::cli {
 // `mode`: auto (bar on a terminal, else plain), tty, plain, json (to stdout), none.
 std::unique_ptr<runtime::EventSink> make_progress(const std::string& mode, const Console& console);
 
+// The system's time in seconds since 1970.
+double unix_time();
+
 // Where progress goes and what its clock is: the console, or what a test has.
 struct ProgressPort {
   std::function<void(std::string_view)> write;

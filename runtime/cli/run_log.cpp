@@ -1,7 +1,6 @@
 #include "runtime/cli/run_log.h"
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -13,12 +12,6 @@
 #include "runtime/formats/event_file.h"
 
 namespace xrun::cli {
-namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-}  // namespace
-
 LogFile::~LogFile() {
   if (file_ >= 0) {
     ::close(file_);
@@ -66,12 +59,12 @@ LoggedProgress::LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const 
                     early_ += text;
                   }
                 },
-            .now = now}) {
+            .now = unix_time}) {
   const std::filesystem::path directory(options.directory);
   log_file_.path = (directory / "log.jsonl").string();
   if (options.tensorboard) {
     // TensorBoard reads all files of a directory with such names, in the order of their times.
-    const auto seconds = static_cast<int64_t>(now());
+    const auto seconds = static_cast<int64_t>(unix_time());
     event_file_.path = (directory / fmt::format("events.out.tfevents.{}.{}", seconds, ::getpid())).string();
   }
 }
@@ -90,7 +83,7 @@ void LoggedProgress::write(Output& output, std::string_view text) {
 
 void LoggedProgress::write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers) {
   if (!event_file_.path.empty()) {
-    write(event_file_, runtime::scalar_event(now(), step, numbers));
+    write(event_file_, runtime::scalar_event(unix_time(), step, numbers));
   }
 }
 
@@ -102,7 +95,7 @@ void LoggedProgress::on_start(const runtime::StartEvent& event) {
   log_.on_start(event);
   if (!event_file_.path.empty()) {
     open(event_file_);
-    write(event_file_, runtime::first_event(now()));
+    write(event_file_, runtime::first_event(unix_time()));
   }
 }
 

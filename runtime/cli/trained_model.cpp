@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 
-#include "ops/op.h"
 #include "runtime/checkpoint/mismatch.h"
 #include "runtime/cli/model_form.h"
 
@@ -15,14 +14,7 @@ std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text) {
   std::string file;
   const GlobalOptions options = with_plan_options({}, text.options, file);
   const lang::Texts texts(text.files.begin(), text.files.end());
-  SourceMap sources;
-  Diagnostics diagnostics;
-  auto checked = lang::load_texts(file, texts, sources, diagnostics,
-                                  {.ops = &ops::registry(),
-                                   .run = options.run,
-                                   .sets = options.sets,
-                                   .cluster = options.cluster,
-                                   .schedule = options.schedule});
+  auto checked = read_quietly(file, options, &texts);
   if (checked && options.deterministic) {
     checked->module.train.deterministic = true;
   }
