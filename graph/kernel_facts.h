@@ -11,10 +11,11 @@ namespace xrun {
 
 // Facts of one node, for one call on one row block.
 struct KernelFact {
-  Bytes scratch = 0;            // per worker, during the call
-  std::vector<Bytes> prepared;  // per input: bytes of the prepared (reordered, rounded) weight; 0: used as it is
-  Seconds time = 0;             // 0: unknown, use the analytic cost
-  double work = 1;              // share of the operator's flops that the kernel takes the time of
+  Bytes scratch = 0;             // per worker, during the call
+  std::vector<Bytes> prepared;   // per input: bytes of the prepared (reordered, rounded) weight; 0: used as it is
+  Seconds time = 0;              // 0: unknown, use the analytic cost
+  std::vector<Seconds> prepare;  // per input: of making the prepared form; empty: unknown
+  double work = 1;               // share of the operator's flops that the kernel takes the time of
 };
 
 struct KernelFacts {
@@ -25,8 +26,8 @@ struct KernelFacts {
   double head_seconds_per_mac = 0;
   Flops flops_per_second_f32 = 1e11;  // of one core, for analytic cost
   Flops flops_per_second_bf16 = 2e11;
-  double bytes_per_second = 1e10;
-  std::string digest;  // of all the above but the times
+  double bytes_per_second = 1e10;  // of an update's buffers, on one core
+  std::string digest;              // of all the above but the times
 };
 
 }  // namespace xrun

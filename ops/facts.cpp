@@ -1,14 +1,12 @@
 #include "ops/facts.h"
 
 #include <algorithm>
-#include <ctime>
+#include <bit>
 #include <fmt/format.h>
 #include <memory>
-#include <new>
 
 #include "graph/base/random.h"
-#include "ops/convert.h"
-#include "ops/head.h"
+#include "ops/timing.h"
 
 namespace xrun::ops {
 namespace {
@@ -32,72 +30,6 @@ Rates rates_of(Isa isa) {
       return {1.2e11, 7.0e11};
   }
   return {6e10, 6e10};
-}
-
-// Kernels run on the calling thread alone: what other programs do meanwhile is not theirs.
-Seconds thread_time() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-constexpr int kCalls = 3;  // timed, after one to warm up
-
-struct Aligned {
-  explicit Aligned(Bytes size)
-      : bytes(static_cast<std::byte*>(
-            ::operator new (static_cast<size_t>(align_up(std::max<Bytes>(size, 64))), std::align_val_t{kAlignment}))) {}
-  ~Aligned() { ::operator delete (bytes, std::align_val_t{kAlignment}); }
-  Aligned(const Aligned&) = delete;
-  Aligned& operator=(const Aligned&) = delete;
-  std::byte* bytes;
-};
-
-// Values in 0.5 .. 1.5: no function is outside its domain, and no variance is 0.
-void fill_random(std::byte* data, const TensorType& type, int64_t n, uint64_t key) {
-  const RandomStream stream(key, 0);
-  for (int64_t i = 0; i < n; ++i) {
-    const float v = 0.5F + stream.uniform(static_cast<uint64_t>(i));
-    if (type.dtype == DType::kBF16) {
-      reinterpret_cast<Bf16*>(data)[i] = to_bf16(v);
-    } else if (type.dtype == DType::kF32) {
-      reinterpret_cast<float*>(data)[i] = v;
-    }
-  }
-}
-
-// The shortest of a few calls.
-Result<Seconds> time_kernel(const Kernel& kernel, const KernelSpec& spec) {
-  std::vector<std::unique_ptr<Aligned>> memory;
-  std::vector<TensorView> inputs;
-  std::vector<TensorView> outputs;
-  const Aligned scratch(kernel.scratch_bytes());
-  const auto allocate = [&](const TensorType& type) {
-    memory.push_back(std::make_unique<Aligned>(type.bytes(spec.rows, spec.rows)));
-    fill_random(memory.back()->bytes, type, type.elements(spec.rows, spec.rows), memory.size());
-    return TensorView{memory.back()->bytes};
-  };
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    TensorView view = allocate(spec.inputs[i]);
-    if (const Bytes prepared = kernel.prepared_bytes(static_cast<int>(i)); prepared > 0) {
-      memory.push_back(std::make_unique<Aligned>(prepared));
-      XRUN_TRY(kernel.prepare(static_cast<int>(i), view, memory.back()->bytes, scratch.bytes));
-      view.data = memory.back()->bytes;
-    }
-    inputs.push_back(view);
-  }
-  for (const TensorType& type : spec.outputs) {
-    outputs.push_back(allocate(type));
-  }
-  const KernelCall call{.inputs = inputs, .outputs = outputs, .scratch = scratch.bytes, .seed = 1};
-  Seconds best = 0;
-  for (int i = 0; i <= kCalls; ++i) {
-    const Seconds start = thread_time();
-    XRUN_TRY(kernel.run(call));
-    const Seconds time = thread_time() - start;
-    best = i == 0 ? time : std::min(best, time);
-  }
-  return best;
 }
 
 bool is_float(const TensorType& type) { return type.dtype == DType::kF32 || type.dtype == DType::kBF16; }
@@ -131,14 +63,22 @@ Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure meas
 }
 
 Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOptions& options, const KernelSpec& spec,
-                           const std::string& key, KernelTimes* times) {
+                           const CacheState& caches, const std::string& key, KernelTimes* times) {
   XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options));
   KernelFact fact{.scratch = align_up(kernel->scratch_bytes()), .work = kernel->work()};
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     fact.prepared.push_back(kernel->prepared_bytes(static_cast<int>(i)));
   }
   if (times != nullptr && std::all_of(spec.inputs.begin(), spec.inputs.end(), is_float)) {
-    XRUN_ASSIGN(fact.time, time_of(*times, key, [&] { return time_kernel(*kernel, spec); }));
+    XRUN_ASSIGN(fact.time, time_of(*times, key, [&] { return time_kernel(*kernel, spec, caches); }));
+    fact.prepare.resize(spec.inputs.size());
+    for (size_t i = 0; i < fact.prepare.size(); ++i) {
+      if (fact.prepared[i] > 0) {
+        const auto input = static_cast<int>(i);
+        XRUN_ASSIGN(fact.prepare[i], time_of(*times, fmt::format("prepare input {} of {}", i, key),
+                                             [&] { return time_prepare(*kernel, spec, input, caches); }));
+      }
+    }
   }
   return fact;
 }
@@ -165,38 +105,42 @@ std::string key_of(const HeadShape& shape) {
                      shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
 }
 
-// Seconds of one multiply-add of a head pass on one core: the forward pass.
-Seconds time_head(const HeadShape& shape, Isa isa) {
-  const HeadPasses passes(shape, isa);
-  const TensorType feature{.dtype = shape.bf16 ? DType::kBF16 : DType::kF32, .dims = {kBatch, shape.dim}};
-  const int64_t classes = shape.classes;
-  const TensorType weight{.dims = {classes, shape.dim}};
-  const TensorType bias{.dims = {classes}};
-  const Aligned features(feature.bytes(shape.rows, shape.rows));
-  const Aligned weights(weight.bytes(1, 1));
-  const Aligned biases(bias.bytes(1, 1));
-  const Aligned prepared(head_prepared_bytes(shape));
-  const Aligned stats(head_stats_bytes(shape));
-  const Aligned scratch(head_scratch_bytes(shape, HeadPass::kForward));
-  fill_random(features.bytes, feature, feature.elements(shape.rows, shape.rows), 1);
-  fill_random(weights.bytes, weight, weight.row_elements(), 2);
-  fill_random(biases.bytes, bias, classes, 3);
-  const std::vector<int32_t> labels(static_cast<size_t>(shape.rows), 0);
-  const HeadRows rows{.features = features.bytes, .labels = labels.data()};
-  const HeadWeights held{
-      .weight = reinterpret_cast<float*>(weights.bytes),
-      .bias = shape.form.bias ? reinterpret_cast<float*>(biases.bytes) : nullptr,
-      .prepared = head_prepared_bytes(shape) > 0 ? reinterpret_cast<float*>(prepared.bytes) : nullptr};
-  InlineWorkers workers;
-  passes.prepare(held, workers);
-  Seconds best = 0;
-  for (int i = 0; i <= kCalls; ++i) {
-    const Seconds start = thread_time();
-    passes.forward(rows, held, stats.bytes, scratch.bytes, workers);
-    const Seconds time = thread_time() - start;
-    best = i == 0 ? time : std::min(best, time);
+// What a core can count on of the last cache, which others share.
+constexpr Bytes kCaches = 8 * kMiB;
+
+// What a row block goes through: values, weights and gradients, each once.
+Bytes bytes_of_block(const Graph& graph, int64_t norm_rows) {
+  Bytes sum = 0;
+  for (const Value& value : graph.values) {
+    sum += value.type.bytes(norm_rows, norm_rows);
   }
-  return best / (static_cast<double>(shape.rows) * static_cast<double>(classes) * static_cast<double>(shape.dim));
+  return sum;
+}
+
+// What of the inputs of a node the operator before has just made: values of the same pass, which are not weights.
+CacheState caches_of(const Graph& graph, const Node& node, bool cold) {
+  CacheState caches{.cold = cold};
+  for (const ValueId input : node.inputs) {
+    const NodeId producer = graph.value(input).producer;
+    caches.recent.push_back(producer.valid() && graph.node(producer).phase == node.phase);
+  }
+  return caches;
+}
+
+std::string to_text(const CacheState& caches) {
+  std::string text = caches.cold ? ", cold but for inputs" : "";
+  for (size_t i = 0; caches.cold && i < caches.recent.size(); ++i) {
+    text += caches.recent[i] ? fmt::format(" {}", i) : "";
+  }
+  return text;
+}
+
+// A power of two, so that models of a size share the time.
+int64_t timed_weights(const Graph& graph) {
+  constexpr int64_t kLeast = 4'096;
+  constexpr int64_t kMost = 8'388'608;
+  const auto weights = static_cast<uint64_t>(std::clamp(graph.parameter_count(), kLeast, kMost));
+  return static_cast<int64_t>(std::bit_floor(weights));
 }
 
 }  // namespace
@@ -211,6 +155,13 @@ Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool tr
                     .flops_per_second_bf16 = rates.bf16};
   std::map<std::string, size_t> alike;  // the first node of each key
   std::string text = fmt::format("{};{};{};{}", facts.isa, options.norm_rows, options.training, options.deterministic);
+  const bool cold = bytes_of_block(graph, norm_rows) > kCaches;
+  if (times != nullptr) {
+    const int64_t weights = timed_weights(graph);
+    XRUN_ASSIGN(const Seconds byte, time_of(*times, fmt::format("update of {} weights, a byte", weights),
+                                            [&]() -> Result<Seconds> { return time_update(weights, isa); }));
+    facts.bytes_per_second = 1 / byte;
+  }
   for (const Node& node : graph.nodes) {
     if (times != nullptr && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
       const HeadShape shape = timed_head(graph, node);
@@ -222,11 +173,12 @@ Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool tr
       continue;
     }
     const KernelSpec spec = spec_of(graph, node, options);
-    const std::string key = key_of(node.op->name, spec);
+    const CacheState caches = caches_of(graph, node, cold);
+    const std::string key = key_of(node.op->name, spec) + to_text(caches);
     if (const auto [at, first] = alike.emplace(key, facts.nodes.size()); !first) {
       facts.nodes.push_back(facts.nodes[at->second]);
     } else {
-      XRUN_ASSIGN(KernelFact fact, fact_of(graph, node, options, spec, key, times));
+      XRUN_ASSIGN(KernelFact fact, fact_of(graph, node, options, spec, caches, key, times));
       facts.nodes.push_back(std::move(fact));
     }
     const KernelFact& fact = facts.nodes.back();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/cost.h"
+#include "graph/reader_def.h"
 
 namespace xrun::planner {
 namespace {
@@ -13,12 +14,24 @@ constexpr Seconds kCall = 2e-7;
 
 // Reading a sample and one stage over one of its elements: the glyph model's three stages over 1 024 pixels take 4.3 us
 // (docs/benchmarks.md, "Figures").
-constexpr Seconds kSample = 3e-7;
+constexpr Seconds kSample = 4.5e-7;
 constexpr Seconds kElement = 1e-9;
+// Drawing an element of a synthetic sample: two normal numbers.
+constexpr Seconds kDrawn = 3e-8;
 
 double ceil_div(int64_t a, int64_t b) {
   const int64_t whole = (a + b - 1) / b;
   return static_cast<double>(whole);
+}
+
+Seconds drawn_time(const ReaderDef& reader, const Attrs& arguments) {
+  Seconds sum = 0;
+  if (const auto fields = reader.fields(arguments); fields.ok()) {
+    for (const Field& field : *fields) {
+      sum += field.type.dtype == DType::kF32 ? kDrawn * static_cast<double>(field.type.row_elements()) : 0.0;
+    }
+  }
+  return sum;
 }
 
 }  // namespace
@@ -43,6 +56,13 @@ Seconds CostModel::node(const Graph& graph, NodeId id, int64_t norm_rows) const 
   const Seconds arithmetic = work * cost.flops * rows / rate;
   const Seconds memory = static_cast<double>(cost.bytes) * rows / facts_.bytes_per_second;
   return kCall + std::max(arithmetic, memory);
+}
+
+Seconds CostModel::prepare(NodeId id, int input) const {
+  const auto node = static_cast<size_t>(id.index);
+  const auto at = static_cast<size_t>(input);
+  const bool known = node < facts_.nodes.size() && at < facts_.nodes[node].prepare.size();
+  return known ? facts_.nodes[node].prepare[at] : 0.0;
 }
 
 Seconds CostModel::forward_pass(Seconds block, int64_t blocks, int workers) const {
@@ -91,6 +111,12 @@ double CostModel::crowding(int devices) const {
 
 Seconds CostModel::loader(const Module& module) const {
   Seconds sample = 0;
+  for (const SourceSpec& source : module.data.sources) {
+    const ReaderDef* reader = source.name == "train" ? data_registry().find_reader(source.reader.name) : nullptr;
+    if (reader != nullptr && reader->synthetic) {
+      sample += drawn_time(*reader, source.reader.args);
+    }
+  }
   for (const DataBinding& binding : module.data.bindings) {
     for (const NamedValue& input : module.graph.inputs) {
       const double elements = static_cast<double>(module.graph.value(input.value).type.row_elements());

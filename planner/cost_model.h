@@ -19,6 +19,9 @@ class CostModel {
   // One call of a node on one row block of `norm_rows` rows, by one worker.
   Seconds node(const Graph& graph, NodeId id, int64_t norm_rows) const;
 
+  // Making the prepared form of input `input` of a node, by one worker; 0 where it was not measured.
+  Seconds prepare(NodeId id, int input) const;
+
   // A pass of `blocks` row blocks that take `block` seconds each on a device with `workers` workers: forward blocks
   // are shared out one by one, backward blocks partial by partial, `partials` partials meeting in the micro-batch.
   Seconds forward_pass(Seconds block, int64_t blocks, int workers) const;
@@ -36,8 +39,8 @@ class CostModel {
   Seconds all_gather(Bytes bytes, int members) const;
   Seconds reduce_scatter(Bytes bytes, int members) const;
   Seconds all_reduce(Bytes bytes, int members) const;
-  // Handing an item from one device's thread to another's: parking and waking.
-  Seconds hand_over() const { return 5e-6; }
+  // Handing an item from one thread to another's: parking and waking. Where all is done by one thread there is none.
+  Seconds hand_over() const { return machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6; }
 
   // How much longer everything takes while the first `devices` devices work all at once: threads beyond the cores share
   // them. The times above are those of threads with a core each.

@@ -23,14 +23,35 @@ Bytes operand_bytes(const Instruction& instruction) {
   return sum;
 }
 
-// What an update passes over: each buffer once, without the scratch in which kernels prepare weights.
-Bytes update_bytes(const Program& program, const Instruction& update) {
+Bytes zeroed_bytes(const Instruction& pass) {
+  Bytes sum = 0;
+  for (const Operand& operand : pass.operands) {
+    sum += operand.role == Role::kZeroed ? operand.bytes : 0;
+  }
+  return sum;
+}
+
+// What an update passes over: each buffer once, without the scratch in which kernels prepare weights, and without
+// prepared forms whose time is known.
+Bytes update_bytes(const Program& program, const Instruction& update, const CostModel& cost) {
   std::set<BufferId> touched(update.reads.begin(), update.reads.end());
   touched.insert(update.writes.begin(), update.writes.end());
   Bytes sum = 0;
   for (const BufferId id : touched) {
     const Buffer& buffer = program.buffer(id);
-    sum += buffer.purpose == Purpose::kScratch ? 0 : buffer.bytes;
+    const bool timed = buffer.purpose == Purpose::kPrepared && cost.facts().measured;
+    sum += timed || buffer.purpose == Purpose::kScratch ? 0 : buffer.bytes;
+  }
+  return sum;
+}
+
+// Of making the prepared forms of the weights that an update has changed.
+Seconds prepare_time(const Instruction& update, const CostModel& cost) {
+  Seconds sum = 0;
+  for (const Operand& operand : update.operands) {
+    if (operand.role == Role::kPrepared && operand.node.valid()) {
+      sum += cost.prepare(operand.node, operand.index);
+    }
   }
   return sum;
 }
@@ -60,7 +81,8 @@ void predict_durations(Program& program, const CostModel& cost) {
   for (Instruction& instruction : program.instructions) {
     const int workers = std::max(1, cost.machine().threads_of(instruction.device));
     if (instruction.kind == Kind::kUpdate) {
-      instruction.predicted = cost.hand_over() + cost.sweep(update_bytes(program, instruction), workers);
+      instruction.predicted = cost.hand_over() + cost.sweep(update_bytes(program, instruction, cost), workers) +
+                              prepare_time(instruction, cost) / workers;
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
     } else if (instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumReplicas) {
@@ -69,7 +91,7 @@ void predict_durations(Program& program, const CostModel& cost) {
                instruction.kind == Kind::kNorm) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
     } else {
-      instruction.predicted += cost.hand_over();
+      instruction.predicted += cost.hand_over() + cost.sweep(zeroed_bytes(instruction), workers);
     }
   }
 }

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Measures: kernels and head (Google Benchmark), then training of the glyph model against PyTorch on the CPU. PyTorch is
-# a rival and no dependency: it is installed into build/torch-venv once (about 5 GB), or skipped with XRUN_BENCH_TORCH=no.
+# Measures: kernels and head (Google Benchmark), steps against their prediction, then training of the glyph model against
+# PyTorch on the CPU. PyTorch is a rival and no dependency: it is installed into build/torch-venv once (about 5 GB), or
+# skipped with XRUN_BENCH_TORCH=no.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 for bench in build/release/xrun_*_bench; do
   [ -x "$bench" ] && "$bench" --benchmark_min_time=0.2
 done
+
+python3 tests/bench/predicted_times.py --rounds "${XRUN_BENCH_ROUNDS:-5}"
 
 torch=()
 if [ "${XRUN_BENCH_TORCH:-yes}" != no ]; then

@@ -1,5 +1,6 @@
 #include "ops/facts.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "tests/ops/glyphs_module.h"
@@ -81,7 +82,7 @@ TEST(Facts, KnownTimesAreTakenAndNothingIsMeasured) {
     const Graph graph = graph_of(op, {kBatch, 64}, attrs);
     ASSERT_TRUE(collect_facts(graph, 8, true, detect_isa(), true, &times).ok());
   }
-  ASSERT_EQ(times.size(), 2u);
+  ASSERT_EQ(times.size(), 4u) << "a dense layer, its weight, a head, and an update of 4,096 weights";
   for (auto& [kernel, time] : times) {
     EXPECT_FALSE(time.known) << kernel;
     EXPECT_TRUE(time.used) << kernel;
@@ -96,12 +97,13 @@ TEST(Facts, KnownTimesAreTakenAndNothingIsMeasured) {
                                   detect_isa(), true, &times);
   ASSERT_TRUE(head.ok());
   EXPECT_EQ(head->head_seconds_per_mac, 123);
+  EXPECT_EQ(head->bytes_per_second, 1.0 / 123);
   EXPECT_EQ(times.size(), before.size());
 }
 
 TEST(Facts, EachThingThatAKernelIsMadeForIsAnotherTime) {
   KernelTimes times;
-  size_t kernels = 0;
+  size_t kernels = 1;  // and the update
   const auto collect = [&](const Graph& graph, int64_t rows, bool training, bool deterministic) {
     ASSERT_TRUE(collect_facts(graph, rows, training, detect_isa(), deterministic, &times).ok());
     EXPECT_EQ(times.size(), ++kernels);
@@ -119,6 +121,56 @@ TEST(Facts, EachThingThatAKernelIsMadeForIsAnotherTime) {
     value.type.dtype = DType::kBF16;
   }
   collect(narrow, 8, true, true);
+}
+
+// Times that a graph adds; their names.
+std::vector<std::string> timed(const Graph& graph, int64_t rows) {
+  KernelTimes times;
+  XRUN_CHECK(collect_facts(graph, rows, true, detect_isa(), true, &times).ok(), "no facts");
+  std::vector<std::string> names;
+  for (const auto& [name, time] : times) {
+    EXPECT_GT(time.seconds, 0) << name;
+    names.push_back(name);
+  }
+  return names;
+}
+
+TEST(Facts, MakingThePreparedFormOfAWeightIsTimed) {
+  const auto module = glyphs_module(64, 10, PrecisionMode::kF32);
+  ASSERT_TRUE(module.ok());
+  KernelTimes times;
+  const auto facts = collect_facts(module->graph, 8, true, detect_isa(), true, &times);
+  ASSERT_TRUE(facts.ok());
+  int forms = 0;
+  for (const KernelFact& fact : facts->nodes) {
+    for (size_t i = 0; i < fact.prepared.size(); ++i) {
+      EXPECT_EQ(i < fact.prepare.size() && fact.prepare[i] > 0, fact.prepared[i] > 0);
+      forms += fact.prepared[i] > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(forms, 10 + 9);
+  EXPECT_NE(facts->bytes_per_second, KernelFacts().bytes_per_second);
+  EXPECT_GT(facts->bytes_per_second, 1e8);
+  EXPECT_LT(facts->bytes_per_second, 1e13);
+}
+
+// 16 MiB a row block and more are beyond the caches, which only what the operator before has made stays in.
+TEST(Facts, CallsOfALargeRowBlockAreTimedWithColdCaches) {
+  Graph graph;
+  TensorType x;
+  x.dims = {kBatch, 65'536};
+  ValueId id = graph.add_input("x", x);
+  for (const char* op : {"relu", "gelu"}) {
+    const NodeId node = call_op(graph, find_op(op)->def, {id}, {}, op, Span{}).value();
+    id = graph.node(node).outputs[0];
+  }
+  const auto few = timed(graph, 1);
+  EXPECT_TRUE(std::ranges::none_of(few, [](const auto& name) { return name.find("cold") != name.npos; }));
+  const auto many = timed(graph, 32);
+  ASSERT_EQ(many.size(), 3u);
+  EXPECT_TRUE(many[0].starts_with("gelu") && many[0].ends_with(", cold but for inputs 0")) << many[0];
+  EXPECT_TRUE(many[1].starts_with("relu") && many[1].ends_with(", cold but for inputs")) << many[1];
+  EXPECT_EQ(many[2], "update of 4096 weights, a byte");
 }
 
 TEST(Facts, AnOperatorWithoutKernelIsAnErrorThatNamesIt) {
