@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 TARGETS := all
 XRUN := build/release/xrun
 
-.PHONY: deps deps-dev build test test-plans test-faults test-faults-full test-asan test-tsan fuzz bench demo glyphs fmt tidy clean
+.PHONY: deps deps-dev build test test-plans test-faults test-faults-full test-walk test-asan test-tsan fuzz bench demo glyphs fmt tidy clean
 
 deps:
 	@scripts/install_packages.sh
@@ -36,6 +36,11 @@ test-faults: build
 test-faults-full: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test
 	@XRUN_FAULT_RUNS=all build/release/xrun_runtime_test --gtest_filter=EditedPlans*
+
+# The commands of docs/walkthrough.md, in a new directory; needs ../shared/data. WALK=--update writes their output into the page.
+WALK ?=
+test-walk: build
+	@python3 tests/walk/walk.py $(WALK)
 
 # Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
 test-asan: deps
