@@ -11,26 +11,10 @@
 namespace xrun {
 namespace {
 
-int write_all(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(file, bytes.data(), bytes.size());
-    if (wrote > 0) {
-      bytes = bytes.subspan(static_cast<size_t>(wrote));
-    } else if (wrote == 0 || errno != EINTR) {
-      return wrote == 0 ? ENOSPC : errno;
-    }
-  }
-  return 0;
-}
-
-int sync_and_close(int file, int fault) {
-  if (fault == 0 && ::fsync(file) != 0) {
-    fault = errno;
-  }
-  if (::close(file) != 0 && fault == 0) {
-    fault = errno;
-  }
-  return fault;
+int sync_and_close(int file, int fault, Io& io) {
+  fault = fault == 0 ? io.sync(file) : fault;
+  const int unclosed = io.close(file);
+  return fault == 0 ? unclosed : fault;
 }
 
 bool is_of(const FileKind& kind, const std::string& path) {
@@ -62,25 +46,25 @@ Status check_place(const std::string& path, const FileKind& kind) {
 
 }  // namespace
 
-int write_durably(const std::string& path, Pieces pieces) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+int write_durably(const std::string& path, Pieces pieces, Io& io) {
+  const int file = io.open(path, O_WRONLY | O_CREAT | O_TRUNC);
   if (file < 0) {
-    return errno;
+    return -file;
   }
   int fault = 0;
   for (const std::span<const std::byte> piece : pieces) {
-    fault = fault == 0 ? write_all(file, piece) : fault;
+    fault = fault == 0 ? io.write(file, piece) : fault;
   }
-  return sync_and_close(file, fault);
+  return sync_and_close(file, fault, io);
 }
 
-int write_durably(const std::string& path, std::span<const std::byte> bytes) {
-  return write_durably(path, Pieces(&bytes, 1));
+int write_durably(const std::string& path, std::span<const std::byte> bytes, Io& io) {
+  return write_durably(path, Pieces(&bytes, 1), io);
 }
 
-int sync_directory(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return file < 0 ? errno : sync_and_close(file, 0);
+int sync_directory(const std::string& path, Io& io) {
+  const int file = io.open(path, O_RDONLY | O_DIRECTORY);
+  return file < 0 ? -file : sync_and_close(file, 0, io);
 }
 
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind) {

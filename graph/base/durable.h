@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "graph/base/io.h"
 #include "graph/base/result.h"
 
 namespace xrun {
@@ -14,12 +15,12 @@ using Pieces = std::span<const std::span<const std::byte>>;
 
 /// Writes a whole file, piece after piece, and syncs it. A file that is there is overwritten in place.
 /// @return 0, or the errno of the first step that failed; what was written until then stays.
-int write_durably(const std::string& path, Pieces pieces);
-int write_durably(const std::string& path, std::span<const std::byte> bytes);
+int write_durably(const std::string& path, Pieces pieces, Io& io = system_io());
+int write_durably(const std::string& path, std::span<const std::byte> bytes, Io& io = system_io());
 
 /// Syncs a directory: the names in it (files made, renamed, removed) stand from then on.
 /// @return 0, or the errno of the step that failed.
-int sync_directory(const std::string& path);
+int sync_directory(const std::string& path, Io& io = system_io());
 
 // How a kind of result files is recognised, so that no other file is overwritten.
 struct FileKind {

@@ -66,7 +66,7 @@ class Store final : public CheckpointStore {
 
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
     XRUN_TRY(check_space(state));
-    XRUN_ASSIGN(auto pending, PendingDirectory::make(options_.directory, step_name(step)));
+    XRUN_ASSIGN(auto pending, PendingDirectory::make(options_.directory, step_name(step), *options_.io));
     Manifest manifest{.step = step,
                       .samples = samples,
                       .seed = options_.seed,
@@ -83,7 +83,7 @@ class Store final : public CheckpointStore {
     manifest.records = records_;
     XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
     SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
-    XRUN_ASSIGN(manifest.files, write_state(state, pending.path(), options_.range_bytes));
+    XRUN_ASSIGN(manifest.files, write_state(state, pending.path(), options_.range_bytes, *options_.io));
     const std::string model = print_model_text(options_.model);
     XRUN_TRY(pending.write(std::string(kModelFile), model));
     manifest.files.push_back(
@@ -95,10 +95,11 @@ class Store final : public CheckpointStore {
     saved.bytes += static_cast<Bytes>(text.size());
     XRUN_TRY(pending.write("manifest.json", text));
     XRUN_TRY(pending.publish());
-    prune(options_.directory, step, options_.keep, [&](int64_t other) {
+    const auto is_old = [&](int64_t other) {
       const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
       return info.ok() && is_own(info->manifest.math_digest) && !is_best(other);
-    });
+    };
+    prune(options_.directory, step, options_.keep, is_old, *options_.io);
     prune_class_names();
     return saved;
   }
@@ -120,7 +121,7 @@ class Store final : public CheckpointStore {
         best = record.best;
       }
     }
-    return best.empty() ? Status() : write_best(options_.directory, best);
+    return best.empty() ? Status() : write_best(options_.directory, best, *options_.io);
   }
 
   Result<std::optional<Resumed>> resume(TrainState& state) override {
@@ -206,7 +207,7 @@ class Store final : public CheckpointStore {
   // Writes the names at the first save, and again if somebody has taken them away. Gives their digest.
   Result<std::string> keep_class_names() {
     if (!options_.class_names.empty() && !class_names_in(options_.directory).contains(class_names_)) {
-      XRUN_ASSIGN(class_names_, write_class_names(options_.directory, options_.class_names));
+      XRUN_ASSIGN(class_names_, write_class_names(options_.directory, options_.class_names, *options_.io));
     }
     return class_names_;
   }
@@ -224,7 +225,7 @@ class Store final : public CheckpointStore {
       unused.erase(info->manifest.class_names_xxh3);
     }
     for (const std::string& digest : unused) {
-      remove_class_names(options_.directory, digest);
+      remove_class_names(options_.directory, digest, *options_.io);
     }
   }
 
@@ -300,7 +301,7 @@ class Store final : public CheckpointStore {
 }  // namespace
 
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
-  XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory));
+  XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
   XRUN_ASSIGN(const auto newest, newest_in(options.directory));
   auto store = std::make_unique<Store>(options, std::move(lock));
   if (newest) {

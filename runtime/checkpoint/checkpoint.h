@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_text.h"
@@ -59,6 +60,7 @@ struct CheckpointOptions {
   std::map<std::string, std::string> libraries;
   ModelText model;                // kept in every checkpoint
   Bytes range_bytes = 64 * kMiB;  // of a head file
+  Io* io = &system_io();          // by which it saves; outlives the store
 };
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, XG0712 another run has it, XG0701 it

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <unistd.h>
 
 #include "graph/base/durable.h"
 #include "graph/base/xxh128.h"
@@ -25,7 +24,7 @@ std::string path_of(const std::string& directory, std::string_view digest) {
 
 }  // namespace
 
-Result<std::string> write_class_names(const std::string& directory, const std::vector<std::string>& names) {
+Result<std::string> write_class_names(const std::string& directory, const std::vector<std::string>& names, Io& io) {
   // A line a name, for people.
   const std::string text = nlohmann::json(names).dump(0, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::string digest = xxh128(std::as_bytes(std::span(text)));
@@ -34,13 +33,11 @@ Result<std::string> write_class_names(const std::string& directory, const std::v
   }
   const std::string path = path_of(directory, digest);
   const std::string fresh = path + pending_tail();
-  int fault = write_durably(fresh, std::as_bytes(std::span(text)));
-  if (fault == 0 && ::rename(fresh.c_str(), path.c_str()) != 0) {
-    fault = errno;
-  }
-  fault = fault == 0 ? sync_directory(directory) : fault;
+  int fault = write_durably(fresh, std::as_bytes(std::span(text)), io);
+  fault = fault == 0 ? io.rename(fresh, path) : fault;
+  fault = fault == 0 ? sync_directory(directory, io) : fault;
   if (fault != 0) {
-    ::unlink(fresh.c_str());
+    io.unlink(fresh);
     return checkpoint_write_error(path, fault);
   }
   return digest;
@@ -80,7 +77,7 @@ std::set<std::string> class_names_in(const std::string& directory) {
   return digests;
 }
 
-void remove_class_names(const std::string& directory, const std::string& digest) {
+void remove_class_names(const std::string& directory, const std::string& digest, Io& io) {
   const std::string path = path_of(directory, digest);
   Xxh128 hash;
   const Status read = stream_file(path, std::nullopt, [&](std::span<const std::byte> bytes) -> Status {
@@ -88,7 +85,7 @@ void remove_class_names(const std::string& directory, const std::string& digest)
     return {};
   });
   if (read.ok() && hash.hex() == digest) {
-    remove_own_file(path);
+    remove_own_file(path, io);
   }
 }
 

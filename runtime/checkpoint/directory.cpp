@@ -25,8 +25,8 @@ Status written(const std::string& path, int fault) {
   return fault == 0 ? Status() : checkpoint_write_error(path, fault);
 }
 
-Status write_file(const std::string& path, const std::string& text) {
-  return written(path, write_durably(path, std::as_bytes(std::span(text))));
+Status write_file(const std::string& path, const std::string& text, Io& io) {
+  return written(path, write_durably(path, std::as_bytes(std::span(text)), io));
 }
 
 Error cannot_look(const std::string& path, int number) {
@@ -179,7 +179,7 @@ Result<std::optional<std::string>> best_in(const std::string& directory) {
   return step;
 }
 
-Status write_best(const std::string& directory, const std::vector<BestStep>& best) {
+Status write_best(const std::string& directory, const std::vector<BestStep>& best, Io& io) {
   const std::string path = directory + "/best";
   XRUN_ASSIGN(const auto before, read_short(path));
   if (before && !(before->text.empty() && before->is_file) && !step_of_line(before->text)) {
@@ -192,74 +192,73 @@ Status write_best(const std::string& directory, const std::vector<BestStep>& bes
     text += whole ? fmt::format("{} {}\n", step_name(one.step), one.value) : "";
   }
   const std::string pending = path + pending_tail();
-  Status status = write_file(pending, text);
-  if (status.ok() && ::rename(pending.c_str(), path.c_str()) != 0) {
-    status = checkpoint_write_error(path, errno);
+  Status status = write_file(pending, text, io);
+  if (status.ok()) {
+    status = written(path, io.rename(pending, path));
   }
   if (!status.ok()) {
-    ::unlink(pending.c_str());
+    io.unlink(pending);
     return status;
   }
-  return written(directory, sync_directory(directory));
+  return written(directory, sync_directory(directory, io));
 }
 
-Result<PendingDirectory> PendingDirectory::make(const std::string& parent, const std::string& name) {
-  PendingDirectory made;
+Result<PendingDirectory> PendingDirectory::make(const std::string& parent, const std::string& name, Io& io) {
+  PendingDirectory made(io);
   made.parent_ = parent;
   made.name_ = name;
   std::string path = fmt::format("{}/{}{}", parent, name, pending_tail());
-  if (::mkdir(path.c_str(), 0755) != 0) {
-    return checkpoint_write_error(path, errno);
-  }
+  XRUN_TRY(written(path, io.make_directory(path)));
   made.path_ = std::move(path);
   return made;
 }
 
 PendingDirectory::PendingDirectory(PendingDirectory&& other) noexcept
-    : parent_(std::move(other.parent_)), name_(std::move(other.name_)), path_(std::exchange(other.path_, "")) {}
+    : io_(other.io_),
+      parent_(std::move(other.parent_)),
+      name_(std::move(other.name_)),
+      path_(std::exchange(other.path_, "")) {}
 
 PendingDirectory::~PendingDirectory() {
   if (!path_.empty()) {
-    remove_step(path_);
+    remove_step(path_, io_);
   }
 }
 
 Status PendingDirectory::write(const std::string& name, const std::string& text) const {
-  return write_file(path_ + "/" + name, text);
+  return write_file(path_ + "/" + name, text, io_);
 }
 
-int exchange_in_one_move(const char* a, const char* b) {
-  return ::renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) == 0 ? 0 : errno;
-}
-
-int change_places(const std::string& fresh, const std::string& old, ExchangeCall in_one_move) {
-  const int fault = in_one_move(fresh.c_str(), old.c_str());
+int change_places(const std::string& fresh, const std::string& old, Io& io) {
+  int fault = io.exchange(fresh, old);
   if (fault != EINVAL && fault != ENOSYS && fault != EOPNOTSUPP) {
     return fault;
   }
-  // Network file systems know no exchange. The step is away for a moment; `latest` still names a whole one, or none.
-  const std::string aside = old + pending_tail();
-  if (::rename(old.c_str(), aside.c_str()) != 0) {
-    return errno;
+  // Network file systems know no exchange. The step is away for a moment; its other name tells the next run that it is
+  // to have its own again if the power goes now.
+  const std::string aside = old + former_tail();
+  fault = io.rename(old, aside);
+  if (fault != 0) {
+    return fault;
   }
-  if (::rename(fresh.c_str(), old.c_str()) != 0) {
-    const int number = errno;
-    ::rename(aside.c_str(), old.c_str());
-    return number;
+  fault = io.rename(fresh, old);
+  if (fault != 0) {
+    io.rename(aside, old);
+    return fault;
   }
-  return ::rename(aside.c_str(), fresh.c_str()) == 0 ? 0 : errno;
+  return io.rename(aside, fresh);
 }
 
 Status PendingDirectory::publish() {
-  XRUN_TRY(written(path_, sync_directory(path_)));
+  XRUN_TRY(written(path_, sync_directory(path_, io_)));
   // All that can fail for want of space comes before the step has its name.
   const std::string pending = fmt::format("{}/latest{}", parent_, pending_tail());
-  Status status = write_file(pending, name_ + "\n");
+  Status status = write_file(pending, name_ + "\n", io_);
   if (status.ok()) {
     status = rename_both(pending);
   }
   if (!status.ok()) {
-    ::unlink(pending.c_str());
+    io_.unlink(pending);
   }
   return status;
 }
@@ -267,26 +266,20 @@ Status PendingDirectory::publish() {
 Status PendingDirectory::rename_both(const std::string& latest) {
   const std::string target = parent_ + "/" + name_;
   // A step that is there already changes places with the new one in one move.
-  bool replaced = false;
-  if (::rename(path_.c_str(), target.c_str()) != 0) {
-    if (errno != ENOTEMPTY && errno != EEXIST) {
-      return checkpoint_write_error(target, errno);
-    }
-    XRUN_TRY(written(target, change_places(path_, target)));
-    replaced = true;
-  }
-  XRUN_TRY(written(parent_, sync_directory(parent_)));
+  const int fault = io_.rename(path_, target);
+  const bool replaced = fault == ENOTEMPTY || fault == EEXIST;
+  XRUN_TRY(written(target, replaced ? change_places(path_, target, io_) : fault));
+  // The older step stays until the new one is durable, also if the sync fails.
+  const std::string older = std::exchange(path_, "");
+  XRUN_TRY(written(parent_, sync_directory(parent_, io_)));
   if (replaced) {
-    remove_step(path_);
+    remove_step(older, io_);
   }
-  path_.clear();
-  if (::rename(latest.c_str(), (parent_ + "/latest").c_str()) != 0) {
-    return checkpoint_write_error(parent_ + "/latest", errno);
-  }
-  return written(parent_, sync_directory(parent_));
+  XRUN_TRY(written(parent_ + "/latest", io_.rename(latest, parent_ + "/latest")));
+  return written(parent_, sync_directory(parent_, io_));
 }
 
-void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted) {
+void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted, Io& io) {
   std::error_code error;
   std::vector<std::string> left;
   for (fs::directory_iterator at(directory, error); !error && at != fs::directory_iterator(); at.increment(error)) {
@@ -295,25 +288,34 @@ void remove_pending(const std::string& directory, const std::function<bool(const
       left.push_back(name);
     }
   }
+  const auto restores = [&](const std::string& name) {
+    const auto pending = pending_of_name(name);
+    return pending->former && io.rename(directory + "/" + name, directory + "/" + pending->name) == 0;
+  };
+  if (std::erase_if(left, restores) > 0) {
+    sync_directory(directory, io);
+  }
   for (const std::string& name : left) {
     const std::string path = directory + "/" + name;
     if (step_of_name(pending_of_name(name)->name)) {
-      remove_step(path);
+      remove_step(path, io);
     } else {
-      remove_own_file(path);
+      remove_own_file(path, io);
     }
   }
 }
 
-void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own) {
-  remove_pending(directory, [here = this_process()](const Owner& owner) { return owner == here || has_ended(owner); });
+void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own,
+           Io& io) {
+  remove_pending(
+      directory, [here = this_process()](const Owner& owner) { return owner == here || has_ended(owner); }, io);
   // Steps beyond this one belong to a course that was given up; they are the user's to remove.
   std::vector<int64_t> steps = steps_in(directory);
   std::erase_if(steps, [&](int64_t other) { return other >= step; });
   int64_t kept = 1;
   for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
     if (own(*at) && ++kept > keep) {
-      remove_step(directory + "/" + step_name(*at));
+      remove_step(directory + "/" + step_name(*at), io);
     }
   }
 }

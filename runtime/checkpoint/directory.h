@@ -25,7 +25,7 @@ Result<std::optional<std::string>> newest_in(const std::string& directory);
 Result<std::optional<std::string>> best_in(const std::string& directory);
 // Puts the best steps into `best`, a line each, as far as they are there: "step-000400 0.9812". Errors: XG0711, also
 // where the file is somebody else's.
-Status write_best(const std::string& directory, const std::vector<BestStep>& best);
+Status write_best(const std::string& directory, const std::vector<BestStep>& best, Io& io);
 
 // Whether `path` is a step directory with its manifest. Errors: as above.
 Result<bool> is_step(const std::string& path);
@@ -33,7 +33,7 @@ Result<bool> is_step(const std::string& path);
 // A directory under another name, which tells its owner, until it is published. Removes it when it is not.
 class PendingDirectory {
  public:
-  static Result<PendingDirectory> make(const std::string& parent, const std::string& name);
+  static Result<PendingDirectory> make(const std::string& parent, const std::string& name, Io& io = system_io());
   PendingDirectory(PendingDirectory&& other) noexcept;
   PendingDirectory& operator=(PendingDirectory&&) = delete;
   ~PendingDirectory();
@@ -46,9 +46,10 @@ class PendingDirectory {
   Status publish();
 
  private:
-  PendingDirectory() = default;
+  explicit PendingDirectory(Io& io) : io_(io) {}
   Status rename_both(const std::string& latest);
 
+  Io& io_;
   std::string parent_;
   std::string name_;
   std::string path_;  // empty once published
@@ -56,15 +57,15 @@ class PendingDirectory {
 
 // Two directories change places, in one move where the file system can. Gives errno of what failed, with `old` in its
 // place, or 0.
-using ExchangeCall = int (*)(const char* a, const char* b);
-int exchange_in_one_move(const char* a, const char* b);
-int change_places(const std::string& fresh, const std::string& old, ExchangeCall in_one_move = exchange_in_one_move);
+int change_places(const std::string& fresh, const std::string& old, Io& io = system_io());
 
-// Removes unfinished saves whose owner `wanted` takes; those that name none stay.
-void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted);
+// Removes unfinished saves whose owner `wanted` takes; those that name none stay. A step that was to make room for a
+// new one gets its name back, where no step has that name.
+void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted, Io& io);
 
 // Removes unfinished saves of this process and of those that are known to have ended, and old steps that are `own` but
 // for the newest `keep` up to `step`, which stays.
-void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own);
+void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own,
+           Io& io);
 
 }  // namespace xrun::runtime

@@ -1,4 +1,5 @@
-// The file: "HOST OWNER\n" while a process has the lock (owner.h), empty after it gave it back.
+// The file: "HOST OWNER\n" while a process has the lock (owner.h), empty after it gave it back. A power failure may
+// leave the beginning of the line, and zeroes in place of the rest.
 #include "runtime/checkpoint/lock.h"
 
 #include <algorithm>
@@ -6,8 +7,9 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <ranges>
+#include <span>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -25,20 +27,21 @@ namespace {
 namespace fs = std::filesystem;
 
 // A directory is there for good when the one that names it is synced.
-Status create_directories(const std::string& directory) {
-  std::vector<std::string> parents;
+Status create_directories(const std::string& directory, Io& io) {
+  std::vector<fs::path> missing;
   std::error_code error;
   fs::path path = fs::absolute(directory, error).lexically_normal();
   for (; path.has_relative_path() && !fs::exists(path, error); path = path.parent_path()) {
-    parents.push_back(path.parent_path().string());
+    missing.push_back(path);
   }
-  fs::create_directories(directory, error);
-  if (error) {
-    return checkpoint_write_error(directory, error.value());
-  }
-  for (const std::string& parent : parents) {
-    if (const int fault = sync_directory(parent); fault != 0) {
-      return checkpoint_write_error(parent, fault);
+  for (const fs::path& one : missing | std::views::reverse) {
+    const int fault = io.make_directory(one.string());
+    if (fault != 0 && fault != EEXIST) {  // another run may have made it meanwhile
+      return checkpoint_write_error(directory, fault);
+    }
+    const std::string parent = one.parent_path().string();
+    if (const int unsynced = sync_directory(parent, io); unsynced != 0) {
+      return checkpoint_write_error(parent, unsynced);
     }
   }
   return {};
@@ -50,25 +53,38 @@ struct Holder {
   bool foreign = false;        // the file is of another form
 };
 
-Holder read_holder(int file) {
-  char text[512];
-  const ssize_t got = ::pread(file, text, sizeof text, 0);
-  const std::string_view all(text, static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  if (all.find_first_not_of('\0') == std::string_view::npos) {
-    return {};  // given back, or cut off by a power failure
+// Whether a power failure may have left this of a line: it begins as one.
+bool is_torn(std::string_view text) {
+  const size_t blank = text.find(' ');
+  if (blank == std::string_view::npos) {
+    return host_name().starts_with(text);
   }
-  const std::string_view line = all.substr(0, all.find('\n'));
-  const size_t blank = std::min(line.find(' '), line.size());
-  const auto owner = parse_owner(line.substr(std::min(blank + 1, line.size())));
-  return {printable_line(line.substr(0, blank)), owner, !owner || line.size() + 1 < all.size()};
+  const std::string_view owner = text.substr(blank + 1);
+  const std::string_view boot = owner.substr(0, kBootDigits);
+  return boot.find_first_not_of("0123456789abcdef") == std::string_view::npos &&
+         owner.find_first_not_of(".0123456789", boot.size()) == std::string_view::npos;
 }
 
-int write_holder(int file) {
+Holder read_holder(int file) {
+  char bytes[512];
+  const ssize_t got = ::pread(file, bytes, sizeof bytes, 0);
+  const std::string_view all(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  const std::string_view text = all.substr(0, all.find('\0'));
+  const bool is_text = all.find_first_not_of('\0', text.size()) == std::string_view::npos;
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const size_t blank = std::min(line.find(' '), line.size());
+  const auto owner = parse_owner(line.substr(std::min(blank + 1, line.size())));
+  if (is_text && owner && line.size() + 1 >= text.size()) {
+    return {printable_line(line.substr(0, blank)), owner};
+  }
+  return {.foreign = !is_text || !is_torn(text)};  // an empty one was given back, or is all that is left
+}
+
+int write_holder(int file, Io& io) {
   const std::string line = host_name() + " " + to_text(this_process()) + "\n";
-  const bool good = ::ftruncate(file, 0) == 0 &&
-                    ::pwrite(file, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size()) &&
-                    ::fsync(file) == 0;
-  return good ? 0 : errno;
+  int fault = io.truncate(file);
+  fault = fault == 0 ? io.write(file, std::as_bytes(std::span(line))) : fault;
+  return fault == 0 ? io.sync(file) : fault;
 }
 
 Error foreign_lock(const std::string& path) {
@@ -89,29 +105,28 @@ Error locked(const std::string& directory, const Holder& holder, bool by_system)
 
 }  // namespace
 
-int lock_by_system(int file) { return ::flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno; }
-
-Result<DirectoryLock> DirectoryLock::take(const std::string& directory, LockCall lock) {
-  XRUN_TRY(create_directories(directory));
-  DirectoryLock made;
-  made.directory_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+Result<DirectoryLock> DirectoryLock::take(const std::string& directory, Io& io) {
+  XRUN_TRY(create_directories(directory, io));
+  DirectoryLock made(io);
+  made.directory_ = io.open(directory, O_RDONLY | O_DIRECTORY);
   if (made.directory_ < 0 || ::access(directory.c_str(), W_OK | X_OK) != 0) {
-    return checkpoint_write_error(directory, errno);
+    return checkpoint_write_error(directory, made.directory_ < 0 ? -made.directory_ : errno);
   }
   const std::string path = directory + "/lock";
   // A network file system gives an exclusive lock only on a file that is open for writing.
-  made.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  made.file_ = io.open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK);
   struct stat info {};
   if (made.file_ < 0 || ::fstat(made.file_, &info) != 0) {
-    return errno == ELOOP ? foreign_lock(path) : checkpoint_write_error(path, errno);
+    const int fault = made.file_ < 0 ? -made.file_ : errno;
+    return fault == ELOOP ? foreign_lock(path) : checkpoint_write_error(path, fault);
   }
   const Holder before = S_ISREG(info.st_mode) ? read_holder(made.file_) : Holder{.foreign = true};
   if (before.foreign) {
     return foreign_lock(path);
   }
   // The directory, too: on this host its lock holds even if somebody removes the file.
-  const bool directory_is_taken = lock(made.directory_) == EWOULDBLOCK;
-  const int fault = lock(made.file_);
+  const bool directory_is_taken = io.lock(made.directory_) == EWOULDBLOCK;
+  const int fault = io.lock(made.file_);
   if (directory_is_taken || fault == EWOULDBLOCK) {
     return locked(directory, before, true);
   }
@@ -119,9 +134,10 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, LockCall
     return locked(directory, before, false);
   }
   if (before.owner) {  // which the system has seen end, or which is known to have ended
-    remove_pending(directory, [&](const Owner& owner) { return owner == *before.owner; });
+    remove_pending(
+        directory, [&](const Owner& owner) { return owner == *before.owner; }, io);
   }
-  if (const int unwritten = write_holder(made.file_); unwritten != 0) {
+  if (const int unwritten = write_holder(made.file_, io); unwritten != 0) {
     return checkpoint_write_error(path, unwritten);
   }
   made.taken_ = true;
@@ -129,17 +145,18 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, LockCall
 }
 
 DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept
-    : directory_(std::exchange(other.directory_, -1)),
+    : io_(other.io_),
+      directory_(std::exchange(other.directory_, -1)),
       file_(std::exchange(other.file_, -1)),
       taken_(std::exchange(other.taken_, false)) {}
 
 DirectoryLock::~DirectoryLock() {
   if (taken_) {
-    (void)!::ftruncate(file_, 0);  // a name that stays is that of a process that has ended
+    io_.truncate(file_);  // a name that stays is that of a process that has ended
   }
   for (const int file : {file_, directory_}) {
     if (file >= 0) {
-      ::close(file);
+      io_.close(file);
     }
   }
 }

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/own_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <dirent.h>
 #include <fcntl.h>
@@ -10,11 +11,14 @@
 #include <unistd.h>
 #include <vector>
 
+#include "graph/base/durable.h"
+
 namespace xrun::runtime {
 namespace {
 
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kPending = ".tmp-";
+constexpr std::string_view kFormer = ".was-";  // as long
 constexpr std::string_view kClasses = "classes-";
 constexpr std::string_view kManifest = "manifest.json";
 constexpr size_t kDrawnDigits = 16;
@@ -38,6 +42,42 @@ bool is_head_file(std::string_view name) {
 bool is_file_of_step(std::string_view name) {
   return name == kManifest || name == "model.json" || name == "trunk.safetensors" ||
          name == "trunk.optim.safetensors" || is_head_file(name);
+}
+
+std::string tail_after(std::string_view mark) {
+  uint64_t bits = 0;
+  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
+    bits = 0;
+  }
+  return fmt::format("{}{}-{:016x}", mark, to_text(this_process()), bits);
+}
+
+// The names in a directory, if all of them are of ordinary files that a save writes; else none.
+std::optional<std::vector<std::string>> own_names_in(int directory) {
+  const int copy = ::dup(directory);
+  DIR* const entries = copy < 0 ? nullptr : ::fdopendir(copy);
+  if (entries == nullptr) {
+    if (copy >= 0) {
+      ::close(copy);
+    }
+    return std::nullopt;
+  }
+  std::vector<std::string> names;
+  bool own = true;
+  errno = 0;
+  for (const dirent* entry = ::readdir(entries); own && entry != nullptr; entry = ::readdir(entries)) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") {
+      continue;
+    }
+    struct stat info {};
+    own = is_file_of_step(name) && ::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+          S_ISREG(info.st_mode);
+    names.push_back(name);
+  }
+  own = own && errno == 0;
+  ::closedir(entries);
+  return own ? std::optional(std::move(names)) : std::nullopt;
 }
 
 }  // namespace
@@ -65,61 +105,51 @@ std::optional<std::string> digest_of_class_names_file(std::string_view name) {
   return is_digest(digest) && name == class_names_file(digest) ? std::optional(std::string(digest)) : std::nullopt;
 }
 
-std::string pending_tail() {
-  uint64_t bits = 0;
-  if (::getrandom(&bits, sizeof bits, 0) != sizeof bits) {
-    bits = 0;
-  }
-  return fmt::format("{}{}-{:016x}", kPending, to_text(this_process()), bits);
-}
+std::string pending_tail() { return tail_after(kPending); }
+
+std::string former_tail() { return tail_after(kFormer); }
 
 std::optional<Pending> pending_of_name(std::string_view name) {
-  const size_t at = name.find(kPending);
+  const bool former = name.find(kFormer) != std::string_view::npos;
+  const size_t at = name.find(former ? kFormer : kPending);
   const size_t dash = name.rfind('-');
   if (at == std::string_view::npos || dash < at + kPending.size() || !is_hex(name.substr(dash + 1), kDrawnDigits)) {
     return std::nullopt;
   }
   const std::string_view stem = name.substr(0, at);
   const auto owner = parse_owner(name.substr(at + kPending.size(), dash - at - kPending.size()));
-  const bool known = step_of_name(stem) || stem == "latest" || stem == "best" || digest_of_class_names_file(stem);
-  return owner && known ? std::optional(Pending{std::string(stem), *owner}) : std::nullopt;
+  const bool is_file = stem == "latest" || stem == "best" || digest_of_class_names_file(stem);
+  const bool known = step_of_name(stem) || (is_file && !former);
+  return owner && known ? std::optional(Pending{std::string(stem), *owner, former}) : std::nullopt;
 }
 
-void remove_step(const std::string& path) {
-  const int directory = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR* const entries = directory < 0 ? nullptr : ::fdopendir(directory);
-  if (entries == nullptr) {
-    if (directory >= 0) {
-      ::close(directory);
-    }
+void remove_step(const std::string& path, Io& io) {
+  const int directory = io.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (directory < 0) {
     return;
   }
-  std::vector<std::string> names;
-  bool own = true;
-  for (const dirent* entry = ::readdir(entries); own && entry != nullptr; entry = ::readdir(entries)) {
-    const std::string name = entry->d_name;
-    if (name == "." || name == "..") {
-      continue;
+  if (const auto names = own_names_in(directory)) {
+    std::string doomed = path;
+    bool named = true;
+    const size_t slash = path.rfind('/');
+    if (step_of_name(path.substr(slash + 1))) {
+      doomed += pending_tail();
+      named = io.rename(path, doomed) == 0 && sync_directory(path.substr(0, slash), io) == 0;
     }
-    struct stat info {};
-    own = is_file_of_step(name) && ::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-          S_ISREG(info.st_mode);
-    names.push_back(name);
-  }
-  if (own) {
-    std::ranges::stable_partition(names, [](const std::string& name) { return name == kManifest; });
-    for (const std::string& name : names) {
-      ::unlinkat(directory, name.c_str(), 0);
+    for (size_t i = 0; named && i < names->size(); ++i) {
+      io.unlink_in(directory, (*names)[i]);
     }
-    ::rmdir(path.c_str());
+    if (named) {
+      io.remove_directory(doomed);
+    }
   }
-  ::closedir(entries);
+  io.close(directory);
 }
 
-void remove_own_file(const std::string& path) {
+void remove_own_file(const std::string& path, Io& io) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
-    ::unlink(path.c_str());
+    io.unlink(path);
   }
 }
 

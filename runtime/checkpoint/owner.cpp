@@ -14,8 +14,6 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr size_t kBootDigits = 32;
-
 struct ProcessState {
   char state = '?';
   uint64_t start = 0;

@@ -1,12 +1,15 @@
 // The process that a lock or an unfinished save belongs to, and whether it is known to have ended.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace xrun::runtime {
+
+constexpr size_t kBootDigits = 32;
 
 // One process on one run of one kernel: no two are ever equal, on whatever host.
 struct Owner {

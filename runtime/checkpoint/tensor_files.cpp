@@ -197,7 +197,7 @@ Status expect_finite(const StateTensor& tensor, std::span<const std::byte> rows)
                "go on from an older checkpoint with a lower `train.lr` or with `train.clip = norm(1)`"};
 }
 
-Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, const std::string& directory) {
+Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, const std::string& directory, Io& io) {
   std::vector<SafeTensor> tensors;
   std::map<std::string, std::string> metadata{{"format", "xrun 1"}};
   for (const StateTensor* tensor : plan.tensors) {
@@ -215,7 +215,7 @@ Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, c
     metadata["rows"] = std::to_string(plan.tensors[0]->rows());
   }
   lay_out(tensors);
-  XRUN_ASSIGN(auto writer, SafetensorsWriter::create(directory + "/" + plan.name, tensors, metadata));
+  XRUN_ASSIGN(auto writer, SafetensorsWriter::create(directory + "/" + plan.name, tensors, metadata, io));
   std::vector<std::byte> buffer;
   for (const SafeTensor& one : tensors) {
     const StateTensor& tensor = *state.find(one.name);
@@ -236,11 +236,11 @@ Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, c
 
 }  // namespace
 
-Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory,
-                                              Bytes range_bytes) {
+Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
+                                              Io& io) {
   std::vector<ManifestFile> files;
   for (const FilePlan& plan : plan_files(state, range_bytes)) {
-    XRUN_ASSIGN(ManifestFile file, write_file(state, plan, directory));
+    XRUN_ASSIGN(ManifestFile file, write_file(state, plan, directory, io));
     files.push_back(std::move(file));
   }
   return files;

@@ -13,7 +13,8 @@
 namespace xrun::runtime {
 
 // Writes all tensors into new files of `directory`, head files of about `range_bytes`. Errors: XG0711.
-Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes);
+Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
+                                              Io& io);
 
 // Fills `state`, whose shards may be cut in another way; the files have been verified. Everything is looked up before
 // anything is written. Errors: XG0702, XG0710, XG0715.

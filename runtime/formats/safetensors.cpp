@@ -49,12 +49,12 @@ Status read_at(int file, const std::string& path, Bytes offset, std::span<std::b
 }  // namespace
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path, const std::vector<SafeTensor>& tensors,
-                                                    const std::map<std::string, std::string>& metadata) {
-  SafetensorsWriter made;
+                                                    const std::map<std::string, std::string>& metadata, Io& io) {
+  SafetensorsWriter made(io);
   made.path_ = path;
-  made.file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  made.file_ = io.open(path, O_WRONLY | O_CREAT | O_EXCL);
   if (made.file_ < 0) {
-    return write_error(path, errno);
+    return write_error(path, -made.file_);
   }
   const std::string header = print_safetensors(tensors, metadata);
   made.expected_ = static_cast<Bytes>(header.size()) + (tensors.empty() ? 0 : tensors.back().end);
@@ -63,7 +63,8 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path, con
 }
 
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
-    : path_(std::move(other.path_)),
+    : io_(other.io_),
+      path_(std::move(other.path_)),
       file_(std::exchange(other.file_, -1)),
       bytes_(other.bytes_),
       expected_(other.expected_),
@@ -71,32 +72,23 @@ SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept
 
 SafetensorsWriter::~SafetensorsWriter() {
   if (file_ >= 0) {
-    ::close(file_);
+    io_.close(file_);
   }
 }
 
 Status SafetensorsWriter::write(std::span<const std::byte> bytes) {
   hash_.add(bytes);
   bytes_ += static_cast<Bytes>(bytes.size());
-  while (!bytes.empty()) {
-    const ssize_t done = ::write(file_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
-    if (done < 0 && errno != EINTR) {
-      return write_error(path_, errno);
-    }
-    bytes = bytes.subspan(static_cast<size_t>(std::max<ssize_t>(done, 0)));
-  }
-  return {};
+  const int fault = io_.write(file_, bytes);
+  return fault == 0 ? Status() : write_error(path_, fault);
 }
 
 Status SafetensorsWriter::finish() {
   XRUN_CHECK(bytes_ == expected_, "a safetensors file without all of its data: " + path_);
-  if (::fsync(file_) != 0) {
-    return write_error(path_, errno);
-  }
-  if (::close(std::exchange(file_, -1)) != 0) {
-    return write_error(path_, errno);
-  }
-  return {};
+  int fault = io_.sync(file_);
+  const int unclosed = io_.close(std::exchange(file_, -1));
+  fault = fault == 0 ? unclosed : fault;
+  return fault == 0 ? Status() : write_error(path_, fault);
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/base/xxh128.h"
@@ -18,7 +19,7 @@ namespace xrun::runtime {
 class SafetensorsWriter {
  public:
   static Result<SafetensorsWriter> create(const std::string& path, const std::vector<SafeTensor>& tensors,
-                                          const std::map<std::string, std::string>& metadata);
+                                          const std::map<std::string, std::string>& metadata, Io& io = system_io());
   SafetensorsWriter(SafetensorsWriter&& other) noexcept;
   SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
   ~SafetensorsWriter();
@@ -32,8 +33,9 @@ class SafetensorsWriter {
   std::string digest() const { return hash_.hex(); }
 
  private:
-  SafetensorsWriter() = default;
+  explicit SafetensorsWriter(Io& io) : io_(io) {}
 
+  Io& io_;
   std::string path_;
   int file_ = -1;
   Bytes bytes_ = 0;

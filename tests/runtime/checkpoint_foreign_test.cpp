@@ -160,8 +160,13 @@ TEST_F(ForeignFiles, ALockOfAnotherKindIsNotWrittenOver) {
   EXPECT_THAT(refusal().message, HasSubstr("lock is no lock of a run"));
   EXPECT_EQ(read(root_ + "/notes"), "mine");
   fs::remove(root_ + "/lock");
-  write(root_ + "/lock", std::string(100, '\0'));
-  EXPECT_NE(store(), nullptr) << "as a power failure leaves it";
+  const std::string line = host_name() + " " + to_text(this_process()) + "\n";
+  for (size_t cut = 0; cut <= line.size(); ++cut) {
+    for (const size_t zeroes : {size_t{0}, line.size() - cut}) {
+      write(root_ + "/lock", line.substr(0, cut) + std::string(zeroes, '\0'));
+      EXPECT_NE(store(), nullptr) << "as a power failure leaves it, cut at " << cut;
+    }
+  }
 }
 
 // A file of a checkpoint that is a pipe, a device, a link or larger than the manifest says is not read.

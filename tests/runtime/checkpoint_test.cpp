@@ -227,7 +227,10 @@ TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
 }
 
 TEST_F(Checkpoint, WithoutLocksTheFileTellsWhetherItsOwnerMayBeThere) {
-  const auto take = [&] { return DirectoryLock::take(root_, [](int) { return ENOLCK; }); };
+  struct WithoutLocks : Io {
+    int lock(int) override { return ENOLCK; }
+  } io;
+  const auto take = [&] { return DirectoryLock::take(root_, io); };
   {
     const auto first = take();
     ASSERT_TRUE(first.ok()) << first.error().message;
@@ -546,9 +549,12 @@ TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
     fs::remove_all(root_);
     fs::create_directories(root_ + "/new/fresh");
     fs::create_directories(root_ + "/old/stale");
-    static int answer;
-    answer = fault;
-    const int result = change_places(root_ + "/new", root_ + "/old", [](const char*, const char*) { return answer; });
+    struct WithoutExchange : Io {
+      int answer = 0;
+      int exchange(const std::string&, const std::string&) override { return answer; }
+    } io;
+    io.answer = fault;
+    const int result = change_places(root_ + "/new", root_ + "/old", io);
     EXPECT_EQ(result, fault == EIO ? EIO : 0);
     EXPECT_EQ(names_in(root_), (std::set<std::string>{"new", "old"}));
     EXPECT_EQ(names_in(root_ + "/old"), (std::set<std::string>{fault == EIO ? "stale" : "fresh"}));

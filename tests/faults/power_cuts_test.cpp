@@ -1,0 +1,234 @@
+// The power goes at any call of a run that saves, and the disk keeps any part of what was not synced (losing_io.h).
+// After each cut the run goes on: from the step that was last announced as saved, or from the one that was being saved.
+#include <filesystem>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <set>
+
+#include "graph/base/xxh128.h"
+#include "runtime/checkpoint/class_names.h"
+#include "runtime/checkpoint/directory.h"
+#include "tests/faults/losing_io.h"
+#include "tests/faults/runs.h"
+#include "tests/runtime/checkpoint_model.h"
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+using testing::CheckpointModel;
+using xrun::testing::LosingIo;
+using Random = LosingIo::Random;
+
+constexpr int64_t kReopens = 1000;
+constexpr int64_t kReopensOfADirectory = 25;
+constexpr int64_t kBestKept = 2;
+
+// What a run promises about its directory at some time.
+struct Promise {
+  std::optional<int64_t> latest;
+  std::map<int64_t, uint64_t> steps;  // by number, with the seed of their weights
+  std::vector<BestStep> best;         // that the manifest of `latest` has
+};
+
+class Course {
+ public:
+  Course(std::string parent, uint64_t seed)
+      : parent_(std::move(parent)), directory_(parent_ + "/ckpt"), random_(seed), keep_(1 + below(3)) {}
+
+  // A run until the power goes, and a look at what is left.
+  void live_and_look() {
+    LosingIo io(parent_);
+    if (random_() % 4 == 0) {
+      io.forget_exchange();
+    }
+    io.cut_at(1 + below(random_() % 4 == 0 ? 100 : 1000));
+    ASSERT_NO_FATAL_FAILURE(run(io));
+    io.lose(random_);
+    ASSERT_NO_FATAL_FAILURE(look());
+  }
+
+  int64_t announced() const { return announced_; }
+
+ private:
+  int64_t below(int64_t limit) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(limit)); }
+
+  CheckpointOptions options(Io& io) {
+    return {.directory = directory_,
+            .keep = keep_,
+            .math_digest = "math",
+            .seed = 7,
+            .class_names = {"one", "two"},
+            .model = {.files = {{"/w/m.xgraph", "xgraph 1\n"}}, .options = {{"file", "/w/m.xgraph"}}},
+            .range_bytes = 96 * 128,
+            .io = &io};
+  }
+
+  // As the trainer does: goes on, tells the records again, and saves, evaluates and remembers until something fails.
+  void run(LosingIo& io) {
+    CheckpointOptions with = options(io);
+    const bool goes_back = promise_.steps.size() > 1 && random_() % 4 == 0;
+    if (goes_back) {
+      with.resume = directory_ + "/" + step_name(promise_.steps.begin()->first);
+    }
+    auto store = make_checkpoint_store(with);
+    if (!store.ok()) {
+      ASSERT_TRUE(io.is_off()) << store.error().message;
+      return;
+    }
+    const auto resumed = (*store)->resume(model_.state());
+    ASSERT_TRUE(resumed.ok()) << resumed.error().message;
+    int64_t step = *resumed ? (*resumed)->step : 0;
+    std::vector<BestStep> best;
+    if (*resumed && !(*resumed)->records.empty()) {
+      best = (*resumed)->records[0].best;
+      std::erase_if(best, [&](const BestStep& one) { return one.step > step; });
+    }
+    if (*resumed && !(remember(**store, best) && evaluate(**store, step, best))) {
+      return;
+    }
+    while (true) {
+      step += 1 + below(3);
+      if (!save(**store, step, best) || !evaluate(**store, step, best)) {
+        ASSERT_TRUE(io.is_off()) << "a save failed with the power on";
+        return;
+      }
+    }
+  }
+
+  bool save(CheckpointStore& store, int64_t step, const std::vector<BestStep>& best) {
+    const uint64_t seed = ++seeds_;
+    model_.fill(seed);
+    seed_of_[digest_of(model_)] = seed;
+    Promise next = promise_;
+    next.latest = step;
+    next.steps[step] = seed;
+    next.best = best;
+    int64_t kept = 0;
+    for (int64_t other = step; other >= 0; --other) {
+      const bool is_best = std::ranges::find(best, other, &BestStep::step) != best.end();
+      if (next.steps.contains(other) && (other == step || !is_best) && ++kept > keep_) {
+        next.steps.erase(other);
+      }
+    }
+    coming_ = next;
+    if (!store.save(model_.state(), step, step).ok()) {
+      return false;
+    }
+    promise_ = std::move(next);
+    coming_.reset();
+    ++announced_;
+    return true;
+  }
+
+  bool evaluate(CheckpointStore& store, int64_t step, std::vector<BestStep>& best) {
+    std::erase_if(best, [&](const BestStep& one) { return one.step == step; });
+    best.push_back({step, static_cast<double>(below(1000)) / 1000});
+    std::ranges::stable_sort(best, std::greater(), &BestStep::value);
+    best.resize(std::min<size_t>(best.size(), kBestKept));
+    return remember(store, best);
+  }
+
+  bool remember(CheckpointStore& store, const std::vector<BestStep>& best) {
+    const bool done = store.remember({{.metric = "accuracy", .keep = kBestKept, .best = best}}).ok();
+    best_may_be_named_ = best_may_be_named_ || !best.empty();
+    if (!best.empty()) {  // of a step that the run went back to, the best ones may have been removed since
+      const bool there =
+          std::ranges::any_of(best, [&](const BestStep& one) { return promise_.steps.contains(one.step); });
+      best_is_named_ = there && (done || best_is_named_);
+    }
+    return done;
+  }
+
+  void look() {
+    // A run takes the directory, and may give a step its name back.
+    auto store = make_checkpoint_store(options(system_io()));
+    ASSERT_TRUE(store.ok()) << store.error().message;
+    std::map<int64_t, uint64_t> found;
+    for (const int64_t step : steps_in(directory_)) {
+      ASSERT_NO_FATAL_FAILURE(look_at(step, found[step]));
+    }
+    for (const auto& [step, seed] : promise_.steps) {
+      const bool may_be_gone = coming_ && !coming_->steps.contains(step);
+      const bool may_be_new = coming_ && coming_->steps.contains(step);
+      ASSERT_TRUE(found.contains(step) || may_be_gone) << step_name(step) << " is lost";
+      ASSERT_TRUE(!found.contains(step) || found[step] == seed ||
+                  (may_be_new && found[step] == coming_->steps.at(step)))
+          << step_name(step) << " has the weights of another save";
+    }
+    // The newest is the one that was announced last, or the one that was being saved.
+    const auto resumed = (*store)->resume(read_.state());
+    ASSERT_TRUE(resumed.ok()) << resumed.error().message;
+    const auto latest = *resumed ? std::optional((*resumed)->step) : std::nullopt;
+    if (coming_ && latest == coming_->latest && found[*latest] == coming_->steps.at(*latest)) {
+      promise_ = *coming_;
+    }
+    ASSERT_EQ(latest, promise_.latest);
+    EXPECT_TRUE(!latest || (*resumed)->records.empty() == promise_.best.empty());
+    const auto best = best_in(directory_);
+    ASSERT_TRUE(best.ok()) << best.error().message;
+    EXPECT_TRUE(best->has_value() || !best_is_named_);
+    EXPECT_TRUE(best_may_be_named_ || !best->has_value());
+    promise_.steps = found;  // also those that were about to be removed
+    coming_.reset();
+  }
+
+  // One that has a manifest is whole, and has the weights of one save: those of `seed`.
+  void look_at(int64_t step, uint64_t& seed) {
+    const auto info = open_checkpoint(directory_ + "/" + step_name(step));
+    ASSERT_TRUE(info.ok()) << info.error().message;
+    const auto names = read_class_names(*info);
+    ASSERT_TRUE(names.ok()) << names.error().message;
+    const Status loaded = load_checkpoint(*info, read_.state(), true);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    seed = seed_of_[digest_of(read_)];
+    ASSERT_NE(seed, 0u) << step_name(step) << " is a mixture";
+  }
+
+  static std::string digest_of(CheckpointModel& model) {
+    Xxh128 hash;
+    for (const auto& [name, bytes] : model.contents()) {
+      hash.add(bytes);
+    }
+    return hash.hex();
+  }
+
+  std::string parent_;
+  std::string directory_;
+  Random random_;
+  int64_t keep_;
+  CheckpointModel model_{2};
+  CheckpointModel read_{3};
+  std::map<std::string, uint64_t> seed_of_;  // weights by their digest
+  Promise promise_;
+  std::optional<Promise> coming_;  // of the save that was cut short
+  uint64_t seeds_ = 0;
+  int64_t announced_ = 0;
+  bool best_is_named_ = false;
+  bool best_may_be_named_ = false;
+};
+
+TEST(PowerCuts, LoseNothingThatWasSaved) {
+  const int64_t reopens = xrun::testing::fault_runs(50, kReopens);
+  const uint64_t seed = xrun::testing::fault_seed();
+  int64_t announced = 0;
+  for (int64_t done = 0; done < reopens; done += kReopensOfADirectory) {
+    const std::string parent = fs::temp_directory_path() / fmt::format("xrun_power_{}", ::getpid());
+    fs::create_directories(parent);
+    Course course(parent, seed + static_cast<uint64_t>(done));
+    for (int64_t i = 0; i < kReopensOfADirectory; ++i) {
+      course.live_and_look();
+      if (HasFailure()) {
+        FAIL() << "directory of seed " << seed + static_cast<uint64_t>(done) << ", cut " << i << ": " << parent;
+      }
+    }
+    announced += course.announced();
+    fs::remove_all(parent);
+  }
+  EXPECT_GT(announced, reopens) << "the runs came to nothing";
+  std::cout << reopens << " cuts, " << announced << " saves between them\n";
+}
+
+}  // namespace
+}  // namespace xrun::runtime
