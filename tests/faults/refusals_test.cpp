@@ -1,41 +1,35 @@
 // A system at its limits refuses memory and threads: the command says so in words, exits 4, and loses nothing.
-//   XRUN_FAULT_RUNS=N    runs of each test, chosen by a printed seed (60); `all`: every refusal of the first 3,000
-//   XRUN_FAULT_SEED=N    another seed
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <sstream>
+#include <optional>
+#include <unistd.h>
 
-#include "tests/support/command.h"
-#include "tests/support/tiny_model.h"
+#include "tests/faults/runs.h"
+#include "tests/faults/tiny_runs.h"
 
 namespace xrun::testing {
 namespace {
 
+namespace fs = std::filesystem;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
-using Words = std::vector<std::string>;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 const Words kTrain{"train", "tiny.xgraph", "--threads", "4", "--devices", "2", "--steps", "20", "--progress", "plain"};
 const Words kEval{"eval", "tiny.xgraph", "ckpt/quick", "--threads", "4", "--devices", "2", "--format", "json"};
 const Words kPredict{"predict", "tiny.xgraph", "ckpt/quick", "--source", "test", "--rows", "0..4", "--threads", "4"};
 
-class Refusals : public ::testing::Test {
+class Refusals : public TinyRuns {
  protected:
   void SetUp() override {
     if (kSanitized) {
       GTEST_SKIP() << "sanitizers have an allocator of their own";
     }
-    directory.write("tiny.xgraph", tiny_model());
+    TinyRuns::SetUp();
     Words words = kTrain;
     *std::ranges::find(words, "20") = "10";
     ASSERT_EQ(run(words).exit, 0);
@@ -60,25 +54,13 @@ class Refusals : public ::testing::Test {
     EXPECT_EQ(run(kEval).exit, 0) << refusal;
   }
 
-  TemporaryDirectory directory;
-};
-
-// Numbers from 1 to `last`: all, or as many as are asked for.
-std::vector<long> some_of(long last, ::testing::Test& test) {
-  const char* wish = std::getenv("XRUN_FAULT_RUNS");
-  const char* chosen = std::getenv("XRUN_FAULT_SEED");
-  const auto seed = static_cast<unsigned>(chosen == nullptr ? 12 : std::atol(chosen));
-  test.RecordProperty("seed", static_cast<int>(seed));
-  std::vector<long> numbers(static_cast<size_t>(last));
-  std::iota(numbers.begin(), numbers.end(), 1);
-  if (wish != nullptr && std::string_view(wish) == "all") {
-    return numbers;
+  // Below a shell that first does `limit`, of which `$1` is the first word.
+  CommandResult run_limited(const std::string& limit, const std::string& first, const Words& words) {
+    Words all{"-c", limit + " && shift && exec \"$@\"", "sh", first, std::string(XRUN_BINARY_DIR) + "/xrun"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run_xrun(all, {.binary = "/bin/sh", .directory = directory.path(), .timeout_s = 60});
   }
-  std::cout << "seed " << seed << "\n";
-  std::shuffle(numbers.begin(), numbers.end(), std::mt19937(seed));
-  numbers.resize(std::min(numbers.size(), static_cast<size_t>(wish == nullptr ? 60 : std::atol(wish))));
-  return numbers;
-}
+};
 
 TEST_F(Refusals, AThreadThatIsRefusedEndsTheCommandInWords) {
   for (const Words& words : {kTrain, kEval, kPredict}) {
@@ -106,19 +88,93 @@ TEST_F(Refusals, TheNumberOfThreadsThatTheSystemGaveIsSaid) {
   EXPECT_THAT(result.err, HasSubstr("--threads 2"));
 }
 
+// `ulimit -v`: stacks of threads, buffers, libraries that no longer fit; in steps of 16 MiB up to 4 GiB.
+TEST_F(Refusals, AnAddressSpaceThatIsTooSmallEndsTheCommandInWords) {
+  int whole = 0;
+  for (const int64_t size : some_of(12, 256)) {
+    for (const Words& words : {kTrain, kEval}) {
+      const auto result = run_limited("ulimit -v $1", std::to_string(size * 16 * 1024), words);
+      SCOPED_TRACE(words[0] + " in " + std::to_string(size * 16) + " MiB");
+      ASSERT_FALSE(result.timed_out);
+      whole += result.exit == 0 ? 1 : 0;
+      if (result.exit != 0) {
+        expect_said(result);
+      }
+    }
+  }
+  EXPECT_GT(whole, 0);
+  expect_nothing_lost("address space");
+}
+
+// A control group of the kernel with `pids.max`, which may be made where its file system is writable.
+class ThreadGroup {
+ public:
+  ThreadGroup() {
+    for (const char* parent : {"/sys/fs/cgroup/pids", "/sys/fs/cgroup"}) {
+      std::error_code error;
+      const std::string path = std::string(parent) + "/xrun-faults-" + std::to_string(::getpid());
+      if (!fs::create_directory(path, error)) {
+        continue;
+      }
+      if (fs::exists(path + "/pids.max", error)) {
+        path_ = path;
+        return;
+      }
+      fs::remove(path, error);
+    }
+  }
+  ~ThreadGroup() {
+    std::error_code ignored;
+    if (path_) {
+      fs::remove(*path_, ignored);
+    }
+  }
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+
+  const std::optional<std::string>& path() const { return path_; }
+  bool allow(int threads) const {
+    return static_cast<bool>(std::ofstream(*path_ + "/pids.max") << threads << std::flush);
+  }
+
+ private:
+  std::optional<std::string> path_;
+};
+
+TEST_F(Refusals, AGroupOfFewThreadsEndsTheCommandInWords) {
+  const ThreadGroup group;
+  if (!group.path()) {
+    GTEST_SKIP() << "this system lets nobody make a control group with a limit of threads";
+  }
+  for (const Words& words : {kTrain, kEval, kPredict}) {
+    bool refused = true;
+    for (int threads = 1; threads <= 16; ++threads) {
+      ASSERT_TRUE(group.allow(threads));
+      const auto result = run_limited("echo $$ > \"$1\"", *group.path() + "/cgroup.procs", words);
+      SCOPED_TRACE(words[0] + " with " + std::to_string(threads) + " threads");
+      ASSERT_FALSE(result.timed_out);
+      refused = result.exit != 0;
+      if (refused) {
+        EXPECT_EQ(result.exit, 4) << result.err;
+        EXPECT_THAT(result.err, HasSubstr("error[XG0803]: the system lets this process start "));
+      }
+    }
+    EXPECT_FALSE(refused) << "a command of four threads starts fewer than 16";
+  }
+  expect_nothing_lost("threads of a group");
+}
+
 TEST_F(Refusals, MemoryThatIsRefusedEndsTheCommandInWords) {
   ASSERT_EQ(run(kEval, "none", "counts").exit, 0);
   const long all = std::stol(read_file(directory.path() + "/counts"));
   ASSERT_GT(all, 3000);
-  for (const long number : some_of(3000, *this)) {
+  for (const int64_t number : some_of(60, 3000)) {
     const std::string refusal = "malloc:" + std::to_string(number);
     const auto result = run(kTrain, refusal);
     ASSERT_FALSE(result.timed_out) << refusal;
     ASSERT_THAT(result.exit, AnyOf(0, 4)) << refusal << ": " << result.err;
     if (result.exit == 4) {
-      std::string words = result.err;  // libgomp writes its own
-      std::ranges::transform(words, words.begin(), [](unsigned char c) { return std::tolower(c); });
-      ASSERT_THAT(words, HasSubstr("out of memory")) << refusal;
+      ASSERT_THAT(lower(result.err), HasSubstr("out of memory")) << refusal;
     }
     if (number % 16 == 0) {
       expect_nothing_lost(refusal);
@@ -131,9 +187,9 @@ TEST_F(Refusals, MemoryThatIsRefusedEndsTheCommandInWords) {
 TEST_F(Refusals, MemoryThatIsRefusedInAStepLosesNothing) {
   ASSERT_EQ(run(kTrain, "none", "counts").exit, 0);
   const long all = std::stol(read_file(directory.path() + "/counts"));
-  std::vector<long> numbers = some_of(all, *this);
+  std::vector<int64_t> numbers = some_of(60, all);
   numbers.resize(std::min<size_t>(numbers.size(), 3000));
-  for (const long number : numbers) {
+  for (const int64_t number : numbers) {
     const std::string refusal = "malloc:" + std::to_string(number);
     const auto result = run(kTrain, refusal);
     ASSERT_FALSE(result.timed_out) << refusal;

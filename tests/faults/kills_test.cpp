@@ -1,0 +1,79 @@
+// Runs that save after every step are killed at any time, and go on until they end: with the weights of a run that
+// nobody has killed.
+#include <filesystem>
+
+#include "tests/faults/runs.h"
+#include "tests/faults/tiny_runs.h"
+
+namespace xrun::testing {
+namespace {
+
+constexpr int64_t kKills = 200;
+constexpr int kSteps = 40;
+
+// The last step that a run has called saved: "... checkpoint step=12 path=...".
+int saved_step(const CommandResult& result) {
+  const std::string mark = " checkpoint step=";
+  const size_t at = result.err.rfind(mark);
+  return at == std::string::npos ? 0 : std::stoi(result.err.substr(at + mark.size()));
+}
+
+class Kills : public TinyRuns {
+ protected:
+  Words train(const std::string& checkpoints) const {
+    Words words = train_to(kSteps);
+    words.insert(words.end(), {"--set", "train.checkpoint.every=1 steps", "-C", checkpoints});
+    return words;
+  }
+};
+
+TEST_F(Kills, LeaveARunThatGoesOnToTheSameWeights) {
+  const auto unbroken = run(train("unbroken"));
+  ASSERT_EQ(unbroken.exit, 0) << unbroken.err;
+  const std::string weights = weights_of(unbroken);
+  ASSERT_NE(weights, "");
+  const int64_t kills = fault_runs(10, kKills);
+  std::mt19937_64 random(fault_seed());
+  int courses = 0;
+  int reached = 0;
+  int64_t in_training = 0;
+  for (int64_t kill = 0; kill < kills;) {
+    const std::string checkpoints = "course" + std::to_string(courses);
+    // In one second, or at once after a save.
+    CommandOptions options;
+    if (random() % 2 == 0) {
+      options.kill_after_s = static_cast<double>(random() % 1000) / 1000;
+    } else {
+      options.signal = SIGKILL;
+      options.signal_on = "checkpoint step=" + std::to_string(reached + 1 + static_cast<int>(random() % 8)) + " ";
+    }
+    const auto result = run(train(checkpoints), options);
+    ASSERT_FALSE(result.timed_out);
+    if (result.exit != 128 + SIGKILL) {
+      ASSERT_EQ(result.exit, 0) << result.err;
+      EXPECT_EQ(weights_of(result), weights);
+      std::filesystem::remove_all(directory.path() + "/" + checkpoints);
+      ++courses;
+      reached = 0;
+      continue;
+    }
+    ++kill;
+    in_training += saved_step(result) > 0 ? 1 : 0;
+    reached = std::max(reached, saved_step(result));
+    const auto shown = run({"show", checkpoints + "/ckpt/quick", "--format", "json"});
+    if (reached > 0) {
+      ASSERT_EQ(shown.exit, 0) << shown.err;
+      const size_t at = shown.out.find("\"step\":");
+      EXPECT_GE(std::stoi(shown.out.substr(at + 7)), reached) << "a step that was saved is lost";
+    }
+  }
+  const auto last = run(train("course" + std::to_string(courses)));
+  ASSERT_EQ(last.exit, 0) << last.err;
+  EXPECT_EQ(weights_of(last), weights);
+  EXPECT_GT(in_training, 0);
+  std::cout << kills << " kills, " << in_training << " of them while steps were saved; " << courses + 1
+            << " runs went on to their end\n";
+}
+
+}  // namespace
+}  // namespace xrun::testing
