@@ -20,11 +20,18 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// Of FILE, or of FILE:NAME.
-std::string absolute(const std::string& path) {
-  std::error_code ignored;
-  return path.empty() ? "" : std::filesystem::absolute(path, ignored).string();
+// Where relative paths start. Asked for once, so that a path has one absolute form.
+struct WorkingDirectory {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::current_path(error);
+};
+const WorkingDirectory& working_directory() {
+  static const WorkingDirectory once;
+  return once;
 }
+
+// Of FILE, or of FILE:NAME.
+std::string absolute(const std::string& path) { return path.empty() ? "" : (working_directory().path / path).string(); }
 
 // What of the command line decides a plan, as the plan file keeps it.
 Pairs plan_options(const std::string& path, const GlobalOptions& options) {
@@ -70,6 +77,12 @@ std::string about_plan(const planner::Plan& plan) {
 std::optional<PlannedModel> read_model(const std::string& path, const GlobalOptions& options, const Console& console,
                                        bool needs_training, int& exit, Phase& phase,
                                        const lang::Texts* texts = nullptr) {
+  if (const auto& error = working_directory().error) {
+    exit = console.fail(world_error(
+        "XG0207", {"cannot read `{}`: the system does not name the working directory: {}", path, error.message()},
+        "run xrun in a directory that is there"));
+    return std::nullopt;
+  }
   auto model = load_model(path, options, console, false, exit, texts);
   if (!model) {
     return std::nullopt;
@@ -161,8 +174,7 @@ std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOp
 }  // namespace
 
 std::string source_path(const std::string& path) {
-  std::error_code ignored;
-  return path.starts_with("std/") ? path : std::filesystem::absolute(path, ignored).lexically_normal().string();
+  return path.starts_with("std/") ? path : (working_directory().path / path).lexically_normal().string();
 }
 
 GlobalOptions with_plan_options(GlobalOptions options, const Pairs& pairs, std::string& file) {

@@ -47,9 +47,10 @@ class TinyRuns : public ::testing::Test {
       EXPECT_THAT(result.err, ::testing::HasSubstr("error while loading shared libraries"));
       return;
     }
+    EXPECT_THAT(result.err, ::testing::Not(::testing::HasSubstr("internal error")));
     EXPECT_THAT(result.exit, ::testing::AllOf(::testing::Ge(1), ::testing::Le(4))) << result.err;
-    EXPECT_THAT(lower(result.err),
-                ::testing::AnyOf(::testing::HasSubstr("error["), ::testing::HasSubstr("out of memory")))
+    EXPECT_THAT(lower(result.err), ::testing::AnyOf(::testing::HasSubstr("error["), ::testing::HasSubstr("error: "),
+                                                    ::testing::HasSubstr("out of memory")))
         << result.out;
   }
 
