@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/large_pages.h"
 #include "lang/syntax/syntax.h"
 
 namespace xrun::lang {
@@ -18,17 +19,31 @@ class Gather {
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
   ~Gather() { stack_.resize(base_); }
-  void push(T value) { stack_.push_back(std::move(value)); }
+  void push(T value) {
+    grow(stack_, 1);
+    stack_.push_back(std::move(value));
+  }
   size_t size() const { return stack_.size() - base_; }
   T& front() { return stack_[base_]; }
-  Run<T> into(Ast& ast) const {
+  Run<T> into(Ast& ast) {
     std::vector<T>& pool = ast.pool<T>();
     const Run<T> run{static_cast<uint32_t>(pool.size()), static_cast<uint32_t>(size())};
+    if (pool.empty() && base_ == 0) {
+      std::swap(pool, stack_);  // the one long list of a text that a program has written
+      return run;
+    }
+    grow(pool, size());
     pool.insert(pool.end(), stack_.begin() + static_cast<std::ptrdiff_t>(base_), stack_.end());
     return run;
   }
 
  private:
+  static void grow(std::vector<T>& vector, size_t more) {
+    if (vector.size() + more > vector.capacity()) {
+      reserve_large(vector, 2 * vector.size() + more + 16);
+    }
+  }
+
   std::vector<T>& stack_;
   size_t base_;
 };

@@ -321,9 +321,35 @@ class NumberLexer : private Cursor {
   bool reported_size_ = false;
 };
 
+// Most numbers of large texts: a few digits, and behind them nothing that could belong to a number.
+bool lex_plain(std::string_view text, uint32_t begin, uint32_t& end, Number& number) {
+  constexpr uint32_t kExact = 15;  // digits that a double holds
+  int64_t value = 0;
+  uint32_t at = begin;
+  const auto next = [&](uint32_t ahead) { return at + ahead < text.size() ? text[at + ahead] : '\n'; };
+  for (; at - begin < kExact && is_digit(next(0)); ++at) {
+    value = value * 10 + (next(0) - '0');
+  }
+  const bool ends = next(0) == ' ' ? next(1) != ' ' && !is_name_start(next(1))
+                                   : std::string_view(",)]}\n").find(next(0)) != std::string_view::npos;
+  if (at == begin || !ends) {
+    return false;
+  }
+  end = at;
+  number.text = text.substr(begin, at - begin);
+  number.whole = value;
+  number.value = static_cast<double>(value);
+  number.is_whole = true;
+  return true;
+}
+
 }  // namespace
 
 Number lex_number(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults) {
+  Number number;
+  if (lex_plain(text, begin, end, number)) {
+    return number;
+  }
   return NumberLexer(text, file, begin, faults).run(end);
 }
 

@@ -2,14 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
+#include "graph/base/large_pages.h"
 #include "graph/base/utf8.h"
 #include "lang/syntax/parser.h"
 
 namespace xrun::lang {
 namespace {
 
+constexpr size_t kLongestWord = std::string_view("residual").size();
+
 TokenKind word_kind(std::string_view word) {
+  const auto last = static_cast<unsigned char>(word.back());
+  if (word.size() < 2 || word.size() > kLongestWord || last < 'a' || last > 'z') {
+    return TokenKind::kName;
+  }
   for (TokenKind kind = TokenKind::kTrue; is_reserved(kind); kind = next(kind)) {
     if (text_of(kind) == word) {
       return kind;
@@ -76,7 +84,9 @@ class Lexer : private Cursor {
       : Cursor(sources.text(file), file, 0, faults), path_(sources.path(file)) {
     out_.file = file;
     out_.text = text_;
-    out_.tokens.reserve(std::min<size_t>(text_.size(), kMaxFileBytes) / 3 + 16);
+    const std::string_view read = text_.substr(0, kMaxFileBytes);
+    reserve_large(out_.tokens, read.size() / 3 + 16);
+    reserve_large(out_.numbers, read.size() / 4);  // what stays unused is never touched
   }
 
   Tokens run() {
@@ -267,6 +277,14 @@ class Lexer : private Cursor {
   void check_encoding() {
     Counted bytes;
     for (uint32_t i = at_; i < text_.size();) {
+      uint64_t eight = 0;
+      if (i + sizeof eight <= text_.size()) {
+        std::memcpy(&eight, text_.data() + i, sizeof eight);
+        if ((eight & 0x8080808080808080U) == 0) {
+          i += sizeof eight;
+          continue;
+        }
+      }
       const uint32_t length = static_cast<unsigned char>(text_[i]) < 0x80 ? 1 : sequence_length(text_.substr(i));
       if (length == 0) {
         bytes.see(i);

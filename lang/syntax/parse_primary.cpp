@@ -162,7 +162,9 @@ ExprId Parser::leaf(ExprKind kind) {
     expr.name = {tokens_.spelling(current()), expr.span};
   }
   advance();
-  return add(expr);
+  ast_.exprs.push_back(expr);
+  heights_.push_back(1);
+  return ExprId(ast_.exprs.size() - 1);
 }
 
 }  // namespace xrun::lang

@@ -1,5 +1,6 @@
 #include "lang/syntax/parser.h"
 
+#include "graph/base/large_pages.h"
 #include "lang/syntax/parser_rules.h"
 
 namespace xrun::lang {
@@ -9,8 +10,8 @@ Parser::Parser(Tokens tokens, Faults& faults) : tokens_(std::move(tokens)), faul
   // Literals keep their indices, so the vectors change their owner as a whole.
   ast_.numbers = std::move(tokens_.numbers);
   ast_.strings = std::move(tokens_.strings);
-  ast_.exprs.reserve(tokens_.tokens.size());
-  heights_.reserve(tokens_.tokens.size());
+  reserve_large(ast_.exprs, tokens_.tokens.size());
+  reserve_large(heights_, tokens_.tokens.size());
 }
 
 const Token& Parser::ahead() const { return tokens_.tokens[std::min(at_ + 1, tokens_.tokens.size() - 1)]; }
