@@ -29,10 +29,30 @@ void detach_values(Module& module) {
   module.train.loss = module.graph.loss;
 }
 
+// Inference has no losses, but probabilities are those of scaled logits: each head keeps the scale of its loss as an
+// attribute (planner/program.cpp, `head_shape`).
+void keep_scales(Graph& graph) {
+  for (const Head& head : graph.heads) {
+    Node& classifier = graph.nodes[head.node];
+    for (const Node& loss : graph.nodes) {
+      if (loss.op->margin == nullptr || loss.inputs[0] != classifier.outputs[0]) {
+        continue;
+      }
+      if (const auto form = loss.op->margin(loss.attrs); form.ok() && form->scale != 1) {
+        classifier.attrs.set("scale", form->scale);
+      }
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 Result<Module> prepare(Module module, const OpRegistry& registry, const PipelineOptions& options) {
   attach_values(module, options.training);
+  if (!options.training) {
+    keep_scales(module.graph);
+  }
   XRUN_ASSIGN(Graph graph, simplify(std::move(module.graph)));
   XRUN_ASSIGN(graph, eliminate_common_subexpressions(std::move(graph)));
   XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));

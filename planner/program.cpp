@@ -217,6 +217,8 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
     const auto margin = loss.op->margin(loss.attrs);
     XRUN_CHECK(margin.ok(), "the arguments of a loss were checked");
     shape.margin = *margin;
+  } else {
+    shape.margin.scale = node.attrs.real("scale", 1);  // of inference
   }
   shape.row_weight = head.row_weight;
   shape.top_k = head.top_k;

@@ -283,7 +283,8 @@ def main(xrun):
         feature = resnet(net, x)
         shop.compare("resnet: embedding", feature, shop.embeddings(checkpoint, *paths))
         found = [json.loads(line)["classes"] for line in
-                 shop.run("predict", checkpoint, *paths, "--topk", "1", "--format", "json").splitlines()]
+                 shop.run("predict", checkpoint, *paths, "--topk", "1", "--scores", "logits", "--format",
+                          "json").splitlines()]
         best = net.cosine_classifier(feature, "id").max(dim=1)
         shop.compare("resnet: best cosine", best.values, torch.tensor([one[0]["score"] for one in found]))
         if [one[0]["class"] for one in found] != best.indices.tolist():

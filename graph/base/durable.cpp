@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -24,24 +25,26 @@ bool is_of(const FileKind& kind, const std::string& path) {
   return file && start.ends_with(kind.magic);
 }
 
-// What may be lost: an empty place, an empty file, a file of the kind that is written.
-Status check_place(const std::string& path, const FileKind& kind) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) {
-    return {};  // or cannot be seen, which writing will say
+// The name under which a file is written; what is left under it is removed.
+struct Fresh {
+  explicit Fresh(const std::string& path) : target(path) {
+    std::error_code error;
+    const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
+    target = error ? path : real.string();
+    // A name of this process: another one may be writing the same result.
+    name = target + ".tmp-" + std::to_string(::getpid());
   }
-  if (!std::filesystem::is_regular_file(status)) {
-    return Error{ErrorKind::kUsage, std::string(kind.code), "`" + path + "` is no ordinary file",
-                 "choose another place with `-o`"};
-  }
-  if (std::filesystem::file_size(path, error) > 0 && !error && ::access(path.c_str(), R_OK) == 0 &&
-      !is_of(kind, path)) {
-    return Error{ErrorKind::kUsage, std::string(kind.code),
-                 "`" + path + "` is there and is no " + std::string(kind.name) + ": it would be lost",
-                 "choose another place with `-o`, or remove the file"};
-  }
-  return {};
+  ~Fresh() { std::remove(name.c_str()); }
+  Fresh(Fresh&&) = delete;
+
+  std::string target;
+  std::string name;
+};
+
+Error unwritten(const ResultFile& file, int fault) {
+  return Error{ErrorKind::kWorld, std::string(file.kind.code),
+               "cannot write `" + file.path + "`: " + std::strerror(fault),
+               "choose another place with `" + std::string(file.kind.flag) + "`, or make room"};
 }
 
 }  // namespace
@@ -67,21 +70,45 @@ int sync_directory(const std::string& path, Io& io) {
   return file < 0 ? -file : sync_and_close(file, 0, io);
 }
 
-Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind) {
-  XRUN_TRY(check_place(path, kind));
+Status check_place(const std::string& path, const FileKind& kind) {
   std::error_code error;
-  const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
-  const std::string target = error ? path : real.string();
-  // A name of this process: another one may be writing the same result.
-  const std::string fresh = target + ".tmp-" + std::to_string(::getpid());
-  int fault = write_durably(fresh, pieces);
-  if (fault == 0 && std::rename(fresh.c_str(), target.c_str()) != 0) {
-    fault = errno;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    return {};  // or cannot be seen, which writing will say
   }
-  if (fault != 0) {
-    std::remove(fresh.c_str());
-    return Error{ErrorKind::kWorld, std::string(kind.code), "cannot write `" + path + "`: " + std::strerror(fault),
-                 "choose another place with `-o`, or make room"};
+  if (!std::filesystem::is_regular_file(status)) {
+    return Error{ErrorKind::kUsage, std::string(kind.code), "`" + path + "` is no ordinary file",
+                 "choose another place with `" + std::string(kind.flag) + "`"};
+  }
+  if (std::filesystem::file_size(path, error) > 0 && !error && ::access(path.c_str(), R_OK) == 0 &&
+      !is_of(kind, path)) {
+    return Error{ErrorKind::kUsage, std::string(kind.code),
+                 "`" + path + "` is there and is no " + std::string(kind.name) + ": it would be lost",
+                 "choose another place with `" + std::string(kind.flag) + "`, or remove the file"};
+  }
+  return {};
+}
+
+Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind) {
+  const ResultFile file{path, pieces, kind};
+  return replace_files(std::span(&file, 1));
+}
+
+Status replace_files(std::span<const ResultFile> files) {
+  std::deque<Fresh> fresh;
+  for (const ResultFile& file : files) {
+    XRUN_TRY(check_place(file.path, file.kind));
+    fresh.emplace_back(file.path);
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (const int fault = write_durably(fresh[i].name, files[i].pieces); fault != 0) {
+      return unwritten(files[i], fault);
+    }
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (std::rename(fresh[i].name.c_str(), fresh[i].target.c_str()) != 0) {
+      return unwritten(files[i], errno);
+    }
   }
   return {};
 }

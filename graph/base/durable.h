@@ -28,11 +28,25 @@ struct FileKind {
   std::string_view code;  // of errors
   size_t offset = 0;      // where every such file has the bytes of `magic`
   std::string_view magic;
+  std::string_view flag = "-o";  // that names the place
 };
+
+/// Whether a result of this kind may be put at `path`, to be asked before it is computed.
+/// Errors: kUsage where something is there that is neither empty nor of this kind.
+Status check_place(const std::string& path, const FileKind& kind);
 
 /// Puts a result at `path`: written beside it, synced, then renamed, so that a reader sees the old file or the new one
 /// and a failure leaves the old one. Links are followed.
 /// Errors: kUsage where something is there that is neither empty nor of this kind; kWorld with the system's reason.
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind);
+
+// A result of several files: all of them are written before the first is renamed, so that a failure leaves every old
+// one and nothing else.
+struct ResultFile {
+  std::string path;
+  Pieces pieces;
+  FileKind kind;
+};
+Status replace_files(std::span<const ResultFile> files);
 
 }  // namespace xrun

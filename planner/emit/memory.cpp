@@ -242,6 +242,12 @@ void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std:
   }
 }
 
+// What is read after the step; in inference also the softmax of heads, which gives probabilities.
+bool is_result(const Program& program, const Buffer& buffer) {
+  return (buffer.purpose == Purpose::kResult && buffer.head_pass < 0) ||
+         (buffer.purpose == Purpose::kHeadSoftmax && !program.training);
+}
+
 }  // namespace
 
 void place_buffers(Program& program) {
@@ -254,13 +260,12 @@ void place_buffers(Program& program) {
       }
     }
   }
-  // Results are read after the step.
   const auto end = static_cast<int32_t>(program.instructions.size()) - 1;
   for (Buffer& buffer : program.buffers) {
     if (buffer.persistent) {
       buffer.first_use = 0;
       buffer.last_use = end;
-    } else if (buffer.purpose == Purpose::kResult && buffer.head_pass < 0) {
+    } else if (is_result(program, buffer)) {
       buffer.last_use = end;
     }
     XRUN_CHECK(buffer.first_use >= 0, "a buffer that no instruction touches: " + buffer.name);

@@ -124,8 +124,9 @@ Error too_much() {
       "micro-batches");
 }
 
-bool lasts(const Buffer& buffer) {
-  return buffer.persistent || (buffer.purpose == Purpose::kResult && buffer.head_pass < 0);
+bool lasts(const Program& program, const Buffer& buffer) {
+  return buffer.persistent || (buffer.purpose == Purpose::kResult && buffer.head_pass < 0) ||
+         (buffer.purpose == Purpose::kHeadSoftmax && !program.training);
 }
 
 }  // namespace
@@ -200,7 +201,7 @@ Status verify_memory(const Program& program, Bytes memory) {
     }
     const auto& list = accesses[b];
     const int32_t first = buffer.persistent || list.empty() ? 0 : list.front().instruction;
-    const int32_t last = lasts(buffer) || list.empty() ? end : list.back().instruction;
+    const int32_t last = lasts(program, buffer) || list.empty() ? end : list.back().instruction;
     if (first != buffer.first_use || last != buffer.last_use) {
       return wrong("buffer {} ({}) is used from {} to {}, not from {} to {}", b, buffer.name, first, last,
                    buffer.first_use, buffer.last_use);
@@ -212,7 +213,7 @@ Status verify_memory(const Program& program, Bytes memory) {
   int64_t work = 0;
   // Streams begin in order: of b the first touch in each stream counts.
   const auto ends_before = [&](const Buffer& a, const Buffer& b) {
-    if (lasts(a) || b.persistent || a.last_use >= b.first_use) {
+    if (lasts(program, a) || b.persistent || a.last_use >= b.first_use) {
       return false;
     }
     bool began[2] = {false, false};

@@ -146,6 +146,11 @@ void add_commands(CLI::App& app, CommandLine& line) {
   eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
   eval->add_flag("--anyway", line.eval.anyway, "also where FILE is another model than that of the checkpoint");
   eval->add_option("--on", line.eval.on, "sources (default: all that `train` names)");
+  eval->add_flag("--per-class", line.eval.per_class, "accuracy and precision of each class, the worst first");
+  eval->add_option("--confusion", line.eval.confusion, "write how often which class was taken for which, as CSV")
+      ->type_name("FILE");
+  eval->add_option("--wrong", line.eval.wrong, "write the list of misclassified samples to DIR/wrong.tsv")
+      ->type_name("DIR");
 
   CLI::App* predict = add_command(app, line, "predict", "name the classes of pictures", [&line] {
     const int fault = find_checkpoint("predict", line.predict.file, line.predict.checkpoint, &line.predict.images);
@@ -157,12 +162,17 @@ void add_commands(CLI::App& app, CommandLine& line) {
   predict->add_option("checkpoint", line.predict.checkpoint, "a step directory, its parent, or `latest`")
       ->type_name("CKPT");
   predict->add_flag("--anyway", line.predict.anyway, "also where FILE is another model than that of the checkpoint");
-  predict->add_option("images", line.predict.images, "pictures")->type_name("IMAGES...");
+  predict->add_option("images", line.predict.images, "pictures, or directories of pictures")->type_name("IMAGES...");
   predict->add_option("--source", line.predict.source, "a source of the file instead of pictures");
   predict->add_option("--rows", line.predict.rows, "its samples a..b")->type_name("A..B");
   predict->add_option("--topk", line.predict.topk, "classes a picture (5)")->check(CLI::Range(1, 1000));
+  predict->add_option("--scores", line.predict.scores, "probabilities (default) or logits of the classes")
+      ->check(CLI::IsMember({"probabilities", "logits"}));
   predict->add_flag("--embedding", line.predict.embedding, "the model's output instead of classes");
-  predict->add_option("-o,--output", line.predict.output, "write embeddings to a .npy file")->type_name("FILE");
+  predict
+      ->add_option("-o,--output", line.predict.output,
+                   "write embeddings, names and classes to FILE.npy and FILE.tsv, or to FILE.npz")
+      ->type_name("FILE");
 
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
 }

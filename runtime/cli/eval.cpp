@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/utf8.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/cli/classification.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/json_progress.h"
 #include "runtime/cli/planned.h"
@@ -27,33 +29,62 @@ Status check_names(const Module& module, const std::vector<std::string>& names,
   return {};
 }
 
-std::string text_of(const runtime::Evaluation& evaluation) {
+// What came of it.
+struct Measurement {
+  runtime::Evaluation evaluation;
+  int64_t step = 0;                    // of the checkpoint
+  std::vector<SourceClasses> classes;  // where they are asked for
+  ClassNames names;
+};
+
+bool wants_classes(const EvalArgs& args) { return args.per_class || !args.confusion.empty() || !args.wrong.empty(); }
+
+std::string text_of(const Measurement& measured, const EvalArgs& args) {
   std::string out;
-  for (const runtime::MeasuredSource& one : evaluation.sources) {
+  for (const runtime::MeasuredSource& one : measured.evaluation.sources) {
     out +=
         fmt::format("  {}   {} samples{}{}\n", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "",
                     one.broken > 0 ? fmt::format("; {} broken left out", format_count(one.broken)) : "");
   }
-  for (const runtime::Measured& one : evaluation.metrics) {
+  for (const SourceClasses& source : measured.classes) {
+    if (!args.wrong.empty()) {
+      out += fmt::format("  {}   {} of {} misclassified\n", printable_line(wrong_path(args)),
+                         format_count(std::ssize(source.wrong)), source.source);
+    }
+    if (!args.confusion.empty()) {
+      out += fmt::format("  {}   {} pairs of classes of {}\n", printable_line(args.confusion),
+                         format_count(std::ssize(source.pairs)), source.source);
+    }
+  }
+  for (const SourceClasses& source : measured.classes) {
+    out += args.per_class ? per_class_text(source, measured.names) + "\n" : "";
+  }
+  for (const runtime::Measured& one : measured.evaluation.metrics) {
     out += fmt::format("{} {:.2f} %{}\n", one.key, 100 * one.value, one.synthetic ? " (synthetic)" : "");
   }
   return out;
 }
 
-std::string json_of(const runtime::Evaluation& evaluation) {
-  nlohmann::ordered_json json{{"v", 1}};
-  json.update(evaluation_json(evaluation.metrics, evaluation.sources));
+std::string json_of(const Measurement& measured, const EvalArgs& args) {
+  nlohmann::ordered_json json{{"v", 1}, {"step", measured.step}};
+  json.update(evaluation_json(measured.evaluation.metrics, measured.evaluation.sources));
   json["broken_samples"] = nlohmann::ordered_json::array();
-  for (const auto& [source, rows] : evaluation.broken) {
+  for (const auto& [source, rows] : measured.evaluation.broken) {
     for (const runtime::BrokenRow& row : rows) {
       json["broken_samples"].push_back({{"source", source}, {"sample", row.sample}, {"message", row.message}});
+    }
+  }
+  for (const SourceClasses& source : measured.classes) {
+    json["misclassified"][source.source] = std::ssize(source.wrong);
+    if (args.per_class) {
+      json["per_class"][source.source] = per_class_json(source, measured.names);
     }
   }
   return json_line(json);
 }
 
-Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs& args,
-                                    const Result<runtime::CheckpointInfo>& info, runtime::EventSink& events) {
+Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
+                            const Result<runtime::CheckpointInfo>& info, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> measured = measured_sources(module);
   std::vector<std::string> names = args.on.empty() ? measured : args.on;
@@ -70,8 +101,13 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
                                         : "declare another source in `data`");
   }
   XRUN_TRY(check_names(module, names, measured));
+  Ranking ranking;
+  if (wants_classes(args)) {
+    XRUN_TRY(check_class_files(args));
+    XRUN_ASSIGN(ranking, find_ranking(planned));
+  }
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
-  XRUN_ASSIGN(const auto classes, runtime::read_class_names(*info));
+  XRUN_ASSIGN(auto classes, runtime::read_class_names(*info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
@@ -79,7 +115,18 @@ Result<runtime::Evaluation> measure(const PlannedModel& planned, const EvalArgs&
   for (const auto& source : sources) {
     pointers.push_back(source.get());
   }
-  return runtime::evaluate(*session, pointers, &events);
+  if (!wants_classes(args)) {
+    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events));
+    return Measurement{.evaluation = std::move(evaluation), .step = info->manifest.step};
+  }
+  Classification classification(*session, ranking.from, label_input(planned.model.file.module));
+  XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr,
+                                                 [&](runtime::RowSource& source, int64_t done, int64_t count) {
+                                                   return classification.add(source, done, count);
+                                                 }));
+  const ClassNames all{std::move(classes)};
+  XRUN_TRY(write_class_files(args, classification.sources(), all));
+  return Measurement{std::move(evaluation), info->manifest.step, classification.sources(), all};
 }
 
 }  // namespace
@@ -93,15 +140,15 @@ int run_eval(const GlobalOptions& options, const EvalArgs& args) {
     return exit;
   }
   const auto progress = make_progress(options.progress, console);
-  const auto evaluation = measure(*planned, args, info, *progress);
+  const auto measured = measure(*planned, args, info, *progress);
   progress->on_work({});
-  if (!evaluation.ok()) {
-    return console.fail(evaluation.error(), planned->model.sources);
+  if (!measured.ok()) {
+    return console.fail(measured.error(), planned->model.sources);
   }
-  for (const auto& [source, broken] : evaluation->broken) {
+  for (const auto& [source, broken] : measured->evaluation.broken) {
     report_broken(broken, console);
   }
-  console.out(console.json() ? json_of(*evaluation) : text_of(*evaluation));
+  console.out(console.json() ? json_of(*measured, args) : text_of(*measured, args));
   return 0;
 }
 

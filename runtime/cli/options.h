@@ -63,7 +63,10 @@ struct EvalArgs {
   std::string file;  // empty: the model that the checkpoint holds
   std::string checkpoint;
   std::vector<std::string> on;  // sources; empty: all that `train` names
-  bool anyway = false;          // also where the file is another model than the checkpoint's
+  bool per_class = false;
+  std::string confusion;  // file for pairs of classes
+  std::string wrong;      // directory for the list of misclassified samples
+  bool anyway = false;    // also where the file is another model than the checkpoint's
 };
 
 struct PredictArgs {
@@ -71,10 +74,11 @@ struct PredictArgs {
   std::string checkpoint;
   std::vector<std::string> images;
   std::string source;
-  std::string rows;  // a..b
-  int topk = 0;      // 0: five, or all where there are fewer classes
+  std::string rows;    // a..b
+  int topk = 0;        // 0: five, or all where there are fewer classes
+  std::string scores;  // probabilities logits; empty: probabilities
   bool embedding = false;
-  std::string output;
+  std::string output;   // .npy or .npz
   bool anyway = false;  // also where the file is another model than the checkpoint's
 };
 

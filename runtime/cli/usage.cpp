@@ -46,6 +46,24 @@ std::string proposal(const std::string& word, const std::vector<std::string>& kn
   return near.empty() ? otherwise : "did you mean `" + near + "`?";
 }
 
+// For a value that is none of those that a flag takes, "--scores: logit not in {probabilities,logits}".
+std::string proposed_value(const std::string& message, const std::string& otherwise) {
+  const size_t colon = message.find(": ");
+  const size_t list = message.find(" not in {");
+  if (colon == std::string::npos || list == std::string::npos || list < colon) {
+    return otherwise;
+  }
+  std::vector<std::string> values(1);
+  for (const char c : message.substr(list + 9, message.rfind('}') - list - 9)) {
+    if (c == ',') {
+      values.emplace_back();
+    } else {
+      values.back().push_back(c);
+    }
+  }
+  return proposal(message.substr(colon + 2, list - colon - 2), values, otherwise);
+}
+
 }  // namespace
 
 void name_variables(CLI::App& app) {
@@ -139,7 +157,7 @@ int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& 
     help = help.empty() ? proposal(word, flags, words.meant_setting(word, lang::Nearness::kNear)) : help;
     return usage_fault(command + " does not know `" + word + "`", help.empty() ? lists : help);
   }
-  return usage_fault(text.starts_with("--") ? text : command + ": " + text, lists);
+  return usage_fault(text.starts_with("--") ? text : command + ": " + text, proposed_value(text, lists));
 }
 
 void tell_variables(const CLI::App& app, const Words& words) {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include "graph/base/errors.h"
 #include "runtime/data/directory_walk.h"
 #include "runtime/data/glob.h"
+#include "runtime/data/natural_order.h"
+#include "runtime/data/picture_files.h"
 #include "runtime/device/host.h"
 #include "runtime/formats/files.h"
 
@@ -43,21 +46,6 @@ std::string_view base_of(std::string_view path) { return path.substr(path.rfind(
 std::string_view directory_of(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? "" : path.substr(0, slash);
-}
-
-bool is_hidden(std::string_view path) { return base_of(path).starts_with('.'); }
-
-bool is_picture(std::string_view path) {
-  const std::string_view base = base_of(path);
-  const size_t dot = base.rfind('.');
-  if (dot == std::string_view::npos || is_hidden(path)) {
-    return false;
-  }
-  std::string extension(base.substr(dot));
-  std::ranges::transform(extension, extension.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  constexpr std::string_view kRead[] = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".pgm", ".ppm"};
-  return std::ranges::find(kRead, extension) != std::end(kRead);
 }
 
 // A path that does not exist may lead into an archive: "a.zip/train".
@@ -146,6 +134,16 @@ class FolderReader final : public Reader {
     const PictureFile& picture = pictures_[static_cast<size_t>(sample)];
     return roots_[picture.root].path + "/" + roots_[picture.root].inner + picture.name;
   }
+  std::vector<int64_t> listing() const override {
+    std::vector<int64_t> order(pictures_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, [&](int64_t a, int64_t b) {
+      const PictureFile& one = pictures_[static_cast<size_t>(a)];
+      const PictureFile& other = pictures_[static_cast<size_t>(b)];
+      return one.root != other.root ? one.root < other.root : comes_before(one.name, other.name);
+    });
+    return order;
+  }
   std::string describe() const override {
     return fmt::format("folder: {} images, {} classes{}", format_count(samples()), format_count(classes()),
                        others_ > 0 ? fmt::format(", {} other files", format_count(others_)) : "");
@@ -173,8 +171,8 @@ class FolderReader final : public Reader {
 
   // Notes a picture and its class. True when it is a sample. Other files are counted, the first in byte order named.
   Result<bool> note(std::string_view name, const Glob& match) {
-    if (!is_picture(name)) {
-      if (!is_hidden(name)) {
+    if (!is_picture_name(name)) {
+      if (!is_hidden_file(name)) {
         ++others_;
         other_names_.insert(roots_.back().inner + std::string(name));
         if (other_names_.size() > kMostNamed) {

@@ -161,6 +161,7 @@ class Rows final : public RowSource {
   Rows(std::unique_ptr<SampleRows> rows, LoaderOptions options)
       : rows_(std::move(rows)),
         options_(std::move(options)),
+        listing_(rows_->reader().listing()),
         bad_(rows_->samples(), options_),
         tasks_(
             rows_->name(), options_.workers, [this](int64_t, int64_t row) { return fill_row(row); }, options_.clock,
@@ -168,6 +169,10 @@ class Rows final : public RowSource {
 
   std::string_view name() const override { return rows_->name(); }
   int64_t samples() const override { return rows_->samples(); }
+  std::string sample_name(int64_t sample) const override { return rows_->reader().sample_name(number_of(sample)); }
+  Result<std::optional<int64_t>> label(const std::string& input, int64_t sample) override {
+    return rows_->label(input, number_of(sample), label_scratch_);
+  }
 
   void begin(int64_t first, int64_t rows, const BatchView& batch) override {
     XRUN_CHECK(first >= 0 && rows >= 0 && first + rows <= samples(), "rows outside the source");
@@ -191,8 +196,10 @@ class Rows final : public RowSource {
   }
 
  private:
+  int64_t number_of(int64_t sample) const { return listing_.empty() ? sample : listing_[static_cast<size_t>(sample)]; }
+
   Status fill_row(int64_t row) {
-    const int64_t sample = first_ + row;
+    const int64_t sample = number_of(first_ + row);
     const DrawKey key{options_.seed, 0, static_cast<uint64_t>(sample), false};
     Status done = rows_->fill(sample, key, scratch_.local(), batch_, row);
     if (!done.ok() && is_broken_sample(done.error())) {
@@ -208,8 +215,10 @@ class Rows final : public RowSource {
 
   std::unique_ptr<SampleRows> rows_;
   LoaderOptions options_;
+  std::vector<int64_t> listing_;
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
+  AugmentScratch label_scratch_;
   int64_t first_ = 0;  // the sample of row 0
   BatchView batch_;
   std::mutex mutex_;              // guards found_ while rows are filled

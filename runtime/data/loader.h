@@ -37,8 +37,8 @@ struct LoaderOptions {
 // max_bad of the samples are broken; XG0401, XG0402, XG0404 of a sample, named.
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
-// Samples first, first + 1, ... in training = false form. A broken sample becomes a row of zeros that `broken_rows`
-// names; beyond max_bad XG0408. Rows are filled by RowTasks, too.
+// Samples first, first + 1, ... of the reader's listing, in training = false form. A broken sample becomes a row of
+// zeros that `broken_rows` names; beyond max_bad XG0408. Rows are filled by RowTasks, too.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // The sample and epoch at a position of the run.

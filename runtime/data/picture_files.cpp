@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "graph/base/errors.h"
+#include "runtime/data/directory_walk.h"
+#include "runtime/data/natural_order.h"
 #include "runtime/data/picture.h"
 #include "runtime/formats/decode.h"
 #include "runtime/formats/files.h"
@@ -11,10 +14,13 @@
 namespace xrun::runtime {
 namespace {
 
+constexpr Bytes kLargest = kMostPixels * 4;  // encoded; no picture that is decoded needs more
+
+std::string_view base_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 class PictureFiles : public Reader {
  public:
-  PictureFiles(std::vector<std::string> paths, std::vector<std::vector<std::byte>> files, const Field& like)
-      : paths_(std::move(paths)), files_(std::move(files)) {
+  PictureFiles(std::vector<std::string> paths, const Field& like) : paths_(std::move(paths)) {
     fields_.push_back(like);
     fields_.push_back({.name = "label", .type = {DType::kI32, {kBatch}, false, 1}});
   }
@@ -28,16 +34,17 @@ class PictureFiles : public Reader {
       out.set_integer(DType::kI32, 0);
       return {};
     }
-    const auto& file = files_[static_cast<size_t>(sample)];
+    const std::string& path = paths_[static_cast<size_t>(sample)];
+    XRUN_ASSIGN(const std::vector<std::byte> file, read_file(path, kLargest));
     if (fields_[0].encoded) {
       const int64_t size[] = {static_cast<int64_t>(file.size())};
-      out.set_view(DType::kU8, size, file);
+      std::ranges::copy(file, out.set_own(DType::kU8, size));
       return {};
     }
-    const auto status = read_pixels(file, out);
+    Status status = read_pixels(file, out);
     if (!status.ok()) {
-      Error error = status.error();
-      error.message = paths_[static_cast<size_t>(sample)] + ": " + error.message;
+      Error error = std::move(status).error();
+      error.message = path + ": " + error.message;
       return error;
     }
     return {};
@@ -74,11 +81,49 @@ class PictureFiles : public Reader {
   }
 
   std::vector<std::string> paths_;
-  std::vector<std::vector<std::byte>> files_;
   std::vector<Field> fields_;
 };
 
 }  // namespace
+
+bool is_hidden_file(std::string_view path) { return base_of(path).starts_with('.'); }
+
+bool is_picture_name(std::string_view path) {
+  const std::string_view base = base_of(path);
+  const size_t dot = base.rfind('.');
+  if (dot == std::string_view::npos || is_hidden_file(path)) {
+    return false;
+  }
+  std::string extension(base.substr(dot));
+  std::ranges::transform(extension, extension.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  constexpr std::string_view kRead[] = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".pgm", ".ppm"};
+  return std::ranges::find(kRead, extension) != std::end(kRead);
+}
+
+Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code ignored;  // what cannot be looked at is said when it is opened
+    if (!std::filesystem::is_directory(path, ignored)) {
+      files.push_back(path);
+      continue;
+    }
+    const auto first = std::ssize(files);
+    XRUN_TRY(walk_directory(path, nullptr, [&](std::string_view name) -> Status {
+      if (is_picture_name(name)) {
+        files.push_back((std::filesystem::path(path) / name).native());
+      }
+      return {};
+    }));
+    if (std::ssize(files) == first) {
+      return content_error("XG0406", {"there are no pictures below {}", path},
+                           "pictures are PNG, JPEG, WebP, BMP, PGM and PPM files, by the ends of their names");
+    }
+    std::sort(files.begin() + first, files.end(), comes_before);
+  }
+  return files;
+}
 
 Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> paths, const Field& like) {
   const bool pixels = like.type.rank() == 4 && like.type.dtype == DType::kU8;
@@ -86,17 +131,15 @@ Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> path
     return content_error("XG0412", "the model's input comes from `" + like.name + "`, which holds no pictures",
                          "name rows of a source instead: --source NAME --rows a..b");
   }
-  std::vector<std::vector<std::byte>> files;
   for (const std::string& path : paths) {
-    constexpr Bytes kLargest = kMostPixels * 4;  // encoded; no picture that is decoded needs more
-    XRUN_ASSIGN(auto bytes, read_file(path, kLargest + 1));
-    if (static_cast<Bytes>(bytes.size()) > kLargest) {
+    XRUN_ASSIGN([[maybe_unused]] const auto start, read_file(path, 1));
+    std::error_code error;
+    if (static_cast<Bytes>(std::filesystem::file_size(path, error)) > kLargest && !error) {
       return content_error("XG0412", path + ": a picture of more than " + format_bytes(kLargest),
                            "make it smaller first");
     }
-    files.push_back(std::move(bytes));
   }
-  return std::unique_ptr<Reader>(std::make_unique<PictureFiles>(std::move(paths), std::move(files), like));
+  return std::unique_ptr<Reader>(std::make_unique<PictureFiles>(std::move(paths), like));
 }
 
 }  // namespace xrun::runtime

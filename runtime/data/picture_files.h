@@ -3,16 +3,27 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/data/reader.h"
 
 namespace xrun::runtime {
 
-// Sample i is the file paths[i]. `like` is the field of the model's own source that feeds its input: an encoded field
-// gives the file as it is; pixels [C, H, W] are decoded (grey for one channel, else RGB), brought to H × W by
-// antialiased bilinear scaling, and dark-on-light pictures are not inverted. A field `label` is 0.
-// Errors: XG0401 a file cannot be read; XG0412 it is no picture, or `like` is no picture field.
+// By its name: *.png, *.jpg, *.jpeg, *.webp, *.bmp, *.pgm, *.ppm in any case, not hidden.
+bool is_picture_name(std::string_view path);
+bool is_hidden_file(std::string_view path);  // its name begins with a dot
+
+// The files that are named: a directory stands for the pictures below it, in natural order
+// (runtime/data/natural_order.h); all else stays as it is, in the order given. Errors: XG0401; XG0406 a directory
+// without pictures.
+Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths);
+
+// Sample i is the file paths[i], which is read when it is wanted. `like` is the field of the model's own source that
+// feeds its input: an encoded field gives the file as it is; pixels [C, H, W] are decoded (grey for one channel, else
+// RGB), brought to H × W by antialiased bilinear scaling, and dark-on-light pictures are not inverted. A field `label`
+// is 0.
+// Errors: XG0401 a file cannot be read; XG0412 it is too large, or `like` is no picture field.
 Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> paths, const Field& like);
 
 }  // namespace xrun::runtime

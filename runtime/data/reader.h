@@ -52,7 +52,10 @@ class Reader {
 
   virtual std::string class_name(int64_t label) const = 0;    // "" where classes have no names
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
-  virtual std::string describe() const = 0;                   // "glyphs: 16 faces, 284 045 images, 20 902 classes"
+  // Samples in the order in which people read them, 2.png before 10.png; empty: as they are numbered. Numbers decide
+  // what a run draws when, so that they do not change; the listing is that of predictions and evaluations.
+  virtual std::vector<int64_t> listing() const { return {}; }
+  virtual std::string describe() const = 0;  // "glyphs: 16 faces, 284 045 images, 20 902 classes"
   // Of a table: names and texts of its columns.
   virtual std::span<const CsvColumn> columns() const { return {}; }
   // Held for as long as the reader lives; of a header, what the whole source would hold.

@@ -88,7 +88,8 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
     if (target.classes > 0 && transform.classes() > target.classes) {
       return too_many_classes(*made->reader_, transform.classes(), target.classes, span, counted, binding.span);
     }
-    made->inputs_.push_back({input.name, i, field, counted, std::move(transform)});
+    const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
+    made->inputs_.push_back({input.name, i, field, is_label, counted, std::move(transform)});
   }
   return made;
 }
@@ -97,27 +98,44 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
                         int64_t row) const {
   for (const Input& input : inputs_) {
     std::byte* to = input.index < batch.inputs.size() ? batch.inputs[input.index] : nullptr;
-    if (to == nullptr) {
-      continue;
-    }
-    Status done = reader_->read(sample, input.field, scratch.source);
-    if (done.ok()) {
-      done = input.transform.run(scratch, key, to + row * input.transform.row_bytes());
-    }
-    if (!done.ok()) {
-      Error error = std::move(done).error();
-      const std::string name = reader_->sample_name(sample);
-      if (error.code == "XG0402" && input.counted.valid()) {
-        error.span = input.counted;
-        error.label = error.help;
-        error.others.push_back({span_, fmt::format("{} says otherwise", name)});
-        error.help = fmt::format("fix {}, or give the head more classes", name);
-      }
-      error.message = fmt::format("{} of source `{}`: {}", name, name_, error.message);
-      return error;
+    if (to != nullptr) {
+      XRUN_TRY(fill_input(input, sample, key, scratch, to + row * input.transform.row_bytes()));
     }
   }
   return {};
+}
+
+Status SampleRows::fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+                              std::byte* to) const {
+  Status done = reader_->read(sample, input.field, scratch.source);
+  if (done.ok()) {
+    done = input.transform.run(scratch, key, to);
+  }
+  if (done.ok()) {
+    return done;
+  }
+  Error error = std::move(done).error();
+  const std::string name = reader_->sample_name(sample);
+  if (error.code == "XG0402" && input.counted.valid()) {
+    error.span = input.counted;
+    error.label = error.help;
+    error.others.push_back({span_, fmt::format("{} says otherwise", name)});
+    error.help = fmt::format("fix {}, or give the head more classes", name);
+  }
+  error.message = fmt::format("{} of source `{}`: {}", name, name_, error.message);
+  return error;
+}
+
+Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t sample,
+                                                 AugmentScratch& scratch) const {
+  const auto found = std::ranges::find(inputs_, input, &Input::name);
+  if (found == inputs_.end() || !found->is_label) {
+    return std::optional<int64_t>();
+  }
+  int32_t label = 0;
+  XRUN_TRY(fill_input(*found, sample, DrawKey{0, 0, static_cast<uint64_t>(sample), false}, scratch,
+                      reinterpret_cast<std::byte*>(&label)));
+  return std::optional<int64_t>(label);
 }
 
 Decoding SampleRows::decoding() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,9 @@ class SampleRows {
   // whether another sample may stand in.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row) const;
 
+  // The class of a sample for an input; none where the input takes no classes from the source. Errors: as in `fill`.
+  Result<std::optional<int64_t>> label(std::string_view input, int64_t sample, AugmentScratch& scratch) const;
+
   // What a worker holds to decode the largest picture of looked_samples, whose headers are read; pictures that cannot
   // be read are passed over. Also after open_header.
   Decoding decoding() const;
@@ -71,9 +75,13 @@ class SampleRows {
     std::string name;
     size_t index = 0;  // in Graph::inputs
     int field = 0;
-    Span counted;  // where the text says how many classes there are; of labels
+    bool is_label = false;  // a class a sample, i32
+    Span counted;           // where the text says how many classes there are; of labels
     Transform transform;
   };
+
+  Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+                    std::byte* to) const;
 
   std::string name_;
   Span span_;

@@ -1,15 +1,38 @@
-// NumPy's .npy files, as far as results are written in them (docs/formats.md, "Embeddings").
+// NumPy's .npy files and .npz archives of them, as far as results are written in them (docs/formats.md, "Embeddings").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "graph/base/result.h"
+#include "graph/base/units.h"
 
 namespace xrun::runtime {
 
-// Writes f32 [rows, columns], version 1.0, data at a multiple of 64 bytes. Errors: kWorld with the path.
-Status write_npy(const std::string& path, std::span<const float> values, int64_t rows, int64_t columns);
+// An array: its type as NumPy writes it ("<f4", "<i8", "<U12"), its shape, and the bytes of its elements, row-major.
+struct NpyArray {
+  std::string name;  // in an archive
+  std::string descr;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> data;
+};
+
+// The bytes before the data in version 1.0; the data begin at a multiple of 64.
+std::string npy_header(const NpyArray& array);
+
+// Texts as elements of one width: UTF-32, filled up with zeros. Bytes that are no UTF-8 are written as "\xE9".
+struct NpyTexts {
+  std::string descr;
+  std::vector<char32_t> data;
+};
+// Errors: XG0901 where one long text among many makes the array larger than `most`.
+Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most);
+
+// A zip archive with NAME.npy for each array; what is no f32 is deflated.
+Result<std::vector<std::byte>> npz_bytes(std::span<const NpyArray> arrays);
 
 }  // namespace xrun::runtime

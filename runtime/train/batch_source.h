@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,13 +50,18 @@ struct BrokenRow {
   std::string message;  // names the sample, the source and the fault
 };
 
-// Rows in their own order, for evaluation and prediction: no shuffling, no random augmentation. Threads: one, which is
-// no worker.
+// Rows for evaluation and prediction: no shuffling, no random augmentation. Sample i is the i-th in the order in which
+// people read the source (Reader::listing): 2.png before 10.png. Threads: one, which is no worker.
 class RowSource {
  public:
   virtual ~RowSource() = default;
   virtual std::string_view name() const = 0;  // of the source in `data`
   virtual int64_t samples() const = 0;
+  // "pictures/a/2.png"; empty where samples have no names.
+  virtual std::string sample_name(int64_t) const { return {}; }
+  // The class that the source gives the sample for an input of the graph; none where it gives the input no classes.
+  // Errors: those of reading.
+  virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
 
   // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... One batch may be under way at a
   // time; its memory is left alone until `finish` or `cancel`.

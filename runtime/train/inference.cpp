@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "graph/base/check.h"
 #include "graph/base/errors.h"
@@ -111,7 +110,7 @@ namespace {
 
 // One source: adds its means, its counts and its broken samples to the evaluation.
 Status evaluate_source(Session& session, RowSource& source, const std::vector<Measure>& measures, EventSink* events,
-                       const std::atomic<bool>* stop, Evaluation& evaluation) {
+                       const std::atomic<bool>* stop, const RowsSeen& seen, Evaluation& evaluation) {
   const int64_t samples = source.samples();
   std::vector<float> rows(static_cast<size_t>(session.program().batch));
   std::vector<double> sums(measures.size(), 0);
@@ -133,6 +132,9 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
       for (int64_t row = 0; row < count; ++row) {
         sums[m] += static_cast<double>(rows[static_cast<size_t>(row)]);
       }
+    }
+    if (seen) {
+      XRUN_TRY(seen(source, done, count));
     }
     XRUN_TRY(add_broken(source, done, &broken));
     tell(events, Work::kEvaluate, source, done + count, samples);
@@ -162,7 +164,7 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
 }  // namespace
 
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events,
-                            const std::atomic<bool>* stop) {
+                            const std::atomic<bool>* stop, const RowsSeen& seen) {
   std::vector<std::string> names;
   for (const RowSource* source : sources) {
     names.emplace_back(source->name());
@@ -173,10 +175,21 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
     const bool wanted = std::any_of(measures.begin(), measures.end(),
                                     [&](const Measure& measure) { return measure.source == source->name(); });
     if (wanted) {
-      XRUN_TRY(evaluate_source(session, *source, measures, events, stop, evaluation));
+      XRUN_TRY(evaluate_source(session, *source, measures, events, stop, seen, evaluation));
     }
   }
   return evaluation;
+}
+
+Status predict_rows(Session& session, RowSource& source, int64_t first, int64_t rows, EventSink* events,
+                    std::vector<BrokenRow>* broken, const BatchBody& body) {
+  tell(events, Work::kPredict, source, 0, rows);
+  return run_rows(session, source, first, rows, [&](int64_t done, int64_t count) -> Status {
+    XRUN_TRY(body(done, count));
+    XRUN_TRY(add_broken(source, done, broken));
+    tell(events, Work::kPredict, source, done + count, rows);
+    return {};
+  });
 }
 
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
@@ -185,12 +198,9 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
   const Bytes row = session.module().graph.value(value).type.bytes(1, program.norm_rows);
   XRUN_CHECK(static_cast<Bytes>(out.size()) >= row * rows, "the memory for predictions is too small");
   std::vector<std::byte> all(static_cast<size_t>(row * program.batch));
-  tell(events, Work::kPredict, source, 0, rows);
-  return run_rows(session, source, first, rows, [&](int64_t done, int64_t count) -> Status {
+  return predict_rows(session, source, first, rows, events, broken, [&](int64_t done, int64_t count) -> Status {
     XRUN_TRY(session.read_rows(value, all));
     std::copy_n(all.begin(), row * count, out.begin() + row * done);
-    XRUN_TRY(add_broken(source, done, broken));
-    tell(events, Work::kPredict, source, done + count, rows);
     return {};
   });
 }
@@ -210,50 +220,6 @@ Result<std::vector<float>> predict_floats(Session& session, RowSource& source, V
   std::transform(narrow.begin(), narrow.end(), out.begin(),
                  [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
   return out;
-}
-
-Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows, EventSink* events,
-                                    std::vector<BrokenRow>* broken) {
-  const Graph& graph = session.module().graph;
-  const planner::Program& program = session.program();
-  const planner::HeadPlan& head = program.heads[0];
-  const auto k = static_cast<size_t>(head.top_k);
-  const auto batch = static_cast<size_t>(program.batch);
-  BestClasses best{.k = head.top_k};
-  std::vector<int32_t> classes(batch * k);
-  std::vector<float> scores(batch * k);
-  const auto keep_best = [&](int64_t done, int64_t count) -> Status {
-    XRUN_TRY(session.read_best(graph.node(head.node).outputs[0], classes, scores));
-    const auto kept = static_cast<std::ptrdiff_t>(static_cast<size_t>(count) * k);
-    best.classes.insert(best.classes.end(), classes.begin(), classes.begin() + kept);
-    best.scores.insert(best.scores.end(), scores.begin(), scores.begin() + kept);
-    XRUN_TRY(add_broken(source, done, broken));
-    tell(events, Work::kPredict, source, done + count, rows);
-    return {};
-  };
-  tell(events, Work::kPredict, source, 0, rows);
-  XRUN_TRY(run_rows(session, source, first, rows, keep_best));
-  return best;
-}
-
-Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t k, int64_t first,
-                                    int64_t rows, EventSink* events, std::vector<BrokenRow>* broken) {
-  const auto columns = static_cast<int32_t>(session.module().graph.value(logits).type.row_elements());
-  XRUN_ASSIGN(const std::vector<float> values, predict_floats(session, source, logits, first, rows, events, broken));
-  XRUN_CHECK(k <= columns, "there are fewer classes than are asked for");
-  BestClasses best{.k = k};
-  std::vector<int32_t> order(static_cast<size_t>(columns));
-  for (int64_t row = 0; row < rows; ++row) {
-    const float* scores = values.data() + row * columns;
-    std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + best.k, order.end(),
-                      [&](int32_t a, int32_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
-    for (int64_t i = 0; i < best.k; ++i) {
-      best.classes.push_back(order[static_cast<size_t>(i)]);
-      best.scores.push_back(scores[order[static_cast<size_t>(i)]]);
-    }
-  }
-  return best;
 }
 
 }  // namespace xrun::runtime

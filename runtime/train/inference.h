@@ -41,32 +41,24 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 
 // Runs all rows of the sources and gives the means of their measures. Broken samples, and the zero rows that fill the
 // last step, are not counted. `stop`: looked at before each batch. Errors: kInterrupted when it is set; XG0408 where no
-// sample of a source can be read.
+// sample of a source can be read. `seen` is called after each batch, when the session has the results of samples
+// [done, done + count) of the source and the source says which of them are broken.
+using RowsSeen = std::function<Status(RowSource& source, int64_t done, int64_t count)>;
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
-                            const std::atomic<bool>* stop = nullptr);
+                            const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {});
+
+// Runs samples [first, first + rows) and calls body(done, count) as run_rows does. Here and below, what stands in the
+// rows that `broken` gets means nothing; where it is null, a broken sample is the error XG0412.
+Status predict_rows(Session& session, RowSource& source, int64_t first, int64_t rows, EventSink* events,
+                    std::vector<BrokenRow>* broken, const BatchBody& body);
 
 // Rows of one value for samples [first, first + rows), copied into `out` (row_elements · size of the value's dtype a
-// row): outputs such as features or dense logits. Here and below, what stands in the rows that `broken` gets means
-// nothing; where it is null, a broken sample is the error XG0412.
+// row): outputs such as features or dense logits.
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
                std::span<std::byte> out, EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);
 // The same as f32, [rows, row elements].
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
                                           int64_t rows, EventSink* events = nullptr,
                                           std::vector<BrokenRow>* broken = nullptr);
-
-// The k best classes of each row, best first, and their logits, [rows, k].
-struct BestClasses {
-  int64_t k = 0;
-  std::vector<int32_t> classes;
-  std::vector<float> scores;
-};
-// Of the model's first sharded head: as many as its plan keeps.
-Result<BestClasses> predict_classes(Session& session, RowSource& source, int64_t first, int64_t rows,
-                                    EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);
-// The k <= C best of dense logits: an output f32 or bf16 [N, C]. Ties go to the lower class.
-Result<BestClasses> predict_classes(Session& session, RowSource& source, ValueId logits, int64_t k, int64_t first,
-                                    int64_t rows, EventSink* events = nullptr,
-                                    std::vector<BrokenRow>* broken = nullptr);
 
 }  // namespace xrun::runtime

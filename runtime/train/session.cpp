@@ -128,6 +128,29 @@ class BoundSession final : public Session {
                  "the plan keeps no best classes of `" + module_.graph.value(logits).name + "`", ""};
   }
 
+  Status read_softmax(int head, std::span<ops::RowSoftmax> rows) const override {
+    XRUN_CHECK(std::ssize(rows) == program_.batch, "each row of the batch has a softmax");
+    const int64_t count = program_.micro_batch_rows();
+    int64_t read = 0;
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.purpose != Purpose::kHeadSoftmax || buffer.head != head) {
+        continue;
+      }
+      // Rows of the whole batch, or of one pass, which has a micro-batch of each replica.
+      const bool whole = buffer.head_pass < 0;
+      const int64_t parts = whole ? 1 : program_.replicas;
+      const int64_t part_rows = whole ? program_.batch : count;
+      for (int64_t part = 0; part < parts; ++part) {
+        const int64_t first = whole ? 0 : (part * program_.micro_batches_of_replica() + buffer.head_pass) * count;
+        memory_.read(buffer.id, part * part_rows * kHeadSoftmaxRow,
+                     std::as_writable_bytes(rows.subspan(static_cast<size_t>(first), static_cast<size_t>(part_rows))));
+        read += part_rows;
+      }
+    }
+    return read == program_.batch ? Status()
+                                  : Error{ErrorKind::kUsage, "XG0808", "the plan keeps no softmax of this head", ""};
+  }
+
   double grad_norm() const override { return backend_->grad_norm(); }
   void measure(bool on) override {
     measured_ = on;

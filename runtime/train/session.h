@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/module.h"
+#include "ops/head.h"
 #include "ops/isa.h"
 #include "planner/program.h"
 #include "runtime/comm/communicator.h"
@@ -62,6 +63,9 @@ class Session {
   virtual bool has_rows(ValueId value) const = 0;
   // The best classes of each row and their logits, [batch, HeadPlan::top_k]: inference programs with a sharded head.
   virtual Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const = 0;
+  // {max, 1 / sum} of each row's exp(scale · logits) over all classes of head `head` (ops/head.h), [batch]: of an
+  // inference program.
+  virtual Status read_softmax(int head, std::span<ops::RowSoftmax> rows) const = 0;
   // The norm of all gradients before clipping in the last step; 0 where the run does not clip by norm.
   virtual double grad_norm() const = 0;
 

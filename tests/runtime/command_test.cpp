@@ -257,6 +257,7 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   const auto once = run({"eval", "tiny.xgraph", "ckpt/quick/latest", "--on", "test"});
   EXPECT_EQ(run({"eval", "tiny.xgraph", "ckpt/quick/latest", "--on", "test", "--on", "test"}).out, once.out);
   EXPECT_EQ(json["synthetic"], nlohmann::json({"test"}));
+  EXPECT_EQ(json["step"], 60) << "that of the checkpoint";
   const auto predict =
       run({"predict", "tiny.xgraph", "ckpt/quick/latest", "--source", "test", "--rows", "0..4", "--topk", "3"});
   ASSERT_EQ(predict.exit, 0) << predict.err;

@@ -86,8 +86,8 @@ TEST_F(CsvLabels, AreTextsOfTheTrainingInByteOrderKeptInTheCheckpoint) {
     EXPECT_EQ(json::parse(eval.out)["samples"]["test"], 20);
     const auto predict = run({"predict", "m.xgraph", "ckpt/t", "--source", "test", "--rows", "0..2", "--topk", "1"});
     ASSERT_EQ(predict.exit, 0) << predict.err;
-    EXPECT_THAT(predict.out, HasSubstr("test.csv:2   versicolor "));
-    EXPECT_THAT(predict.out, HasSubstr("test.csv:3   virginica "));
+    EXPECT_THAT(predict.out, HasSubstr("test.csv:2   probabilities   versicolor "));
+    EXPECT_THAT(predict.out, HasSubstr("test.csv:3   probabilities   virginica "));
   }
 }
 

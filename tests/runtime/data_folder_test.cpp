@@ -50,6 +50,24 @@ TEST_F(Folder, NumbersDirectoriesInByteOrderBeforeMatch) {
   EXPECT_TRUE(reader->sample_name(2).ends_with("/b/x_02.png"));
 }
 
+// The numbers of samples and classes decide what a run draws and what a checkpoint means by a class, so that they stay
+// in byte order; people read 2 before 10.
+TEST_F(Folder, ListsSamplesNaturallyAndNumbersThemInByteOrder) {
+  for (const char* name : {"10/1.png", "2/1.png", "2/10.png", "2/2.png"}) {
+    write(name, png(4, 9));
+  }
+  const auto reader = open_reader(folder({root_.string()})).value();
+  EXPECT_EQ(reader->class_name(0), "10");
+  EXPECT_EQ(reader->class_name(1), "2");
+  std::vector<std::string> numbered, listed;
+  for (const int64_t sample : reader->listing()) {
+    numbered.push_back(fs::relative(reader->sample_name(static_cast<int64_t>(numbered.size())), root_));
+    listed.push_back(fs::relative(reader->sample_name(sample), root_));
+  }
+  EXPECT_THAT(numbered, ::testing::ElementsAre("10/1.png", "2/1.png", "2/10.png", "2/2.png"));
+  EXPECT_THAT(listed, ::testing::ElementsAre("2/1.png", "2/2.png", "2/10.png", "10/1.png"));
+}
+
 TEST_F(Folder, ReadsArchivesAndFoldersInside) {
   const std::string path = (root_ / "a.zip").string();
   write_zip(path, {{"train/q/2.png", png(5, 20)},

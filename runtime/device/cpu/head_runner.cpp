@@ -141,9 +141,8 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
 
 Status HeadRunner::reduce(const BoundHead& bound, const StepContext& step) const {
   const ops::HeadJoin& join = heads_.join(bound.head);
-  if (const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step))) {
-    join.combine_stats(bound.all_stats, labels, bound.softmax, bound.loss, bound.hits);
-  }
+  const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
+  join.combine_stats(bound.all_stats, labels, bound.softmax, bound.loss, bound.hits);
   for (const auto& [node, best] : bound.best) {
     join.top_k(bound.all_stats, best.k, best.classes, best.scores);
   }

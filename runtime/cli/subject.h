@@ -1,0 +1,51 @@
+// What `xrun predict` is asked about: pictures, or rows of a source; with their names and, where known, their classes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/cli/options.h"
+#include "runtime/cli/planned.h"
+#include "runtime/train/batch_source.h"
+#include "runtime/train/events.h"
+
+namespace xrun::cli {
+
+// The class of a sample as its source says it.
+struct RowLabel {
+  std::optional<int64_t> number;  // as training counts classes; none: not known, or none of training's
+  std::string name;               // empty where classes have no names
+};
+
+class Subject {
+ public:
+  // `trained`: names of the classes of training. Errors: those of opening; XG0902 rows outside the source.
+  static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args,
+                              const std::vector<std::string>& trained, runtime::EventSink& events);
+
+  runtime::RowSource& rows() { return *rows_; }
+  int64_t first() const { return first_; }
+  int64_t count() const { return count_; }
+  std::string name(int64_t row) const { return rows_->sample_name(first_ + row); }
+  // Errors: those of reading.
+  Result<RowLabel> label(int64_t row);
+
+  // Rows that turned out to be broken, in order; they are left out.
+  std::vector<runtime::BrokenRow> broken;
+  // The fault of a row; null where it is there.
+  const std::string* fault_of(int64_t row) const;
+  // Errors: XG0408 where all rows are broken.
+  Status check_any_left() const;
+
+ private:
+  std::unique_ptr<runtime::RowSource> rows_;
+  int64_t first_ = 0;
+  int64_t count_ = 0;
+  std::string label_input_;                      // empty: pictures, which have no classes
+  std::vector<std::string> names_;               // of the source's classes
+  std::vector<std::optional<int64_t>> numbers_;  // of training, by the source's class; empty: the same
+};
+
+}  // namespace xrun::cli

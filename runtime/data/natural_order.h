@@ -1,0 +1,13 @@
+// The order in which people list files: 2.png before 10.png.
+#pragma once
+
+#include <string_view>
+
+namespace xrun::runtime {
+
+// Whether path `a` comes before path `b`. Runs of digits compare as numbers, of any length; all else compares byte by
+// byte, where `/` comes before every other byte, so that the files of a directory stay together. Paths that differ only
+// in leading zeros are in byte order.
+bool comes_before(std::string_view a, std::string_view b);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,59 @@
+// The classes that a model names for its rows, best first, and their probabilities.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/train/inference.h"
+#include "runtime/train/session.h"
+
+namespace xrun::runtime {
+
+// Where the classes of a row are found.
+struct ClassScores {
+  std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; none: the model's first sharded head
+  int64_t k = 1;                  // classes of a row, at most C; of a head as many as its plan keeps
+  double scale = 1;               // of the loss on dense logits; a head has that of its own loss
+};
+
+// The k best classes of each row, best first, [rows, k]; ties go to the lower class. Logits are those of the model,
+// before any margin: of a cosine head they are cosines. Probabilities are softmax(scale · logits) over all C classes,
+// not over the k that are kept.
+struct BestClasses {
+  int64_t k = 0;
+  std::vector<int32_t> classes;
+  std::vector<float> logits;
+  std::vector<float> probabilities;
+};
+
+// Reads them after a step of an inference program. The session outlives it. Threads: those of the session.
+class BestReader {
+ public:
+  BestReader(const Session& session, const ClassScores& from);
+
+  int64_t k() const { return k_; }
+  // Appends those of the first `count` rows of the last step.
+  Status read(int64_t count, BestClasses& to);
+
+ private:
+  Status read_head(int64_t count, BestClasses& to);
+  Status read_dense(int64_t count, BestClasses& to);
+
+  const Session& session_;
+  ClassScores from_;
+  int64_t k_;
+  // Of one batch.
+  std::vector<int32_t> classes_;
+  std::vector<float> logits_;
+  std::vector<ops::RowSoftmax> softmax_;
+  std::vector<std::byte> dense_;
+};
+
+// Those of samples [first, first + rows). What stands in the rows that `broken` gets means nothing; where it is null, a
+// broken sample is the error XG0412.
+Result<BestClasses> predict_classes(Session& session, RowSource& source, const ClassScores& from, int64_t first,
+                                    int64_t rows, EventSink* events = nullptr,
+                                    std::vector<BrokenRow>* broken = nullptr);
+
+}  // namespace xrun::runtime
