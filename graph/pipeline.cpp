@@ -53,6 +53,9 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
   if (!options.training) {
     keep_scales(module.graph);
   }
+  if (options.training && module.train.class_weights.kind != ClassWeightsSpec::kNone) {
+    XRUN_ASSIGN(module.graph, weigh_loss(std::move(module.graph), registry, module.train.weight_input()));
+  }
   XRUN_ASSIGN(Graph graph, simplify(std::move(module.graph)));
   XRUN_ASSIGN(graph, eliminate_common_subexpressions(std::move(graph)));
   XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));

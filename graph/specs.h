@@ -102,6 +102,20 @@ struct ClipSpec {
   bool heads = false;
 };
 
+enum class SampleOrder { kShuffled, kSequential, kBalanced };
+constexpr std::string_view name_of(SampleOrder order) {
+  return order == SampleOrder::kShuffled ? "shuffled" : order == SampleOrder::kSequential ? "sequential" : "balanced";
+}
+
+// By its class, how much a sample counts in the loss: weights with the mean 1 over the training samples.
+struct ClassWeightsSpec {
+  enum Kind { kNone, kInverseFrequency, kCsv };
+  Kind kind = kNone;
+  std::string path;       // of kCsv
+  std::string directory;  // a relative path starts here
+  Span span;
+};
+
 struct TrainSpec {
   std::string name;
   int64_t batch = 0;  // samples of an update: those that the text calls `batch`, times grad_accumulation
@@ -121,7 +135,9 @@ struct TrainSpec {
   std::vector<std::string> freeze;
   std::string init_checkpoint;  // empty: from the seed
   std::string directory;        // of the declaring file: a relative `init_checkpoint` starts here
-  bool shuffled = true;
+  SampleOrder order = SampleOrder::kShuffled;
+  ClassWeightsSpec class_weights;
+  std::string class_input;  // the labels that a balanced order and class weights go by; empty without both
   std::optional<TrainSpan> eval_every;
   std::vector<MetricSpec> eval;
   TrainSpan log_every{10, TrainSpan::kSteps};
@@ -133,6 +149,8 @@ struct TrainSpec {
   Span span;
   Span batch_span;
 
+  // The input of the training graph with the weight of each row's class.
+  std::string weight_input() const { return class_input + ".class_weight"; }
   // The metrics of an evaluation: `eval`, or `metrics` where there is no `eval`.
   const std::vector<MetricSpec>& measured() const { return eval.empty() ? metrics : eval; }
 };

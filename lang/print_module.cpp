@@ -97,7 +97,11 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
   lines.set("norm_rows", std::to_string(train.norm_rows));
   lines.set("reduce", train.reduce_sum ? "sum" : "mean");
   lines.set("seed", std::to_string(train.seed));
-  lines.set("order", train.shuffled ? "shuffled" : "sequential");
+  lines.set("order", name_of(train.order));
+  lines.set("class_weights", train.class_weights.kind == ClassWeightsSpec::kNone ? "none"
+                             : train.class_weights.kind == ClassWeightsSpec::kCsv
+                                 ? fmt::format("csv({})", to_text(AttrValue(train.class_weights.path)))
+                                 : "inverse_frequency");
   lines.set("deterministic", train.deterministic ? "true" : "false");
   lines.set("grad_accumulation", std::to_string(train.grad_accumulation));
   constexpr std::string_view kClips[] = {"none", "norm", "value"};

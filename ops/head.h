@@ -37,6 +37,7 @@ struct HeadRows {
   // Null: no labels (predict). A label outside 0..C-1 is no target: the row has loss and gradient 0, and no hit.
   const int32_t* labels = nullptr;
   const RowSoftmax* softmax = nullptr;  // from combine_stats; not read by forward
+  const float* factors = nullptr;       // of the loss of each row; null: 1. Not read by forward
 };
 
 // A shard's class rows.
@@ -118,9 +119,9 @@ class HeadJoin {
   HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa);
 
   // stats[r]: HeadPasses::forward of shard r (null for an empty one). A row with a NaN among its logits has a NaN loss
-  // and no hit, with or without a target. `labels` as in forward.
-  void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, RowSoftmax* softmax, float* loss,
-                     std::span<const HeadHits> hits) const;
+  // and no hit, with or without a target. `labels` and `factors` as in HeadRows.
+  void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
+                     RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits) const;
 
   // The k <= top_k best classes of each row, best first, and their logits: [h, k].
   void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;

@@ -39,6 +39,7 @@ Status find_readers(const Graph& graph, std::span<const NodeId> head_nodes, bool
                      "give the second loss a head of its own", node.span};
       }
       plan.loss = id;
+      plan.row_factor = node.inputs.size() > 2 ? node.inputs[2] : ValueId();  // graph/passes/weigh_loss.cpp
       XRUN_TRY(take_label(node));
     } else {
       return Error{ErrorKind::kContent, "XG0198",

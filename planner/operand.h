@@ -58,6 +58,7 @@ enum class Role : uint8_t {
   kSum,
   kTerm,
   kFeatureGradient,  // of kReduceDx: the sum
+  kRowFactor,        // of a head pass: by what the loss of each row is multiplied
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes

@@ -76,7 +76,8 @@ class Writer {
     return fb::CreateHead(builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
                           head.feature_grad.index, head.logits.index, head.label.index, head.weight.index,
                           head.bias.index, head.classes, head.dim, head.class_block, head.rows, head.update_sweep,
-                          head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards), head.frozen);
+                          head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards), head.frozen,
+                          head.row_factor.index);
   }
 
   Offset<fb::Buffer> put(const Buffer& buffer) {
@@ -242,6 +243,7 @@ class Reader {
     head.bf16 = in.bf16();
     head.row_weight = in.row_weight();
     head.frozen = in.frozen();
+    head.row_factor = ValueId(in.row_factor());
     if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
       for (const fb::Shard* shard : *in.shards()) {
         head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),
@@ -277,7 +279,7 @@ class Reader {
   }
 
   Operand get(const fb::Operand& in) {
-    return {.role = value_of(in.role(), Role::kFeatureGradient),
+    return {.role = value_of(in.role(), Role::kRowFactor),
             .access = value_of(in.access(), Access::kUpdate),
             .by = value_of(in.by(), By::kWorker),
             .buffer = BufferId(in.buffer()),

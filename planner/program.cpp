@@ -177,7 +177,8 @@ const char* name_of(Role role) {
                                     "received",
                                     "sum",
                                     "term",
-                                    "feature gradient"};
+                                    "feature gradient",
+                                    "row factor"};
   return kNames[static_cast<size_t>(role)];
 }
 

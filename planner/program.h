@@ -196,7 +196,8 @@ struct HeadPlan {
   ValueId feature;
   ValueId feature_grad;  // the graph's input "<head>.dx"; none where nothing before the head is trained
   ValueId logits;
-  ValueId label;  // none where neither loss nor metrics are computed
+  ValueId label;       // none where neither loss nor metrics are computed
+  ValueId row_factor;  // by what the loss of each row is multiplied, an input; none where all rows count alike
   ParamId weight;
   ParamId bias;  // none for cosine heads
   int64_t classes = 0;

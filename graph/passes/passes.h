@@ -5,6 +5,10 @@
 
 namespace xrun {
 
+// Class weights: the loss of each row is multiplied by a new input `name`, f32[N]: by a `mul`, or by the head pass
+// where a sharded head gives the loss, which then has it as its third input. Before simplification, in training alone.
+Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const std::string& name);
+
 // Simplification: calls that give back their input (OpDef::is_identity) go.
 Result<Graph> simplify(Graph graph);
 

@@ -69,9 +69,7 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
   }
   module_.train.init_checkpoint = path.value().text;
   run_.init_span = path.span;
-  // A path of the command line starts where the model's file lies, as those of data do.
-  const bool in_text = choice_.train && choice_.train.file->file == path.span.file;
-  module_.train.directory = in_text ? choice_.train.file->directory : main_.directory;
+  module_.train.directory = directory_of(path.span);
 }
 
 void ModuleBuilder::lower_best(const SettingNode& node, Scope& scope, const SettingDef& def) {

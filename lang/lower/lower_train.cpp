@@ -100,6 +100,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   lower_settings(settings.root, DeclKind::kTrain, {}, scope);
   lower_norm_rows(settings, scope);
   check_watched();
+  find_class_input(settings);
   // An update sums the gradients of that many batches: the mathematics of one batch as large as all of them.
   train.batch *= train.grad_accumulation;
   if (const double most = setting(DeclKind::kTrain, "batch").high; static_cast<double>(train.batch) > most) {
@@ -125,11 +126,6 @@ void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {
   } else {
     require(settings, {"epochs", "steps"});
   }
-}
-
-void ModuleBuilder::lower_order(const SettingNode& node, Scope&, const SettingDef& def) {
-  const auto choice = choose(node, def);
-  module_.train.shuffled = !choice || choice->word == def.fallback;
 }
 
 void ModuleBuilder::lower_clip(const SettingNode& node, Scope& scope, const SettingDef& def) {

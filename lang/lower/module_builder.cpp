@@ -47,6 +47,12 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
 
 Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }
 
+// A path of the command line starts where the model's file lies, as those of data do.
+const std::string& ModuleBuilder::directory_of(Span path) const {
+  const bool in_text = choice_.train && choice_.train.file->file == path.file;
+  return in_text ? choice_.train.file->directory : main_.directory;
+}
+
 bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
   if (!choice_.model) {
     return true;  // hints of a file of machines are for a model that is elsewhere

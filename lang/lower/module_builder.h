@@ -75,6 +75,7 @@ class ModuleBuilder {
   void lower_clip(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_init(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_order(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_class_weights(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_metrics(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -99,6 +100,7 @@ class ModuleBuilder {
   bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
+  const std::string& directory_of(Span path) const;  // that a path of `train` starts at
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
@@ -178,6 +180,9 @@ class ModuleBuilder {
   // lower_run.cpp
   std::vector<std::string> measured_keys() const;
   void check_watched();  // that evaluations give the metrics of `best` and `stop_when`
+
+  // lower_classes.cpp
+  void find_class_input(const Settings& settings);
 
   // lower_schedule.cpp
   void lower_cluster(const DeclRef& decl);

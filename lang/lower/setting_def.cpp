@@ -161,6 +161,14 @@ std::string group_lines(const TrainSpec& train) {
   return out;
 }
 
+std::string class_weight_line(const TrainSpec& train) {
+  const ClassWeightsSpec& weights = train.class_weights;
+  return weights.kind == ClassWeightsSpec::kNone ? ""
+         : weights.kind == ClassWeightsSpec::kCsv
+             ? fmt::format("class_weights csv {}\n", without_directory(weights.path))
+             : "class_weights inverse_frequency\n";
+}
+
 std::string freeze_lines(const TrainSpec& train) {
   std::string out;
   for (const std::string& path : train.freeze) {
@@ -231,9 +239,12 @@ constexpr SettingDef kSettings[] = {
         .learned([](Train t) {
           return fmt::format("init {}\n", t.init_checkpoint.empty() ? "seed" : without_directory(t.init_checkpoint));
         }),
-    Def{kTrain, "", "order", "shuffled, sequential", "shuffled", "the order of the samples of an epoch",
-        &B::lower_order}
-        .learned([](Train t) { return fmt::format("order {}\n", t.shuffled ? "shuffled" : "sequential"); }),
+    Def{kTrain, "", "order", "shuffled, sequential, balanced", "shuffled",
+        "the order of the samples of an epoch; balanced: as many of each class", &B::lower_order}
+        .learned([](Train t) { return fmt::format("order {}\n", name_of(t.order)); }),
+    Def{kTrain, "", "class_weights", "none, inverse_frequency, csv(path: str)", "none",
+        "how much the loss of a sample counts, by its class", &B::lower_class_weights}
+        .learned(class_weight_line),
 
     Def{kTrain, "", "deterministic", "bool", "false", "the same bits for every plan",
         &B::store<&TrainSpec::deterministic>},

@@ -60,8 +60,8 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
   fold(fold, 0, class_block_count(shape.classes), 0);
 }
 
-void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, RowSoftmax* softmax,
-                             float* loss, std::span<const HeadHits> hits) const {
+void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
+                             RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits) const {
   const int64_t rows = layout_.rows_padded;
   const int64_t subtree_floats = layout_.stat_planes * rows;
   const auto view = [&](const Fold& fold) {
@@ -103,6 +103,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
           value -= form.smoothing * form.scale * totals[0] / static_cast<double>(shape_.classes);
         }
       }
+      value *= factors == nullptr ? 1 : static_cast<double>(factors[row]);
       loss[row] = static_cast<float>(value);
     }
     if (hits.empty()) {

@@ -33,9 +33,10 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
   float* target = pass.plane(kTarget) + row;
   pass.for_targets(tile, row, [&](int64_t i, float x, float*) {
     const Margin margin = margin_of(form, x);
-    const RowSoftmax& softmax = pass.rows.softmax[row_at(pass.shape, pass.layout, row + i)];
+    const int64_t source = row_at(pass.shape, pass.layout, row + i);
+    const RowSoftmax& softmax = pass.rows.softmax[source];
     const double p = std::exp(form.scale * margin.psi - static_cast<double>(softmax.max)) * softmax.inverse_sum;
-    const double g = target_gradient(form, static_cast<double>(pass.shape.classes), p) * pass.shape.row_weight;
+    const double g = target_gradient(form, static_cast<double>(pass.shape.classes), p) * pass.row_weight(source);
     target[i] = static_cast<float>(g);
     pass.plane(kSteep)[row + i] = static_cast<float>(g * (margin.slope - 1));
     pass.plane(kCosine)[row + i] = x;

@@ -18,7 +18,7 @@ void HeadWork::prepare_rows(Workers& workers) const {
         continue;
       }
       const bool has_target = label >= 0 && label < shape.classes;
-      const double scale = has_target ? shape.margin.scale * shape.row_weight : 0;
+      const double scale = has_target ? shape.margin.scale * row_weight(row) : 0;
       plane(kMax)[place] = row >= 0 ? rows.softmax[row].max : 0;
       plane(kFactor)[place] = row >= 0 ? static_cast<float>(rows.softmax[row].inverse_sum * scale) : 0;
       plane(kSmooth)[place] = static_cast<float>(-shape.margin.smoothing / static_cast<double>(shape.classes) * scale);

@@ -58,6 +58,11 @@ struct HeadWork {
   int64_t steps(int64_t n) const { return kernels.pairs ? n / 2 : n; }
   int64_t logits_stride() const { return layout.tile_rows + kHeadSkew; }
 
+  // d(objective) / d(loss of the row).
+  double row_weight(int64_t row) const {
+    return rows.factors == nullptr ? shape.row_weight : shape.row_weight * static_cast<double>(rows.factors[row]);
+  }
+
   void prepare_rows(Workers& workers) const;
   void pack_tile(const HeadSlice& slice, TileClasses tile, bool for_dx) const;
   HeadTile logits(const HeadSlice& slice, TileClasses tile, int64_t row, int64_t count) const;

@@ -118,7 +118,7 @@ void Emitter::emit_head_pass(size_t head, int pass) {
   for (const int device : shard_devices(head)) {
     Instruction copy{
         .kind = Kind::kCopy, .device = device, .replica = -1, .head = static_cast<int>(head), .head_pass = pass};
-    for (const ValueId value : {plan.feature, plan.label}) {
+    for (const ValueId value : {plan.feature, plan.label, plan.row_factor}) {
       const auto input = value.valid() ? inputs_.find(value) : inputs_.end();
       if (apart(head) && input != inputs_.end()) {
         add_copy(head, input->second, pass_buffer(head, value, device, pass), copy);
@@ -207,6 +207,9 @@ void Emitter::emit_statistics(size_t head, int pass) {
                     .span = graph_.node(plan.node).span};
     if (plan.label.valid()) {
       add_rows(head, Role::kLabel, pass_buffer(head, plan.label, device, pass), run);
+    }
+    if (plan.row_factor.valid() && device == devices.front()) {
+      add_rows(head, Role::kRowFactor, pass_buffer(head, plan.row_factor, device, pass), run);
     }
     add_softmax(head, Access::kWrite, run);
     for (const HeadShard& shard : plan.shards) {

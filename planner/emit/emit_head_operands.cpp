@@ -34,6 +34,10 @@ void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
   if (plan.label.valid()) {
     add_rows(head, Role::kLabel, pass_buffer(head, plan.label, instruction.device, instruction.head_pass), instruction);
   }
+  if (plan.row_factor.valid() && instruction.kind != Kind::kHeadForward) {
+    add_rows(head, Role::kRowFactor, pass_buffer(head, plan.row_factor, instruction.device, instruction.head_pass),
+             instruction);
+  }
 }
 
 void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) {

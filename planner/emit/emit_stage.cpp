@@ -47,6 +47,7 @@ void Emitter::add_inputs() {
   for (const HeadPlan& head : program_.heads) {
     read.insert(head.feature);
     read.insert(head.label);
+    read.insert(head.row_factor);
   }
   for (const NamedValue& input : graph_.inputs) {
     if (!read.contains(input.value)) {

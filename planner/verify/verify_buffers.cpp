@@ -275,7 +275,7 @@ class Buffers {
     };
     const bool result = buffer.value == head.logits || made_by(head.loss) ||
                         std::any_of(head.metrics.begin(), head.metrics.end(), made_by);
-    const bool operand = buffer.value == head.feature || buffer.value == head.label;
+    const bool operand = buffer.value == head.feature || buffer.value == head.label || buffer.value == head.row_factor;
     if (buffer.replica >= 0 || !(buffer.purpose == Purpose::kResult     ? result
                                  : buffer.purpose == Purpose::kGathered ? operand
                                                                         : false)) {

@@ -79,6 +79,10 @@ class HeadOperands : OperandView {
                  .bytes = type(value).bytes(rows(), norm_rows())});
   }
 
+  Status take_factors() {
+    return head().row_factor.valid() ? take_rows(Role::kRowFactor, head().row_factor) : Status();
+  }
+
   Status take_softmax(Access access) {
     XRUN_ASSIGN(const Buffer* buffer, next(Role::kSoftmax));
     if (buffer->purpose != Purpose::kHeadSoftmax || buffer->head != one_->head || !has_its_rows(*buffer)) {
@@ -168,6 +172,7 @@ class HeadOperands : OperandView {
     if (one_->kind == Kind::kHeadForward) {
       XRUN_TRY(take_part(Role::kStats, Access::kWrite, shard));
     } else {
+      XRUN_TRY(take_factors());
       XRUN_TRY(take_softmax(Access::kRead));
     }
     if (one_->kind == Kind::kHeadBackward) {
@@ -250,6 +255,9 @@ class HeadOperands : OperandView {
     const HeadPlan& plan = head();
     if (plan.label.valid()) {
       XRUN_TRY(take_rows(Role::kLabel, plan.label));
+    }
+    if (one_->device == *holders_of(plan).begin()) {
+      XRUN_TRY(take_factors());
     }
     XRUN_TRY(take_softmax(Access::kWrite));
     for (const HeadShard& shard : plan.shards) {

@@ -107,7 +107,7 @@ class Structure {
     const auto optional_node = [&](NodeId id) { return !id.valid() || is_node(id); };
     if (!is_node(head.node) || !optional_node(head.loss) || !is_value(head.feature) ||
         !optional_value(head.feature_grad) || !is_value(head.logits) || !optional_value(head.label) ||
-        !is_param(head.weight) || (head.bias.valid() && !is_param(head.bias))) {
+        !optional_value(head.row_factor) || !is_param(head.weight) || (head.bias.valid() && !is_param(head.bias))) {
       return wrong("a head refers to what is not in the graph");
     }
     for (const NodeId metric : head.metrics) {
@@ -224,7 +224,7 @@ class Structure {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&
                        (!operand.param.valid() || is_param(operand.param)) &&
                        inside(operand.buffer.index, 0, count(program_.buffers));
-      const bool enums = static_cast<uint8_t>(operand.role) <= static_cast<uint8_t>(Role::kFeatureGradient) &&
+      const bool enums = static_cast<uint8_t>(operand.role) <= static_cast<uint8_t>(Role::kRowFactor) &&
                          static_cast<uint8_t>(operand.access) <= static_cast<uint8_t>(Access::kUpdate) &&
                          static_cast<uint8_t>(operand.by) <= static_cast<uint8_t>(By::kWorker);
       constexpr int64_t kMostBytes = int64_t{1} << 50;

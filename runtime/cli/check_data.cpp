@@ -36,6 +36,7 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, std::
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {
     trained = class_names(*rows);
+    XRUN_TRY(use_classes(*rows, module));
   }
   const auto measured = measured_sources(module);
   if (std::ranges::find(measured, source.name) != measured.end()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/cli/trained_model.h"
+#include "runtime/data/class_weights.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/rate.h"
 
@@ -31,6 +32,9 @@ Diagnostic warn_of_missing(const Error& error, const std::string& source) {
 Result<DataHeaders> open_headers(const PlannedModel& planned) {
   const Module& module = planned.prepared.training;
   XRUN_TRY(check_init(planned.model.file));
+  if (module.train.class_weights.kind == ClassWeightsSpec::kCsv) {
+    XRUN_TRY(runtime::read_class_weights(module.train.class_weights));
+  }
   std::vector<std::string> names = measured_sources(module);
   std::erase(names, "train");
   names.insert(names.begin(), "train");
@@ -52,6 +56,7 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
     }
     if (name == "train") {
       headers.samples = (*rows)->samples();
+      headers.memory.readers += runtime::SampleSequence::memory(module.train.order, headers.samples);
       classes = class_names(**rows);
       XRUN_TRY(runtime::check_curve(module.train, headers.samples));
     } else {

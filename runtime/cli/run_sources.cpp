@@ -7,6 +7,7 @@
 #include "graph/base/utf8.h"
 #include "graph/reader_def.h"
 #include "planner/run_memory.h"
+#include "runtime/data/class_weights.h"
 #include "runtime/train/inference.h"
 
 namespace xrun::cli {
@@ -60,6 +61,24 @@ Diagnostics as_warnings(const std::vector<Error>& warnings) {
     all.add(std::move(diagnostic));
   }
   return all;
+}
+
+Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module, StopFlag stop) {
+  const TrainSpec& train = module.train;
+  const bool weighs = train.class_weights.kind != ClassWeightsSpec::kNone;
+  const bool balances = train.order == SampleOrder::kBalanced;
+  if (!weighs && !balances) {
+    return std::vector<int32_t>();
+  }
+  const Graph& graph = module.graph;
+  XRUN_ASSIGN(std::vector<int32_t> labels, rows.labels_of(train.class_input, stop));
+  if (weighs) {
+    const auto input = std::ranges::find(graph.inputs, train.class_input, &NamedValue::name);
+    const int64_t classes = graph.value(input->value).type.classes;
+    XRUN_ASSIGN(auto weights, runtime::class_weights(train.class_weights, labels, classes, class_names(rows)));
+    rows.weigh(graph, train.class_input, train.weight_input(), std::move(weights));
+  }
+  return balances ? std::move(labels) : std::vector<int32_t>();
 }
 
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {

@@ -37,6 +37,11 @@ Status check_class_names(runtime::SampleRows& rows, const DataSpec& data, const 
 // Warnings of sources, as diagnostics.
 Diagnostics as_warnings(const std::vector<Error>& warnings);
 
+// What `class_weights` and `order` of `train` take from the classes of the training source: its rows get their weights.
+// Gives the class of each sample where the order is balanced, else nothing. Errors: those of class_weights and
+// SampleRows::labels_of.
+Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module, StopFlag stop = nullptr);
+
 // Tells what is worth a warning about a source that was opened.
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events);
 

@@ -52,8 +52,10 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
   const std::vector<std::string> classes = class_names(*rows);
   warn_of(*rows, events);
+  XRUN_ASSIGN(auto classes_of_samples, use_classes(*rows, module, &StopSignals::requested()));
   DataMemory memory;
   memory.add(*rows, module.data);
+  memory.readers += runtime::SampleSequence::memory(train.order, rows->samples());
   const auto file = std::make_shared<const lang::CheckedFile>(planned.model.file);
   runtime::CheckpointOptions store{
       .directory = checkpoint_directory(options, train),
@@ -76,7 +78,8 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   XRUN_ASSIGN(auto batches,
               runtime::make_loader(std::move(rows), {.batch = train.batch,
                                                      .seed = train.seed,
-                                                     .shuffled = train.shuffled,
+                                                     .order = train.order,
+                                                     .classes = std::move(classes_of_samples),
                                                      .max_bad = module.data.max_bad,
                                                      .workers = planned.plan.machine.threads,
                                                      .on_bad = warn,

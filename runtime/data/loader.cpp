@@ -15,8 +15,6 @@ namespace {
 
 // Replacements in a row before a source counts as unreadable.
 constexpr uint64_t kMostAttempts = 64;
-// Keeps the draws of replacements apart from those of the stages.
-constexpr uint64_t kReplacementStage = 0x7265706c;
 
 // The broken samples of a run: each is named once, and their share is limited.
 class BadSamples {
@@ -73,6 +71,7 @@ class Loader final : public BatchSource {
   Loader(std::unique_ptr<SampleRows> rows, LoaderOptions options)
       : rows_(std::move(rows)),
         options_(std::move(options)),
+        order_(options_.order, rows_->samples(), options_.seed, std::exchange(options_.classes, {})),
         bad_(rows_->samples(), options_),
         tasks_(
             rows_->name(), options_.workers, [this](int64_t step, int64_t row) { return fill_row(step, row); },
@@ -124,21 +123,18 @@ class Loader final : public BatchSource {
   }
 
   Status fill_row(int64_t step, int64_t row) {
-    const int64_t n = rows_->samples();
-    const SamplePlace place = place_of(step * options_.batch + row, n, options_.seed, options_.shuffled);
+    const SamplePlace place = order_.at(step * options_.batch + row);
     const BatchView& view = ring_[static_cast<size_t>(step) % ring_.size()];
     AugmentScratch& scratch = scratch_.local();
-    const auto epoch = static_cast<uint64_t>(place.epoch);
     int64_t sample = place.sample;
     for (uint64_t attempt = 0; attempt < kMostAttempts; ++attempt) {
-      const DrawKey key{options_.seed, epoch, static_cast<uint64_t>(sample), true};
+      const DrawKey key{options_.seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(sample), true};
       Status done = rows_->fill(sample, key, scratch, view, row);
       if (done.ok() || !is_broken_sample(done.error())) {
         return done;
       }
       XRUN_TRY(bad_.add(sample, done.error()));
-      const RandomStream stream(options_.seed, epoch, static_cast<uint64_t>(place.position), kReplacementStage);
-      sample = static_cast<int64_t>(stream.below(attempt, static_cast<uint64_t>(n)));
+      sample = order_.substitute(place, attempt);
     }
     return Error{.kind = ErrorKind::kContent,
                  .code = "XG0408",
@@ -148,6 +144,7 @@ class Loader final : public BatchSource {
 
   std::unique_ptr<SampleRows> rows_;
   LoaderOptions options_;
+  SampleSequence order_;
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   std::vector<BatchView> ring_;
@@ -228,16 +225,6 @@ class Rows final : public RowSource {
 };
 
 }  // namespace
-
-SamplePlace place_of(int64_t run_position, int64_t samples, uint64_t seed, bool shuffled) {
-  const int64_t epoch = run_position / samples;
-  const int64_t position = run_position % samples;
-  if (!shuffled) {
-    return {epoch, position, position};
-  }
-  const Permutation order(static_cast<uint64_t>(samples), seed, static_cast<uint64_t>(epoch));
-  return {epoch, position, static_cast<int64_t>(order(static_cast<uint64_t>(position)))};
-}
 
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options) {
   XRUN_CHECK(options.batch > 0, "a batch without rows");

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/data/row_tasks.h"
+#include "runtime/data/sample_order.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/batch_source.h"
 
@@ -15,10 +16,11 @@ namespace xrun::runtime {
 struct LoaderOptions {
   int64_t batch = 0;
   uint64_t seed = 1;
-  bool shuffled = true;
-  double max_bad = 0.001;  // share of the samples that may be broken before the run ends
-  int64_t wanted = 0;      // the samples that max_bad is a share of; 0: all
-  int workers = 1;         // tasks that may run at once
+  SampleOrder order = SampleOrder::kShuffled;
+  std::vector<int32_t> classes;  // of each sample, as SampleSequence takes them; where the order is balanced
+  double max_bad = 0.001;        // share of the samples that may be broken before the run ends
+  int64_t wanted = 0;            // the samples that max_bad is a share of; 0: all
+  int workers = 1;               // tasks that may run at once
   // Told once about each broken sample, on the thread that calls wait, stop or read.
   std::function<void(const std::string& message)> on_bad;
   // Told what is worth a warning about the first batch, on the thread that calls wait.
@@ -27,10 +29,9 @@ struct LoaderOptions {
   RowTasks::Patience patience;
 };
 
-// Position p of the run (step · batch + row) is sample perm_e(p mod n) of epoch e = p / n, with n samples and
-// perm_e = Permutation(n, seed, e), so every batch is full and each sample comes exactly once an epoch. A broken sample
-// is replaced by a draw of (seed, epoch, position in the epoch, attempt) without moving any position. What a batch
-// holds depends on data, seed and step alone, never on threads or time.
+// Row r of step s is position s · batch + r of a SampleSequence, so every batch is full. A broken sample is replaced by
+// a draw of (seed, epoch, position in the epoch, attempt) without moving any position. What a batch holds depends on
+// data, seed and step alone, never on threads or time.
 //
 // Batches are filled by RowTasks: they take the workers that the devices leave, and no task waits. start, wait, release
 // and stop belong to one thread, which is no worker; steps are released in order. Errors of `wait`: XG0408 more than
@@ -40,13 +41,5 @@ Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> row
 // Samples first, first + 1, ... of the reader's listing, in training = false form. A broken sample becomes a row of
 // zeros that `broken_rows` names; beyond max_bad XG0408. Rows are filled by RowTasks, too.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
-
-// The sample and epoch at a position of the run.
-struct SamplePlace {
-  int64_t epoch = 0;
-  int64_t position = 0;  // in the epoch
-  int64_t sample = 0;
-};
-SamplePlace place_of(int64_t run_position, int64_t samples, uint64_t seed, bool shuffled);
 
 }  // namespace xrun::runtime

@@ -102,6 +102,11 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
       XRUN_TRY(fill_input(input, sample, key, scratch, to + row * input.transform.row_bytes()));
     }
   }
+  std::byte* const to = !weights_.empty() && weigh_to_ < batch.inputs.size() ? batch.inputs[weigh_to_] : nullptr;
+  if (to != nullptr) {
+    const int32_t label = reinterpret_cast<const int32_t*>(batch.inputs[weigh_by_])[row];
+    reinterpret_cast<float*>(to)[row] = weights_[static_cast<size_t>(label)];
+  }
   return {};
 }
 
@@ -136,6 +141,34 @@ Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t
   XRUN_TRY(fill_input(*found, sample, DrawKey{0, 0, static_cast<uint64_t>(sample), false}, scratch,
                       reinterpret_cast<std::byte*>(&label)));
   return std::optional<int64_t>(label);
+}
+
+Result<std::vector<int32_t>> SampleRows::labels_of(std::string_view input, StopFlag stop) const {
+  const auto labels = std::ranges::find(inputs_, input, &Input::name);
+  XRUN_CHECK(labels != inputs_.end(), "labels that no field fills");
+  std::vector<int32_t> classes(static_cast<size_t>(samples()));
+  AugmentScratch scratch;
+  bool any = false;
+  for (int64_t sample = 0; sample < samples(); ++sample) {
+    XRUN_TRY(check_stop(stop));
+    int32_t& label = classes[static_cast<size_t>(sample)];
+    Status done = fill_input(*labels, sample, {}, scratch, reinterpret_cast<std::byte*>(&label));
+    if (!done.ok() && (!is_broken_sample(done.error()) || (!any && sample + 1 == samples()))) {
+      return std::move(done).error();
+    }
+    label = done.ok() ? label : -1;
+    any = any || done.ok();
+  }
+  return classes;
+}
+
+void SampleRows::weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights) {
+  const auto place = [&](std::string_view name) {
+    return static_cast<size_t>(std::ranges::find(graph.inputs, name, &NamedValue::name) - graph.inputs.begin());
+  };
+  weigh_by_ = place(labels);
+  weigh_to_ = place(to);
+  weights_ = weigh_to_ < graph.inputs.size() ? std::move(weights) : std::vector<float>();
 }
 
 Decoding SampleRows::decoding() const {

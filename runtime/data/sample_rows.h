@@ -49,6 +49,12 @@ class SampleRows {
   // did not have. Before the first `fill`.
   Result<bool> number_classes(const std::vector<std::string>& trained);
 
+  // The class of each sample by the labels that fill this input; -1 of samples that are broken. Errors: those of
+  // `fill`; kInterrupted soon after `stop` is set.
+  Result<std::vector<int32_t>> labels_of(std::string_view input, StopFlag stop = nullptr) const;
+  // From now on `fill` writes the weight of the row's class, weights[label], into the input `to`, where `graph` has it.
+  void weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights);
+
   // Writes row number `row` of `batch`; null inputs are passed over. Errors name source and sample; is_broken tells
   // whether another sample may stand in.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row) const;
@@ -87,6 +93,9 @@ class SampleRows {
   Span span_;
   std::unique_ptr<Reader> reader_;
   std::vector<Input> inputs_;
+  std::vector<float> weights_;  // by class; empty: no weights
+  size_t weigh_by_ = 0;         // in Graph::inputs: the labels
+  size_t weigh_to_ = 0;         // and where the weights go
 };
 
 // A fault of one sample's content (XG0412): it may be replaced, up to `max_bad` of the samples.

@@ -172,7 +172,8 @@ class Parser {
         ++column;
         break;
       }
-      const Number number = number_of(*cell);
+      const bool is_text = static_cast<int64_t>(column) < options_.text_columns;
+      const Number number = is_text ? Number{0, "a text"} : number_of(*cell);
       if (std::string& fault = table_.columns[column].fault; number.fault != nullptr && fault.empty()) {
         const std::string name = column < names_.size() ? fmt::format(" (`{}`)", names_[column]) : "";
         fault = fmt::format("{}:{}: column {}{} is \"{}\", {}", name_, line, column, name, cell->substr(0, 40),

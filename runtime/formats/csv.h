@@ -14,7 +14,8 @@
 namespace xrun::runtime {
 
 struct CsvOptions {
-  bool header = false;  // the first line holds names
+  bool header = false;       // the first line holds names
+  int64_t text_columns = 0;  // so many first columns are texts, even where all cells are numbers
   char delimiter = ',';
   int64_t first = 0;  // rows [first, last), counted without the header
   int64_t last = INT64_MAX;

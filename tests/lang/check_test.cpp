@@ -184,7 +184,8 @@ TEST(Train, DefaultsAreThoseOfTheLanguage) {
   EXPECT_EQ(train.checkpoint_every.unit, TrainSpan::kEpochs);
   EXPECT_EQ(train.log_every.amount, 10);
   EXPECT_FALSE(train.reduce_sum);
-  EXPECT_TRUE(train.shuffled);
+  EXPECT_EQ(train.order, SampleOrder::kShuffled);
+  EXPECT_EQ(train.class_weights.kind, ClassWeightsSpec::kNone);
   EXPECT_FALSE(train.eval_every.has_value());
   EXPECT_EQ(train.optimizer.name, "sgd");
   EXPECT_EQ(train.optimizer.args.real("momentum"), 0.9);

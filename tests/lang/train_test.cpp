@@ -1,6 +1,8 @@
 // Settings of `train` that change what a step does to which weights.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <set>
 
 #include "tests/lang/checked.h"
 
@@ -92,6 +94,79 @@ TEST(Init, KeepsThePathAsItIsWritten) {
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   EXPECT_THAT(checked.module().not_yet, IsEmpty());
   EXPECT_EQ(checked.module().train.init_checkpoint, "ckpt/first");
+}
+
+TEST(ClassSettings, AreReadWithTheLabelsThatTheyGoBy) {
+  const Checked balanced(small_run("  order = balanced"));
+  ASSERT_TRUE(balanced.file.has_value()) << balanced.rendered();
+  EXPECT_EQ(balanced.module().train.order, SampleOrder::kBalanced);
+  EXPECT_EQ(balanced.module().train.class_input, "label");
+  const Checked inverse(small_run("  class_weights = inverse_frequency"));
+  EXPECT_EQ(inverse.module().train.class_weights.kind, ClassWeightsSpec::kInverseFrequency);
+  EXPECT_EQ(inverse.module().train.class_input, "label");
+  const Checked csv(small_run("  class_weights = csv(\"a/w.csv\")"));
+  EXPECT_EQ(csv.module().train.class_weights.kind, ClassWeightsSpec::kCsv);
+  EXPECT_EQ(csv.module().train.class_weights.path, "a/w.csv");
+  EXPECT_EQ(Checked(small_run()).module().train.class_input, "");
+}
+
+TEST(ClassSettings, ChangeTheMathDigestAndTheirDefaultsDoNot) {
+  const std::string none = Checked(small_run()).module().math_digest;
+  EXPECT_EQ(Checked(small_run("  class_weights = none\n  order = shuffled")).module().math_digest, none);
+  std::set<std::string> digests{none};
+  for (const char* settings : {"order = balanced", "order = sequential", "class_weights = inverse_frequency",
+                               "class_weights = csv(\"v.csv\")", "class_weights = csv(\"w.csv\")"}) {
+    EXPECT_TRUE(digests.insert(Checked(small_run(fmt::format("  {}", settings))).module().math_digest).second)
+        << settings;
+  }
+  // As of `init`, where the file lies is no mathematics.
+  EXPECT_FALSE(digests.insert(Checked(small_run("  class_weights = csv(\"a/w.csv\")")).module().math_digest).second);
+}
+
+TEST(ClassSettings, OtherWordsAreAnsweredWithTheChoices) {
+  const Checked near(small_run("  class_weights = inverse_frequenzy"));
+  EXPECT_THAT(near.codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(near.rendered(), HasSubstr("`class_weights` is one of none, inverse_frequency, csv"));
+  EXPECT_THAT(near.rendered(), HasSubstr("~   class_weights = inverse_frequency\n"));
+  const Checked file(small_run("  class_weights = \"w.csv\""));
+  EXPECT_THAT(file.codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(Checked(small_run("  class_weights = csv")).codes(), ElementsAre("XG0204"));
+  EXPECT_THAT(Checked(small_run("  class_weights = csv(3)")).codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(Checked(small_run("  class_weights = csv(\"\")")).codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(Checked(small_run("  class_weights = inverse_frequency(2)")).codes(), ElementsAre("XG0204"));
+  const Checked order(small_run("  order = balance"));
+  EXPECT_THAT(order.codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(order.rendered(), HasSubstr("`order` is one of shuffled, sequential, balanced"));
+  EXPECT_THAT(order.rendered(), HasSubstr("~   order = balanced\n"));
+}
+
+TEST(ClassSettings, ALossWithoutLabelsIsRefused) {
+  const auto text = [](const std::string& settings) {
+    return "model m {\n  input x: f32[N, 4]\n  y = x -> linear(4)\n  output y\n}\n"
+           "data d {\n  source train = synthetic([4], 3, samples=60)\n  x = pixels\n}\n"
+           "train t {\n  batch = 8\n  epochs = 1\n  loss = topk(y, 2)\n  optimizer = sgd\n  lr = "
+           "0.1\n" +
+           settings + "}\n";
+  };
+  const Checked plain(text(""));
+  ASSERT_THAT(plain.codes(), IsEmpty()) << plain.rendered();
+  const Checked order(text("  order = balanced\n"));
+  EXPECT_THAT(order.codes(), ElementsAre("XG0510"));
+  EXPECT_THAT(order.rendered(), HasSubstr("`order = balanced` needs to know the class of each sample"));
+  EXPECT_THAT(order.rendered(), HasSubstr("the loss compares with no class numbers"));
+  EXPECT_THAT(order.rendered(), HasSubstr("take a loss with labels: softmax_ce(logits, label)"));
+  EXPECT_THAT(Checked(text("  class_weights = inverse_frequency\n")).codes(), ElementsAre("XG0510"));
+}
+
+TEST(ClassSettings, ALossWithTwoKindsOfLabelsIsRefused) {
+  const Checked two(
+      "model m {\n  input x: f32[N, 4]\n  a = x -> linear(3)\n  b = x -> linear(3)\n  output a, b\n}\n"
+      "data d {\n  source train = csv(\"t.csv\")\n  x = columns(0..4)\n  one = column(4) -> as_index(3)\n"
+      "  two = column(5) -> as_index(3)\n}\n"
+      "train t {\n  batch = 8\n  epochs = 1\n  loss = softmax_ce(a, one) + softmax_ce(b, two)\n  optimizer = sgd\n"
+      "  lr = 0.1\n  class_weights = inverse_frequency\n}\n");
+  EXPECT_THAT(two.codes(), ElementsAre("XG0510"));
+  EXPECT_THAT(two.rendered(), HasSubstr("the loss compares with `one`, `two`"));
 }
 
 }  // namespace

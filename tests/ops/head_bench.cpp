@@ -143,7 +143,7 @@ void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads
     const double start = processor_seconds();
     passes.forward(rows, weights, stats.data(), scratch.data(), workers);
     const std::byte* all[1] = {stats.data()};
-    join.combine_stats(all, labels.data(), softmax.data(), loss.data(), {});
+    join.combine_stats(all, labels.data(), nullptr, softmax.data(), loss.data(), {});
     const double middle = processor_seconds();
     passes.backward(rows, weights, gradient.data(), &update, scratch.data(), workers);
     const HeadDx partials[1] = {{gradient.data(), head_gradient_rows(shape, 0, of.rows).step}};

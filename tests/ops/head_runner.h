@@ -163,7 +163,8 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
 
   std::vector<RowSoftmax> softmax(static_cast<size_t>(problem.rows));
   for (int64_t first = 0; first < problem.rows; first += h) {
-    const HeadRows rows{features_at(first), problem.labels.data() + first, softmax.data() + first};
+    const HeadRows rows{features_at(first), problem.labels.data() + first, softmax.data() + first,
+                        problem.factors.empty() ? nullptr : problem.factors.data() + first};
     std::vector<Block> stats;
     std::vector<Block> gradients;
     std::vector<const std::byte*> stats_at;
@@ -179,7 +180,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     const HeadShape whole = shape_of(problem, plan, 0, h);
     const HeadJoin join(whole, shards, plan.isa);
     const HeadHits hits[2] = {{1, result.hit1.data() + first}, {kTop, result.hit5.data() + first}};
-    join.combine_stats(stats_at, rows.labels, softmax.data() + first, result.loss.data() + first, hits);
+    join.combine_stats(stats_at, rows.labels, rows.factors, softmax.data() + first, result.loss.data() + first, hits);
     join.top_k(stats_at, kTop, result.best.data() + first * kTop, result.scores.data() + first * kTop);
     const HeadLayout layout = head_layout(whole);
     for (int64_t r = 0; r < plan.shards; ++r) {
@@ -230,7 +231,8 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     }
   }
   if (!plan.fused) {
-    const HeadRows rows{features_at(0), problem.labels.data(), softmax.data()};
+    const HeadRows rows{features_at(0), problem.labels.data(), softmax.data(),
+                        problem.factors.empty() ? nullptr : problem.factors.data()};
     for (int64_t r = 0; r < plan.shards; ++r) {
       const HeadShape shape = shape_of(problem, plan, r, problem.rows);
       const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));

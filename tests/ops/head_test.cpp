@@ -223,6 +223,43 @@ TEST_P(HeadOnIsa, SmoothingMatchesTheOracle) {
   }
 }
 
+// Factors of rows, as of classes that count more: 0 leaves a row out.
+std::vector<float> some_factors(int64_t rows) {
+  std::vector<float> factors;
+  for (int64_t row = 0; row < rows; ++row) {
+    factors.push_back(row % 5 == 3 ? 0 : 0.3F * static_cast<float>(1 + row % 7));
+  }
+  return factors;
+}
+
+TEST_P(HeadOnIsa, FactorsOfRowsMatchTheOracle) {
+  MarginForm smooth;
+  smooth.smoothing = 0.1;
+  for (const MarginForm& form : {smooth, margin(16, 1, 0, 0.2), margin(32, 1, 0.4, 0)}) {
+    for (const int64_t parts : {1, 2}) {
+      test::HeadProblem problem = make_problem({.classes = 500,
+                                                .dim = 48,
+                                                .rows = 20,
+                                                .bf16 = bf16(),
+                                                .cosine = form.of_cosines(),
+                                                .bias = !form.of_cosines(),
+                                                .margin = form,
+                                                .seed = 12});
+      problem.factors = some_factors(problem.rows);
+      expect_right(problem, {.shards = 2, .pass_rows = 20 / parts, .norm_rows = 5, .isa = isa()});
+    }
+  }
+}
+
+TEST_P(HeadOnIsa, FactorsOfOneChangeNoBit) {
+  test::HeadProblem problem = make_problem(
+      {.classes = 500, .dim = 48, .rows = 20, .bf16 = bf16(), .cosine = true, .margin = margin(32, 1, 0.4, 0.1)});
+  const StepPlan plan{.shards = 2, .pass_rows = 20, .norm_rows = 5, .isa = isa()};
+  const StepResult none = run_step(problem, plan);
+  problem.factors.assign(20, 1);
+  EXPECT_TRUE(run_step(problem, plan) == none);
+}
+
 TEST_P(HeadOnIsa, ManyClassesInLargeBlocksMatchTheOracle) {
   // 20 902 classes: 82 blocks of 256, the head of the glyph models.
   expect_right(make_problem({.classes = 20902,
@@ -238,14 +275,15 @@ TEST_P(HeadOnIsa, ManyClassesInLargeBlocksMatchTheOracle) {
 // The same bits whatever the plan (docs/determinism.md, "Class blocks" to "Head sweeps").
 TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
   for (const bool cosine : {false, true}) {
-    const test::HeadProblem problem = make_problem({.classes = 2500,
-                                                    .dim = 72,
-                                                    .rows = 40,
-                                                    .bf16 = bf16(),
-                                                    .cosine = cosine,
-                                                    .bias = !cosine,
-                                                    .margin = cosine ? margin(32, 1, 0.4, 0.1) : margin(1, 1, 0, 0),
-                                                    .seed = 31});
+    test::HeadProblem problem = make_problem({.classes = 2500,
+                                              .dim = 72,
+                                              .rows = 40,
+                                              .bf16 = bf16(),
+                                              .cosine = cosine,
+                                              .bias = !cosine,
+                                              .margin = cosine ? margin(32, 1, 0.4, 0.1) : margin(1, 1, 0, 0),
+                                              .seed = 31});
+    problem.factors = cosine ? some_factors(problem.rows) : std::vector<float>();
     const StepResult one = run_step(problem, {.pass_rows = 40, .norm_rows = 20, .isa = isa()});
     for (const int64_t shards : {1, 2, 3, 5, 8}) {
       for (const int workers : {1, 2, 3}) {

@@ -20,6 +20,7 @@ struct CaseOptions {
   ModelOptions model{.layers = 3, .classes = 900, .head = true, .skips = true};
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool clip_heads = false;
+  bool weighted = false;  // by classes
   bool training = true;
   bool overlap = true;
 };
@@ -28,6 +29,10 @@ inline Case make_case(const CaseOptions& options = {}) {
   Module module = make_module(options.model);
   if (options.clip_heads) {
     module.train.clip = {ClipSpec::kNorm, 1.0, true};
+  }
+  if (options.weighted) {
+    module.train.class_weights.kind = ClassWeightsSpec::kInverseFrequency;
+    module.train.class_input = "label";
   }
   Case made{.module = options.training ? prepare_training(module) : prepare_inference(module), .program = {}};
   const Layout layout{.stages = 2,

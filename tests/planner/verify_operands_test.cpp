@@ -37,8 +37,12 @@ TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
 
 // The verifier derives every operand: whatever is changed in one of them, it finds.
 TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
-  const std::vector<CaseOptions> cases{
-      {}, {.clip_heads = true}, {.pipeline = PipelineKind::kOneFOneB}, {.training = false}};
+  const std::vector<CaseOptions> cases{{},
+                                       {.clip_heads = true},
+                                       {.pipeline = PipelineKind::kOneFOneB},
+                                       {.training = false},
+                                       {.weighted = true},
+                                       {.pipeline = PipelineKind::kOneFOneB, .weighted = true}};
   const std::vector<std::function<void(Operand&)>> changes{
       [](Operand& o) { o.role = o.role == Role::kInput ? Role::kOutput : Role::kInput; },
       [](Operand& o) { o.access = o.access == Access::kRead ? Access::kUpdate : Access::kRead; },
@@ -78,6 +82,10 @@ TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
   expect_operand_found("scratch for a head pass", [](Program& p) { find(p, Purpose::kHeadScratch).bytes -= 64; });
   for (const Role role : {Role::kFeature, Role::kLabel, Role::kSoftmax, Role::kDx, Role::kWeight, Role::kState}) {
     expect_operand_found("where its operand", [=](Program& p) { drop(find(p, Kind::kHeadBackward), role); });
+  }
+  for (const Kind kind : {Kind::kHeadBackward, Kind::kReduceStats}) {
+    expect_operand_found("where its operand", [=](Program& p) { drop(find(p, kind), Role::kRowFactor); },
+                         {.weighted = true});
   }
   expect_found("is not the classifier", [](Program& p) { p.heads[0].node = NodeId(0); });
   expect_found("is not a loss", [](Program& p) { p.heads[0].loss = NodeId(0); });
@@ -183,7 +191,7 @@ TEST(VerifyOperands, HeadsThatAreNotTheModelsAreFound) {
       [](HeadPlan& h) { h.feature_grad = {}; },   [](HeadPlan& h) { h.feature_grad = h.label; },
       [](HeadPlan& h) { h.label = h.feature; },   [](HeadPlan& h) { h.top_k = 0; },
       [](HeadPlan& h) { h.update_sweep = true; }, [](HeadPlan& h) { h.metrics.clear(); },
-      [](HeadPlan& h) { h.bias = h.weight; },
+      [](HeadPlan& h) { h.bias = h.weight; },     [](HeadPlan& h) { h.row_factor = h.label; },
   };
   for (const auto& damage : damages) {
     expect_operand_found("of the model", [&](Program& p) { damage(p.heads[0]); });

@@ -74,11 +74,11 @@ std::vector<std::byte> bytes_of(const Graph& graph, int64_t first, int64_t steps
 }
 
 TEST(Loader, EachSampleComesOnceAnEpoch) {
-  for (const bool shuffled : {true, false}) {
+  for (const SampleOrder order : {SampleOrder::kShuffled, SampleOrder::kSequential}) {
     for (int64_t epoch = 0; epoch < 4; ++epoch) {
       std::set<int64_t> seen;
       for (int64_t i = 0; i < kSamples; ++i) {
-        const SamplePlace place = place_of(epoch * kSamples + i, kSamples, 5, shuffled);
+        const SamplePlace place = SampleSequence(order, kSamples, 5).at(epoch * kSamples + i);
         EXPECT_EQ(place.epoch, epoch);
         EXPECT_EQ(place.position, i);
         seen.insert(place.sample);
@@ -87,8 +87,9 @@ TEST(Loader, EachSampleComesOnceAnEpoch) {
       EXPECT_EQ(*seen.rbegin(), kSamples - 1);
     }
   }
-  EXPECT_NE(place_of(0, kSamples, 5, true).sample + place_of(1, kSamples, 5, true).sample * 1000,
-            place_of(kSamples, kSamples, 5, true).sample + place_of(kSamples + 1, kSamples, 5, true).sample * 1000);
+  const SampleSequence shuffled(SampleOrder::kShuffled, kSamples, 5);
+  EXPECT_NE(shuffled.at(0).sample + shuffled.at(1).sample * 1000,
+            shuffled.at(kSamples).sample + shuffled.at(kSamples + 1).sample * 1000);
 }
 
 TEST(Loader, BatchesAreTheRowsOfTheirPositions) {
@@ -102,7 +103,7 @@ TEST(Loader, BatchesAreTheRowsOfTheirPositions) {
   size_t at = 0;
   for (int64_t step = 0; step < 10; ++step) {
     for (int64_t row = 0; row < batch; ++row) {
-      const SamplePlace place = place_of(step * batch + row, kSamples, 9, true);
+      const SamplePlace place = SampleSequence(SampleOrder::kShuffled, kSamples, 9).at(step * batch + row);
       ASSERT_TRUE(rows->fill(place.sample,
                              {9, static_cast<uint64_t>(place.epoch), static_cast<uint64_t>(place.sample), true},
                              scratch, want.view, row)
@@ -207,7 +208,7 @@ TEST(Loader, BrokenSamplesAreReplacedCountedAndNamedOnce) {
   ASSERT_EQ(named.size(), 3u);
   EXPECT_NE(named[0].find("of source `train`: torn"), std::string::npos) << named[0];
   for (int64_t p = 0; p < 300; ++p) {
-    const int64_t sample = place_of(p, 100, 1, true).sample;
+    const int64_t sample = SampleSequence(SampleOrder::kShuffled, 100, 1).at(p).sample;
     const int32_t label = labels[static_cast<size_t>(p)];
     EXPECT_FALSE(broken.contains(label));
     if (!broken.contains(sample)) {
@@ -290,7 +291,8 @@ TEST(Loader, ATaskEndsAfterAMillisecondWhateverItsRowsCost) {
   for (const auto& [slow, most] : most_rows) {
     SlowReader::Log log;
     auto rows = SampleRows::make("train", std::make_unique<SlowReader>(log, slow), {.name = "d"}, graph).value();
-    auto loader = make_loader(std::move(rows), {.batch = 50, .shuffled = false, .clock = SlowReader::clock(log)});
+    auto loader =
+        make_loader(std::move(rows), {.batch = 50, .order = SampleOrder::kSequential, .clock = SlowReader::clock(log)});
     Batch slot(graph, 50);
     ASSERT_TRUE((*loader)->start(0, {&slot.view, 1}).ok());
     for (int64_t step = 0; step < 4; ++step) {
@@ -311,7 +313,7 @@ TEST(Loader, TheErrorIsThatOfTheFirstRowAndRowsBeforeItAreThere) {
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 5);
   for (int round = 0; round < 20; ++round) {
     auto loader = make_loader(faulty({45, 46, 47, 48, 49, 50}, graph),
-                              {.batch = 20, .shuffled = false, .max_bad = 0, .workers = 4})
+                              {.batch = 20, .order = SampleOrder::kSequential, .max_bad = 0, .workers = 4})
                       .value();
     Batch a(graph, 20), b(graph, 20), c(graph, 20);
     const std::vector<BatchView> ring{a.view, b.view, c.view};
@@ -357,7 +359,7 @@ TEST(Loader, LabelBeyondTheHeadNamesTheSample) {
                           {"noise", 0.0}})},
       .bindings = {{.target = "x", .field = "pixels"},
                    {.target = "label", .field = "label", .stages = {{"as_index", {{"classes", int64_t{5}}}, {}}}}}};
-  auto loader = make_loader(rows_of(data, graph), {.batch = 9, .shuffled = false}).value();
+  auto loader = make_loader(rows_of(data, graph), {.batch = 9, .order = SampleOrder::kSequential}).value();
   Batch slot(graph, 9);
   ASSERT_TRUE(loader->start(0, {&slot.view, 1}).ok());
   const Status done = loader->wait(0);

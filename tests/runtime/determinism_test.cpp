@@ -191,6 +191,7 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   models.push_back(clipped);
   clipped.clip.heads = false;
   models.push_back(clipped);
+  clipped.clip.heads = true;
   ModelOptions pictures = hard_model();
   pictures.image = 8;
   pictures.input = 3 * 8 * 8;
@@ -198,6 +199,13 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   models.push_back(pictures);
   pictures.precision = PrecisionMode::kMixedBf16;
   models.push_back(pictures);
+  for (ModelOptions weighted : {dense, cosine, clipped}) {
+    weighted.weighted = true;
+    models.push_back(weighted);
+  }
+  cosine.weighted = true;
+  cosine.precision = PrecisionMode::kMixedBf16;
+  models.push_back(cosine);
   uint32_t seed = 100;
   for (const ModelOptions& options : models) {
     SCOPED_TRACE(seed);

@@ -182,6 +182,7 @@ const std::vector<Edit>& all_edits() {
       field_of(kHeads, &HeadPlan::feature),
       field_of(kHeads, &HeadPlan::feature_grad),
       field_of(kHeads, &HeadPlan::label),
+      field_of(kHeads, &HeadPlan::row_factor),
       field_of(kHeads, &HeadPlan::weight),
       field_of(kHeads, &HeadPlan::classes),
       field_of(kHeads, &HeadPlan::dim),

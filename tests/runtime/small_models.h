@@ -34,7 +34,11 @@ struct ModelOptions {
   double rate = 0.1;
   int64_t steps = 30;
   ClipSpec clip;
+  bool weighted = false;  // the rows of a class count by a weight of its own
 };
+
+// Of a class, where rows are weighted.
+inline float test_weight(int64_t label) { return 0.25F * static_cast<float>(label % 7); }
 
 class ModelBuilder {
  public:
@@ -120,6 +124,10 @@ inline Module make_module(const ModelOptions& options) {
   module.train.lr.push_back(curve);
   module.train.precision = options.precision;
   module.train.clip = options.clip;
+  if (options.weighted) {
+    module.train.class_weights.kind = ClassWeightsSpec::kInverseFrequency;
+    module.train.class_input = "label";
+  }
   module.train.seed = 7;
   module.train.log_every = {1, TrainSpan::kSteps};
   module.has_train = true;
@@ -134,6 +142,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       x_ = graph.inputs[i].name == "x" ? i : x_;
       label_ = graph.inputs[i].name == "label" ? i : label_;
+      weight_ = graph.inputs[i].name == "label.class_weight" ? i : weight_;
     }
   }
 
@@ -190,6 +199,9 @@ class SyntheticRows final : public BatchSource, public RowSource {
       if (batch.inputs[label_] != nullptr) {
         std::memcpy(batch.inputs[label_] + row * 4, &label, 4);
       }
+      if (weight_ > 0 && batch.inputs[weight_] != nullptr) {
+        reinterpret_cast<float*>(batch.inputs[weight_])[row] = test_weight(label);
+      }
     }
     return {};
   }
@@ -199,6 +211,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   uint64_t seed_;
   size_t x_ = 0;
   size_t label_ = 0;
+  size_t weight_ = 0;  // 0: rows are not weighted
   std::span<const BatchView> ring_;
   int64_t filled_ = 0;
   Status rows_read_;

@@ -136,12 +136,14 @@ HeadAnswer solve(const HeadProblem& problem) {
       total += v;
     }
     const double lse = max + std::log(sum);
-    answer.loss.push_back(lse - (1 - smoothing) * z[label] - smoothing * total / static_cast<double>(classes));
+    const double factor = problem.factors.empty() ? 1 : problem.factors[static_cast<size_t>(r)];
+    answer.loss.push_back(factor *
+                          (lse - (1 - smoothing) * z[label] - smoothing * total / static_cast<double>(classes)));
     for (int64_t c = 0; c < classes; ++c) {
       const bool is_target = static_cast<size_t>(c) == label;
       double g = std::exp(z[static_cast<size_t>(c)] - lse) - (is_target ? 1 - smoothing : 0) -
                  smoothing / static_cast<double>(classes);
-      g *= scale * (is_target ? target.slope : 1) * problem.row_weight;
+      g *= scale * (is_target ? target.slope : 1) * problem.row_weight * factor;
       answer.db[static_cast<size_t>(c)] += g;
       for (int64_t d = 0; d < dim; ++d) {
         answer.dx[static_cast<size_t>(r * dim + d)] += g * w.rounded[static_cast<size_t>(c * dim + d)];

@@ -50,6 +50,9 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
                  "labels of heads are i32");
       bound.labels = binder_.address(operand);
       break;
+    case Role::kRowFactor:
+      bound.factors = binder_.address(operand);
+      break;
     case Role::kSoftmax:
       bound.softmax = binder_.at<ops::RowSoftmax>(operand);
       break;
@@ -111,7 +114,7 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
   }
   const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
   const ops::HeadRows rows{bound.features.at(step), reinterpret_cast<const int32_t*>(bound.labels.at(step)),
-                           bound.softmax};
+                           bound.softmax, reinterpret_cast<const float*>(bound.factors.at(step))};
   if (bound.updates) {
     const Graph& graph = module_.graph;
     bound.update.weight =
@@ -142,7 +145,8 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
 Status HeadRunner::reduce(const BoundHead& bound, const StepContext& step) const {
   const ops::HeadJoin& join = heads_.join(bound.head);
   const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
-  join.combine_stats(bound.all_stats, labels, bound.softmax, bound.loss, bound.hits);
+  const auto* factors = reinterpret_cast<const float*>(bound.factors.at(step));
+  join.combine_stats(bound.all_stats, labels, factors, bound.softmax, bound.loss, bound.hits);
   for (const auto& [node, best] : bound.best) {
     join.top_k(bound.all_stats, best.k, best.classes, best.scores);
   }

@@ -28,7 +28,8 @@ struct BoundHead {
   const ops::HeadPasses* passes = nullptr;  // null: no pass of a shard
   int64_t rows = 0;
   OperandAddress features;
-  OperandAddress labels;  // null where there are none
+  OperandAddress labels;   // null where there are none
+  OperandAddress factors;  // of the losses; null where all rows count alike
   ops::RowSoftmax* softmax = nullptr;
   ops::HeadWeights weights;
   std::byte* stats = nullptr;     // of this shard

@@ -1,0 +1,56 @@
+// Which sample stands at a position of a run (docs/determinism.md, "Order of samples").
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/base/units.h"
+#include "graph/specs.h"
+
+namespace xrun::runtime {
+
+struct SamplePlace {
+  int64_t epoch = 0;
+  int64_t position = 0;  // in the epoch
+  int64_t sample = 0;
+  int64_t pass = 0;  // how often the sample was drawn before; keys its augmentation
+};
+
+// With n samples, position p lies in epoch e = p / n. In a shuffled order it is sample perm(n, e)(p mod n), in a
+// sequential one p mod n.
+// A balanced order goes in rounds of K positions, K classes that have samples: round r = p / K draws each class once,
+// in the order of perm(K, r), and so it is draw r of each class. Of a class with m samples that is number r mod m of
+// perm(m, class, r / m): all of its samples come once before one comes again.
+// Immutable. Threads: any.
+class SampleSequence {
+ public:
+  // `classes`: of a balanced order the class of each sample; less than 0: the sample is never drawn. REQUIRES: one of
+  // them is drawn.
+  SampleSequence(SampleOrder order, int64_t samples, uint64_t seed, std::span<const int32_t> classes = {});
+
+  SamplePlace at(int64_t position) const;  // of the run
+  // The sample to take after `attempt` + 1 broken ones: of a balanced order one of the same class, and after many
+  // attempts any.
+  int64_t substitute(const SamplePlace& place, uint64_t attempt) const;
+
+  // Held for an order of so many samples.
+  static Bytes memory(SampleOrder order, int64_t samples);
+
+ private:
+  // A class at a position of a balanced order: its samples, and the round.
+  struct Draw {
+    int64_t group = 0;
+    int64_t round = 0;
+    std::span<const int64_t> samples;
+  };
+  Draw draw_at(int64_t position) const;
+
+  SampleOrder order_;
+  int64_t samples_;
+  uint64_t seed_;
+  std::vector<int64_t> by_class_;  // samples, class by class
+  std::vector<int64_t> begins_;    // of the classes that have samples, and the end
+};
+
+}  // namespace xrun::runtime
