@@ -314,7 +314,7 @@ std::vector<std::string> with(std::vector<std::string> flags, const std::vector<
 TEST_F(LongTail, EveryPlanGivesTheSameBits) {
   for (const std::string file : {"m.xgraph", "head.xgraph"}) {
     SCOPED_TRACE(file);
-    const auto weights = [&, runs = 0](std::vector<std::string> flags, const std::vector<std::string>& plan) mutable {
+    auto weights = [&, runs = 0](std::vector<std::string> flags, const std::vector<std::string>& plan) mutable {
       flags.insert(flags.end(), {"--set", "train.epochs=2"});
       return digest(train(file, file + std::to_string(++runs), with(flags, plan)));
     };

@@ -23,7 +23,7 @@ PAGE = os.path.join(HERE, "..", "..", "docs", "walkthrough.md")
 BLOCK = re.compile(r"^```(console|xgraph \S+)\n(.*?)^```\n", re.M | re.S)
 BAR = re.compile(r"^<!-- at least ([\d.]+): (.*) -->$", re.M)
 # Lines that a slow machine prints and a fast one does not.
-OF_SLOWNESS = re.compile(r"^(\S+Z (working|waiting)|warning\[XG0812\]|.* predicted (was|were) ).*\n", re.M)
+OF_SLOWNESS = re.compile(r"^(\S+Z (working|waiting)|warning\[XG0812\]| *warning: a step |.* predicted (was|were) ).*\n", re.M)
 
 # Which plans the search compares follows from the speeds of the processor's instruction set.
 REASONS = re.compile(r"^  why .*?(?=^  wrote|\Z)", re.M | re.S)
@@ -51,6 +51,7 @@ def shape_of(text):
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)
     text = re.sub(r"\b[0-9a-f]{8,32}\b", "DIGEST", text)
     text = re.sub(r"[-+]?\b\d+([ ,.]\d+)*(e[-+]?\d+)?", "N", text)
+    text = re.sub(r"\d+", "N", text)
     text = re.sub(r"N (ns|us|ms|min|s|B|KiB|MiB|GiB)\b", "N", text)
     shape = []
     for line in text.splitlines():
@@ -76,7 +77,7 @@ class Walk:
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
         print(done.stdout, end="", flush=True)
         self.status = done.returncode
-        return done.stdout
+        return done.stdout.replace(self.folder, "~/walk")
 
     def console(self, block, bars):
         written, printed = "", ""
