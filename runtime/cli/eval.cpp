@@ -48,7 +48,7 @@ std::string text_of(const Measurement& measured, const EvalArgs& args) {
   }
   for (const SourceClasses& source : measured.classes) {
     if (!args.wrong.empty()) {
-      out += fmt::format("  {}   {} of {} misclassified\n", printable_line(wrong_path(args)),
+      out += fmt::format("  {}   {} misclassified samples of {}\n", printable_line(wrong_path(args)),
                          format_count(std::ssize(source.wrong)), source.source);
     }
     if (!args.confusion.empty()) {
