@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
+#include <new>
 #include <unistd.h>
 #include <utility>
 
@@ -78,6 +79,9 @@ std::optional<PlannedModel> read_model(const std::string& path, const GlobalOpti
                                        bool needs_training, int& exit, Phase& phase,
                                        const lang::Texts* texts = nullptr) {
   if (const auto& error = working_directory().error) {
+    if (error == std::errc::not_enough_memory) {
+      throw std::bad_alloc();
+    }
     exit = console.fail(world_error(
         "XG0207", {"cannot read `{}`: the system does not name the working directory: {}", path, error.message()},
         "run xrun in a directory that is there"));

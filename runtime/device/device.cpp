@@ -1,5 +1,6 @@
 #include "runtime/device/device.h"
 
+#include <exception>
 #include <latch>
 #include <vector>
 
@@ -11,22 +12,30 @@ Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& 
     Device* device = nullptr;
     std::latch* done = nullptr;
     Status status;
+    std::exception_ptr exception;  // such as a lack of memory; TBB lets none leave a task that was enqueued
   };
   std::latch done(devices.count());
   std::vector<Call> calls;
   for (const auto& device : devices.devices()) {
-    calls.push_back({&body, device.get(), &done, {}});
+    calls.push_back({&body, device.get(), &done, {}, {}});
   }
   for (Call& one : calls) {
     const auto run = [](void* context, int32_t) {
       Call& call = *static_cast<Call*>(context);
-      call.status = (*call.body)(*call.device);
+      try {
+        call.status = (*call.body)(*call.device);
+      } catch (...) {
+        call.exception = std::current_exception();
+      }
       call.done->count_down();
     };
     one.device->start(DeviceStream::kCompute, {run, &one, 0});
   }
   done.wait();
   for (Call& call : calls) {
+    if (call.exception) {
+      std::rethrow_exception(call.exception);
+    }
     XRUN_TRY(std::move(call.status));
   }
   return {};
