@@ -29,7 +29,12 @@ Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& 
       }
       call.done->count_down();
     };
-    one.device->start(DeviceStream::kCompute, {run, &one, 0});
+    try {
+      one.device->start(DeviceStream::kCompute, {run, &one, 0});
+    } catch (...) {  // the tasks that run have `calls`
+      one.exception = std::current_exception();
+      done.count_down();
+    }
   }
   done.wait();
   for (Call& call : calls) {

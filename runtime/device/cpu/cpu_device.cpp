@@ -117,8 +117,16 @@ class ArenaDevice final : public CpuDevice {
   }
 
   void start(DeviceStream stream, Task task) override {
-    if (streams_.push(stream, task)) {
+    if (!streams_.push(stream, task)) {
+      return;
+    }
+    try {
       arena_.enqueue([this] { run_tasks(); });
+    } catch (...) {  // a task that its caller takes for refused must not run later
+      for (auto taken = streams_.next(std::nullopt); taken;) {
+        taken = streams_.next(taken);
+      }
+      throw;
     }
   }
 
