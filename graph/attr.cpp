@@ -108,7 +108,7 @@ std::vector<double> Attrs::reals(std::string_view name) const {
 }
 
 const std::vector<std::string>& Attrs::texts(std::string_view name) const {
-  return expect<std::vector<std::string>>(*this, name);
+  return expect<TextList>(*this, name);
 }
 
 bool Attrs::flag(std::string_view name, bool otherwise) const { return has(name) ? flag(name) : otherwise; }

@@ -10,9 +10,16 @@
 
 namespace xrun {
 
+// A list of texts. libstdc++ 12 takes a variant of numbers and its own containers alone for one that always has a
+// value; if a copy then fails for lack of memory, its destructor destroys a value that is not there. A type that it
+// does not know prevents that (tests/graph/attr_test.cpp).
+struct TextList : std::vector<std::string> {
+  using std::vector<std::string>::vector;
+  TextList(std::vector<std::string> texts) : vector(std::move(texts)) {}
+};
+
 // A range a..b is two whole numbers; a symbol such as `capped` is a string.
-using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>>;
+using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, TextList>;
 
 // Named values in name order, so that equal sets print and hash alike.
 class Attrs {

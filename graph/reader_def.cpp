@@ -73,7 +73,7 @@ Field unknown_label(std::string name) { return {.name = std::move(name), .type =
 
 Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
   XRUN_TRY(check_interval(args, "chars", kLastCodePoint));
-  const auto* fonts = std::get_if<std::vector<std::string>>(args.find("fonts"));
+  const auto* fonts = std::get_if<TextList>(args.find("fonts"));
   if (fonts == nullptr || fonts->empty()) {
     return out_of_range("fonts", "no list of names",
                         "file stems of installed fonts, [\"uming\", \"NotoSansCJK-Regular:2\"]");

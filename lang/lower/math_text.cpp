@@ -14,7 +14,7 @@ Attrs without_directories(const Attrs& attrs) {
     AttrValue kept = value;
     if (auto* text = std::get_if<std::string>(&kept)) {
       *text = without_directory(*text);
-    } else if (auto* list = std::get_if<std::vector<std::string>>(&kept)) {
+    } else if (auto* list = std::get_if<TextList>(&kept)) {
       for (std::string& text_of_list : *list) {
         text_of_list = without_directory(text_of_list);
       }
