@@ -21,9 +21,8 @@ Seconds thread_time() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-constexpr size_t kCalls = 7;      // that are timed at least, after one to warm up
-constexpr Seconds kLeast = 1e-3;  // for all of them: short calls need many before caches and branches are warm
-constexpr Seconds kEnough = 0.1;  // fewer calls that take so long tell as much
+constexpr int kCalls = 7;         // that are timed, after one to warm up
+constexpr Seconds kEnough = 0.1;  // fewer calls that take so long in all tell as much
 
 struct Aligned {
   explicit Aligned(Bytes size)
@@ -48,33 +47,18 @@ void fill_random(std::byte* data, const TensorType& type, int64_t n, uint64_t ke
   }
 }
 
-// What the clock itself takes, which is as long as the shortest kernels.
-Seconds time_of_clock() {
-  static const Seconds time = [] {
-    Seconds least = 1;
-    for (int i = 0; i < 100; ++i) {
-      const Seconds start = thread_time();
-      least = std::min(least, thread_time() - start);
-    }
-    return least;
-  }();
-  return time;
-}
-
 // The median of a few calls of `run`, each after `before`, which is not timed.
 template <typename Before, typename Run>
 Result<Seconds> median_of_calls(Before before, Run run) {
   std::vector<Seconds> times;
-  Seconds spent = 0;
+  Seconds sum = 0;
   XRUN_TRY(run());
-  const Seconds begin = thread_time();
-  while ((times.size() < kCalls || spent < kLeast) && spent < kEnough) {
+  while (times.size() < kCalls && sum < kEnough) {
     before();
     const Seconds start = thread_time();
     XRUN_TRY(run());
-    const Seconds end = thread_time();
-    times.push_back(std::max(end - start - time_of_clock(), 1e-9));
-    spent = end - begin;
+    times.push_back(thread_time() - start);
+    sum += times.back();
   }
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::ranges::nth_element(times, middle);

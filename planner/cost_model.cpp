@@ -12,9 +12,9 @@ namespace {
 // Calling a kernel through its object, with its arguments: measured in tenths of a microsecond.
 constexpr Seconds kCall = 2e-7;
 
-// Reading a sample and one stage over one of its elements: the glyph model's three stages over 1 024 pixels take 4.3 us
-// (docs/benchmarks.md, "Figures").
-constexpr Seconds kSample = 4.5e-7;
+// Reading a field of a sample, and one stage over one of its elements: the glyph model's three stages over 1 024 pixels
+// take 4.3 us (docs/benchmarks.md, "Figures"), a row of the digits with its label 0.7 us.
+constexpr Seconds kSample = 2.5e-7;
 constexpr Seconds kElement = 1e-9;
 // Drawing an element of a synthetic sample: two normal numbers.
 constexpr Seconds kDrawn = 3e-8;

@@ -2,7 +2,8 @@
 
   predicted_times.py [--xrun build/release/xrun] [--models models] [--rounds 5] [--only TEXT] [--core N]
 
-Every round times all kernels anew, plans, and runs each model for some seconds. A measured step is the time between two
+Every round runs each model for some seconds, and before and after that times all kernels anew and plans; the prediction is
+the mean of both, since a shared machine changes its speed meanwhile. A measured step is the time between two
 lines of the log by the number of steps between them: computing, data, and all that a run does beside them. The table gives
 medians of the rounds, and of each round's ratio measured / predicted the median, the smallest and the largest. A core that
 others use takes longer. Digits need models/digits.csv (scripts/digits.sh), MNIST and Omniglot ../shared/data; a model whose
@@ -60,7 +61,7 @@ model small_amoeba {{
 }}
 """),
 }
-STEPS = {"digits": 2_000, "mnist": 24, "omniglot": 6, "glyphs": 4, "small ResNet": 16, "small ViT": 16, "small AmoebaNet": 8}
+STEPS = {"digits": 10_000, "mnist": 24, "omniglot": 6, "glyphs": 4, "small ResNet": 16, "small ViT": 16, "small AmoebaNet": 8}
 INTERVALS = 5  # of so many steps, after one to warm up
 
 
@@ -69,6 +70,8 @@ def words(args, path, command):
 
 
 def predicted_step(args, path, cache):
+    for times in glob.glob(os.path.join(cache, "xrun", "times-*")):
+        os.remove(times)
     done = subprocess.run(words(args, path, "plan") + ["--dry-run", "--format", "json"], capture_output=True, text=True,
                           env={**os.environ, "XDG_CACHE_HOME": cache})
     return json.loads(done.stdout)["predicted"]["step_seconds"] if done.returncode == 0 else done.stderr.splitlines()[0]
@@ -79,13 +82,13 @@ def measured_step(args, path, name, cache):
     with tempfile.TemporaryDirectory() as out:
         flags = ["-C", out, "--resume", "never", "--progress", "json", "--steps", str((INTERVALS + 1) * steps)]
         sets = [f"train.log.every={steps} steps", "train.checkpoint.every=1M steps"]
-        sets += ["train.eval.every=1M steps", "train.epochs=1000"] if name not in SMALL else []
+        sets += ["train.eval.every=1M steps", "train.epochs=10000"] if name not in SMALL else []
         done = subprocess.run(words(args, path, "train") + flags + [word for one in sets for word in ("--set", one)],
                               capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": cache})
         if done.returncode != 0:
             raise SystemExit(f"{name}:\n{done.stderr}")
-    times = [e["time"] for e in map(json.loads, done.stdout.splitlines()) if e["t"] == "step"]
-    return statistics.median((b - a) / steps for a, b in zip(times, times[1:]))
+    lines = [e for e in map(json.loads, done.stdout.splitlines()) if e["t"] == "step"]
+    return statistics.median((b["time"] - a["time"]) / (b["step"] - a["step"]) for a, b in zip(lines, lines[1:]))
 
 
 def main():
@@ -109,14 +112,14 @@ def main():
             for name, path in paths.items():
                 if args.only not in name or (name in pairs and not pairs[name]):
                     continue
-                for times in glob.glob(os.path.join(cache, "xrun", "times-*")):
-                    os.remove(times)
                 predicted = predicted_step(args, path, cache)
                 if isinstance(predicted, str):
                     print(f"{name} is left out: {predicted}")
                     pairs[name] = []
                     continue
-                pairs.setdefault(name, []).append((predicted, measured_step(args, path, name, cache)))
+                measured = measured_step(args, path, name, cache)
+                predicted = (predicted + predicted_step(args, path, cache)) / 2
+                pairs.setdefault(name, []).append((predicted, measured))
 
     print(f"{cpu_name()}, one core, {args.rounds} rounds, medians; measured / predicted of each round\n")
     print("| model | predicted | measured | measured / predicted | of the rounds |")
