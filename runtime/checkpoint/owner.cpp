@@ -22,7 +22,8 @@ struct ProcessState {
 // "PID (NAME) STATE ...": the start is the 22nd field. A name may hold blanks and brackets.
 std::optional<ProcessState> state_of(const std::string& process) {
   std::ifstream in("/proc/" + process + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  std::getline(in, text, '\0');  // an iterator over the buffer would throw where a read fails
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) {
     return std::nullopt;

@@ -19,14 +19,18 @@ std::atomic<int> event{-1};            // an eventfd: the thread of StopSignals 
 constexpr uint64_t kRequest = 1;
 constexpr uint64_t kEnd = uint64_t{1} << 32;  // added by the destructor
 
+constexpr int kTries = 16;
+
 // `timeout` and batch systems signal a process and then its group: what follows at once is the same request.
 constexpr int64_t kSameRequest = 250'000'000;
 
 void add_to_event(uint64_t what) {
   const int fd = event.load();
   if (fd >= 0) {
-    // Without an eventfd, or with a full one, the request stands all the same.
-    [[maybe_unused]] const ssize_t written = ::write(fd, &what, sizeof(what));
+    // Without an eventfd the request stands all the same. The thread waits for the end, so a write that was interrupted
+    // is tried again.
+    for (int tries = 0; tries < kTries && ::write(fd, &what, sizeof(what)) != sizeof(what); ++tries) {
+    }
   }
 }
 
