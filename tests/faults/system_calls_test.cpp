@@ -178,8 +178,9 @@ class SystemCalls : public TinyRuns {
 TEST_F(SystemCalls, OneThatFailsInTrainingLosesNothing) {
   const std::string weights = weights_of(run(train_to(15)));
   ASSERT_NE(weights, "");
+  // What fails may be the writing of the last line itself, on stderr; the run after it tells the weights then.
   try_all(
-      train_to(15), 20, [&](const CommandResult& result) { EXPECT_EQ(weights_of(result), weights); },
+      train_to(15), 20, [&](const CommandResult& result) { EXPECT_THAT(weights_of(result), AnyOf(weights, "")); },
       [&] {
         const auto again = run(train_to(15));
         EXPECT_EQ(again.exit, 0) << again.err;
