@@ -15,9 +15,9 @@
 
 namespace xrun::testing {
 
-inline uint64_t fault_seed() {
+inline uint64_t fault_seed(uint64_t otherwise = 12) {
   const char* chosen = std::getenv("XRUN_FAULT_SEED");
-  const uint64_t seed = chosen == nullptr ? 12 : std::strtoull(chosen, nullptr, 10);
+  const uint64_t seed = chosen == nullptr ? otherwise : std::strtoull(chosen, nullptr, 10);
   std::cout << "seed " << seed << "\n";
   return seed;
 }

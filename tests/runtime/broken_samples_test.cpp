@@ -21,28 +21,7 @@ namespace fs = std::filesystem;
 class BrokenSamples : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_.write("m.xgraph", R"(xgraph 1
-model m {
-  input x: f32[N, 1, 4, 4]
-  logits = x -> flatten -> linear(2)
-  output logits
-}
-data d {
-  source train = folder(["train"])
-  source test  = folder(["test"])
-  x     = file -> decode(4, channels=1) -> scale(1 / 255)
-  label = label -> as_index(2)
-}
-train t {
-  batch     = 4
-  norm_rows = 1
-  epochs    = 1
-  loss      = softmax_ce(logits, label)
-  metrics   = [accuracy(logits, label)]
-  optimizer = sgd
-  lr        = 0.01
-}
-)");
+    directory_.write("m.xgraph", runtime::testing::folder_model(2));
     for (int i = 0; i < 10; ++i) {
       const std::string name = std::to_string(i) + ".png";
       write("train/a/" + name, runtime::testing::png(4, static_cast<uint8_t>(10 + i)));

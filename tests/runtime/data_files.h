@@ -76,6 +76,35 @@ inline SourceSpec folder(std::vector<std::string> paths, std::string match = "*"
   return source("train", "folder", {{"paths", std::move(paths)}, {"match", std::move(match)}}, std::move(directory));
 }
 
+// A model of `classes` classes over grey pictures of 4 x 4 in folders `train` and `test`.
+inline std::string folder_model(int classes) {
+  const std::string count = std::to_string(classes);
+  return R"(xgraph 1
+model m {
+  input x: f32[N, 1, 4, 4]
+  logits = x -> flatten -> linear()" +
+         count + R"()
+  output logits
+}
+data d {
+  source train = folder(["train"])
+  source test  = folder(["test"])
+  x     = file -> decode(4, channels=1) -> scale(1 / 255)
+  label = label -> as_index()" +
+         count + R"()
+}
+train t {
+  batch     = 4
+  norm_rows = 1
+  epochs    = 1
+  loss      = softmax_ce(logits, label)
+  metrics   = [accuracy(logits, label)]
+  optimizer = sgd
+  lr        = 0.01
+}
+)";
+}
+
 inline int64_t label_of(const Reader& reader, int64_t sample) {
   FieldValue value;
   EXPECT_TRUE(reader.read(sample, reader.find_field("label"), value).ok());

@@ -1,7 +1,6 @@
 // Plans that somebody has edited and signed again: each is refused, or a step gives the result of the plan as it was.
 //   XRUN_FAULT_RUNS=N    edits of each plan (60); `all`: 2,500, that is 10,000 in all
 //   XRUN_FAULT_SEED=N    another seed
-#include <cstdlib>
 #include <functional>
 #include <gtest/gtest.h>
 #include <iostream>
@@ -14,6 +13,7 @@
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/session.h"
 #include "runtime/train/train_state.h"
+#include "tests/faults/runs.h"
 #include "tests/runtime/plan_product.h"
 
 namespace xrun::runtime {
@@ -231,12 +231,8 @@ Result<std::string> run(const Prepared& prepared, const Program& program) {
 }
 
 TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
-  const char* wish = std::getenv("XRUN_FAULT_RUNS");
-  const char* chosen = std::getenv("XRUN_FAULT_SEED");
-  const int edits = wish == nullptr ? 60 : std::string_view(wish) == "all" ? 2500 : std::atoi(wish);
-  const auto seed = static_cast<uint64_t>(chosen == nullptr ? 29 : std::atoll(chosen));
-  std::cout << "seed " << seed << "\n";
-  Random random(seed);
+  const int64_t edits = xrun::testing::fault_runs(60, 2500);  // of each plan
+  Random random(xrun::testing::fault_seed(29));
   const Prepared prepared = testing::prepare_for(testing::make_module(testing::hard_model()));
   int accepted = 0;
   int refused = 0;

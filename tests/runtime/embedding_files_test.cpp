@@ -33,28 +33,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 class EmbeddingFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_.write("m.xgraph", R"(xgraph 1
-model m {
-  input x: f32[N, 1, 4, 4]
-  logits = x -> flatten -> linear(3)
-  output logits
-}
-data d {
-  source train = folder(["train"])
-  source test  = folder(["test"])
-  x     = file -> decode(4, channels=1) -> scale(1 / 255)
-  label = label -> as_index(3)
-}
-train t {
-  batch     = 4
-  norm_rows = 1
-  epochs    = 1
-  loss      = softmax_ce(logits, label)
-  metrics   = [accuracy(logits, label)]
-  optimizer = sgd
-  lr        = 0.01
-}
-)");
+    directory_.write("m.xgraph", runtime::testing::folder_model(3));
     for (const char* name :
          {"train/b/1.png", "train/b/2.png", "train/b/10.png", "train/\xC3\xA9\t1/2.png", "train/c/x\n.png",
           "test/b/2.png", "test/b/10.png", "test/b/1.png", "test/\xC3\xA9\t1/7.png", "test/c/x\n.png"}) {
