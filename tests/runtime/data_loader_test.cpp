@@ -217,6 +217,24 @@ TEST(Loader, BrokenSamplesAreReplacedCountedAndNamedOnce) {
   }
 }
 
+TEST(Loader, WorkersThatMeetBrokenSamplesTogetherSayTheSameNumber) {
+  const Graph graph = inputs({{"label", label_type(100)}});
+  std::set<int64_t> broken;
+  for (int64_t sample = 0; sample < 100; ++sample) {
+    broken.insert(sample);
+  }
+  const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 5);
+  for (int round = 0; round < 200; ++round) {
+    auto loader = make_loader(faulty(broken, graph), {.batch = 50, .seed = 1, .max_bad = 0.02, .workers = 4}).value();
+    Batch slot(graph, 50);
+    ASSERT_TRUE(loader->start(0, {&slot.view, 1}).ok());
+    const Status done = loader->wait(0);
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().message.find("3 of 100 samples are broken"), 0U) << done.error().message;
+    loader->stop();
+  }
+}
+
 TEST(Loader, MemoryThatIsNotThereIsTheWorldsFault) {
   class Greedy final : public Reader {
    public:
