@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <tbb/enumerable_thread_specific.h>
 #include <utility>
@@ -25,21 +24,21 @@ class BadSamples {
         limit_(options.max_bad * static_cast<double>(samples_)),
         on_bad_(options.on_bad) {}
 
-  // Notes a broken sample. Error XG0408 when there are too many, which is the same for every worker that meets a
-  // broken sample after the one beyond the limit.
+  // Notes a broken sample. Error XG0408 when there are too many, which names the sample; the number is the first beyond
+  // the limit, whatever other workers have met in the meantime.
   Status add(int64_t sample, const Error& error) {
     const std::scoped_lock lock(mutex_);
     if (bad_.insert(sample).second) {
       untold_.push_back(error.message);
     }
-    if (!too_many_ && static_cast<double>(bad_.size()) > limit_) {
-      too_many_ = Error{.kind = ErrorKind::kContent,
-                        .code = "XG0408",
-                        .message = fmt::format("{} of {} samples are broken, more than `max_bad` allows; the last: {}",
-                                               bad_.size(), samples_, error.message),
-                        .help = "fix or remove the files, or raise `max_bad` in `data`"};
+    if (static_cast<double>(bad_.size()) > limit_) {
+      return Error{.kind = ErrorKind::kContent,
+                   .code = "XG0408",
+                   .message = fmt::format("{} of {} samples are broken, more than `max_bad` allows; the last: {}",
+                                          static_cast<int64_t>(limit_) + 1, samples_, error.message),
+                   .help = "fix or remove the files, or raise `max_bad` in `data`"};
     }
-    return too_many_ ? Status(*too_many_) : Status();
+    return {};
   }
   // Names those that were not named yet, on the calling thread.
   void tell() {
@@ -66,7 +65,6 @@ class BadSamples {
   mutable std::mutex mutex_;
   std::set<int64_t> bad_;
   std::vector<std::string> untold_;
-  std::optional<Error> too_many_;
 };
 
 class Loader final : public BatchSource {
