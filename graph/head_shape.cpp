@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "graph/base/check.h"
+#include "graph/module.h"
 
 namespace xrun {
 
@@ -22,53 +23,59 @@ int64_t partials_of(int64_t blocks, int64_t subtrees, int64_t workers) {
 
 }  // namespace
 
-int64_t class_block(int64_t classes) {
+int64_t class_block(int64_t classes, int64_t active) {
+  XRUN_CHECK(0 < active && active <= classes, "some of the classes are active");
   const int64_t share = classes / 64;
-  return share <= kMinBlock ? kMinBlock : std::min<int64_t>(kMaxBlock, std::bit_floor(static_cast<uint64_t>(share)));
+  int64_t size =
+      share <= kMinBlock ? kMinBlock : std::min<int64_t>(kMaxBlock, std::bit_floor(static_cast<uint64_t>(share)));
+  const double share_active = static_cast<double>(active) / static_cast<double>(classes);
+  while (active < classes && size < classes &&
+         static_cast<double>(size) * share_active < static_cast<double>(kHeadTileClasses)) {
+    size *= 2;
+  }
+  return size;
 }
 
-int64_t class_block_count(int64_t classes) {
-  const int64_t block = class_block(classes);
-  return (classes + block - 1) / block;
+ClassBlocks class_blocks(const Module& module, size_t head) {
+  const Graph& graph = module.graph;
+  const int64_t classes = graph.value(graph.node(graph.heads[head].node).inputs[1]).type.dims[0];
+  return {.classes = classes, .size = class_block(classes, classes)};
 }
 
-BlockRange shard_blocks(int64_t classes, int64_t shard, int64_t shards) {
-  const int64_t blocks = class_block_count(classes);
-  return {blocks * shard / shards, blocks * (shard + 1) / shards};
+BlockRange ClassBlocks::of_shard(int64_t shard, int64_t shards) const {
+  return {count() * shard / shards, count() * (shard + 1) / shards};
 }
 
-ClassRange shard_classes(int64_t classes, int64_t shard, int64_t shards) {
-  const BlockRange blocks = shard_blocks(classes, shard, shards);
-  const int64_t block = class_block(classes);
-  return {std::min(classes, blocks.begin * block), std::min(classes, blocks.end * block)};
+ClassRange ClassBlocks::rows_of_shard(int64_t shard, int64_t shards) const {
+  const BlockRange blocks = of_shard(shard, shards);
+  return {std::min(classes, blocks.begin * size), std::min(classes, blocks.end * size)};
 }
 
-BlockRange blocks_of(int64_t classes, ClassRange rows) {
-  const int64_t block = class_block(classes);
+BlockRange ClassBlocks::of_rows(ClassRange rows) const {
   if (rows.size() <= 0) {
     return {};
   }
-  XRUN_CHECK(rows.begin % block == 0 && (rows.end % block == 0 || rows.end == classes),
+  XRUN_CHECK(rows.begin % size == 0 && (rows.end % size == 0 || rows.end == classes),
              "a shard owns whole class blocks");
-  return {rows.begin / block, (rows.end + block - 1) / block};
+  return {rows.begin / size, (rows.end + size - 1) / size};
 }
 
-std::vector<BlockRange> aligned_subtrees(int64_t classes, BlockRange range, int max_level) {
-  const int64_t blocks = class_block_count(classes);
-  std::vector<BlockRange> subtrees;
+std::vector<BlockRange> ClassBlocks::subtrees(BlockRange range, int max_level) const {
+  const int64_t blocks = count();
+  std::vector<BlockRange> parts;
   for (int64_t begin = range.begin; begin < range.end;) {
-    int64_t size = 1;
+    int64_t length = 1;
     // Doubles while the larger run is aligned and inside the range; behind the last block there is nothing to own.
-    for (int level = 0; level < max_level && begin % (2 * size) == 0 &&
-                        std::min(begin + 2 * size, blocks) <= range.end && begin + size < range.end;
+    for (int level = 0; level < max_level && begin % (2 * length) == 0 &&
+                        std::min(begin + 2 * length, blocks) <= range.end && begin + length < range.end;
          ++level) {
-      size *= 2;
+      length *= 2;
     }
-    const int64_t end = std::min(begin + size, range.end);
-    subtrees.push_back({begin, end});
+    const int64_t end = std::min(begin + length, range.end);
+    parts.push_back({begin, end});
     begin = end;
   }
-  return subtrees;
+  return parts;
 }
 
 HeadLayout head_layout(const HeadShape& shape) {
@@ -78,11 +85,11 @@ HeadLayout head_layout(const HeadShape& shape) {
   // Only steps of bf16 pairs have more than one row.
   layout.row_block_padded = shape.bf16 ? align_up(shape.norm_rows, kHeadStep) : shape.norm_rows;
   layout.rows_padded = align_up(shape.rows / shape.norm_rows * layout.row_block_padded, kHeadStep);
-  layout.tile_classes = std::min(class_block(shape.classes), kHeadTileClasses);
+  layout.tile_classes = std::min(shape.blocks.size, kHeadTileClasses);
   layout.tile_rows = std::min(layout.rows_padded, kHeadTileRows);
   layout.stat_planes = 4 + 2 * shape.top_k;
-  layout.blocks = blocks_of(shape.classes, shape.shard);
-  layout.subtrees = aligned_subtrees(shape.classes, layout.blocks);
+  layout.blocks = shape.blocks.of_rows(shape.shard);
+  layout.subtrees = shape.blocks.subtrees(layout.blocks);
   layout.partials = partials_of(layout.blocks.size(), static_cast<int64_t>(layout.subtrees.size()), shape.workers);
   return layout;
 }
@@ -136,6 +143,7 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   scratch.logit_rows = take(rows);
   scratch.gradient_rows = take(forward ? 0 : rows);
   scratch.row_values = take(kHeadRowPlanes * layout.rows_padded * 4);
+  scratch.steep = take(dx && shape.form.cosine && shape.margin.angular() ? rows : 0);
   scratch.partials = take(scratch.partial_bytes * layout.partials);
   scratch.fold = take(forward || dx ? layout.blocks.size() * kHeadFoldNodeBytes + layout.partials * 8 : 0);
   scratch.workers = end;

@@ -1,7 +1,7 @@
 // Class blocks, shards and memory of a sharded classifier head as pure functions of its shape (docs/determinism.md,
 // "Class blocks" and "Sums over classes"). The planner counts with them, and the head kernels (ops/head.h) lay their
 // buffers out by them.
-//   class block  cb(C) consecutive classes: the unit of sharding and of every sum over classes
+//   class block  consecutive classes: the unit of sharding, of every sum over classes, and of selection
 //   subtree      aligned run of 2^l class blocks (cut off at the end): a node of the one fixed binary tree over blocks
 #pragma once
 
@@ -13,9 +13,7 @@
 
 namespace xrun {
 
-// Classes per block: 2^floor(log2(C / 64)), kept inside 64..16384.
-int64_t class_block(int64_t classes);
-int64_t class_block_count(int64_t classes);
+struct Module;
 
 // Half-open ranges: of blocks, or of class rows.
 struct BlockRange {
@@ -31,17 +29,30 @@ struct ClassRange {
   bool operator==(const ClassRange&) const = default;
 };
 
-// Blocks of shard `shard` of `shards`, possibly none; its class rows; and the blocks of such class rows.
-BlockRange shard_blocks(int64_t classes, int64_t shard, int64_t shards);
-ClassRange shard_classes(int64_t classes, int64_t shard, int64_t shards);
-BlockRange blocks_of(int64_t classes, ClassRange rows);
+// Classes of a block: 2^floor(log2(C / 64)), kept inside 64..16384. Where only some of the classes are active in a
+// step, blocks are larger by a power of two, so that each has kHeadTileClasses active ones on average and what a pass
+// does once a block stays small beside its products.
+int64_t class_block(int64_t classes, int64_t active);
 
-// The maximal aligned subtrees that make up `range`, ascending; none has more than 2^max_level blocks.
-std::vector<BlockRange> aligned_subtrees(int64_t classes, BlockRange range, int max_level = 62);
+// How the classes of a head are cut into blocks.
+struct ClassBlocks {
+  int64_t classes = 0;
+  int64_t size = 0;  // classes of a block but the last
+
+  int64_t count() const { return (classes + size - 1) / size; }
+  // Blocks of shard `shard` of `shards`, possibly none; its class rows; and the blocks of such class rows.
+  BlockRange of_shard(int64_t shard, int64_t shards) const;
+  ClassRange rows_of_shard(int64_t shard, int64_t shards) const;
+  BlockRange of_rows(ClassRange rows) const;
+  // The maximal aligned subtrees that make up `range`, ascending; none has more than 2^max_level blocks.
+  std::vector<BlockRange> subtrees(BlockRange range, int max_level = 62) const;
+};
+// Those of head `head` of the module's graph. Plans carry the size (HeadPlan::class_block).
+ClassBlocks class_blocks(const Module& module, size_t head);
 
 // Everything that the passes of one shard of a head depend on, but the instruction set.
 struct HeadShape {
-  int64_t classes = 0;  // of the whole head
+  ClassBlocks blocks;  // of the whole head
   int64_t dim = 0;
   ClassRange shard;            // class rows of this shard: whole class blocks
   int64_t rows = 0;            // gathered rows of one pass, h (of the update sweep: the batch)
@@ -105,6 +116,7 @@ struct HeadScratch {
   Bytes logit_rows = 0;     // rows packed as the right side of X·Wᵀ
   Bytes gradient_rows = 0;  // rows packed as the right side of Gᵀ·X
   Bytes row_values = 0;     // kRowPlanes planes of rows_padded f32
+  Bytes steep = 0;          // what angular margins add to dX, row by row (ops/head/steep.h)
   Bytes partials = 0;       // partial results of blocks that are not the first of their subtree
   Bytes partial_bytes = 0;  // of one partial result
   Bytes fold = 0;           // kHeadFoldNodeBytes for each block, and an address for each partial result

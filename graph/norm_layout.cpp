@@ -20,11 +20,18 @@ NormLayout norm_layout(const Module& module) {
   }
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return graph.params[a].name < graph.params[b].name; });
+  std::vector<int64_t> class_blocks_of(graph.params.size(), 0);
+  for (size_t h = 0; h < graph.heads.size(); ++h) {
+    for (const ValueId input : graph.node(graph.heads[h].node).inputs) {
+      if (const ParamId param = graph.value(input).param; param.valid()) {
+        class_blocks_of[static_cast<size_t>(param.index)] = class_blocks(module, h).count();
+      }
+    }
+  }
   for (const size_t p : order) {
     const TensorType& type = graph.value(graph.params[p].value).type;
     layout.first[p] = layout.total;
-    layout.count[p] =
-        graph.params[p].head ? class_block_count(type.dims[0]) : (type.elements(0, 0) + kNormChunk - 1) / kNormChunk;
+    layout.count[p] = graph.params[p].head ? class_blocks_of[p] : (type.elements(0, 0) + kNormChunk - 1) / kNormChunk;
     layout.total += layout.count[p];
   }
   return layout;

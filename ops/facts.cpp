@@ -90,7 +90,7 @@ HeadShape timed_head(const Graph& graph, const Node& node) {
   constexpr int64_t kClasses = 2048;
   const int64_t classes = std::min(kClasses, graph.value(node.outputs[0]).type.dims[1]);
   const bool bf16 = feature.dtype == DType::kBF16;
-  return {.classes = classes,
+  return {.blocks = {classes, class_block(classes, classes)},
           .dim = feature.dims[1],
           .shard = {0, classes},
           .rows = kRows,
@@ -101,7 +101,7 @@ HeadShape timed_head(const Graph& graph, const Node& node) {
 }
 
 std::string key_of(const HeadShape& shape) {
-  return fmt::format("head of {} classes, {} dims, {} rows{}{}{}", shape.classes, shape.dim, shape.rows,
+  return fmt::format("head of {} classes, {} dims, {} rows{}{}{}", shape.blocks.classes, shape.dim, shape.rows,
                      shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
 }
 

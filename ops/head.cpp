@@ -35,7 +35,7 @@ void add_tile_stats(const HeadWork& pass, const HeadTile& tile, int64_t row, con
 
 HeadPasses::HeadPasses(const HeadShape& shape, Isa isa)
     : shape_(shape), layout_(head_layout(shape)), isa_(isa), kernels_(&head_kernels(isa, shape.bf16)) {
-  XRUN_CHECK(shape.classes > 0 && shape.dim > 0 && shape.top_k >= 0 && shape.workers > 0, "a head has a shape");
+  XRUN_CHECK(shape.blocks.classes > 0 && shape.dim > 0 && shape.top_k >= 0 && shape.workers > 0, "a head has a shape");
 }
 
 void HeadPasses::prepare(const HeadWeights& weights, Workers& workers) const {
@@ -56,7 +56,8 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
     return;
   }
   const HeadRows data{rows.features, rows.labels, nullptr};
-  const HeadWork pass(shape_, layout_, *kernels_, HeadPass::kForward, data, weights, scratch);
+  const ClassRows classes(shape_, weights, nullptr);
+  const HeadWork pass(shape_, layout_, *kernels_, HeadPass::kForward, data, classes, scratch);
   pass.prepare_rows(workers);
   const auto view = [&](std::byte* p) {
     return HeadStats{reinterpret_cast<float*>(p), layout_.rows_padded, shape_.top_k};
@@ -67,7 +68,8 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
           [&](int64_t block, std::byte* out, int worker) {
             const HeadSlice slice = pass.slice(worker);
             clear(view(out));
-            for_tiles(shape_, layout_, block, [&](TileClasses tile) {
+            for_tiles(shape_, layout_, block, [&](TileClasses of) {
+              const ClassTile tile = classes.open(of);
               pass.pack_tile(slice, tile, false);
               for_row_runs(layout_, [&](int64_t row, int64_t count) {
                 add_tile_stats(pass, pass.logits(slice, tile, row, count), row, view(out));

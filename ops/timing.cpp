@@ -132,7 +132,7 @@ Result<Seconds> time_prepare(const Kernel& kernel, const KernelSpec& spec, int i
 Seconds time_head(const HeadShape& shape, Isa isa) {
   const HeadPasses passes(shape, isa);
   const TensorType feature{.dtype = shape.bf16 ? DType::kBF16 : DType::kF32, .dims = {kBatch, shape.dim}};
-  const int64_t classes = shape.classes;
+  const int64_t classes = shape.blocks.classes;
   const TensorType weight{.dims = {classes, shape.dim}};
   const TensorType bias{.dims = {classes}};
   const Aligned features(feature.bytes(shape.rows, shape.rows));

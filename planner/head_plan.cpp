@@ -66,7 +66,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
                 .weight = graph.value(node.inputs[1]).param,
                 .classes = weight.dims[0],
                 .dim = weight.dims[1],
-                .class_block = class_block(weight.dims[0]),
+                .class_block = class_blocks(module, head).size,
                 .rows = rows,
                 .top_k = training ? 1 : kShownClasses,
                 .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16,

@@ -202,7 +202,7 @@ void derive_accesses(Instruction& instruction) {
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows) {
   HeadShape shape;
-  shape.classes = head.classes;
+  shape.blocks = head.blocks();
   shape.dim = head.dim;
   shape.shard = {shard.row_begin, shard.row_end};
   shape.rows = rows;

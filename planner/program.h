@@ -202,7 +202,7 @@ struct HeadPlan {
   ParamId bias;  // none for cosine heads
   int64_t classes = 0;
   int64_t dim = 0;
-  int64_t class_block = 0;
+  int64_t class_block = 0;    // ClassBlocks::size, of the module (graph/head_shape.h)
   int64_t rows = 0;           // h: rows of one head pass; h == batch gives the fused update
   bool update_sweep = false;  // dW and update in one sweep at the end of the step (h < batch, or clip counts heads)
   int64_t top_k = 1;          // best classes kept a row
@@ -210,6 +210,8 @@ struct HeadPlan {
   double row_weight = 1;      // HeadShape::row_weight
   std::vector<HeadShard> shards;
   bool frozen = false;  // trained through, but not updated (Parameter::frozen)
+
+  ClassBlocks blocks() const { return {.classes = classes, .size = class_block}; }
   bool operator==(const HeadPlan&) const = default;
 };
 

@@ -36,12 +36,12 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
     }
     XRUN_CHECK(shards_[shard].begin == covered, "shards follow one another");
     covered = shards_[shard].end;
-    const auto subtrees = aligned_subtrees(shape.classes, blocks_of(shape.classes, shards_[shard]));
+    const auto subtrees = shape.blocks.subtrees(shape.blocks.of_rows(shards_[shard]));
     for (size_t i = 0; i < subtrees.size(); ++i) {
       pieces.push_back({subtrees[i], {static_cast<int>(shard), static_cast<int64_t>(i)}});
     }
   }
-  XRUN_CHECK(covered == shape.classes, "shards cover all classes");
+  XRUN_CHECK(covered == shape.blocks.classes, "shards cover all classes");
   // Splits nodes of the tree down to the pieces that there are.
   const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
     if (pieces[first].blocks.end == end) {
@@ -57,7 +57,7 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
     folds_.push_back({});
     return last;
   };
-  fold(fold, 0, class_block_count(shape.classes), 0);
+  fold(fold, 0, shape.blocks.count(), 0);
 }
 
 void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
@@ -71,7 +71,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
   for (int64_t row = 0; row < shape_.rows; ++row) {
     const int64_t place = padded_row(shape_, layout_, row);
     const int32_t label = labels == nullptr ? -1 : labels[row];
-    const bool has_target = label >= 0 && label < shape_.classes;
+    const bool has_target = label >= 0 && label < shape_.blocks.classes;
     ExpSum sums[kMaxDepth];
     float totals[kMaxDepth];
     float target = 0;
@@ -100,7 +100,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
         const double z = form.scale * static_cast<double>(static_cast<float>(margin_of(form, target).psi));
         value = lse - (1 - form.smoothing) * z;
         if (form.smoothing > 0) {
-          value -= form.smoothing * form.scale * totals[0] / static_cast<double>(shape_.classes);
+          value -= form.smoothing * form.scale * totals[0] / static_cast<double>(shape_.blocks.classes);
         }
       }
       value *= factors == nullptr ? 1 : static_cast<double>(factors[row]);

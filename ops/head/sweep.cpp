@@ -6,6 +6,7 @@
 #include "ops/head/kernels.h"
 #include "ops/head/margin.h"
 #include "ops/head/rows.h"
+#include "ops/head/steep.h"
 #include "ops/head/tree_fold.h"
 #include "ops/head/work.h"
 #include "ops/simd.h"
@@ -36,7 +37,7 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
     const int64_t source = row_at(pass.shape, pass.layout, row + i);
     const RowSoftmax& softmax = pass.rows.softmax[source];
     const double p = std::exp(form.scale * margin.psi - static_cast<double>(softmax.max)) * softmax.inverse_sum;
-    const double g = target_gradient(form, static_cast<double>(pass.shape.classes), p) * pass.row_weight(source);
+    const double g = target_gradient(form, static_cast<double>(pass.shape.blocks.classes), p) * pass.row_weight(source);
     target[i] = static_cast<float>(g);
     pass.plane(kSteep)[row + i] = static_cast<float>(g * (margin.slope - 1));
     pass.plane(kCosine)[row + i] = x;
@@ -44,7 +45,7 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
   pass.kernels.gradient(
       tile, {.max = pass.plane(kMax) + row, .factor = pass.plane(kFactor) + row, .smooth = pass.plane(kSmooth) + row});
   pass.for_targets(tile, row, [&](int64_t i, float, float* z) { *z = target[i]; });
-  if (weights_too && pass.weights.bias != nullptr) {
+  if (weights_too && tile.bias != nullptr) {
     pass.kernels.sum_rows(tile, row, pass.layout.row_block_padded, slice.bias_lanes);
   }
   if (pass.kernels.pairs) {
@@ -85,49 +86,6 @@ void add_dw(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, 
                      .add = row > 0});
 }
 
-// A margin multiplies the target's gradient by its slope, which is large where x and w are almost parallel; what is
-// left of such a product behind the normalisation is the small part across. The sums take the gradient with slope 1,
-// and the rest, g · (slope - 1), comes here with the part along already taken out, in f64: the rounding of a large
-// product that cancels later would be larger than all other errors. `dx`, `dw`: null or where the sums are.
-void add_steep(const HeadWork& pass, const HeadTile& tile, int64_t row, float* dx, float* dw) {
-  const HeadShape& shape = pass.shape;
-  if (!shape.form.cosine || !shape.margin.angular()) {
-    return;
-  }
-  const auto operand = [&](float x, float inverse, double exact) {
-    return shape.bf16 ? static_cast<double>(to_float(to_bf16(x * inverse))) : x * exact;
-  };
-  const int32_t* label = pass.labels() + row;
-  for (int64_t i = 0; i < tile.rows; ++i) {
-    const int64_t inside = label[i] - tile.first_class;
-    if (inside < 0 || inside >= tile.classes || pass.plane(kSteep)[row + i] == 0) {
-      continue;
-    }
-    const double g = pass.plane(kSteep)[row + i];
-    const double cosine = pass.plane(kCosine)[row + i];
-    const int64_t source = row_at(shape, pass.layout, row + i);
-    const int64_t local = label[i] - shape.shard.begin;
-    const float* w = pass.weights.weight + local * shape.dim;
-    double squares = 0;
-    for (int64_t d = 0; d < shape.dim; ++d) {
-      squares += static_cast<double>(w[d]) * w[d];
-    }
-    const double w_inverse = 1 / std::max(std::sqrt(squares), static_cast<double>(kHeadEpsilon));
-    const double x_inverse = exact_inverse_norm_of_row(shape, pass.rows.features, source);
-    for (int64_t d = 0; d < shape.dim; ++d) {
-      const float x = feature_at(shape, pass.rows.features, source, d);
-      if (dx != nullptr) {
-        const double across = operand(w[d], pass.weights.prepared[local], w_inverse) - cosine * x * x_inverse;
-        dx[(row + i) * pass.layout.dim_padded + d] += static_cast<float>(g * across);
-      }
-      if (dw != nullptr) {
-        const double across = operand(x, static_cast<float>(x_inverse), x_inverse) - cosine * w[d] * w_inverse;
-        dw[inside * pass.layout.dim_padded + d] += static_cast<float>(g * across);
-      }
-    }
-  }
-}
-
 // Bias gradients of a tile from their sixteen running sums, by a fixed tree.
 void fold_lanes(const float* lanes, int64_t classes, float* out) {
   for (int64_t c = 0; c < classes; ++c) {
@@ -135,23 +93,18 @@ void fold_lanes(const float* lanes, int64_t classes, float* out) {
   }
 }
 
-float* offset(float* p, int64_t n) { return p == nullptr ? nullptr : p + n; }
-
-// Weights of the tile's classes by their complete gradient, and their prepared form.
-void update_tile(const HeadWork& pass, Isa isa, const HeadSlice& slice, const HeadUpdate& by, int64_t local,
-                 int64_t classes, const float* bias_gradient) {
+// Weights of the tile's classes by their complete gradient.
+void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const ClassTile& tile,
+                 const float* weight_gradient, const float* bias_gradient) {
   const int64_t dim = pass.shape.dim;
-  for (int64_t c = 0; c < classes; ++c) {
-    float* w = pass.weights.weight + (local + c) * dim;
-    update(isa, by.form, by.weight, w, slice.weight_gradient + c * pass.layout.dim_padded,
-           offset(by.weight_states[0], (local + c) * dim), offset(by.weight_states[1], (local + c) * dim), dim);
-    if (pass.shape.form.cosine) {
-      pass.weights.prepared[local + c] = pass.kernels.inverse_norm(w, dim);
-    }
+  const auto row = [&](float* rows, int64_t c) { return rows == nullptr ? nullptr : rows + c * dim; };
+  for (int64_t c = 0; c < tile.classes.count; ++c) {
+    update(isa, by.form, by.weight, tile.weight + c * dim, weight_gradient + c * pass.layout.dim_padded,
+           row(tile.weight_states[0], c), row(tile.weight_states[1], c), dim);
   }
-  if (pass.weights.bias != nullptr) {
-    update(isa, by.form, by.bias, pass.weights.bias + local, bias_gradient, offset(by.bias_states[0], local),
-           offset(by.bias_states[1], local), classes);
+  if (tile.bias != nullptr) {
+    update(isa, by.form, by.bias, tile.bias, bias_gradient, tile.bias_states[0], tile.bias_states[1],
+           tile.classes.count);
   }
 }
 
@@ -162,21 +115,23 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
   if (layout_.subtrees.empty()) {
     return;
   }
-  const HeadWork pass(shape_, layout_, *kernels_, what.pass, rows, weights, scratch);
+  const ClassRows class_rows(shape_, weights, what.update);
+  const HeadWork pass(shape_, layout_, *kernels_, what.pass, rows, class_rows, scratch);
   pass.prepare_rows(workers);
   const int64_t first_block = layout_.blocks.begin;
 
-  const auto finish_weights = [&](const HeadSlice& slice, TileClasses tile, int64_t block) {
-    const int64_t local = tile.begin - shape_.shard.begin;
-    const bool bias = weights.bias != nullptr;
+  const auto finish_weights = [&](const HeadSlice& slice, const ClassTile& tile, int64_t block) {
+    const int64_t local = tile.classes.begin - shape_.shard.begin;
+    const int64_t count = tile.classes.count;
+    const bool bias = tile.bias != nullptr;
     float bias_gradient[kHeadTileClasses] = {};
     if (bias) {
-      fold_lanes(slice.bias_lanes, tile.count, bias_gradient);
+      fold_lanes(slice.bias_lanes, count, bias_gradient);
     }
-    for (int64_t c = 0; c < tile.count; ++c) {
+    for (int64_t c = 0; c < count; ++c) {
       float* g = slice.weight_gradient + c * layout_.dim_padded;
       if (shape_.form.cosine) {
-        kernels_->project(g, weights.weight + (local + c) * shape_.dim, weights.prepared[local + c], shape_.dim);
+        kernels_->project(g, tile.weight + c * shape_.dim, tile.inverse[c], shape_.dim);
       }
       if (what.weight_squares != nullptr) {
         what.weight_squares[block - first_block] += sum_of_squares(isa_, g, shape_.dim);
@@ -186,13 +141,14 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
       }
     }
     if (bias && what.bias_squares != nullptr) {
-      what.bias_squares[block - first_block] += sum_of_squares(isa_, bias_gradient, tile.count);
+      what.bias_squares[block - first_block] += sum_of_squares(isa_, bias_gradient, count);
     }
     if (bias && what.bias_gradient != nullptr) {
-      std::copy_n(bias_gradient, tile.count, what.bias_gradient + local);
+      std::copy_n(bias_gradient, count, what.bias_gradient + local);
     }
     if (what.update != nullptr) {
-      update_tile(pass, isa_, slice, *what.update, local, tile.count, bias_gradient);
+      update_tile(pass, isa_, *what.update, tile, slice.weight_gradient, bias_gradient);
+      class_rows.close(tile, *kernels_);
     }
   };
 
@@ -204,9 +160,10 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
       what.bias_squares[block - first_block] = 0;
     }
     bool first = true;
-    for_tiles(shape_, layout_, block, [&](TileClasses classes) {
+    for_tiles(shape_, layout_, block, [&](TileClasses of) {
+      const ClassTile classes = class_rows.open(of);
       pass.pack_tile(slice, classes, dx != nullptr);
-      std::fill_n(slice.bias_lanes, classes.count * 16, 0.0F);
+      std::fill_n(slice.bias_lanes, of.count * 16, 0.0F);
       for_row_runs(layout_, [&](int64_t row, int64_t count) {
         const HeadTile tile = pass.logits(slice, classes, row, count);
         tile_gradient(pass, slice, tile, row, what.wants_weights());
@@ -216,13 +173,16 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         if (what.wants_weights()) {
           add_dw(pass, slice, tile, row);
         }
-        add_steep(pass, tile, row, dx, what.wants_weights() ? slice.weight_gradient : nullptr);
       });
       first = false;
+      take_steep(pass, classes, dx != nullptr, what.wants_weights() ? slice.weight_gradient : nullptr);
       if (what.wants_weights()) {
         finish_weights(slice, classes, block);
       }
     });
+    if (dx != nullptr) {
+      add_steep(pass, block_classes(shape_, block), dx);
+    }
   };
 
   if (what.dx == nullptr) {

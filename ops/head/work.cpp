@@ -17,20 +17,20 @@ void HeadWork::prepare_rows(Workers& workers) const {
       if (rows.softmax == nullptr) {
         continue;
       }
-      const bool has_target = label >= 0 && label < shape.classes;
+      const bool has_target = label >= 0 && label < shape.blocks.classes;
       const double scale = has_target ? shape.margin.scale * row_weight(row) : 0;
       plane(kMax)[place] = row >= 0 ? rows.softmax[row].max : 0;
       plane(kFactor)[place] = row >= 0 ? static_cast<float>(rows.softmax[row].inverse_sum * scale) : 0;
-      plane(kSmooth)[place] = static_cast<float>(-shape.margin.smoothing / static_cast<double>(shape.classes) * scale);
+      plane(kSmooth)[place] =
+          static_cast<float>(-shape.margin.smoothing / static_cast<double>(shape.blocks.classes) * scale);
     }
   });
 }
 
-void HeadWork::pack_tile(const HeadSlice& slice, TileClasses tile, bool for_dx) const {
-  const int64_t local = tile.begin - shape.shard.begin;
-  kernels.pack_classes({.weight = weights.weight + local * shape.dim,
-                        .inverse = shape.form.cosine ? weights.prepared + local : nullptr,
-                        .classes = tile.count,
+void HeadWork::pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for_dx) const {
+  kernels.pack_classes({.weight = tile.weight,
+                        .inverse = tile.inverse,
+                        .classes = tile.classes.count,
                         .dim = shape.dim,
                         .dim_padded = layout.dim_padded,
                         .round = shape.bf16,
@@ -40,9 +40,9 @@ void HeadWork::pack_tile(const HeadSlice& slice, TileClasses tile, bool for_dx) 
                         .panel_steps = steps(layout.tile_classes)});
 }
 
-HeadTile HeadWork::logits(const HeadSlice& slice, TileClasses tile, int64_t row, int64_t count) const {
+HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count) const {
   const int64_t k = steps(layout.dim_padded);
-  kernels.gemm({.m = tile.count,
+  kernels.gemm({.m = tile.classes.count,
                 .panels = count / kHeadStep,
                 .k = k,
                 .a = slice.logit_weights,
@@ -55,10 +55,10 @@ HeadTile HeadWork::logits(const HeadSlice& slice, TileClasses tile, int64_t row,
                 .add = false});
   return {.z = slice.logits,
           .stride = logits_stride(),
-          .classes = tile.count,
+          .classes = tile.classes.count,
           .rows = count,
-          .first_class = tile.begin,
-          .bias = weights.bias == nullptr ? nullptr : weights.bias + (tile.begin - shape.shard.begin),
+          .first_class = tile.classes.begin,
+          .bias = tile.bias,
           .clamp = shape.form.cosine,
           .scale = static_cast<float>(shape.margin.scale)};
 }

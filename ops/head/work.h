@@ -5,11 +5,12 @@
 #include <algorithm>
 
 #include "ops/head.h"
+#include "ops/head/class_rows.h"
 #include "ops/head/kernels.h"
 
 namespace xrun::ops {
 
-// kSteep and kCosine: see add_steep.
+// kSteep and kCosine: g · (slope - 1) and the logit of the target, for ops/head/steep.h.
 enum RowPlane { kLabel, kTarget, kMax, kFactor, kSmooth, kSteep, kCosine };
 
 // One worker's working memory.
@@ -22,24 +23,18 @@ struct HeadSlice {
   float* bias_lanes = nullptr;
 };
 
-// Classes [begin, begin + count) of a tile.
-struct TileClasses {
-  int64_t begin = 0;
-  int64_t count = 0;
-};
-
 // What all workers of a pass share.
 struct HeadWork {
   HeadWork(const HeadShape& of, const HeadLayout& l, const HeadKernels& k, HeadPass kind, const HeadRows& r,
-           const HeadWeights& w, std::byte* scratch)
-      : shape(of), layout(l), kernels(k), at(head_scratch(of, l, kind)), rows(r), weights(w), base(scratch) {}
+           const ClassRows& c, std::byte* scratch)
+      : shape(of), layout(l), kernels(k), at(head_scratch(of, l, kind)), rows(r), classes(c), base(scratch) {}
 
   const HeadShape& shape;
   const HeadLayout& layout;
   const HeadKernels& kernels;
   const HeadScratch at;
   const HeadRows& rows;
-  const HeadWeights& weights;
+  const ClassRows& classes;
   std::byte* base;
 
   template <typename T>
@@ -64,8 +59,8 @@ struct HeadWork {
   }
 
   void prepare_rows(Workers& workers) const;
-  void pack_tile(const HeadSlice& slice, TileClasses tile, bool for_dx) const;
-  HeadTile logits(const HeadSlice& slice, TileClasses tile, int64_t row, int64_t count) const;
+  void pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for_dx) const;
+  HeadTile logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count) const;
   template <typename Body>
   void for_targets(const HeadTile& tile, int64_t first_row, const Body& body) const;
 };
@@ -91,12 +86,17 @@ void HeadWork::for_targets(const HeadTile& tile, int64_t first_row, const Body& 
   }
 }
 
+inline TileClasses block_classes(const HeadShape& shape, int64_t block) {
+  const int64_t begin = block * shape.blocks.size;
+  return {begin, std::min(shape.shard.end, begin + shape.blocks.size) - begin};
+}
+
 // Calls body(tile) for the tiles of a class block.
 template <typename Body>
 void for_tiles(const HeadShape& shape, const HeadLayout& layout, int64_t block, const Body& body) {
-  const int64_t size = class_block(shape.classes);
-  const int64_t end = std::min(shape.shard.end, (block + 1) * size);
-  for (int64_t begin = block * size; begin < end; begin += layout.tile_classes) {
+  const TileClasses all = block_classes(shape, block);
+  const int64_t end = all.begin + all.count;
+  for (int64_t begin = all.begin; begin < end; begin += layout.tile_classes) {
     body(TileClasses{begin, std::min(layout.tile_classes, end - begin)});
   }
 }

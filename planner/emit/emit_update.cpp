@@ -241,7 +241,7 @@ void Emitter::emit_norms() {
       add_weights(h, shard, run, false);
       for (const ParamId param : {plan.weight, plan.bias}) {
         if (param.valid()) {
-          run.operands.push_back(norms_operand(param, blocks_of(plan.classes, {shard.row_begin, shard.row_end}),
+          run.operands.push_back(norms_operand(param, plan.blocks().of_rows({shard.row_begin, shard.row_end}),
                                                shard.device, Access::kWrite));
           made[shard.device].push_back(run.operands.back());
         }

@@ -32,7 +32,7 @@ Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chai
   for (size_t i = 0; i < graph.heads.size(); ++i) {
     XRUN_ASSIGN(HeadPlan plan, plan_head(module, chain.head_nodes, i, rows));
     const ShardHint* hint = find_hint(module, graph.heads[i].name);
-    plan.shards = place_shards(plan.head, plan.classes, hint != nullptr ? static_cast<int>(hint->shards) : 0, devices);
+    plan.shards = place_shards(plan.head, plan.blocks(), hint != nullptr ? static_cast<int>(hint->shards) : 0, devices);
     plans.push_back(std::move(plan));
   }
   return plans;

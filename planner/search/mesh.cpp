@@ -15,11 +15,11 @@ int default_replicas(int devices, int stages, int micro_batches, int partials) {
   return 1;
 }
 
-std::vector<HeadShard> place_shards(int head, int64_t classes, int shards, int devices) {
+std::vector<HeadShard> place_shards(int head, const ClassBlocks& blocks, int shards, int devices) {
   const int count = shards > 0 ? shards : devices;
   std::vector<HeadShard> placed;
   for (int r = 0; r < count; ++r) {
-    const ClassRange rows = shard_classes(classes, r, count);
+    const ClassRange rows = blocks.rows_of_shard(r, count);
     placed.push_back({.head = head, .shard = r, .device = r % devices, .row_begin = rows.begin, .row_end = rows.end});
   }
   return placed;

@@ -22,6 +22,6 @@ int default_replicas(int devices, int stages, int micro_batches, int partials);
 
 // Row ranges of a head of `classes` classes in `shards` shards, shard r on device r mod devices; 0: one a device.
 // Shards own whole class blocks, possibly none.
-std::vector<HeadShard> place_shards(int head, int64_t classes, int shards, int devices);
+std::vector<HeadShard> place_shards(int head, const ClassBlocks& blocks, int shards, int devices);
 
 }  // namespace xrun::planner

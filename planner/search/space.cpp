@@ -304,16 +304,16 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
 // A shard has whole class blocks (docs/determinism.md, "Class blocks"), and a hint asks for none that is empty.
 Status check_shards(const Module& module) {
   const Graph& graph = module.graph;
-  for (const Head& head : graph.heads) {
-    const int64_t classes = graph.value(graph.node(head.node).inputs[1]).type.dims[0];
-    const int64_t blocks = class_block_count(classes);
+  for (size_t h = 0; h < graph.heads.size(); ++h) {
+    const Head& head = graph.heads[h];
+    const ClassBlocks blocks = class_blocks(module, h);
     for (const ShardHint& hint : module.schedule.shards) {
-      if (hint.head == head.name && hint.shards > blocks) {
+      if (hint.head == head.name && hint.shards > blocks.count()) {
         return refuse("XG0604",
                       "`shard " + head.name + "` asks for " + format_count(hint.shards) + " shards of " +
-                          format_count(classes) + " classes, which are " + format_count(blocks) + " blocks of " +
-                          format_count(class_block(classes)),
-                      "ask for at most " + format_count(blocks), hint.span);
+                          format_count(blocks.classes) + " classes, which are " + format_count(blocks.count()) +
+                          " blocks of " + format_count(blocks.size),
+                      "ask for at most " + format_count(blocks.count()), hint.span);
       }
     }
   }

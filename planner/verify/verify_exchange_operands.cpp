@@ -219,7 +219,7 @@ class ExchangeOperands : OperandView {
           continue;
         }
         norm_devices_.insert(shard.device);
-        const BlockRange blocks = blocks_of(plan.classes, {shard.row_begin, shard.row_end});
+        const BlockRange blocks = plan.blocks().of_rows({shard.row_begin, shard.row_end});
         for (const ParamId param : {plan.weight, plan.bias}) {
           if (param.valid()) {
             made_norms_[shard.device].insert(

@@ -214,7 +214,7 @@ class HeadOperands : OperandView {
 
   Status check_norms(const HeadShard& shard) {
     const NormLayout layout = norm_layout(module_);
-    const BlockRange blocks = blocks_of(head().classes, {shard.row_begin, shard.row_end});
+    const BlockRange blocks = head().blocks().of_rows({shard.row_begin, shard.row_end});
     for (const ParamId param : {head().weight, head().bias}) {
       if (!param.valid()) {
         continue;

@@ -1,6 +1,7 @@
 #include "planner/verify/verify_program.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "planner/verify/verify_parts.h"
 
@@ -102,6 +103,13 @@ class Structure {
     return {};
   }
 
+  // Whether there is a number of active classes that makes blocks of this size.
+  static bool is_class_block(const HeadPlan& head) {
+    const int64_t smallest = class_block(head.classes, head.classes);
+    return inside(head.class_block, smallest, 2 * std::max(head.classes, smallest)) &&
+           std::has_single_bit(static_cast<uint64_t>(head.class_block));
+  }
+
   Status check_head(const HeadPlan& head) const {
     const auto optional_value = [&](ValueId id) { return !id.valid() || is_value(id); };
     const auto optional_node = [&](NodeId id) { return !id.valid() || is_node(id); };
@@ -140,8 +148,7 @@ class Structure {
         }
       }
     }
-    if (!inside(head.classes, 1, kMostClasses) || !inside(head.dim, 1, int64_t{1} << 20) ||
-        head.class_block != class_block(head.classes) ||
+    if (!inside(head.classes, 1, kMostClasses) || !inside(head.dim, 1, int64_t{1} << 20) || !is_class_block(head) ||
         !inside(head.top_k, 0, std::min<int64_t>(head.classes, 65536) + 1)) {
       return wrong("a head of {} classes in blocks of {}, {} wide", head.classes, head.class_block, head.dim);
     }

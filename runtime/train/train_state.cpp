@@ -255,7 +255,8 @@ std::vector<RangeDigest> TrainState::range_digests() const {
     if (tensor.role != StateTensor::Role::kWeight || !tensor.trained) {
       continue;
     }
-    const int64_t range = std::max<int64_t>(1, tensor.head.empty() ? tensor.rows() : class_block(tensor.rows()));
+    const int64_t range =
+        std::max<int64_t>(1, tensor.head.empty() ? tensor.rows() : class_block(tensor.rows(), tensor.rows()));
     for (const TensorPiece& piece : tensor.pieces) {
       for (int64_t begin = piece.row_begin; begin < piece.row_end; begin += range) {
         Xxh128 digest;

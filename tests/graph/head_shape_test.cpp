@@ -5,15 +5,39 @@
 namespace xrun {
 namespace {
 
+ClassBlocks blocks_of(int64_t classes) { return {classes, class_block(classes, classes)}; }
+
 TEST(HeadShape, ClassBlocksAreTheDocumentedOnes) {
-  EXPECT_EQ(class_block(10), 64);
-  EXPECT_EQ(class_block(8191), 64);
-  EXPECT_EQ(class_block(8192), 128);
-  EXPECT_EQ(class_block(20902), 256);
-  EXPECT_EQ(class_block_count(20902), 82);
-  EXPECT_EQ(class_block(1'000'000), 8192);
-  EXPECT_EQ(class_block_count(1'000'000), 123);
-  EXPECT_EQ(class_block(100'000'000), 16384);
+  EXPECT_EQ(blocks_of(10).size, 64);
+  EXPECT_EQ(blocks_of(8191).size, 64);
+  EXPECT_EQ(blocks_of(8192).size, 128);
+  EXPECT_EQ(blocks_of(20902).size, 256);
+  EXPECT_EQ(blocks_of(20902).count(), 82);
+  EXPECT_EQ(blocks_of(1'000'000).size, 8192);
+  EXPECT_EQ(blocks_of(1'000'000).count(), 123);
+  EXPECT_EQ(blocks_of(100'000'000).size, 16384);
+}
+
+// With few active classes blocks are so large that each has a tile of active ones on average, and there is one at
+// least.
+TEST(HeadShape, BlocksOfFewActiveClassesAreLargerByAPowerOfTwo) {
+  EXPECT_EQ(class_block(10'000'000, 10'000'000), 16384);
+  EXPECT_EQ(class_block(10'000'000, 100'000), 16384) << "164 active ones a block";
+  EXPECT_EQ(class_block(10'000'000, 10'000), 131'072) << "131 active ones a block";
+  EXPECT_EQ(class_block(1'000'000, 10'000), 16384);
+  EXPECT_EQ(class_block(20'902, 209), 16384) << "a block of 8,192 would have 82";
+  EXPECT_EQ(class_block(20'902, 10), 32768) << "one block has all classes";
+  EXPECT_EQ(class_block(10, 1), 64);
+  for (const int64_t classes : {2, 64, 1000, 20902, 1'000'000, 100'000'000}) {
+    for (int64_t active = classes; active > 0; active /= 3) {
+      const int64_t size = class_block(classes, active);
+      const int64_t all = class_block(classes, classes);
+      EXPECT_EQ(size % all, 0);
+      EXPECT_EQ((size / all) & (size / all - 1), 0) << "a power of two";
+      EXPECT_TRUE(active == classes || size >= classes ||
+                  static_cast<double>(active) * static_cast<double>(size) >= 127.9 * static_cast<double>(classes));
+    }
+  }
 }
 
 TEST(HeadShape, ShardsCoverAllClassesOnceInWholeBlocks) {
@@ -21,9 +45,9 @@ TEST(HeadShape, ShardsCoverAllClassesOnceInWholeBlocks) {
     for (int64_t shards = 1; shards <= 9; ++shards) {
       int64_t next = 0;
       for (int64_t shard = 0; shard < shards; ++shard) {
-        const ClassRange range = shard_classes(classes, shard, shards);
+        const ClassRange range = blocks_of(classes).rows_of_shard(shard, shards);
         EXPECT_EQ(range.begin, next);
-        EXPECT_TRUE(range.end % class_block(classes) == 0 || range.end == classes);
+        EXPECT_TRUE(range.end % blocks_of(classes).size == 0 || range.end == classes);
         next = range.end;
       }
       EXPECT_EQ(next, classes);
@@ -46,12 +70,12 @@ bool is_node(BlockRange range, int64_t blocks) {
 TEST(HeadShape, SubtreesAreNodesOfTheOneTreeAndAsFewAsPossible) {
   for (const int64_t blocks : {1, 2, 3, 7, 16, 82, 123}) {
     const int64_t classes = blocks * 64;
-    ASSERT_EQ(class_block_count(classes), blocks) << "blocks of 64 are used up to 8191 classes";
+    ASSERT_EQ(blocks_of(classes).count(), blocks) << "blocks of 64 are used up to 8191 classes";
     for (int64_t begin = 0; begin < blocks; ++begin) {
       for (int64_t end = begin + 1; end <= blocks; ++end) {
         for (const int level : {0, 1, 2, 62}) {
           int64_t next = begin;
-          const auto subtrees = aligned_subtrees(classes, {begin, end}, level);
+          const auto subtrees = blocks_of(classes).subtrees({begin, end}, level);
           for (const BlockRange& subtree : subtrees) {
             EXPECT_EQ(subtree.begin, next);
             EXPECT_TRUE(is_node(subtree, blocks)) << subtree.begin << ".." << subtree.end << " of " << blocks;
@@ -72,7 +96,7 @@ TEST(HeadShape, SubtreesAreNodesOfTheOneTreeAndAsFewAsPossible) {
 }
 
 HeadShape million(int workers) {
-  return {.classes = 1'000'000,
+  return {.blocks = blocks_of(1'000'000),
           .dim = 512,
           .shard = {0, 1'000'000},
           .rows = 256,
@@ -97,7 +121,7 @@ TEST(HeadShape, PartialResultsOfBlocksDoNotPileUp) {
 // A step of the sum over rows has 32 of them in bf16, and one in f32.
 TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
   for (const int64_t g : {4, 8, 24, 32, 64}) {
-    HeadShape shape{.classes = 1000, .dim = 64, .shard = {0, 1000}, .rows = 4 * g, .norm_rows = g};
+    HeadShape shape{.blocks = blocks_of(1000), .dim = 64, .shard = {0, 1000}, .rows = 4 * g, .norm_rows = g};
     EXPECT_EQ(head_layout(shape).rows_padded, align_up(4 * g, 32)) << g;
     EXPECT_EQ(head_layout(shape).row_block_padded, g);
     shape.bf16 = true;
@@ -108,7 +132,7 @@ TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
 // docs/memory.md, "A million classes".
 TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
   for (const int workers : {1, 2, 8, 16}) {
-    const HeadShape shape{.classes = 1'000'000,
+    const HeadShape shape{.blocks = blocks_of(1'000'000),
                           .dim = 512,
                           .shard = {0, 1'000'000},
                           .rows = 256,
@@ -124,7 +148,8 @@ TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
 }
 
 TEST(HeadShape, AnEmptyShardNeedsNothing) {
-  const HeadShape shape{.classes = 64, .dim = 8, .shard = shard_classes(64, 0, 4), .rows = 4, .norm_rows = 4};
+  const HeadShape shape{
+      .blocks = blocks_of(64), .dim = 8, .shard = blocks_of(64).rows_of_shard(0, 4), .rows = 4, .norm_rows = 4};
   EXPECT_EQ(shape.shard.size(), 0);
   EXPECT_EQ(head_stats_bytes(shape), 0);
   EXPECT_EQ(head_gradient_bytes(shape), 0);

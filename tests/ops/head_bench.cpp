@@ -93,7 +93,7 @@ struct Step {
 };
 
 void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads) {
-  const HeadShape shape{.classes = of.classes,
+  const HeadShape shape{.blocks = {of.classes, class_block(of.classes, of.classes)},
                         .dim = of.dim,
                         .shard = {0, of.classes},
                         .rows = of.rows,

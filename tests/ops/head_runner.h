@@ -90,9 +90,10 @@ struct StepResult {
 inline constexpr int64_t kTop = 5;
 
 inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan, int64_t shard, int64_t rows) {
-  return {.classes = problem.classes,
+  const ClassBlocks blocks{problem.classes, class_block(problem.classes, problem.classes)};
+  return {.blocks = blocks,
           .dim = problem.dim,
-          .shard = shard_classes(problem.classes, shard, plan.shards),
+          .shard = blocks.rows_of_shard(shard, plan.shards),
           .rows = rows,
           .norm_rows = plan.norm_rows,
           .bf16 = problem.bf16,
@@ -203,7 +204,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
         float* db = problem.form.bias ? result.db.data() + shape.shard.begin : nullptr;
         passes.gradients(rows, weights[static_cast<size_t>(r)], result.dw.data() + shape.shard.begin * dim, db,
                          scratch.data(), workers);
-        std::vector<double> squares(static_cast<size_t>(blocks_of(problem.classes, shape.shard).size()));
+        std::vector<double> squares(static_cast<size_t>(shape.blocks.of_rows(shape.shard).size()));
         passes.gradient_norms(rows, weights[static_cast<size_t>(r)], squares.data(), nullptr, scratch.data(), workers);
         for (const double s : squares) {
           result.squares += s;

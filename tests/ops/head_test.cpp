@@ -329,6 +329,29 @@ TEST_P(HeadOnIsa, PassesOfManyRowsGoThroughTheTilesInRuns) {
                {.pass_rows = 600, .norm_rows = 60, .workers = 2, .isa = isa()});
 }
 
+// A row's part across is added once, behind the runs of rows and the tiles of its block.
+TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
+  test::HeadProblem problem = make_problem({.classes = 300,
+                                            .dim = 32,
+                                            .rows = 600,
+                                            .bf16 = bf16(),
+                                            .cosine = true,
+                                            .margin = margin(16, 1, 0.5, 0),
+                                            .seed = 52});
+  // Class 7 has a row of every run, and some rows are almost parallel to it.
+  for (int64_t row = 0; row < problem.rows; row += 50) {
+    problem.labels[static_cast<size_t>(row)] = 7;
+    for (int64_t d = 0; d < problem.dim; ++d) {
+      problem.features[static_cast<size_t>(row * problem.dim + d)] =
+          problem.weight[static_cast<size_t>(7 * problem.dim + d)] * (d == row / 50 ? 1.02F : 1.0F);
+    }
+  }
+  for (const bool fused : {false, true}) {
+    expect_right(problem, {.pass_rows = 600, .norm_rows = 60, .workers = 2, .isa = isa(), .fused = fused});
+  }
+  expect_right(problem, {.shards = 2, .pass_rows = 120, .norm_rows = 60, .isa = isa()});
+}
+
 TEST_P(HeadOnIsa, FeaturesInBf16GiveWhatTheirValuesGive) {
   test::HeadProblem problem =
       make_problem({.classes = 300, .dim = 40, .rows = 16, .bf16 = bf16(), .cosine = true, .seed = 61});

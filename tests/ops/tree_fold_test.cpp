@@ -34,9 +34,10 @@ uint64_t expected(int64_t begin, int64_t end) {
 }
 
 HeadShape shape_with(int64_t shard, int64_t shards, int workers) {
-  return {.classes = 1'000'000,  // 123 blocks
+  const ClassBlocks blocks{1'000'000, 8192};  // 123 blocks
+  return {.blocks = blocks,
           .dim = 8,
-          .shard = shard_classes(1'000'000, shard, shards),
+          .shard = blocks.rows_of_shard(shard, shards),
           .rows = 32,
           .norm_rows = 32,
           .workers = workers};

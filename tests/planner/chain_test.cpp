@@ -190,7 +190,7 @@ TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {
   for (const int64_t classes : {int64_t{10}, int64_t{64}, int64_t{20902}, int64_t{1000000}}) {
     for (const int shards : {1, 2, 3, 7}) {
       int64_t row = 0;
-      for (const HeadShard& shard : place_shards(0, classes, shards, 2)) {
+      for (const HeadShard& shard : place_shards(0, {classes, class_block(classes, classes)}, shards, 2)) {
         EXPECT_EQ(shard.row_begin, row);
         EXPECT_EQ(shard.device, shard.shard % 2);
         row = shard.row_end;
