@@ -106,6 +106,14 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
   return static_cast<Bytes>(layout.subtrees.size()) * layout.rows_padded * layout.dim_padded * 4;
 }
 
+int64_t head_kept_classes(const HeadShape& shape) {
+  return std::min(shape.shard.size(), shape.kept_blocks * shape.blocks.size);
+}
+
+Bytes head_logits_bytes(const HeadShape& shape) {
+  return shape.kept_blocks == 0 ? 0 : head_kept_classes(shape) * head_layout(shape).rows_padded * 4;
+}
+
 HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end) {
   const HeadLayout layout = head_layout(shape);
   const Bytes row = layout.dim_padded * 4;

@@ -61,9 +61,10 @@ struct HeadShape {
   bool bf16_features = false;  // element type in which features arrive; their gradient is f32
   HeadForm form;
   MarginForm margin;
-  double row_weight = 1;  // d(objective) / d(loss of a row)
-  int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
-  int workers = 1;        // of the device
+  double row_weight = 1;    // d(objective) / d(loss of a row)
+  int64_t top_k = 1;        // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
+  int workers = 1;          // of the device
+  int64_t kept_blocks = 0;  // the shard's first class blocks: their logits are kept from forward to backward pass
 };
 
 enum class HeadPass { kForward, kBackward, kUpdate };
@@ -73,6 +74,9 @@ Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of
 Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree and row, from head_forward
 Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass, all workers together
+// Class rows of the kept blocks, and the bytes of their logits in a pass.
+int64_t head_kept_classes(const HeadShape& shape);
+Bytes head_logits_bytes(const HeadShape& shape);
 // Per pass: {max, 1 / sum} of each row, from combine_stats; kept until the row's last sweep.
 inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);

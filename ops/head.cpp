@@ -55,7 +55,7 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
   if (layout_.subtrees.empty()) {
     return;
   }
-  const HeadRows data{rows.features, rows.labels, nullptr};
+  const HeadRows data{.features = rows.features, .labels = rows.labels, .logits = rows.logits};
   const ClassRows classes(shape_, weights, nullptr);
   const HeadWork pass(shape_, layout_, *kernels_, HeadPass::kForward, data, classes, scratch);
   pass.prepare_rows(workers);

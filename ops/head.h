@@ -38,6 +38,8 @@ struct HeadRows {
   const int32_t* labels = nullptr;
   const RowSoftmax* softmax = nullptr;  // from combine_stats; not read by forward
   const float* factors = nullptr;       // of the loss of each row; null: 1. Not read by forward
+  // head_logits_bytes: forward writes the logits of the kept blocks, backward reads them; not used by other sweeps.
+  std::byte* logits = nullptr;
 };
 
 // A shard's class rows.
@@ -69,8 +71,8 @@ class HeadPasses {
   void forward(const HeadRows& rows, const HeadWeights& weights, std::byte* stats, std::byte* scratch,
                Workers& workers) const;
 
-  // Recomputes the tiles' logits; writes dX partials (head_gradient_bytes) and, with `update`, updates each row once
-  // its gradient is complete. scratch: head_scratch_bytes(kBackward).
+  // Recomputes the logits of tiles that are not kept; writes dX partials (head_gradient_bytes) and, with `update`,
+  // updates each row once its gradient is complete. scratch: head_scratch_bytes(kBackward).
   void backward(const HeadRows& rows, const HeadWeights& weights, std::byte* gradient, const HeadUpdate* update,
                 std::byte* scratch, Workers& workers) const;
 

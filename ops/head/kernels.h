@@ -33,7 +33,7 @@ struct HeadPackClasses {
   int64_t dim = 0;
   int64_t dim_padded = 0;
   bool round = false;        // to bf16 values
-  uint32_t* rows = nullptr;  // left side of the logits: [classes][rows_stride]
+  uint32_t* rows = nullptr;  // left side of the logits: [classes][rows_stride]; null: not wanted
   int64_t rows_stride = 0;
   uint32_t* panels = nullptr;  // right side of dX: [dim_padded / 32][panel_steps][32]; null: not wanted
   int64_t panel_steps = 0;
@@ -84,6 +84,8 @@ struct HeadKernels {
   // lanes[class][16] += z[class][row], rows ascending; lane = (row mod row_block) mod 16, with rows from first_row on.
   void (*sum_rows)(const HeadTile& tile, int64_t first_row, int64_t row_block, float* lanes) = nullptr;
   void (*add)(float* to, const float* from, int64_t n) = nullptr;  // n: a multiple of 16
+  // A copy that does not go through the caches; `to` aligned to 64, n a multiple of 16. Others see it behind a fence.
+  void (*stream)(float* to, const float* from, int64_t n) = nullptr;
   // 1 / max(norm of w, kHeadEpsilon).
   float (*inverse_norm)(const float* w, int64_t dim) = nullptr;
   // Gradient of a class weight from that of its direction w · inverse: g = inverse · (g - (g · direction) direction).

@@ -22,6 +22,7 @@ constexpr HeadKernels table_of() {
           .gradient = gradient<V>,
           .sum_rows = sum_rows<V>,
           .add = add<V>,
+          .stream = stream<V>,
           .inverse_norm = inverse_norm<V>,
           .project = project<V>};
 }

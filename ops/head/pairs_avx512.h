@@ -33,7 +33,9 @@ inline void pack_classes_pairs(const HeadPackClasses& call) {
         const int64_t left = c + i < call.classes ? call.dim - d : 0;
         v[i][0] = class_values<V>(w[i] + d, left, inverse[i], false);
         v[i][1] = class_values<V>(w[i] + d + 16, left - 16, inverse[i], false);
-        _mm512_storeu_si512(call.rows + (c + i) * call.rows_stride + d / 2, narrow(v[i][0], v[i][1]));
+        if (call.rows != nullptr) {
+          _mm512_storeu_si512(call.rows + (c + i) * call.rows_stride + d / 2, narrow(v[i][0], v[i][1]));
+        }
       }
       if (call.panels != nullptr) {
         uint32_t* out = call.panels + ((d / kPanel) * call.panel_steps + c / 2) * kPanel;

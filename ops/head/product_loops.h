@@ -106,7 +106,9 @@ void pack_classes(const HeadPackClasses& call) {
     for (int64_t d = 0; d < call.dim_padded; d += V::kWidth) {
       const int64_t left = real ? call.dim - d : 0;
       const auto v = class_values<V>(call.weight + c * call.dim + d, left, inverse, call.round);
-      V::store(reinterpret_cast<float*>(call.rows) + c * call.rows_stride + d, v);
+      if (call.rows != nullptr) {
+        V::store(reinterpret_cast<float*>(call.rows) + c * call.rows_stride + d, v);
+      }
       if (call.panels != nullptr) {
         V::store(reinterpret_cast<float*>(call.panels) + ((d / kPanel) * call.panel_steps + c) * kPanel + d % kPanel,
                  v);

@@ -7,6 +7,13 @@ void add(float* to, const float* from, int64_t n) {
   }
 }
 
+template <typename V>
+void stream(float* to, const float* from, int64_t n) {
+  for (int64_t i = 0; i < n; i += V::kWidth) {
+    V::stream(to + i, V::load(from + i));
+  }
+}
+
 // Sixty-four running sums, then a fixed tree over them.
 template <typename V>
 float dot(const float* a, const float* b, int64_t n) {

@@ -34,13 +34,25 @@ void HeadWork::pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for
                         .dim = shape.dim,
                         .dim_padded = layout.dim_padded,
                         .round = shape.bf16,
-                        .rows = slice.logit_weights,
+                        .rows = finds(tile.classes) ? nullptr : slice.logit_weights,
                         .rows_stride = steps(layout.dim_padded) + kHeadSkew,
                         .panels = for_dx ? slice.gradient_weights : nullptr,
                         .panel_steps = steps(layout.tile_classes)});
 }
 
 HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count) const {
+  const HeadTile logits{.z = slice.logits,
+                        .stride = logits_stride(),
+                        .classes = tile.classes.count,
+                        .rows = count,
+                        .first_class = tile.classes.begin,
+                        .bias = tile.bias,
+                        .clamp = shape.form.cosine,
+                        .scale = static_cast<float>(shape.margin.scale)};
+  if (finds(tile.classes)) {
+    kept.fetch(logits, row);
+    return logits;
+  }
   const int64_t k = steps(layout.dim_padded);
   kernels.gemm({.m = tile.classes.count,
                 .panels = count / kHeadStep,
@@ -53,14 +65,10 @@ HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t
                 .c = slice.logits,
                 .c_m = logits_stride(),
                 .add = false});
-  return {.z = slice.logits,
-          .stride = logits_stride(),
-          .classes = tile.classes.count,
-          .rows = count,
-          .first_class = tile.classes.begin,
-          .bias = tile.bias,
-          .clamp = shape.form.cosine,
-          .scale = static_cast<float>(shape.margin.scale)};
+  if (kind == HeadPass::kForward && kept.has(tile.classes)) {
+    kept.keep(logits, row, kernels);
+  }
+  return logits;
 }
 
 }  // namespace xrun::ops

@@ -6,6 +6,7 @@
 
 #include "ops/head.h"
 #include "ops/head/class_rows.h"
+#include "ops/head/kept_logits.h"
 #include "ops/head/kernels.h"
 
 namespace xrun::ops {
@@ -25,16 +26,26 @@ struct HeadSlice {
 
 // What all workers of a pass share.
 struct HeadWork {
-  HeadWork(const HeadShape& of, const HeadLayout& l, const HeadKernels& k, HeadPass kind, const HeadRows& r,
+  HeadWork(const HeadShape& of, const HeadLayout& l, const HeadKernels& k, HeadPass pass, const HeadRows& r,
            const ClassRows& c, std::byte* scratch)
-      : shape(of), layout(l), kernels(k), at(head_scratch(of, l, kind)), rows(r), classes(c), base(scratch) {}
+      : shape(of),
+        layout(l),
+        kernels(k),
+        kind(pass),
+        at(head_scratch(of, l, pass)),
+        rows(r),
+        classes(c),
+        kept(of, l, r.logits),
+        base(scratch) {}
 
   const HeadShape& shape;
   const HeadLayout& layout;
   const HeadKernels& kernels;
+  const HeadPass kind;
   const HeadScratch at;
   const HeadRows& rows;
   const ClassRows& classes;
+  const KeptLogits kept;
   std::byte* base;
 
   template <typename T>
@@ -57,6 +68,9 @@ struct HeadWork {
   double row_weight(int64_t row) const {
     return rows.factors == nullptr ? shape.row_weight : shape.row_weight * static_cast<double>(rows.factors[row]);
   }
+
+  // Whether a backward pass finds the logits of a tile.
+  bool finds(TileClasses tile) const { return kind == HeadPass::kBackward && kept.has(tile); }
 
   void prepare_rows(Workers& workers) const;
   void pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for_dx) const;

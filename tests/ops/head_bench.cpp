@@ -92,7 +92,7 @@ struct Step {
   bool cosine;
 };
 
-void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads) {
+void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads, int64_t kept) {
   const HeadShape shape{.blocks = {of.classes, class_block(of.classes, of.classes)},
                         .dim = of.dim,
                         .shard = {0, of.classes},
@@ -102,7 +102,8 @@ void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads
                         .form = {.cosine = of.cosine},
                         .margin = {.scale = of.cosine ? 24.0 : 1.0, .m3 = of.cosine ? 0.1 : 0},
                         .row_weight = 1.0 / static_cast<double>(of.rows),
-                        .workers = threads};
+                        .workers = threads,
+                        .kept_blocks = kept};
   ThreadWorkers workers(threads);
   const auto values = [&](int64_t n, float deviation) {
     std::vector<float> v(static_cast<size_t>(n));
@@ -130,7 +131,11 @@ void head_step(benchmark::State& state, Step of, Isa isa, bool bf16, int threads
   std::vector<float> dx(features.size());
   const HeadPasses passes(shape, isa);
   const HeadJoin join(shape, {shape.shard}, isa);
-  const HeadRows rows{reinterpret_cast<const std::byte*>(features.data()), labels.data(), softmax.data()};
+  const Block logits(head_logits_bytes(shape));
+  const HeadRows rows{.features = reinterpret_cast<const std::byte*>(features.data()),
+                      .labels = labels.data(),
+                      .softmax = softmax.data(),
+                      .logits = logits.data()};
   const HeadWeights weights{weight.data(), nullptr, reinterpret_cast<float*>(prepared.data())};
   HeadUpdate update;
   update.weight.rate = 0.01F;
@@ -183,10 +188,13 @@ void register_all() {
                          (isa == Isa::kAvx512Bf16 && bf16 && __builtin_cpu_supports("avx512bf16") != 0) ||
                          (isa == Isa::kAmx && bf16 && detect_isa() == Isa::kAmx);
         for (const int threads : {1, 2}) {
-          if (has) {
+          for (const int64_t kept : {0, 1000}) {
+            if (!has) {
+              continue;
+            }
             const std::string name = std::string(named.name) + (bf16 ? "/bf16/" : "/f32/") + std::string(name_of(isa)) +
-                                     "/threads:" + std::to_string(threads);
-            benchmark::RegisterBenchmark(name.c_str(), head_step, named.step, isa, bf16, threads)
+                                     "/threads:" + std::to_string(threads) + (kept > 0 ? "/kept" : "");
+            benchmark::RegisterBenchmark(name.c_str(), head_step, named.step, isa, bf16, threads, kept)
                 ->Unit(benchmark::kMillisecond)
                 ->UseRealTime();
           }

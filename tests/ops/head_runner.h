@@ -66,6 +66,7 @@ struct StepPlan {
   Isa isa = Isa::kAvx2;
   bool fused = false;  // update in the backward pass; needs one pass
   bool bf16_features = false;
+  int64_t kept_blocks = 0;  // of each shard
 };
 
 struct StepResult {
@@ -102,7 +103,8 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .margin = problem.margin,
           .row_weight = problem.row_weight,
           .top_k = kTop,
-          .workers = plan.workers};
+          .workers = plan.workers,
+          .kept_blocks = plan.kept_blocks};
 }
 
 inline std::vector<float> floats(const std::byte* data, size_t n) {
@@ -166,6 +168,12 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
   for (int64_t first = 0; first < problem.rows; first += h) {
     const HeadRows rows{features_at(first), problem.labels.data() + first, softmax.data() + first,
                         problem.factors.empty() ? nullptr : problem.factors.data() + first};
+    const auto with_logits = [&](const Block& logits) {
+      HeadRows of_shard = rows;
+      of_shard.logits = logits.data();
+      return of_shard;
+    };
+    std::vector<Block> logits;
     std::vector<Block> stats;
     std::vector<Block> gradients;
     std::vector<const std::byte*> stats_at;
@@ -175,8 +183,10 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
       const Block scratch(head_scratch_bytes(shape, HeadPass::kForward));
       stats.emplace_back(head_stats_bytes(shape));
       stats_at.push_back(stats.back().data());
+      logits.emplace_back(head_logits_bytes(shape));
       HeadPasses(shape, plan.isa)
-          .forward(rows, weights[static_cast<size_t>(r)], stats.back().data(), scratch.data(), workers);
+          .forward(with_logits(logits.back()), weights[static_cast<size_t>(r)], stats.back().data(), scratch.data(),
+                   workers);
     }
     const HeadShape whole = shape_of(problem, plan, 0, h);
     const HeadJoin join(whole, shards, plan.isa);
@@ -217,8 +227,9 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
       gradients.emplace_back(head_gradient_bytes(shape));
       gradients_at.push_back(gradients.back().data());
       HeadPasses(shape, plan.isa)
-          .backward(rows, weights[static_cast<size_t>(r)], gradients.back().data(),
-                    plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(), workers);
+          .backward(with_logits(logits[static_cast<size_t>(r)]), weights[static_cast<size_t>(r)],
+                    gradients.back().data(), plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(),
+                    workers);
     }
     // In two pieces, as micro-batches would fetch them.
     const int64_t half = h / plan.norm_rows / 2 * plan.norm_rows;

@@ -302,6 +302,28 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
   }
 }
 
+TEST_P(HeadOnIsa, BitsDoNotDependOnTheLogitsThatAreKept) {
+  for (const bool cosine : {false, true}) {
+    const test::HeadProblem problem = make_problem({.classes = 1100,
+                                                    .dim = 72,
+                                                    .rows = 560,
+                                                    .bf16 = bf16(),
+                                                    .cosine = cosine,
+                                                    .bias = !cosine,
+                                                    .margin = cosine ? margin(32, 1, 0.4, 0.1) : margin(1, 1, 0, 0),
+                                                    .seed = 32});
+    for (const int64_t pass_rows : {560, 140}) {
+      const bool fused = pass_rows == problem.rows;
+      StepPlan plan{.shards = 2, .pass_rows = pass_rows, .norm_rows = 28, .workers = 2, .isa = isa(), .fused = fused};
+      const StepResult none = run_step(problem, plan);
+      for (const int64_t kept : {1, 3, 100}) {
+        plan.kept_blocks = kept;
+        EXPECT_TRUE(run_step(problem, plan) == none) << kept << " blocks a shard, " << pass_rows << " rows a pass";
+      }
+    }
+  }
+}
+
 TEST_P(HeadOnIsa, BitsDoNotDependOnTheRowsOfAPass) {
   const test::HeadProblem problem = make_problem({.classes = 700,
                                                   .dim = 72,

@@ -1,0 +1,37 @@
+// Logits that a shard keeps from the forward pass for the backward pass, of its first class blocks: as the product
+// leaves them, before bias, bounds and margin. The backward pass then copies a tile instead of making it again, with
+// the same bits, since neither rows nor weights change in between.
+#pragma once
+
+#include <cstddef>
+
+#include "ops/head/class_rows.h"
+#include "ops/head/kernels.h"
+
+namespace xrun::ops {
+
+class KeptLogits {
+ public:
+  // `data`: head_logits_bytes of the shape; may be null where that is 0.
+  KeptLogits(const HeadShape& shape, const HeadLayout& layout, std::byte* data)
+      : first_(shape.shard.begin),
+        end_(head_kept_classes(shape)),
+        rows_(layout.rows_padded),
+        data_(reinterpret_cast<float*>(data)) {}
+
+  // A tile is kept as a whole or not at all: blocks are whole tiles.
+  bool has(TileClasses classes) const { return classes.begin - first_ < end_; }
+  // Tiles of logits from padded row `row` on. REQUIRES: has(the tile's classes).
+  void keep(const HeadTile& tile, int64_t row, const HeadKernels& kernels) const;
+  void fetch(const HeadTile& tile, int64_t row) const;
+
+ private:
+  float* at(const HeadTile& tile, int64_t row) const { return data_ + (tile.first_class - first_) * rows_ + row; }
+
+  int64_t first_;  // class of the shard's first row
+  int64_t end_;    // rows of the shard whose logits are kept
+  int64_t rows_;
+  float* data_;  // [end_, rows_]
+};
+
+}  // namespace xrun::ops
