@@ -68,11 +68,13 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
           [&](int64_t block, std::byte* out, int worker) {
             const HeadSlice slice = pass.slice(worker);
             clear(view(out));
-            for_tiles(shape_, layout_, block, [&](TileClasses of) {
+            for_tiles(shape_, layout_, block, [&](TileClasses of, TileClasses next) {
               const ClassTile tile = classes.open(of);
               pass.pack_tile(slice, tile, false);
+              HeadPrefetch prefetch;
+              classes.prefetch_weights(next, prefetch);
               for_row_runs(layout_, [&](int64_t row, int64_t count) {
-                add_tile_stats(pass, pass.logits(slice, tile, row, count), row, view(out));
+                add_tile_stats(pass, pass.logits(slice, tile, row, count, &prefetch), row, view(out));
               });
             });
           },

@@ -32,6 +32,7 @@ enum class Role : uint8_t {
   kLabel,
   kSoftmax,  // {max, 1 / sum} of each row
   kStats,    // of shard `index`
+  kLogits,   // those that are kept
   // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx: the rows of its
   // micro-batch in the first of them, which repeat every `step` bytes.
   kDx,

@@ -71,7 +71,7 @@ class Writer {
     std::vector<fb::Shard> shards;
     for (const HeadShard& shard : head.shards) {
       shards.emplace_back(shard.shard, shard.device, static_cast<uint64_t>(shard.row_begin),
-                          static_cast<uint64_t>(shard.row_end));
+                          static_cast<uint64_t>(shard.row_end), static_cast<uint64_t>(shard.kept_blocks));
     }
     return fb::CreateHead(builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
                           head.feature_grad.index, head.logits.index, head.label.index, head.weight.index,
@@ -247,7 +247,7 @@ class Reader {
     if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
       for (const fb::Shard* shard : *in.shards()) {
         head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),
-                               static_cast<int64_t>(shard->row_end())});
+                               static_cast<int64_t>(shard->row_end()), static_cast<int64_t>(shard->kept_blocks())});
       }
     }
     return head;

@@ -46,6 +46,8 @@ const char* name_of(Purpose purpose) {
       return "head-statistics";
     case Purpose::kHeadSoftmax:
       return "head-softmax";
+    case Purpose::kHeadLogits:
+      return "head-logits";
     case Purpose::kHeadGradient:
       return "head-gradient";
     case Purpose::kHeadScratch:
@@ -151,34 +153,12 @@ const char* name_of(Kind kind) {
 }
 
 const char* name_of(Role role) {
-  constexpr const char* kNames[] = {"zeroed",
-                                    "input",
-                                    "output",
-                                    "scratch",
-                                    "feature",
-                                    "label",
-                                    "softmax",
-                                    "statistics",
-                                    "dx",
-                                    "loss",
-                                    "hits",
-                                    "best classes",
-                                    "best scores",
-                                    "gradient",
-                                    "weight",
-                                    "state",
-                                    "prepared",
-                                    "norms",
-                                    "running state",
-                                    "batch statistics",
-                                    "from",
-                                    "to",
-                                    "sent",
-                                    "received",
-                                    "sum",
-                                    "term",
-                                    "feature gradient",
-                                    "row factor"};
+  constexpr const char* kNames[] = {
+      "zeroed",     "input",  "output", "scratch",  "feature", "label",         "softmax",
+      "statistics", "logits", "dx",     "loss",     "hits",    "best classes",  "best scores",
+      "gradient",   "weight", "state",  "prepared", "norms",   "running state", "batch statistics",
+      "from",       "to",     "sent",   "received", "sum",     "term",          "feature gradient",
+      "row factor"};
   return kNames[static_cast<size_t>(role)];
 }
 
@@ -224,6 +204,7 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   shape.row_weight = head.row_weight;
   shape.top_k = head.top_k;
   shape.workers = program.threads[static_cast<size_t>(shard.device)];
+  shape.kept_blocks = shard.kept_blocks;
   return shape;
 }
 
@@ -251,6 +232,7 @@ std::string print(const Program& program, const Graph& graph) {
                         head.top_k);
     for (const HeadShard& shard : head.shards) {
       text += fmt::format(" [{}, {}) @{}", shard.row_begin, shard.row_end, shard.device);
+      text += shard.kept_blocks > 0 ? fmt::format(" keeps {}", shard.kept_blocks) : "";
     }
     text += "\n";
   }

@@ -20,6 +20,7 @@
 // (only where R = 1 or h = batch).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -62,6 +63,7 @@ enum class Purpose : uint8_t {
   kHeadStats,     // of all shards of the head in shard order, each head_stats_bytes(shard) (graph/head_shape.h); one
                   // buffer a device and pass: a shard writes its own part, all_gather fills in the others
   kHeadSoftmax,   // {max, 1 / sum} of each row: from kReduceStats
+  kHeadLogits,    // of a shard's kept class blocks in one pass: from kHeadForward to kHeadBackward
   kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
   kHeadScratch,   // of one pass of one shard: head_scratch_bytes
   kScratch,       // one aligned slice a worker
@@ -185,6 +187,7 @@ struct HeadShard {
   int device = 0;
   int64_t row_begin = 0;
   int64_t row_end = 0;
+  int64_t kept_blocks = 0;  // HeadShape::kept_blocks; 0 where there is no backward pass
   bool operator==(const HeadShard&) const = default;
 };
 
@@ -212,6 +215,10 @@ struct HeadPlan {
   bool frozen = false;  // trained through, but not updated (Parameter::frozen)
 
   ClassBlocks blocks() const { return {.classes = classes, .size = class_block}; }
+  // Class rows of the shard whose logits are kept.
+  int64_t kept_classes(const HeadShard& shard) const {
+    return std::min(shard.row_end - shard.row_begin, shard.kept_blocks * class_block);
+  }
   bool operator==(const HeadPlan&) const = default;
 };
 

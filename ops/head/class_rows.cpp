@@ -1,6 +1,16 @@
 #include "ops/head/class_rows.h"
 
+#include "graph/base/check.h"
+
 namespace xrun::ops {
+
+void add_range(HeadPrefetch& prefetch, const float* begin, int64_t count) {
+  XRUN_DCHECK(prefetch.count < HeadPrefetch::kMost, "a tile has weights, logits and two states");
+  if (count > 0) {
+    prefetch.ranges[prefetch.count++] = {reinterpret_cast<const char*>(begin),
+                                         count * static_cast<int64_t>(sizeof(float))};
+  }
+}
 
 ClassTile ClassRows::open(TileClasses classes) const {
   const int64_t row = classes.begin - first_;
@@ -14,6 +24,18 @@ ClassTile ClassRows::open(TileClasses classes) const {
     tile.bias_states[i] = from(update_->bias_states[i], row);
   }
   return tile;
+}
+
+void ClassRows::prefetch_weights(TileClasses classes, HeadPrefetch& prefetch) const {
+  add_range(prefetch, weights_.weight + (classes.begin - first_) * dim_, classes.count * dim_);
+}
+
+void ClassRows::prefetch_states(TileClasses classes, HeadPrefetch& prefetch) const {
+  for (int i = 0; i < 2 && update_ != nullptr; ++i) {
+    if (update_->weight_states[i] != nullptr) {
+      add_range(prefetch, update_->weight_states[i] + (classes.begin - first_) * dim_, classes.count * dim_);
+    }
+  }
 }
 
 void ClassRows::close(const ClassTile& tile, const HeadKernels& kernels) const {

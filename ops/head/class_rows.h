@@ -25,6 +25,9 @@ struct ClassTile {
   float* bias_states[2] = {nullptr, nullptr};
 };
 
+// Adds `count` elements from `begin` on to what products bring nearer.
+void add_range(HeadPrefetch& prefetch, const float* begin, int64_t count);
+
 class ClassRows {
  public:
   // `update`: null in passes that change nothing.
@@ -33,6 +36,9 @@ class ClassRows {
 
   // REQUIRES: at most kHeadTileClasses classes of the shard.
   ClassTile open(TileClasses classes) const;
+  // Has the weights of a tile brought nearer, or the states of one whose weights are there.
+  void prefetch_weights(TileClasses classes, HeadPrefetch& prefetch) const;
+  void prefetch_states(TileClasses classes, HeadPrefetch& prefetch) const;
   // Ends the work on a tile whose weights were changed: its norms follow.
   void close(const ClassTile& tile, const HeadKernels& kernels) const;
 

@@ -10,6 +10,19 @@ namespace xrun::ops {
 
 inline constexpr float kHeadEpsilon = 1e-12F;
 
+// Memory that is needed soon: products bring it into the second-level cache on the way, a line every few steps. Ranges
+// are used up from the front by one product after the other.
+struct HeadPrefetch {
+  struct Range {
+    const char* begin = nullptr;
+    int64_t bytes = 0;
+  };
+  static constexpr int kMost = 4;
+  Range ranges[kMost];
+  int count = 0;
+  int next = 0;
+};
+
 // C[m][n] (+)= sum over k of A[m][k] · B[k][n] in one chain, k ascending. n comes in panels of 32, each [k][32].
 struct HeadGemm {
   int64_t m = 0;
@@ -23,6 +36,7 @@ struct HeadGemm {
   float* c = nullptr;  // element (m, n) at c[m · c_m + n]
   int64_t c_m = 0;
   bool add = false;  // go on with the chain in C; else it starts at 0
+  HeadPrefetch* prefetch = nullptr;
 };
 
 // Class rows of a tile as operands of both products; classes behind `classes` up to a multiple of 32 become zeros.

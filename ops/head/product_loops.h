@@ -4,9 +4,14 @@
 constexpr int64_t kStepK = 256;
 constexpr int64_t kLeft = 16;  // stride of the copy of A
 
-// R rows of C by two vectors; the left side lies [k][a_k].
+// Steps of k for each line that is prefetched.
+constexpr int64_t kStepsOfLine = 4;
+constexpr int64_t kLine = 64;
+
+// R rows of C by two vectors; the left side lies [k][a_k]. `ahead`, moved on by `line`, is prefetched.
 template <typename V, int R>
-void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add) {
+void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add,
+               const char* ahead, int64_t line) {
   typename V::F acc[R][2];  // every loop over it is unrolled, or it would live in memory
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -14,6 +19,10 @@ void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, flo
     acc[r][1] = add ? V::load(c + r * c_m + V::kWidth) : V::broadcast(0.0F);
   }
   for (int64_t i = 0; i < k; ++i) {
+    if (i % kStepsOfLine == 0) {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += line;
+    }
     const auto b0 = V::load_element(b);
     const auto b1 = V::load_element(b + V::kWidth);
 #pragma GCC unroll 16
@@ -32,16 +41,35 @@ void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, flo
   }
 }
 
+// Calls body(place to prefetch from, bytes from line to line) for k steps; `hot` where nothing is left.
+template <typename Body>
+void with_prefetch(HeadPrefetch* from, const void* hot, int64_t k, const Body& body) {
+  if (from == nullptr || from->next == from->count) {
+    body(static_cast<const char*>(hot), 0);
+    return;
+  }
+  HeadPrefetch::Range& range = from->ranges[from->next];
+  const char* begin = range.begin;
+  const int64_t bytes = (k + kStepsOfLine - 1) / kStepsOfLine * kLine;
+  range.begin += bytes;
+  range.bytes -= bytes;
+  from->next += range.bytes <= 0 ? 1 : 0;
+  body(begin, kLine);
+}
+
 template <typename V, int R>
-void gemm_rows(int r, int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add) {
+void gemm_rows(int r, int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add,
+               HeadPrefetch* prefetch) {
   if constexpr (R > 1) {
     if (r < R) {
-      gemm_rows<V, R - 1>(r, k, a, a_k, b, c, c_m, add);
+      gemm_rows<V, R - 1>(r, k, a, a_k, b, c, c_m, add, prefetch);
       return;
     }
   }
   for (int64_t part = 0; part < kPanel; part += 2 * V::kWidth) {
-    gemm_tile<V, R>(k, a, a_k, b + part, c + part, c_m, add);
+    with_prefetch(prefetch, a, k, [&](const char* ahead, int64_t line) {
+      gemm_tile<V, R>(k, a, a_k, b + part, c + part, c_m, add, ahead, line);
+    });
   }
 }
 
@@ -65,7 +93,7 @@ void gemm(const HeadGemm& call) {
       }
       for (int64_t p = 0; p < call.panels; ++p) {
         gemm_rows<V, V::kRows>(r, k, a, a_k, call.b + p * call.b_panel + k0 * kPanel,
-                               call.c + m0 * call.c_m + p * kPanel, call.c_m, add);
+                               call.c + m0 * call.c_m + p * kPanel, call.c_m, add, call.prefetch);
       }
     }
   }

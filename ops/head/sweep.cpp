@@ -54,7 +54,8 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
 }
 
 // partial[row ..] (+)= G · W
-void add_dx(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, bool add, float* partial) {
+void add_dx(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, bool add, float* partial,
+            HeadPrefetch* prefetch) {
   const int64_t dims = pass.layout.dim_padded;
   const int64_t padded = align_up(tile.classes, kHeadStep);
   pass.kernels.gemm({.m = tile.rows,
@@ -67,11 +68,12 @@ void add_dx(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, 
                      .b_panel = pass.steps(pass.layout.tile_classes) * kHeadStep,
                      .c = partial + row * dims,
                      .c_m = dims,
-                     .add = add});
+                     .add = add,
+                     .prefetch = prefetch});
 }
 
 // weight_gradient (+)= Gᵀ · X
-void add_dw(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row) {
+void add_dw(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, HeadPrefetch* prefetch) {
   const int64_t dims = pass.layout.dim_padded;
   pass.kernels.gemm({.m = tile.classes,
                      .panels = dims / kHeadStep,
@@ -83,7 +85,8 @@ void add_dw(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, 
                      .b_panel = pass.steps(pass.layout.rows_padded) * kHeadStep,
                      .c = slice.weight_gradient,
                      .c_m = dims,
-                     .add = row > 0});
+                     .add = row > 0,
+                     .prefetch = prefetch});
 }
 
 // Bias gradients of a tile from their sixteen running sums, by a fixed tree.
@@ -160,18 +163,24 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
       what.bias_squares[block - first_block] = 0;
     }
     bool first = true;
-    for_tiles(shape_, layout_, block, [&](TileClasses of) {
+    for_tiles(shape_, layout_, block, [&](TileClasses of, TileClasses next) {
       const ClassTile classes = class_rows.open(of);
       pass.pack_tile(slice, classes, dx != nullptr);
+      HeadPrefetch prefetch;
+      class_rows.prefetch_states(of, prefetch);
+      class_rows.prefetch_weights(next, prefetch);
+      if (what.dx != nullptr) {
+        pass.kept.prefetch(next, prefetch);
+      }
       std::fill_n(slice.bias_lanes, of.count * 16, 0.0F);
       for_row_runs(layout_, [&](int64_t row, int64_t count) {
-        const HeadTile tile = pass.logits(slice, classes, row, count);
+        const HeadTile tile = pass.logits(slice, classes, row, count, &prefetch);
         tile_gradient(pass, slice, tile, row, what.wants_weights());
         if (dx != nullptr) {
-          add_dx(pass, slice, tile, row, !first, dx);
+          add_dx(pass, slice, tile, row, !first, dx, &prefetch);
         }
         if (what.wants_weights()) {
-          add_dw(pass, slice, tile, row);
+          add_dw(pass, slice, tile, row, &prefetch);
         }
       });
       first = false;

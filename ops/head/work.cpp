@@ -40,7 +40,8 @@ void HeadWork::pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for
                         .panel_steps = steps(layout.tile_classes)});
 }
 
-HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count) const {
+HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count,
+                          HeadPrefetch* prefetch) const {
   const HeadTile logits{.z = slice.logits,
                         .stride = logits_stride(),
                         .classes = tile.classes.count,
@@ -64,7 +65,8 @@ HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t
                 .b_panel = k * kHeadStep,
                 .c = slice.logits,
                 .c_m = logits_stride(),
-                .add = false});
+                .add = false,
+                .prefetch = prefetch});
   if (kind == HeadPass::kForward && kept.has(tile.classes)) {
     kept.keep(logits, row, kernels);
   }

@@ -74,7 +74,8 @@ struct HeadWork {
 
   void prepare_rows(Workers& workers) const;
   void pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for_dx) const;
-  HeadTile logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count) const;
+  HeadTile logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count,
+                  HeadPrefetch* prefetch) const;
   template <typename Body>
   void for_targets(const HeadTile& tile, int64_t first_row, const Body& body) const;
 };
@@ -105,13 +106,16 @@ inline TileClasses block_classes(const HeadShape& shape, int64_t block) {
   return {begin, std::min(shape.shard.end, begin + shape.blocks.size) - begin};
 }
 
-// Calls body(tile) for the tiles of a class block.
+// Calls body(tile, the next one) for the tiles of a class block; behind the last one comes none.
 template <typename Body>
 void for_tiles(const HeadShape& shape, const HeadLayout& layout, int64_t block, const Body& body) {
   const TileClasses all = block_classes(shape, block);
   const int64_t end = all.begin + all.count;
+  const auto tile_at = [&](int64_t begin) {
+    return TileClasses{begin, std::clamp<int64_t>(end - begin, 0, layout.tile_classes)};
+  };
   for (int64_t begin = all.begin; begin < end; begin += layout.tile_classes) {
-    body(TileClasses{begin, std::min(layout.tile_classes, end - begin)});
+    body(tile_at(begin), tile_at(begin + layout.tile_classes));
   }
 }
 

@@ -84,14 +84,15 @@ Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& s
                           .head_pass = pass,
                           .shard = shard.shard,
                           .span = graph_.node(plan.node).span};
-  // Statistics: logits. Backward: logits again, dX, and dW where it updates. A sweep: logits and dW.
+  // Statistics: logits. Backward: logits that are not kept again, dX, and dW where it updates. A sweep: logits and dW.
   switch (kind) {
     case Kind::kHeadForward:
       instruction.flops = 2 * macs;
       instruction.predicted = share(head, shard, decision_.head_forward_time);
       break;
     case Kind::kHeadBackward:
-      instruction.flops = (plan.update_sweep || plan.frozen ? 4 : 6) * macs;
+      instruction.flops = (plan.update_sweep || plan.frozen ? 4 : 6) * macs -
+                          2 * rows * static_cast<double>(plan.kept_classes(shard) * plan.dim);
       instruction.predicted = share(head, shard, decision_.head_backward_time);
       break;
     default:
@@ -167,6 +168,7 @@ void Emitter::emit_statistics(size_t head, int pass) {
     Instruction run = head_instruction(head, Kind::kHeadForward, shard, pass);
     add_features_and_labels(head, run);
     run.operands.push_back(part_of(Role::kStats, Access::kWrite, shard.device, shard));
+    add_logits(head, shard, Access::kWrite, run);
     add_weights(head, shard, run, false);
     add_head_scratch(head, shard, HeadPass::kForward, run);
     add(std::move(run));
@@ -282,6 +284,7 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
     add_features_and_labels(head, run);
     add_softmax(head, Access::kRead, run);
     run.operands.push_back(part_of(Access::kWrite, shard));
+    add_logits(head, shard, Access::kRead, run);
     add_weights(head, shard, run, updates(head) && !plan.update_sweep);
     add_head_scratch(head, shard, HeadPass::kBackward, run);
     add(std::move(run));

@@ -71,6 +71,27 @@ void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& inst
   }
 }
 
+// The logits that a shard keeps, from its forward pass to its backward pass.
+void Emitter::add_logits(size_t head, const HeadShard& shard, Access access, Instruction& instruction) {
+  const HeadPlan& plan = program_.heads[head];
+  const Bytes bytes = head_logits_bytes(head_shape(program_, graph_, plan, shard, plan.rows));
+  if (bytes == 0) {
+    return;
+  }
+  auto [found, fresh] = logits_.try_emplace({head, shard.shard, instruction.head_pass});
+  if (fresh) {
+    found->second = add_buffer({.device = shard.device,
+                                .purpose = Purpose::kHeadLogits,
+                                .bytes = bytes,
+                                .replica = -1,
+                                .head = static_cast<int32_t>(head),
+                                .head_pass = instruction.head_pass,
+                                .shard = shard.shard,
+                                .name = graph_.heads[static_cast<size_t>(plan.head)].name + ".logits"});
+  }
+  instruction.operands.push_back(whole(Role::kLogits, access, found->second));
+}
+
 void Emitter::add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   const int64_t rows = instruction.head_pass < 0 ? program_.batch : plan.rows;

@@ -54,6 +54,7 @@ class Emitter {
   void add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const;
   void add_results(size_t head, Instruction& instruction);
   void add_copy(size_t head, BufferId from, BufferId to, Instruction& copy) const;
+  void add_logits(size_t head, const HeadShard& shard, Access access, Instruction& instruction);
   void add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction);
   void add_softmax(size_t head, Access access, Instruction& instruction);
   int64_t pass_row(size_t head, const Buffer& buffer, int pass) const;
@@ -148,6 +149,7 @@ class Emitter {
   std::map<std::tuple<size_t, int, int>, BufferId> softmax_;            // (head, device, pass or -1)
   std::map<std::tuple<size_t, int, int>, BufferId> statistics_;         // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> partials_;           // (head, device, pass)
+  std::map<std::tuple<size_t, int, int>, BufferId> logits_;             // (head, shard, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> terms_;              // (head, device, micro-batch)
   std::map<std::pair<size_t, int32_t>, BufferId> results_;              // (head, value)
 

@@ -155,6 +155,19 @@ Reason explain_micro_batches(const Choice& choice, const std::vector<Candidate>&
   return reason;
 }
 
+// How many of a head's logits are there at a time.
+std::string logits_text(const HeadPlan& head, int64_t batch) {
+  int64_t kept = 0;
+  for (const HeadShard& shard : head.shards) {
+    kept += head.kept_classes(shard);
+  }
+  if (kept == 0) {
+    return "its logits would be " + format_bytes(batch * head.classes * 4);
+  }
+  const std::string of = kept == head.classes ? "all" : format_count(kept) + " of " + format_count(head.classes);
+  return "logits of " + of + " classes, " + format_bytes(head.rows * kept * 4) + ", are kept for the backward pass";
+}
+
 std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& input) {
   std::vector<Reason> reasons;
   for (size_t h = 0; h < chosen.training.heads.size(); ++h) {
@@ -164,10 +177,9 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
       const bool holds = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer;
       state += holds && buffer.head == static_cast<int32_t>(h) ? buffer.bytes : 0;
     }
-    const Bytes logits = chosen.training.batch * head.classes * 4;
     const std::string& name = input.module.graph.heads[static_cast<size_t>(head.head)].name;
     reasons.push_back({"shards " + name + " = " + std::to_string(head.shards.size()),
-                       "head state is " + format_bytes(state) + ", its logits would be " + format_bytes(logits)});
+                       "head state is " + format_bytes(state) + ", " + logits_text(head, chosen.training.batch)});
   }
   return reasons;
 }

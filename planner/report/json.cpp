@@ -64,7 +64,8 @@ Json shards_of(const Plan& plan, const Graph& graph) {
       list.push_back({{"head", graph.heads[static_cast<size_t>(head.head)].name},
                       {"shard", shard.shard},
                       {"device", shard.device},
-                      {"classes", {shard.row_begin, shard.row_end}}});
+                      {"classes", {shard.row_begin, shard.row_end}},
+                      {"kept_classes", head.kept_classes(shard)}});
     }
   }
   return list;

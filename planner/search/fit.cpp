@@ -4,6 +4,7 @@
 
 #include "planner/durations.h"
 #include "planner/emit/emit.h"
+#include "planner/search/keep_logits.h"
 #include "planner/simulate.h"
 
 namespace xrun::planner {
@@ -76,11 +77,27 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   return fitted;
 }
 
+namespace {
+
+// With the memory that is left used for logits, where that is faster.
+Result<std::optional<Fitted>> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted fitted) {
+  Candidate candidate = fitted.candidate;
+  if (keep_logits(input, fitted, limits, candidate.decision)) {
+    XRUN_ASSIGN(Fitted kept, realise(input, candidate));
+    if (limits.hold(kept) && kept.predicted.step < fitted.predicted.step) {
+      return std::optional(std::move(kept));
+    }
+  }
+  return std::optional(std::move(fitted));
+}
+
+}  // namespace
+
 Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
                                   Fitted& smallest) {
   XRUN_ASSIGN(Fitted plain, realise(input, candidate));
   if (limits.hold(plain)) {
-    return std::optional(std::move(plain));
+    return with_kept_logits(input, limits, std::move(plain));
   }
   if (!input.search.hints.hinted) {
     // What is over goes from the estimate of what has that limit: of all stages, or of each.
@@ -97,7 +114,7 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
       }
       XRUN_ASSIGN(Fitted fitted, realise(input, made[0]));
       if (limits.hold(fitted)) {
-        return std::optional(std::move(fitted));
+        return with_kept_logits(input, limits, std::move(fitted));
       }
       excess = excess_of(fitted, limits);
     }
@@ -105,7 +122,7 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     if (!all.empty()) {
       XRUN_ASSIGN(Fitted again, realise(input, all[0]));
       if (limits.hold(again)) {
-        return std::optional(std::move(again));
+        return with_kept_logits(input, limits, std::move(again));
       }
       if (limits.share(again) < limits.share(plain)) {
         plain = std::move(again);

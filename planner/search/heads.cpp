@@ -43,17 +43,23 @@ HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, 
   const Machine& machine = cost.machine();
   for (const HeadPlan& head : heads) {
     std::vector<double> classes(static_cast<size_t>(machine.devices), 0);
+    std::vector<int64_t> kept(static_cast<size_t>(machine.devices), 0);
     for (const HeadShard& shard : head.shards) {
       classes[static_cast<size_t>(shard.device)] += static_cast<double>(shard.row_end - shard.row_begin);
+      kept[static_cast<size_t>(shard.device)] += head.kept_classes(shard);
     }
     HeadTimes slowest;
     for (int d = 0; d < machine.devices; ++d) {
       const double macs = classes[static_cast<size_t>(d)] * static_cast<double>(head.dim);
       const double rows = static_cast<double>(head.rows);
       const int workers = machine.threads_of(d);
-      slowest.forward = std::max(slowest.forward, cost.head(macs * rows * kHeadForwardMacs, workers));
+      // Kept logits are copied out, and copied back instead of being made again.
+      const int64_t kept_classes = kept[static_cast<size_t>(d)];
+      const double kept_macs = static_cast<double>(kept_classes) * static_cast<double>(head.dim);
+      const Seconds copy = cost.sweep(kept_classes * head.rows * 4, workers);
+      slowest.forward = std::max(slowest.forward, cost.head(macs * rows * kHeadForwardMacs, workers) + copy);
       const double each = head.update_sweep || head.frozen ? kHeadBackwardMacs : kHeadFusedMacs;
-      slowest.backward = std::max(slowest.backward, cost.head(macs * rows * each, workers));
+      slowest.backward = std::max(slowest.backward, cost.head((macs * each - kept_macs) * rows, workers) + copy);
       if (head.update_sweep) {
         slowest.update =
             std::max(slowest.update, cost.head(macs * static_cast<double>(batch) * kHeadUpdateMacs, workers));

@@ -136,6 +136,8 @@ class Buffers {
       case Purpose::kHeadSoftmax:
       case Purpose::kHeadGradient:
         return check_pass(buffer);
+      case Purpose::kHeadLogits:
+        return check_logits(buffer);
       case Purpose::kTerms:
         return buffer.head >= 0 ? check_dx_terms(buffer) : check_gradient_terms(buffer);
       case Purpose::kNorms:
@@ -310,6 +312,16 @@ class Buffers {
                                         : shard_bytes(head, *shard, buffer.param));
   }
 
+  Status check_logits(const Buffer& buffer) {
+    const HeadShard* shard = shard_of(buffer);
+    if (shard == nullptr || shard->device != buffer.device || buffer.replica >= 0 ||
+        !logits_.insert({buffer.head, buffer.shard, buffer.head_pass}).second) {
+      return nothing(buffer, "shard of its device, or of one that has another");
+    }
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    return check_bytes(buffer, head_logits_bytes(head_shape(program_, graph_, head, *shard, head.rows)));
+  }
+
   // Of all shards of a device.
   Status check_pass(const Buffer& buffer) const {
     if (buffer.head < 0 || buffer.replica >= 0) {
@@ -384,6 +396,7 @@ class Buffers {
   std::map<NodeId, int> stage_of_;                    // forward and backward nodes
   std::map<ValueId, std::set<int32_t>> ring_;         // slots of each input
   std::set<std::tuple<int32_t, int, int>> prepared_;  // (node, input, replica)
+  std::set<std::tuple<int, int, int>> logits_;        // (head, shard, pass)
 };
 
 }  // namespace

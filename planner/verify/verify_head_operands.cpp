@@ -110,6 +110,18 @@ class HeadOperands : OperandView {
                  .bytes = stats ? part.stats : part.gradient});
   }
 
+  Status take_logits(Access access, const HeadShard& shard) {
+    if (shard.kept_blocks == 0) {
+      return {};
+    }
+    XRUN_ASSIGN(const Buffer* buffer, next(Role::kLogits));
+    if (buffer->purpose != Purpose::kHeadLogits || buffer->head != one_->head || buffer->shard != shard.shard ||
+        buffer->head_pass != one_->head_pass) {
+      return misplaced(*buffer);
+    }
+    return take_whole(Role::kLogits, access, buffer);
+  }
+
   // The rows of a micro-batch of a stage, in a buffer of the stage.
   Status take_stage_rows(Role role, Access access, ValueId value, int micro_batch) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
@@ -171,12 +183,14 @@ class HeadOperands : OperandView {
     }
     if (one_->kind == Kind::kHeadForward) {
       XRUN_TRY(take_part(Role::kStats, Access::kWrite, shard));
+      XRUN_TRY(take_logits(Access::kWrite, shard));
     } else {
       XRUN_TRY(take_factors());
       XRUN_TRY(take_softmax(Access::kRead));
     }
     if (one_->kind == Kind::kHeadBackward) {
       XRUN_TRY(take_part(Role::kDx, Access::kWrite, shard));
+      XRUN_TRY(take_logits(Access::kRead, shard));
     }
     const bool fused = one_->kind == Kind::kHeadBackward && !plan.update_sweep && !plan.frozen;
     XRUN_TRY(check_weights(shard, fused || one_->kind == Kind::kHeadUpdate));

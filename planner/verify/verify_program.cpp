@@ -161,6 +161,10 @@ class Structure {
         return wrong("shard {} has rows {} to {} on device {}", shard.shard, shard.row_begin, shard.row_end,
                      shard.device);
       }
+      const bool backward = program_.training && head.loss.valid();
+      if (!inside(shard.kept_blocks, 0, backward ? head.blocks().count() + 1 : 1)) {
+        return wrong("shard {} keeps the logits of {} class blocks", shard.shard, shard.kept_blocks);
+      }
     }
     return {};
   }

@@ -106,6 +106,51 @@ TEST(Choose, WhatComesNowhereNearIsGivenUpAfterAFewPrograms) {
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
 }
 
+int64_t kept_classes(const Fitted& fitted) {
+  int64_t sum = 0;
+  for (const HeadShard& shard : fitted.training.heads[0].shards) {
+    sum += fitted.training.heads[0].kept_classes(shard);
+  }
+  return sum;
+}
+
+// Logits are kept in the memory that is left, on all devices together and on each.
+TEST(Choose, LogitsAreKeptAsFarAsMemoryAllows) {
+  Module module = make_module({.layers = 2, .input = 256, .width = 256, .classes = 20'000, .head = true, .batch = 256});
+  module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
+  Subject subject(std::move(module), 2);
+  const Fitted all = subject.choose_within({kPlenty, 0}).fitted[0];
+  EXPECT_EQ(kept_classes(all), 20'000);
+
+  const Candidate without = decide(subject.space, all.candidate.setting, all.candidate.recompute).value()[0];
+  const Fitted none = realise(subject.input, without).value();
+  EXPECT_EQ(kept_classes(none), 0);
+  const Bytes logits = all.memory.sum() - none.memory.sum();
+  EXPECT_NEAR(static_cast<double>(logits), 256.0 * 20'000 * 4, 256.0 * 20'000 * 4 / 10);
+  EXPECT_LT(all.predicted.step, none.predicted.step);
+  Fitted smallest;
+  const MemoryLimits half{none.memory.sum() + logits / 2, 0};
+  const MemoryLimits half_of_each{kPlenty, none.largest_device + logits / 4};
+  for (const MemoryLimits& limits : {half, half_of_each}) {
+    const Fitted some = fit(subject.input, none.candidate, limits, smallest).value().value();
+    EXPECT_TRUE(limits.hold(some));
+    EXPECT_GT(kept_classes(some), 5'000);
+    EXPECT_LE(kept_classes(some), 10'000);
+    EXPECT_LT(some.predicted.step, none.predicted.step);
+    EXPECT_GT(some.predicted.step, all.predicted.step);
+  }
+  const Fitted tight = fit(subject.input, none.candidate, {none.memory.sum(), 0}, smallest).value().value();
+  EXPECT_EQ(kept_classes(tight), 0);
+}
+
+// A short product takes no longer than the copies that would save it.
+TEST(Choose, LogitsOfFewDimensionsAreMadeAgain) {
+  Module module = make_module({.layers = 2, .input = 16, .width = 16, .classes = 20'000, .head = true, .batch = 256});
+  module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
+  Subject subject(std::move(module), 2);
+  EXPECT_EQ(kept_classes(subject.choose_within({kPlenty, 0}).fitted[0]), 0);
+}
+
 TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
   Subject subject(narrow(), 8);
   const MemoryLimits limits{kPlenty, kKiB};

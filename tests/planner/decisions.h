@@ -24,6 +24,7 @@ struct Layout {
   bool overlap = true;
   uint64_t recompute_seed = 0;  // 0: nothing is run again
   bool head_rows_all = true;    // h = batch; GPipe only
+  int kept_blocks = 0;          // class blocks whose logits each shard keeps, where it has so many
 };
 
 inline std::string to_text(const Layout& layout) {
@@ -31,7 +32,7 @@ inline std::string to_text(const Layout& layout) {
          " micro-batches " + std::to_string(layout.micro_batches) + " shards " + std::to_string(layout.shards) +
          " devices " + std::to_string(layout.devices) + (layout.pipeline == PipelineKind::kGpipe ? " gpipe" : " 1f1b") +
          (layout.deterministic ? " deterministic" : "") + (layout.overlap ? "" : " without overlap") +
-         (layout.recompute_seed != 0 ? " recompute" : "");
+         (layout.recompute_seed != 0 ? " recompute" : "") + (layout.kept_blocks > 0 ? " kept" : "");
 }
 
 inline Machine make_test_machine(int devices, int threads = 0) {
@@ -49,7 +50,15 @@ inline std::vector<HeadPlan> head_plans(Module module, const Layout& layout, int
   }
   const Machine machine = make_test_machine(layout.devices);
   const KernelFacts facts;
-  return plan_heads(module, make_chain(module, CostModel(facts, machine)), layout.devices, rows).value();
+  std::vector<HeadPlan> heads =
+      plan_heads(module, make_chain(module, CostModel(facts, machine)), layout.devices, rows).value();
+  for (HeadPlan& head : heads) {
+    for (HeadShard& shard : head.shards) {
+      const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});
+      shard.kept_blocks = head.feature_grad.valid() ? std::min<int64_t>(layout.kept_blocks, blocks.size()) : 0;
+    }
+  }
+  return heads;
 }
 
 // Stages of nearly equal numbers of forward nodes, on devices in order, replica by replica.

@@ -42,7 +42,8 @@ inline Case make_case(const CaseOptions& options = {}) {
                       .devices = 5,
                       .pipeline = options.pipeline,
                       .deterministic = true,
-                      .overlap = options.overlap};
+                      .overlap = options.overlap,
+                      .kept_blocks = 2};
   made.program = emit_layout(made.module, layout, options.training).value();
   return made;
 }

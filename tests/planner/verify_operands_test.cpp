@@ -80,7 +80,8 @@ TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
 
 TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
   expect_operand_found("scratch for a head pass", [](Program& p) { find(p, Purpose::kHeadScratch).bytes -= 64; });
-  for (const Role role : {Role::kFeature, Role::kLabel, Role::kSoftmax, Role::kDx, Role::kWeight, Role::kState}) {
+  for (const Role role :
+       {Role::kFeature, Role::kLabel, Role::kSoftmax, Role::kDx, Role::kLogits, Role::kWeight, Role::kState}) {
     expect_operand_found("where its operand", [=](Program& p) { drop(find(p, Kind::kHeadBackward), role); });
   }
   for (const Kind kind : {Kind::kHeadBackward, Kind::kReduceStats}) {
@@ -103,7 +104,7 @@ TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
   for (const Purpose purpose :
        {Purpose::kWeight, Purpose::kState, Purpose::kOptimizer, Purpose::kGradient, Purpose::kInput,
         Purpose::kActivation, Purpose::kGathered, Purpose::kResult, Purpose::kHeadWeight, Purpose::kHeadOptimizer,
-        Purpose::kHeadStats, Purpose::kHeadGradient, Purpose::kHeadSoftmax}) {
+        Purpose::kHeadStats, Purpose::kHeadGradient, Purpose::kHeadSoftmax, Purpose::kHeadLogits}) {
     small(purpose);
   }
   small(Purpose::kNorms, {.clip_heads = true});

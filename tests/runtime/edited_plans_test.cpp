@@ -195,6 +195,7 @@ const std::vector<Edit>& all_edits() {
       [](Program& p, Random& random) { one_of(p.heads, random).row_weight *= 2; },
       [](Program& p, Random& random) { nudge(one_of(one_of(p.heads, random).shards, random).row_end, random); },
       [](Program& p, Random& random) { nudge(one_of(one_of(p.heads, random).shards, random).device, random); },
+      [](Program& p, Random& random) { nudge(one_of(one_of(p.heads, random).shards, random).kept_blocks, random); },
       field_of(kArenas, &Arena::bytes),
       field_of(kArenas, &Arena::live_max),
       field_of(kArenas, &Arena::device),

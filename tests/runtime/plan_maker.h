@@ -29,12 +29,14 @@ struct PlanChoice {
   int shards = 1;
   bool overlap = true;
   bool deterministic = true;
+  int kept_blocks = 0;  // class blocks whose logits each shard keeps, where it has so many
 
   std::string text() const {
     return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
            std::to_string(stages) + ", replicas " + std::to_string(replicas) + ", micro_batches " +
            std::to_string(micro_batches) + (pipeline == PipelineKind::kGpipe ? ", gpipe" : ", 1f1b") +
-           (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap");
+           (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") +
+           ", kept_blocks " + std::to_string(kept_blocks);
   }
 };
 
@@ -119,6 +121,12 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   const bool one_pass = choice.pipeline == PipelineKind::kGpipe;
   const int64_t rows = one_pass ? decision.batch : decision.batch / choice.micro_batches * choice.replicas;
   XRUN_ASSIGN(decision.heads, planner::plan_heads(module, chain, choice.devices, rows));
+  for (planner::HeadPlan& head : decision.heads) {
+    for (planner::HeadShard& shard : head.shards) {
+      const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});
+      shard.kept_blocks = training && head.loss.valid() ? std::min<int64_t>(choice.kept_blocks, blocks.size()) : 0;
+    }
+  }
   planner::ScheduleRequest request;
   request.forward.assign(static_cast<size_t>(choice.stages), 1);
   request.backward.assign(static_cast<size_t>(choice.stages), 2);

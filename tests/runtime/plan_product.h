@@ -29,6 +29,7 @@ inline ModelOptions hard_model(PrecisionMode precision = PrecisionMode::kF32) {
 }
 
 inline std::vector<PlanChoice> all_choices(const Module& module) {
+  constexpr int kKept[] = {0, 1, 100};
   std::vector<PlanChoice> choices;
   for (const int devices : {1, 2, 3, 4}) {
     for (const int threads : {1, 2, 5}) {
@@ -47,7 +48,10 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
                                             .pipeline = pipeline,
                                             .recompute = recompute,
                                             .shards = shards,
-                                            .overlap = overlap};
+                                            .overlap = overlap,
+                                            // None, one or all; not a product of its own, which would be three times
+                                            // as large.
+                                            .kept_blocks = kKept[(stages + shards + micro_batches) % 3]};
                     if (is_legal(module, choice)) {
                       choices.push_back(choice);
                     }
@@ -85,9 +89,17 @@ inline std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, u
   std::shuffle(cases.begin(), cases.end(), random);
   const auto values = [](const Case& of) {
     const PlanChoice& c = of.choice;
-    return std::vector<int>{
-        static_cast<int>(of.precision), c.devices,           c.threads, c.stages,         c.replicas, c.micro_batches,
-        static_cast<int>(c.pipeline),   c.recompute ? 1 : 0, c.shards,  c.overlap ? 1 : 0};
+    return std::vector<int>{static_cast<int>(of.precision),
+                            c.devices,
+                            c.threads,
+                            c.stages,
+                            c.replicas,
+                            c.micro_batches,
+                            static_cast<int>(c.pipeline),
+                            c.recompute ? 1 : 0,
+                            c.shards,
+                            c.overlap ? 1 : 0,
+                            c.kept_blocks};
   };
   std::set<std::tuple<size_t, int, size_t, int>> seen;
   std::vector<Case> taken;

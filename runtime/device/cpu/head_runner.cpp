@@ -59,6 +59,9 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
     case Role::kStats:
       bound.all_stats[static_cast<size_t>(operand.index)] = bound.stats = binder_.at(operand);
       break;
+    case Role::kLogits:
+      bound.logits = binder_.at(operand);
+      break;
     case Role::kDx:
       bound.gradient = binder_.at(operand);
       bound.terms[static_cast<size_t>(operand.index)] = {binder_.at(operand), operand.step};
@@ -113,8 +116,11 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     return {};
   }
   const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
-  const ops::HeadRows rows{bound.features.at(step), reinterpret_cast<const int32_t*>(bound.labels.at(step)),
-                           bound.softmax, reinterpret_cast<const float*>(bound.factors.at(step))};
+  const ops::HeadRows rows{.features = bound.features.at(step),
+                           .labels = reinterpret_cast<const int32_t*>(bound.labels.at(step)),
+                           .softmax = bound.softmax,
+                           .factors = reinterpret_cast<const float*>(bound.factors.at(step)),
+                           .logits = bound.logits};
   if (bound.updates) {
     const Graph& graph = module_.graph;
     bound.update.weight =

@@ -33,6 +33,7 @@ struct BoundHead {
   ops::RowSoftmax* softmax = nullptr;
   ops::HeadWeights weights;
   std::byte* stats = nullptr;     // of this shard
+  std::byte* logits = nullptr;    // that this shard keeps
   std::byte* gradient = nullptr;  // of this shard
   std::byte* scratch = nullptr;
   ops::HeadUpdate update;  // pointers and form; scalars come with the step

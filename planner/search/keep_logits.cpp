@@ -1,0 +1,67 @@
+#include "planner/search/keep_logits.h"
+
+#include <algorithm>
+#include <map>
+
+#include "planner/search/heads.h"
+
+namespace xrun::planner {
+namespace {
+
+// By how much the product has to take longer: copies of several devices share the memory's bandwidth.
+constexpr double kGain = 2;
+
+// Whether copying a logit out and back takes much less time than the product that makes it again.
+bool worth_keeping(const HeadPlan& head, const CostModel& cost) {
+  constexpr Bytes kLogit = 4;
+  return head.loss.valid() && cost.head(static_cast<double>(head.dim), 1) > kGain * cost.sweep(2 * kLogit, 1);
+}
+
+// Of all blocks of a shard in one pass.
+Bytes logits_bytes(const FitInput& input, const Program& program, const HeadPlan& head, HeadShard shard) {
+  if (shard.row_begin == shard.row_end || !worth_keeping(head, input.search.cost)) {
+    return 0;
+  }
+  shard.kept_blocks = head.blocks().of_rows({shard.row_begin, shard.row_end}).size();
+  return align_up(head_logits_bytes(head_shape(program, input.search.module.graph, head, shard, head.rows)));
+}
+
+}  // namespace
+
+bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits, Decision& decision) {
+  std::map<int, Bytes> wanted;  // by device
+  Bytes all = 0;
+  for (const HeadPlan& head : decision.heads) {
+    for (const HeadShard& shard : head.shards) {
+      const Bytes bytes = logits_bytes(input, fitted.training, head, shard);
+      wanted[shard.device] += bytes;
+      all += bytes;
+    }
+  }
+  const auto part_of = [](Bytes left, Bytes bytes) {
+    return bytes > 0 ? std::clamp(static_cast<double>(left) / static_cast<double>(bytes), 0.0, 1.0) : 0.0;
+  };
+  const double of_all = part_of(limits.total - fitted.memory.sum(), all);
+  bool any = false;
+  for (HeadPlan& head : decision.heads) {
+    for (HeadShard& shard : head.shards) {
+      double part = worth_keeping(head, input.search.cost) ? of_all : 0;
+      for (const Arena& arena : fitted.training.arenas) {
+        if (limits.device > 0 && arena.device == shard.device) {
+          part = std::min(part, part_of(limits.device - arena.bytes, wanted[shard.device]));
+        }
+      }
+      const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});
+      shard.kept_blocks = static_cast<int64_t>(part * static_cast<double>(blocks.size()));
+      any = any || shard.kept_blocks > 0;
+    }
+  }
+  if (any) {
+    const HeadTimes times = head_times(decision.heads, input.search.cost, decision.batch, true);
+    decision.head_forward_time = times.forward;
+    decision.head_backward_time = times.backward;
+  }
+  return any;
+}
+
+}  // namespace xrun::planner
