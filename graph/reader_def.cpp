@@ -133,6 +133,12 @@ Result<std::vector<Field>> synthetic_fields(const Attrs& args) {
                             {"label", per_sample(index_dtype(classes), {}, classes)}};
 }
 
+Result<std::vector<Field>> sku_tree_fields(const Attrs& args) {
+  const int64_t classes = args.integer("classes");
+  return std::vector<Field>{{"pixels", per_sample(DType::kF32, {args.integer("dim")})},
+                            {"label", per_sample(index_dtype(classes), {}, classes)}};
+}
+
 Bytes nothing_held(const Attrs&) { return 0; }
 
 Result<std::vector<Field>> recordio_fields(const Attrs&) {
@@ -179,6 +185,14 @@ constexpr ReaderDef kReaders[] = {
      "made up, without a file: a random prototype of unit variance for each class, plus noise; another `seed` gives "
      "other samples of the same classes",
      "synthetic([64], 1000, 20_000)", kReady, synthetic_fields, nothing_held, true},
+    {"sku_tree",
+     "(classes: int, samples: int, dim: int = 64, seed: int = 1, noise: float = 0.6, tail: float = 0.3, "
+     "conflicts: float = 0)",
+     "classes 1..1099511627776, samples 1..1099511627776, dim 1..65536, noise 0..1000000, tail 0..0.9, conflicts 0..1",
+     "made up, without a file: the articles of a shop with departments and groups; the longer the `tail`, the more "
+     "samples the frequent articles have; a share `conflicts` of the labels is that of another article of the group; "
+     "another `seed` gives other samples of the same classes",
+     "sku_tree(1000, 27_000)", kReady, sku_tree_fields, nothing_held, true},
     {"recordio", "(path: str)", "", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
      recordio_fields},
     {"pairs", "(path: str)", "", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet,

@@ -10,6 +10,7 @@
 #include "runtime/data/folder.h"
 #include "runtime/data/glyphs.h"
 #include "runtime/data/idx.h"
+#include "runtime/data/sku_tree.h"
 #include "runtime/data/synthetic.h"
 
 namespace xrun::runtime {
@@ -29,6 +30,7 @@ constexpr Opener kOpeners[] = {
     {"folder", open_folder, open_folder_header},
     {"csv", open_csv},
     {"synthetic", open_synthetic},
+    {"sku_tree", open_sku_tree},
 };
 
 Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, StopFlag stop) {
@@ -38,7 +40,7 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, St
     }
   }
   return content_error("XG0410", {"the reader `{}` of source `{}` is not there yet", spec.reader.name, spec.name},
-                       "this version reads glyphs, idx, folder, csv and synthetic sources");
+                       "this version reads glyphs, idx, folder, csv, synthetic and sku_tree sources");
 }
 
 Result<std::unique_ptr<Reader>> open_checked(const SourceSpec& spec, bool header, StopFlag stop) {

@@ -1,5 +1,5 @@
-// Readers: a source of samples behind one interface; each kind (glyphs, idx, folder, csv, synthetic) is a pair of
-// files.
+// Readers: a source of samples behind one interface; each kind (glyphs, idx, folder, csv, synthetic, sku_tree) is a
+// pair of files.
 #pragma once
 
 #include <array>

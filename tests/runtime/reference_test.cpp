@@ -53,6 +53,7 @@ std::string fields_of(const ReaderDef& reader) {
                         {"shape", std::vector<int64_t>{64}},
                         {"classes", int64_t{2}},
                         {"samples", int64_t{2}},
+                        {"dim", int64_t{4}},
                         {"noise", 0.5},
                         {"delimiter", std::string(",")}};
   const auto fields = reader.fields(arguments);
