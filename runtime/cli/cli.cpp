@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/cli/bench.h"
 #include "runtime/cli/usage.h"
 
 namespace xrun::cli {
@@ -33,6 +35,7 @@ struct CommandLine {
   int64_t steps = -1;
   EvalArgs eval;
   PredictArgs predict;
+  std::vector<std::unique_ptr<Benchmark>> benchmarks;
   std::function<int()> action;
 };
 
@@ -46,7 +49,8 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--cluster", g.cluster, "take the cluster from another file")->type_name("FILE[:NAME]");
   app.add_option("--schedule", g.schedule, "take the schedule from another file")->type_name("FILE[:NAME]");
   app.add_option("-C", g.directory, "where the output of the run goes")->type_name("DIR");
-  app.add_option("--format", g.format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  app.add_option("--format", g.format, "text or json; of `bench` also md")
+      ->check(CLI::IsMember({"text", "json", "md"}));
   app.add_option("--progress", g.progress, "auto, tty, plain, json or none")
       ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
   app.add_option("--color", g.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
@@ -66,7 +70,11 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
   CLI::App* command = app.add_subcommand(name, about);
   command->fallthrough();
   // When the command is complete: that of others is then not looked at, nor are variables for their flags.
-  command->parse_complete_callback([&line, action = std::move(action)] { line.action = action; });
+  command->parse_complete_callback([&line, action = std::move(action)] {
+    if (action) {  // that of a command with commands is theirs
+      line.action = action;
+    }
+  });
   return command;
 }
 
@@ -174,6 +182,14 @@ void add_commands(CLI::App& app, CommandLine& line) {
                    "write embeddings, names and classes to FILE.npy and FILE.tsv, or to FILE.npz")
       ->type_name("FILE");
 
+  CLI::App* bench = add_command(app, line, "bench", "measure a part of xrun on this machine", nullptr);
+  bench->require_subcommand(1);
+  for (const BenchmarkEntry& entry : benchmarks()) {
+    Benchmark& benchmark = *line.benchmarks.emplace_back(entry.make());
+    benchmark.add_flags(*add_command(*bench, line, entry.name, entry.about,
+                                     [&line, &benchmark] { return run_bench(line.global, benchmark); }));
+  }
+
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
 }
 
@@ -190,6 +206,10 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
                          "write it as PATH=VALUE: --set train.lr=0.1");
     }
     line.global.sets.emplace_back(set.substr(0, equals), set.substr(equals + 1));
+  }
+  if (line.global.format == "md" && !app.got_subcommand("bench")) {
+    return usage_fault(as_given("--format", "md") + ": only `xrun bench` prints Markdown",
+                       "ask for text or for JSON: --format json");
   }
   if (line.devices.empty()) {
     return 0;

@@ -15,11 +15,11 @@ namespace {
 
 constexpr int kUsage = 2;
 
-// Options of the whole command line and of the command that was chosen.
+// Options of the whole command line and of the commands that were chosen.
 std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   std::vector<const CLI::Option*> options = app.get_options([](const CLI::Option*) { return true; });
   for (const CLI::App* command : app.get_subcommands()) {
-    const auto own = command->get_options([](const CLI::Option*) { return true; });
+    const std::vector<const CLI::Option*> own = options_in_use(*command);
     options.insert(options.end(), own.begin(), own.end());
   }
   return options;
@@ -62,6 +62,30 @@ std::string proposed_value(const std::string& message, const std::string& otherw
     }
   }
   return proposal(message.substr(colon + 2, list - colon - 2), values, otherwise);
+}
+
+// The whole command line, the command that the first word names, and commands of commands: `bench head`.
+std::vector<const CLI::App*> named_commands(const CLI::App& app, const Words& words) {
+  std::vector<const CLI::App*> levels{&app};
+  for (bool found = true; found;) {
+    const std::string word = words.at(levels.size());
+    const auto below = levels.back()->get_subcommands([](const CLI::App*) { return true; });
+    const auto next = std::ranges::find_if(below, [&](const CLI::App* one) { return one->check_name(word); });
+    found = next != below.end();
+    if (found) {
+      levels.push_back(*next);
+    }
+  }
+  return levels;
+}
+
+// " bench head"; empty where no command is named.
+std::string path_of(const std::vector<const CLI::App*>& commands) {
+  std::string path;
+  for (size_t i = 1; i < commands.size(); ++i) {
+    path += " " + commands[i]->get_name();
+  }
+  return path;
 }
 
 }  // namespace
@@ -115,23 +139,25 @@ int usage_fault(const std::string& message, const std::string& help) {
   return kUsage;
 }
 
-// CLI11 only says that a command is missing; a first word that is none deserves its own message.
+// CLI11 only says that a command is missing; a word in its place that is none deserves its own message.
 int find_unknown_command(const CLI::App& app, const Words& words) {
-  const std::string& word = words.first();
-  if (word.starts_with("-")) {
+  const std::vector<const CLI::App*> commands = named_commands(app, words);
+  const auto all = commands.back()->get_subcommands([](const CLI::App*) { return true; });
+  const std::string word = words.at(commands.size());
+  if (all.empty() || word.starts_with("-")) {
     return 0;
   }
   std::vector<std::string> known;
   std::string list = "one of ";
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->check_name(word)) {
-      return 0;
-    }
+  for (const CLI::App* command : all) {
     list += (known.empty() ? "" : ", ") + command->get_name();
     known.push_back(command->get_name());
   }
-  return word.empty() ? usage_fault("`xrun` needs a command", list + "; `xrun --help` says what they do")
-                      : usage_fault("there is no command `" + word + "`", proposal(word, known, list));
+  const std::string path = path_of(commands);
+  return word.empty()
+             ? usage_fault("`xrun" + path + "` needs a command", list + "; `xrun" + path + " --help` says what they do")
+             : usage_fault("there is no command `" + (path.empty() ? "" : path.substr(1) + " ") + word + "`",
+                           proposal(word, known, list));
 }
 
 // What CLI11 refused: names the command, and the variable where the value came from one.
@@ -141,13 +167,13 @@ int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& 
     return usage_fault("`" + variable->first + "` in the environment: " + text,
                        "fix or unset the variable, or give " + variable->second + " on the command line");
   }
-  const bool named = !words.first().empty() && words.first()[0] != '-';
-  const std::string command = named ? "`xrun " + words.first() + "`" : "`xrun`";
-  const std::string lists = "`xrun " + (named ? words.first() + " " : "") + "--help` lists what it takes";
+  const std::vector<const CLI::App*> commands = named_commands(app, words);
+  const std::string command = "`xrun" + path_of(commands) + "`";
+  const std::string lists = "`xrun" + path_of(commands) + " --help` lists what it takes";
   if (dynamic_cast<const CLI::ExtrasError*>(&fault) != nullptr) {
     const std::string word = text.substr(text.rfind(' ') + 1);
     std::vector<std::string> flags;
-    for (const CLI::App* level : {&app, named ? app.get_subcommand_ptr(words.first()).get() : &app}) {
+    for (const CLI::App* level : commands) {
       for (const CLI::Option* option : level->get_options()) {
         flags.push_back(option->get_name(false, true).substr(0, option->get_name(false, true).find(',')));
         flags.push_back("--" + option->get_single_name());

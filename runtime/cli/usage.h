@@ -16,9 +16,10 @@ void name_variables(CLI::App& app);
 // The words of the command line, to tell what they say from what the environment says.
 class Words {
  public:
-  Words(int argc, const char* const* argv) : words_(argv, argv + argc) { words_.resize(std::max(argc, 2)); }
+  Words(int argc, const char* const* argv) : words_(argv, argv + argc) {}
 
-  const std::string& first() const { return words_[1]; }  // empty where there is none
+  // Empty where there are not so many; that at 1 is the first behind `xrun`.
+  std::string at(size_t index) const { return index < words_.size() ? words_[index] : ""; }
   // "XRUN_THREADS=many" where the variable counts: it is set, and no flag is given.
   std::string variable(const CLI::Option& option) const;
   // The proposal for a flag that there is not, where it is the name of a setting: "did you mean `--set

@@ -45,15 +45,16 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/device/cpu", kGraph + Folders{"runtime/device/cpu", "runtime/device", "ops"}},
     {"runtime/comm", kGraph + Folders{"runtime/comm", "runtime/device"}},
     {"runtime/comm/local", kGraph + Folders{"runtime/comm/local", "runtime/comm", "runtime/device"}},
+    {"runtime/bench", kRuntime + Folders{"runtime/bench", "runtime/device/cpu"}},
     {"runtime/executor", kRuntime + Folders{"runtime/executor"}},
     {"runtime/checkpoint", kRuntime + Folders{"runtime/checkpoint", "runtime/train", "runtime/formats"}},
     {"runtime/data", kRuntime + Folders{"runtime/data", "runtime/train", "runtime/formats"}},
     {"runtime/train", kRuntime + Folders{"runtime/train", "runtime/executor", "runtime/comm/local"}},
     {"runtime", kRuntime},
-    {"runtime/cli",
-     kRuntime + kPlanner +
-         Folders{"runtime/cli", "runtime/device/cpu", "runtime/train", "runtime/checkpoint", "runtime/executor",
-                 "runtime/data", "runtime/formats", "lang", "lang/syntax", "planner/report", "planner/verify"}},
+    {"runtime/cli", kRuntime + kPlanner +
+                        Folders{"runtime/cli", "runtime/bench", "runtime/device/cpu", "runtime/train",
+                                "runtime/checkpoint", "runtime/executor", "runtime/data", "runtime/formats", "lang",
+                                "lang/syntax", "planner/report", "planner/verify"}},
 };
 
 // What `runtime` may see of `planner`.

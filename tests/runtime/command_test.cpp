@@ -152,6 +152,7 @@ TEST_F(Command, EveryLongFlagHasAVariable) {
     }
   };
   look({"--help"});
+  look({"bench", "head", "--help"});
   for (const std::string& command : commands) {
     look({command, "--help"});
   }

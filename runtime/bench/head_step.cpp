@@ -1,0 +1,309 @@
+// The only file of the benchmark that calls the head (ops/head.h).
+#include "runtime/bench/head_step.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <span>
+
+#include "graph/head_shape.h"
+#include "ops/head.h"
+#include "ops/simd.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/cpu/placement.h"
+#include "runtime/device/host.h"
+
+namespace xrun::runtime {
+namespace {
+
+constexpr int64_t kRowBlock = 64;  // rows of a row block, where it divides the batch
+
+HeadShape shape_of(const HeadCase& one, int64_t shard) {
+  const ClassBlocks blocks{one.classes, class_block(one.classes, one.classes)};
+  const ClassRange classes = blocks.rows_of_shard(shard, one.shards);
+  return {.blocks = blocks,
+          .dim = one.dim,
+          .shard = classes,
+          .rows = one.batch,
+          .norm_rows = one.batch % kRowBlock == 0 ? kRowBlock : one.batch,
+          .bf16 = one.bf16,
+          .bf16_features = one.bf16,
+          .form = one.form,
+          .margin = one.margin,
+          .row_weight = 1 / static_cast<double>(one.batch),
+          .workers = one.threads,
+          .kept_blocks = static_cast<int64_t>(one.kept * static_cast<double>(blocks.of_rows(classes).size()))};
+}
+
+// Offsets of all buffers in one mapping. Shards share the scratch, since they run one after the other.
+struct Places {
+  struct Shard {
+    HeadShape shape;
+    Bytes prepared = 0;
+    Bytes logits = 0;
+    Bytes stats = 0;
+    Bytes gradient = 0;
+  };
+  explicit Places(const HeadCase& one) {
+    const Bytes matrix = one.batch * one.dim;
+    weights = take(one.classes * one.dim * 4);
+    features = take(matrix * (one.bf16 ? 2 : 4));
+    feature_gradient = take(matrix * 4);
+    labels = take(one.batch * 4);
+    losses = take(one.batch * 4);
+    softmax = take(one.batch * kHeadSoftmaxRow);
+    Bytes most = 0;
+    for (int64_t r = 0; r < one.shards; ++r) {
+      Shard shard{.shape = shape_of(one, r)};
+      if (shard.shape.shard.size() > 0) {
+        shard.prepared = take(head_prepared_bytes(shard.shape));
+        shard.logits = take(head_logits_bytes(shard.shape));
+        shard.stats = take(head_stats_bytes(shard.shape));
+        shard.gradient = take(head_gradient_bytes(shard.shape));
+        most = std::max({most, head_scratch_bytes(shard.shape, HeadPass::kForward),
+                         head_scratch_bytes(shard.shape, HeadPass::kBackward)});
+      }
+      shards.push_back(shard);
+    }
+    scratch = take(most);
+  }
+
+  std::vector<Shard> shards;
+  Bytes weights = 0;
+  Bytes features = 0;
+  Bytes feature_gradient = 0;
+  Bytes labels = 0;
+  Bytes losses = 0;
+  Bytes softmax = 0;
+  Bytes scratch = 0;
+  Bytes end = 0;
+
+ private:
+  Bytes take(Bytes bytes) {
+    const Bytes begin = end;
+    end += align_up(bytes);
+    return begin;
+  }
+};
+
+// Uniform in ±deviation, a row from its own number, so that any worker may make it.
+template <typename Element>
+void fill(Element* row, int64_t n, int64_t number, float deviation) {
+  auto seed = static_cast<uint32_t>(number) * 2654435761U + 12345U;
+  for (int64_t i = 0; i < n; ++i) {
+    seed = seed * 1664525U + 1013904223U;
+    const float value = deviation * (static_cast<float>(seed >> 8) * 0x1p-23F - 1);
+    if constexpr (sizeof(Element) == 2) {
+      row[i] = ops::to_bf16(value);
+    } else {
+      row[i] = value;
+    }
+  }
+}
+
+// The head in a device's memory. Used by a task of that device.
+class HeadStep {
+ public:
+  HeadStep(const HeadCase& one, const Places& places, std::byte* memory, ops::Isa isa)
+      : one_(one), at_(places), memory_(memory), join_(places.shards[0].shape, ranges(places), isa) {
+    update_.weight.rate = 0.1F;
+    for (const Places::Shard& shard : places.shards) {
+      passes_.push_back(shard.shape.shard.size() == 0 ? nullptr : std::make_unique<ops::HeadPasses>(shard.shape, isa));
+      stats_.push_back(passes_.back() ? memory + shard.stats : nullptr);
+      gradients_.push_back({passes_.back() ? memory + shard.gradient : nullptr,
+                            passes_.back() ? head_gradient_rows(shard.shape, 0, one.batch).step : 0});
+    }
+  }
+
+  void fill_all(ops::Workers& workers) {
+    constexpr int64_t kRun = 256;
+    const auto deviation = static_cast<float>(1 / std::sqrt(static_cast<double>(one_.dim)));
+    workers.for_each((one_.classes + kRun - 1) / kRun, [&](int64_t run, int) {
+      for (int64_t c = run * kRun; c < std::min(one_.classes, (run + 1) * kRun); ++c) {
+        fill(at<float>(at_.weights) + c * one_.dim, one_.dim, c, deviation);
+      }
+    });
+    for (int64_t row = 0; row < one_.batch; ++row) {
+      if (one_.bf16) {
+        fill(at<ops::Bf16>(at_.features) + row * one_.dim, one_.dim, ~row, 1);
+      } else {
+        fill(at<float>(at_.features) + row * one_.dim, one_.dim, ~row, 1);
+      }
+      at<int32_t>(at_.labels)[row] = static_cast<int32_t>(row * 7919 % one_.classes);
+    }
+    for_shards([&](size_t r) { passes_[r]->prepare(weights(r), workers); });
+  }
+
+  void forward(ops::Workers& workers) {
+    for_shards([&](size_t r) { passes_[r]->forward(rows(r), weights(r), stats_[r], memory_ + at_.scratch, workers); });
+    const std::vector<const std::byte*> all(stats_.begin(), stats_.end());
+    join_.combine_stats(all, at<int32_t>(at_.labels), nullptr, at<ops::RowSoftmax>(at_.softmax), at<float>(at_.losses),
+                        {});
+  }
+
+  void backward(ops::Workers& workers) {
+    for_shards([&](size_t r) {
+      passes_[r]->backward(rows(r), weights(r), memory_ + at_.shards[r].gradient, &update_, memory_ + at_.scratch,
+                           workers);
+    });
+    join_.reduce_dx(gradients_, memory_ + at_.features, one_.batch, at<float>(at_.feature_gradient));
+  }
+
+  double mean_loss() const {
+    const std::span<const float> losses(at<float>(at_.losses), static_cast<size_t>(one_.batch));
+    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(one_.batch);
+  }
+
+ private:
+  static std::vector<ClassRange> ranges(const Places& places) {
+    std::vector<ClassRange> all;
+    for (const Places::Shard& shard : places.shards) {
+      all.push_back(shard.shape.shard);
+    }
+    return all;
+  }
+  template <typename T>
+  T* at(Bytes offset) const {
+    return reinterpret_cast<T*>(memory_ + offset);
+  }
+  ops::HeadRows rows(size_t r) const {
+    return {.features = memory_ + at_.features,
+            .labels = at<int32_t>(at_.labels),
+            .softmax = at<ops::RowSoftmax>(at_.softmax),
+            .logits = memory_ + at_.shards[r].logits};
+  }
+  ops::HeadWeights weights(size_t r) const {
+    const Places::Shard& shard = at_.shards[r];
+    return {at<float>(at_.weights) + shard.shape.shard.begin * one_.dim, nullptr,
+            one_.form.cosine ? at<float>(shard.prepared) : nullptr};
+  }
+  template <typename Body>
+  void for_shards(Body body) const {
+    for (size_t r = 0; r < passes_.size(); ++r) {
+      if (passes_[r]) {
+        body(r);
+      }
+    }
+  }
+
+  const HeadCase& one_;
+  const Places& at_;
+  std::byte* memory_;
+  ops::HeadJoin join_;
+  ops::HeadUpdate update_;
+  std::vector<std::unique_ptr<ops::HeadPasses>> passes_;  // by shard; null: a shard without rows
+  std::vector<std::byte*> stats_;
+  std::vector<ops::HeadDx> gradients_;
+};
+
+int64_t kept_classes(const HeadCase& one) {
+  int64_t sum = 0;
+  for (int64_t r = 0; r < one.shards; ++r) {
+    sum += head_kept_classes(shape_of(one, r));
+  }
+  return sum;
+}
+
+template <typename Body>
+Seconds timed(Body body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The most classes that fit beside all else; 0 where even one does not.
+int64_t classes_that_fit(HeadCase one, const Host& host) {
+  int64_t fit = 0;
+  int64_t too_many = one.classes;
+  while (too_many - fit > 1) {
+    one.classes = fit + (too_many - fit) / 2;
+    (head_memory(one, host.l3_cache).sum() <= host.memory_free ? fit : too_many) = one.classes;
+  }
+  return fit;
+}
+
+Status check_memory(const HeadCase& one, const Host& host) {
+  const HeadMemory need = head_memory(one, host.l3_cache);
+  if (need.sum() <= host.memory_free) {
+    return {};
+  }
+  const int64_t fit = classes_that_fit(one, host);
+  Error error{ErrorKind::kInfeasible, "XG0601",
+              "the head does not fit: it needs " + format_bytes(need.sum()) + ", " + format_bytes(host.memory_free) +
+                  " are free",
+              fit > 0 ? "at most " + format_count(fit) + " classes fit: --classes " + std::to_string(fit)
+                      : "free memory, or measure a smaller --batch or --dim"};
+  error.notes.push_back("class weights take " + format_bytes(need.weights) + ", kept logits " +
+                        format_bytes(need.logits) + " (none with --kept 0), buffers of a step " +
+                        format_bytes(need.buffers) + ", arrays of the roofline " + format_bytes(need.roofline));
+  return error;
+}
+
+}  // namespace
+
+Flops head_step_flops(const HeadCase& one) {
+  const double unit = 2 * static_cast<double>(one.batch) * static_cast<double>(one.dim);
+  return unit * (4 * static_cast<double>(one.classes) - static_cast<double>(kept_classes(one)));
+}
+
+Bytes head_step_traffic(const HeadCase& one) {
+  return 3 * 4 * one.classes * one.dim + 2 * 4 * one.batch * kept_classes(one);
+}
+
+HeadMemory head_memory(const HeadCase& one, Bytes last_cache) {
+  const Places places(one);
+  const Bytes weights = align_up(one.classes * one.dim * 4);
+  Bytes logits = 0;
+  for (const Places::Shard& shard : places.shards) {
+    logits += head_logits_bytes(shard.shape);
+  }
+  return {.weights = weights,
+          .logits = logits,
+          .buffers = places.end - weights - logits,
+          .roofline = Roofline::memory_bytes(last_cache)};
+}
+
+Result<HeadFigures> measure_head_step(const HeadCase& one) {
+  XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
+  const Host host = detect_host();
+  XRUN_TRY(check_memory(one, host));
+  const int threads[] = {one.threads};
+  const CpuTopology topology = read_cpu_topology();
+  XRUN_ASSIGN(const auto devices,
+              start_cpu_devices(threads, topology.here ? place_devices(topology, threads) : std::vector<DeviceCpus>()));
+  HeadFigures figures{.isa = isa, .memory = head_memory(one, host.l3_cache), .before = resident()};
+  const Places places(one);
+  figures.empty_shards =
+      std::ranges::count_if(places.shards, [](const Places::Shard& shard) { return shard.shape.shard.size() == 0; });
+
+  XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {
+    ops::Workers& workers = static_cast<CpuDevice&>(device);
+    XRUN_ASSIGN(const auto memory, device.map(places.end));
+    HeadStep head(one, places, memory->kernel_address(0), isa);
+    head.fill_all(workers);
+    head.forward(workers);
+    head.backward(workers);
+    figures.first_loss = head.mean_loss();
+    figures.peak = peak_resident();  // a step allocates nothing, so the next ones need no more
+
+    XRUN_ASSIGN(const auto arrays, device.map(figures.memory.roofline));
+    const Roofline roofline(isa, one.bf16,
+                            {reinterpret_cast<float*>(arrays->kernel_address(0)),
+                             static_cast<size_t>(figures.memory.roofline) / sizeof(float)});
+    arrays->fill(0, figures.memory.roofline, std::byte{0});
+    figures.instruction = roofline.instruction();
+    for (int i = 0; i < one.rounds; ++i) {
+      HeadRound round{.rates = roofline.measure(workers)};
+      round.forward = timed([&] { head.forward(workers); });
+      round.backward = timed([&] { head.backward(workers); });
+      figures.rounds.push_back(round);
+    }
+    figures.last_loss = head.mean_loss();
+    return {};
+  }));
+  return figures;
+}
+
+}  // namespace xrun::runtime

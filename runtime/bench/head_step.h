@@ -1,0 +1,72 @@
+// A training step of a sharded classifier head on synthetic rows, measured on one device, each round beside the
+// machine's roofline.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "graph/head_def.h"
+#include "ops/isa.h"
+#include "runtime/bench/roofline.h"
+
+namespace xrun::runtime {
+
+// Softmax cross entropy over all classes, SGD without momentum, update in the backward sweep. Weights are f32.
+struct HeadCase {
+  int64_t classes = 0;
+  int64_t dim = 0;
+  int64_t batch = 0;
+  bool bf16 = false;  // products of operands rounded to bf16, of bf16 features
+  HeadForm form;
+  MarginForm margin;
+  double kept = 1;     // share of the class blocks of each shard whose logits are kept for the backward pass
+  int64_t shards = 1;  // one after the other on the device
+  int threads = 1;
+  int rounds = 1;
+};
+
+// Operations of a step: the logits, once more where they are not kept, the gradient of the features, that of the
+// weights.
+Flops head_step_flops(const HeadCase& one);
+// Bytes that a step moves between memory and processor at least: each sweep reads the class weights, one writes them;
+// kept logits are written and read.
+Bytes head_step_traffic(const HeadCase& one);
+
+struct HeadMemory {
+  Bytes weights = 0;
+  Bytes states = 0;   // of the optimizer
+  Bytes logits = 0;   // that are kept
+  Bytes buffers = 0;  // rows, statistics, gradients, scratch
+  Bytes roofline = 0;
+  Bytes sum() const { return weights + states + logits + buffers + roofline; }
+};
+HeadMemory head_memory(const HeadCase& one, Bytes last_cache);
+
+struct HeadRound {
+  Seconds forward = 0;   // and the joining of statistics
+  Seconds backward = 0;  // and the update, and the gradient of the features
+  MachineRates rates;    // just before
+  Seconds step() const { return forward + backward; }
+};
+
+struct HeadFigures {
+  ops::Isa isa = ops::Isa::kAvx2;
+  std::string_view instruction;  // of the roofline's products
+  HeadMemory memory;             // as it was counted before the run
+  Bytes before = 0;              // that the process held before it mapped the head
+  Bytes peak = 0;                // the most it has held at one time, the roofline's arrays left out
+  int64_t empty_shards = 0;
+  std::vector<HeadRound> rounds;
+  double first_loss = 0;  // mean of the rows: of the warm-up step, and of the last round
+  double last_loss = 0;
+};
+
+// Runs a warm-up step and `rounds` rounds.
+// Errors: kInfeasible XG0601 before anything is mapped where memory does not suffice, with a number of classes that
+// fits; kUsage XG0802; kWorld XG0801, XG0803.
+Result<HeadFigures> measure_head_step(const HeadCase& one);
+
+}  // namespace xrun::runtime

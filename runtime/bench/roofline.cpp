@@ -1,0 +1,167 @@
+// Products: each worker repeats one instruction on sums that stay in registers. There are as many independent sums as
+// the latency of the instruction times its number in a cycle needs, so each processor starts one whenever it can.
+// Traffic: a[i] += factor * b[i] over arrays beyond the caches. That reads twice and writes once, as a step of a head
+// with its class weights, and each line that it writes it has read, so no line is fetched only to be written.
+#include "runtime/bench/roofline.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <immintrin.h>
+
+#include "ops/simd.h"
+
+namespace xrun::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kWindow = std::chrono::milliseconds(50);
+constexpr int64_t kRounds = 1 << 14;  // of a loop between two looks at the clock: a tenth of a millisecond
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// The loops repeat their instruction kRounds times for each sum and give the number of operations.
+
+double repeat_avx2() {
+  constexpr int kSums = 12;
+  __m256 sums[kSums];
+  std::fill_n(sums, kSums, _mm256_set1_ps(1));
+  const __m256 factor = _mm256_set1_ps(0.999F);
+  for (int64_t i = 0; i < kRounds; ++i) {
+#pragma GCC unroll 12
+    for (__m256& sum : sums) {
+      sum = _mm256_fmadd_ps(sum, factor, factor);
+    }
+  }
+  for (__m256& sum : sums) {
+    asm volatile("" : "+x"(sum));  // the sums are used
+  }
+  return static_cast<double>(kRounds) * kSums * 8 * 2;
+}
+
+[[gnu::target("avx512f")]] double repeat_avx512() {
+  constexpr int kSums = 16;
+  __m512 sums[kSums];
+  for (__m512& sum : sums) {
+    sum = _mm512_set1_ps(1);
+  }
+  const __m512 factor = _mm512_set1_ps(0.999F);
+  for (int64_t i = 0; i < kRounds; ++i) {
+#pragma GCC unroll 16
+    for (__m512& sum : sums) {
+      sum = _mm512_fmadd_ps(sum, factor, factor);
+    }
+  }
+  for (__m512& sum : sums) {
+    asm volatile("" : "+v"(sum));
+  }
+  return static_cast<double>(kRounds) * kSums * 16 * 2;
+}
+
+[[gnu::target("avx512f,avx512bf16")]] double repeat_bf16() {
+  constexpr int kSums = 16;
+  __m512 sums[kSums];
+  for (__m512& sum : sums) {
+    sum = _mm512_set1_ps(1);
+  }
+  const __m512bh factor = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.999F), _mm512_set1_ps(0.999F));
+  for (int64_t i = 0; i < kRounds; ++i) {
+#pragma GCC unroll 16
+    for (__m512& sum : sums) {
+      sum = _mm512_dpbf16_ps(sum, factor, factor);
+    }
+  }
+  for (__m512& sum : sums) {
+    asm volatile("" : "+v"(sum));
+  }
+  return static_cast<double>(kRounds) * kSums * 16 * 4;
+}
+
+// Palette 1, all eight tiles whole: 16 rows of 64 bytes.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+[[gnu::target("amx-tile,amx-bf16")]] double repeat_amx() {
+  const TileConfig config;
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (int64_t i = 0; i < kRounds; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return static_cast<double>(kRounds) * 4 * 16 * 16 * 32 * 2;
+}
+
+struct Products {
+  double (*repeat)();
+  std::string_view instruction;
+};
+
+Products products_of(ops::Isa isa, bool bf16) {
+  if (bf16 && isa == ops::Isa::kAmx) {
+    return {repeat_amx, "TDPBF16PS"};
+  }
+  if (bf16 && ops::has_native_bf16(isa)) {
+    return {repeat_bf16, "VDPBF16PS of 512 bits"};
+  }
+  return isa >= ops::Isa::kAvx512 ? Products{repeat_avx512, "f32 FMA of 512 bits"}
+                                  : Products{repeat_avx2, "f32 FMA of 256 bits"};
+}
+
+}  // namespace
+
+Bytes Roofline::memory_bytes(Bytes last_cache) {
+  return std::clamp<Bytes>(align_up(4 * last_cache, kMiB), 64 * kMiB, 512 * kMiB);
+}
+
+std::string_view Roofline::instruction() const { return products_of(isa_, bf16_).instruction; }
+
+double Roofline::products(ops::Workers& workers) const {
+  const auto repeat = products_of(isa_, bf16_).repeat;
+  std::atomic<double> operations = 0;
+  const auto begin = Clock::now();
+  workers.for_each(workers.count(), [&](int64_t, int) {
+    double own = 0;
+    while (Clock::now() < begin + kWindow) {
+      own += repeat();
+    }
+    operations.fetch_add(own);
+  });
+  return operations / seconds_since(begin);
+}
+
+double Roofline::traffic(ops::Workers& workers) const {
+  constexpr int64_t kPiece = 1 << 16;  // elements, so that workers share out the arrays evenly
+  const auto half = static_cast<int64_t>(memory_.size() / 2) / kPiece * kPiece;
+  float* a = memory_.data();
+  const float* b = a + half;
+  double moved = 0;
+  const auto begin = Clock::now();
+  do {
+    workers.for_each(half / kPiece, [&](int64_t piece, int) {
+      for (int64_t i = piece * kPiece; i < (piece + 1) * kPiece; i += ops::kLanes) {
+        ops::store(a + i, ops::load(a + i) + ops::load(b + i) * 0.5F);
+      }
+    });
+    moved += 3.0 * sizeof(float) * static_cast<double>(half);
+  } while (Clock::now() < begin + kWindow);
+  return moved / seconds_since(begin);
+}
+
+}  // namespace xrun::runtime

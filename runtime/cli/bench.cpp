@@ -1,0 +1,73 @@
+#include "runtime/cli/bench.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "runtime/cli/console.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr BenchmarkEntry kBenchmarks[] = {
+    {"head", "a training step of a sharded head, beside what this machine can do at best", make_head_benchmark},
+};
+
+std::string text_of(const BenchReport& report) {
+  size_t width = 0;
+  for (const BenchReport::Field& field : report.fields) {
+    width = std::max(width, field.name.size());
+  }
+  std::string text;
+  for (const BenchReport::Field& field : report.fields) {
+    text += fmt::format("  {:<{}}  {}\n", field.name, width, field.text);
+  }
+  return text;
+}
+
+// A flag that chooses a model or a plan, which no benchmark has; empty where none is given.
+std::string idle_flag(const GlobalOptions& options) {
+  return !options.sets.empty()       ? "--set"
+         : !options.run.empty()      ? "--run"
+         : !options.cluster.empty()  ? "--cluster"
+         : !options.schedule.empty() ? "--schedule"
+         : options.devices > 0       ? "--devices"
+                                     : "";
+}
+
+}  // namespace
+
+std::span<const BenchmarkEntry> benchmarks() { return kBenchmarks; }
+
+std::string markdown_of(const BenchReport& report) {
+  std::string names = "|";
+  std::string rule = "|";
+  std::string texts = "|";
+  for (const BenchReport::Field& field : report.fields) {
+    names += " " + field.name + " |";
+    rule += "---|";
+    texts += " " + field.text + " |";
+  }
+  return names + "\n" + rule + "\n" + texts + "\n";
+}
+
+int run_bench(const GlobalOptions& options, Benchmark& benchmark) {
+  const Console console(options);
+  if (const std::string flag = idle_flag(options); !flag.empty()) {
+    return console.fail({ErrorKind::kUsage, "",
+                         "`" + flag + "` (or its XRUN_ variable) has no effect on `xrun bench`, which runs no model",
+                         flag == "--devices" ? "give the threads of its one device: --threads 2" : "leave it out"});
+  }
+  const Result<BenchReport> report = benchmark.run(options);
+  if (!report.ok()) {
+    return console.fail(report.error());
+  }
+  for (const std::string& note : report->notes) {
+    console.note("note: " + note + "\n");
+  }
+  console.out(console.json()           ? json_line(report->json)
+              : options.format == "md" ? markdown_of(*report)
+                                       : text_of(*report));
+  return 0;
+}
+
+}  // namespace xrun::cli

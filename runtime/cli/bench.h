@@ -1,0 +1,54 @@
+// `xrun bench NAME`: measures a part of xrun on this machine. A benchmark is an entry of one table.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "runtime/cli/options.h"
+
+namespace xrun::cli {
+
+// What a benchmark has measured. As text each field is a line; as Markdown a column, so that the rows of several runs
+// make one table.
+struct BenchReport {
+  struct Field {
+    std::string name;  // "step"
+    std::string text;
+  };
+  std::vector<Field> fields;
+  nlohmann::ordered_json json;     // one object; bytes, seconds and rates as plain numbers
+  std::vector<std::string> notes;  // to stderr: what the figures do not say about the case
+};
+
+// A benchmark with the values of its flags.
+class Benchmark {
+ public:
+  virtual ~Benchmark() = default;
+  // Flags of the benchmark's own command; those of every command come on top.
+  virtual void add_flags(CLI::App& command) = 0;
+  // Errors: kUsage for flags that make no case; those of the measurement.
+  virtual Result<BenchReport> run(const GlobalOptions& options) = 0;
+};
+
+struct BenchmarkEntry {
+  const char* name;
+  const char* about;  // in `xrun bench --help`
+  std::unique_ptr<Benchmark> (*make)();
+};
+std::span<const BenchmarkEntry> benchmarks();
+
+// The benchmarks, one file each.
+std::unique_ptr<Benchmark> make_head_benchmark();
+
+// Runs the benchmark and prints its report; gives the exit code.
+int run_bench(const GlobalOptions& options, Benchmark& benchmark);
+
+// The report as `--format md` prints it.
+std::string markdown_of(const BenchReport& report);
+
+}  // namespace xrun::cli

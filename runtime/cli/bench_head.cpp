@@ -1,0 +1,204 @@
+// `xrun bench head`: its flags, the limits of what they may say, and the report.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+
+#include "graph/head_shape.h"
+#include "runtime/bench/head_step.h"
+#include "runtime/cli/bench.h"
+#include "runtime/device/host.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr int64_t kMaxClasses = std::numeric_limits<int32_t>::max();  // labels are int32
+constexpr int64_t kMaxDim = 1 << 16;
+constexpr int64_t kMaxBatch = 1 << 20;
+constexpr int64_t kMaxShards = 4096;
+constexpr int64_t kMaxRounds = 10'000;
+constexpr double kCosineScale = 64;  // of the logits, as margins are trained
+
+double median(std::vector<double> values) {
+  const size_t half = values.size() / 2;
+  std::ranges::sort(values);
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+Error usage(const std::string& message, const std::string& help) { return {ErrorKind::kUsage, "", message, help}; }
+
+Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example) {
+  return value >= 1 && value <= most
+             ? Status()
+             : usage(fmt::format("`{} {}` is not a number from 1 to {}", flag, value, format_count(most)),
+                     fmt::format("give such a number: {} {}", flag, example));
+}
+
+// Share of the roofline that the step of a round reaches: its operations and its traffic at the rates measured just
+// before, over its time.
+double roofline_share(const runtime::HeadCase& one, const runtime::HeadRound& round) {
+  const double best = runtime::head_step_flops(one) / round.rates.flops +
+                      static_cast<double>(runtime::head_step_traffic(one)) / round.rates.bytes;
+  return best / round.step();
+}
+
+// Three digits and more, since steps are compared.
+std::string step_text(Seconds seconds) {
+  return seconds < 1 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
+}
+
+class HeadBenchmark final : public Benchmark {
+ public:
+  void add_flags(CLI::App& command) override {
+    CLI::AsNumberWithUnit units(std::map<std::string, int64_t>{{"K", 1000}, {"M", 1'000'000}},
+                                CLI::AsNumberWithUnit::CASE_SENSITIVE);
+    units.description("");  // CLI11 would list the units in its own way
+    command.add_option("--mode", mode_, "classes of a step: full, all of them (default)");
+    command.add_option("--classes", one_.classes, "classes of the head, such as 200K or 1M (1M)")
+        ->transform(units)
+        ->type_name("N");
+    command.add_option("--dim", one_.dim, "elements of a feature and of a class row (128)");
+    command.add_option("--batch", one_.batch, "rows of a step (256)");
+    command.add_option("--dtype", dtype_, "products of f32 (default) or bf16 operands")
+        ->check(CLI::IsMember({"f32", "bf16"}));
+    command.add_option("--weights", weights_, "class rows as f32 (default)")->check(CLI::IsMember({"f32"}));
+    command.add_flag("--cosine", one_.form.cosine, "logits are cosines, times 64");
+    command.add_option("--margin", one_.margin.m2, "with --cosine: an angle added to the target's (ArcFace)");
+    command.add_option("--kept", one_.kept, "share of the logits that are kept for the backward sweep, 0 to 1 (1)");
+    command.add_option("--shards", one_.shards, "shards of the head, one after the other (1)");
+    command.add_option("--rounds", rounds_, "steps that are timed, after one to warm up (5)");
+  }
+
+  Result<BenchReport> run(const GlobalOptions& options) override {
+    const runtime::Host host = runtime::detect_host();
+    XRUN_TRY(check());
+    one_.bf16 = dtype_ == "bf16";
+    one_.margin.scale = one_.form.cosine ? kCosineScale : 1;
+    one_.threads = options.threads > 0 ? options.threads : host.cores;
+    one_.rounds = static_cast<int>(rounds_);
+    XRUN_ASSIGN(const runtime::HeadFigures figures, runtime::measure_head_step(one_));
+    return report(figures, host);
+  }
+
+ private:
+  Status check() const {
+    if (mode_ != "full") {
+      return usage("`--mode " + mode_ + "` is not supported by this build", "measure all classes: --mode full");
+    }
+    XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "1M"));
+    XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
+    XRUN_TRY(check_number("--batch", one_.batch, kMaxBatch, "256"));
+    XRUN_TRY(check_number("--shards", one_.shards, kMaxShards, "2"));
+    XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "5"));
+    if (!(one_.kept >= 0 && one_.kept <= 1)) {
+      return usage(fmt::format("`--kept {}` is not a share from 0 to 1", one_.kept), "give such a share: --kept 0.5");
+    }
+    if (one_.margin.m2 != 0 && !one_.form.cosine) {
+      return usage("`--margin` is added to an angle, and these logits are not cosines", "add --cosine");
+    }
+    if (!(one_.margin.m2 >= 0 && one_.margin.m2 < 3)) {
+      return usage(fmt::format("`--margin {}` is not an angle from 0 to 3", one_.margin.m2),
+                   "give radians: --margin 0.5");
+    }
+    return {};
+  }
+
+  BenchReport report(const runtime::HeadFigures& figures, const runtime::Host& host) const {
+    const auto median_of = [&](auto value) {
+      std::vector<double> values;
+      std::ranges::transform(figures.rounds, std::back_inserter(values), value);
+      return median(std::move(values));
+    };
+    const Seconds step = median_of([](const auto& round) { return round.step(); });
+    const Seconds least = std::ranges::min_element(figures.rounds, {}, &runtime::HeadRound::step)->step();
+    const double rate = static_cast<double>(one_.batch) / step;
+    const double flops = median_of([](const auto& round) { return round.rates.flops; });
+    const double traffic = median_of([](const auto& round) { return round.rates.bytes; });
+    const double share = median_of([&](const auto& round) { return roofline_share(one_, round); });
+    const Seconds forward = median_of([](const auto& round) { return round.forward; });
+    const Seconds backward = median_of([](const auto& round) { return round.backward; });
+    const Bytes beyond = figures.peak - figures.memory.weights - figures.memory.states - figures.memory.logits;
+
+    BenchReport report;
+    report.fields = {
+        {"head",
+         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}, {} {}, {} {}",
+                     format_count(one_.classes), one_.dim, one_.batch, dtype_, weights_, mode_,
+                     one_.form.cosine ? ", cosine" : "",
+                     one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "", one_.shards,
+                     one_.shards == 1 ? "shard" : "shards", one_.threads, one_.threads == 1 ? "thread" : "threads")},
+        {"step", fmt::format("{} (least {}, {} rounds): forward {}, backward and update {}", step_text(step),
+                             step_text(least), figures.rounds.size(), step_text(forward), step_text(backward))},
+        {"samples/s", rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate))},
+        {"memory",
+         fmt::format(
+             "{} at its peak: {} class weights, {} states, {} kept logits, {} beyond ({} of them before the head)",
+             format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
+             format_bytes(figures.memory.logits), format_bytes(beyond), format_bytes(figures.before))},
+        {"roofline", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}) and {:.1f} GB/s", 100 * share, flops / 1e9,
+                                 figures.instruction, traffic / 1e9)},
+        {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
+                                ops::name_of(figures.isa))},
+    };
+    std::vector<double> steps;
+    std::ranges::transform(figures.rounds, std::back_inserter(steps), &runtime::HeadRound::step);
+    report.json = {{"v", 1},
+                   {"benchmark", "head"},
+                   {"mode", mode_},
+                   {"classes", one_.classes},
+                   {"dim", one_.dim},
+                   {"batch", one_.batch},
+                   {"dtype", dtype_},
+                   {"weights", weights_},
+                   {"cosine", one_.form.cosine},
+                   {"margin", one_.margin.m2},
+                   {"kept", one_.kept},
+                   {"shards", one_.shards},
+                   {"empty_shards", figures.empty_shards},
+                   {"threads", one_.threads},
+                   {"cpu", host.cpu},
+                   {"isa", ops::name_of(figures.isa)},
+                   {"median_s", step},
+                   {"min_s", least},
+                   {"forward_s", forward},
+                   {"backward_s", backward},
+                   {"step_s", steps},
+                   {"samples_per_s", rate},
+                   {"first_loss", figures.first_loss},
+                   {"last_loss", figures.last_loss},
+                   {"peak_bytes", figures.peak},
+                   {"before_bytes", figures.before},
+                   {"weights_bytes", figures.memory.weights},
+                   {"states_bytes", figures.memory.states},
+                   {"logits_bytes", figures.memory.logits},
+                   {"buffers_bytes", figures.memory.buffers},
+                   {"beyond_bytes", beyond},
+                   {"roofline",
+                    {{"share", share},
+                     {"flops_per_s", flops},
+                     {"bytes_per_s", traffic},
+                     {"instruction", figures.instruction},
+                     {"flops", runtime::head_step_flops(one_)},
+                     {"bytes", runtime::head_step_traffic(one_)}}}};
+    if (figures.empty_shards > 0) {
+      report.notes.push_back(
+          fmt::format("{} of {} shards own no class: {} classes are {} class blocks, and a shard owns whole ones",
+                      figures.empty_shards, one_.shards, format_count(one_.classes),
+                      ClassBlocks{one_.classes, class_block(one_.classes, one_.classes)}.count()));
+    }
+    return report;
+  }
+
+  runtime::HeadCase one_{.classes = 1'000'000, .dim = 128, .batch = 256};
+  std::string mode_ = "full";
+  std::string dtype_ = "f32";
+  std::string weights_ = "f32";
+  int64_t rounds_ = 5;
+};
+
+}  // namespace
+
+std::unique_ptr<Benchmark> make_head_benchmark() { return std::make_unique<HeadBenchmark>(); }
+
+}  // namespace xrun::cli

@@ -1,0 +1,169 @@
+// `xrun bench` as a user types it: what it refuses, and a tiny head whose figures hold together.
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/command.h"
+#include "tests/support/golden.h"
+
+namespace xrun::testing {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+CommandResult bench_head(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), {"bench", "head"});
+  return run_xrun(flags);
+}
+
+// A step of a few milliseconds.
+std::vector<std::string> tiny(const std::vector<std::string>& more = {}, const std::string& threads = "2") {
+  std::vector<std::string> flags{"--classes", "2000",     "--dim", "24",        "--batch",
+                                 "64",        "--rounds", "3",     "--threads", threads};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+nlohmann::json json_of(std::vector<std::string> more, const std::string& threads = "2") {
+  more.insert(more.end(), {"--format", "json"});
+  const CommandResult result = bench_head(tiny(more, threads));
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  return result.exit == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
+}
+
+TEST(BenchCommand, HelpNamesTheBenchmarksAndTheFlagsOfEach) {
+  EXPECT_TRUE(test::matches_golden(run_xrun({"bench", "--help"}).out, "help/bench.txt"));
+  EXPECT_TRUE(test::matches_golden(run_xrun({"bench", "head", "--help"}).out, "help/bench_head.txt"));
+}
+
+TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--dtype", "bf16"}, {"--cosine", "--margin", "0.5", "--shards", "3"}}) {
+    const nlohmann::json json = json_of(more);
+    ASSERT_FALSE(json.is_null());
+    SCOPED_TRACE(json.dump());
+    for (const char* key : {"median_s", "min_s", "forward_s", "backward_s", "samples_per_s", "peak_bytes",
+                            "before_bytes", "weights_bytes", "buffers_bytes", "beyond_bytes", "first_loss"}) {
+      const double value = json.at(key);
+      EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
+    }
+    const nlohmann::json& roofline = json.at("roofline");
+    for (const char* key : {"share", "flops_per_s", "bytes_per_s"}) {
+      const double value = roofline.at(key);
+      EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
+    }
+    EXPECT_EQ(roofline.at("flops").get<double>(), 8.0 * 64 * 2000 * 24);
+    EXPECT_EQ(roofline.at("bytes").get<int64_t>(), 12 * 2000 * 24);
+    EXPECT_EQ(json.at("step_s").size(), 3u);
+    EXPECT_LE(json.at("min_s").get<double>(), json.at("median_s").get<double>());
+    EXPECT_EQ(json.at("weights_bytes").get<int64_t>(), 2000 * 24 * 4);
+    EXPECT_EQ(json.at("peak_bytes").get<int64_t>(),
+              json.at("weights_bytes").get<int64_t>() + json.at("beyond_bytes").get<int64_t>());
+    EXPECT_GE(json.at("peak_bytes").get<int64_t>(), json.at("before_bytes").get<int64_t>());
+    EXPECT_LT(json.at("last_loss").get<double>(), json.at("first_loss").get<double>()) << "the steps do not learn";
+    EXPECT_EQ(json.at("threads").get<int>(), 2);
+  }
+}
+
+// The loss is that of the kernels of training, so it does not hang on how the head is cut.
+TEST(BenchCommand, ShardsAndThreadsChangeNoLoss) {
+  const nlohmann::json whole = json_of({});
+  const nlohmann::json cut = json_of({"--shards", "5"}, "1");
+  ASSERT_FALSE(whole.is_null() || cut.is_null());
+  EXPECT_EQ(whole.at("first_loss"), cut.at("first_loss"));
+  EXPECT_EQ(whole.at("last_loss"), cut.at("last_loss"));
+}
+
+TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
+  const CommandResult text = bench_head(tiny());
+  ASSERT_EQ(text.exit, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("2 000 classes x 24, batch 64, f32 products, f32 weights, full, 1 shard, 2 threads"));
+  EXPECT_THAT(text.out, ContainsRegex("\n  step       [0-9.]+ [mu]?s \\(least [0-9.]+ [mu]?s, 3 rounds\\): forward"));
+  EXPECT_THAT(text.out, ContainsRegex("\n  memory     [0-9.]+ MiB at its peak: 187.5 KiB class weights, 0 B states, "));
+  EXPECT_THAT(text.out, ContainsRegex("\n  roofline   [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\) and [0-9.]+ GB/s\n"));
+
+  const CommandResult markdown = bench_head(tiny({"--format", "md"}));
+  ASSERT_EQ(markdown.exit, 0) << markdown.err;
+  std::istringstream lines(markdown.out);
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line, "| head | step | samples/s | memory | roofline | machine |");
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(line, "|---|---|---|---|---|---|");
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_EQ(std::count(line.begin(), line.end(), '|'), 7) << line;
+  EXPECT_FALSE(std::getline(lines, line));
+}
+
+TEST(BenchCommand, ShardsWithoutClassesAreToldAndHaveNoCost) {
+  const CommandResult result = bench_head(tiny({"--shards", "40"}));  // 32 blocks of 64 classes
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("note: 8 of 40 shards own no class: 2 000 classes are 32 class blocks"));
+  EXPECT_EQ(bench_head({"--classes", "1", "--dim", "1", "--batch", "1", "--rounds", "1"}).exit, 0);
+}
+
+TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
+  const auto refused = [](const std::vector<std::string>& flags, const std::string& cause, const std::string& fix) {
+    const CommandResult result = bench_head(flags);
+    EXPECT_EQ(result.exit, 2) << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(cause));
+    EXPECT_THAT(result.err, HasSubstr(fix));
+  };
+  refused({"--classes", "0"}, "`--classes 0` is not a number from 1 to 2 147 483 647", "--classes 1M");
+  refused({"--classes", "3000M"}, "`--classes 3000000000` is not a number", "--classes 1M");
+  refused({"--classes", "many"}, "--classes", "`xrun bench head --help` lists what it takes");
+  refused({"--dim", "-1"}, "`--dim -1` is not a number from 1 to 65 536", "--dim 128");
+  refused({"--batch", "0"}, "`--batch 0`", "--batch 256");
+  refused({"--shards", "0"}, "`--shards 0`", "--shards 2");
+  refused({"--rounds", "0"}, "`--rounds 0`", "--rounds 5");
+  refused({"--mode", "knn"}, "`--mode knn` is not supported by this build", "--mode full");
+  refused({"--weights", "bf16"}, "--weights: bf16 not in {f32}", "`xrun bench head --help` lists");
+  refused({"--dtype", "bf61"}, "--dtype", "did you mean `bf16`?");
+  refused({"--margin", "0.5"}, "these logits are not cosines", "add --cosine");
+  refused({"--margin", "nan", "--cosine"}, "`--margin nan` is not an angle", "--margin 0.5");
+  refused({"--clases", "5"}, "`xrun bench head` does not know `--clases`", "did you mean `--classes`?");
+  refused({"--set", "train.lr=1"}, "`--set` (or its XRUN_ variable) has no effect", "leave it out");
+  refused({"--devices", "2"}, "`--devices`", "--threads 2");
+}
+
+TEST(BenchCommand, UnknownBenchmarksAreNamedWithTheKnownOnes) {
+  const CommandResult without = run_xrun({"bench"});
+  EXPECT_EQ(without.exit, 2);
+  EXPECT_EQ(without.err,
+            "error: `xrun bench` needs a command\nhelp: one of head; `xrun bench --help` says what they do\n");
+  const CommandResult unknown = run_xrun({"bench", "haed"});
+  EXPECT_EQ(unknown.exit, 2);
+  EXPECT_EQ(unknown.err, "error: there is no command `bench haed`\nhelp: did you mean `head`?\n");
+  EXPECT_THAT(run_xrun({"bench", "head", "--classes", "0", "--format", "json"}).err,
+              HasSubstr("\"severity\":\"error\""));
+  const CommandResult elsewhere = run_xrun({"doctor", "--format", "md"});
+  EXPECT_EQ(elsewhere.exit, 2);
+  EXPECT_THAT(elsewhere.err, HasSubstr("only `xrun bench` prints Markdown"));
+}
+
+TEST(BenchCommand, VariablesOfItsFlagsCountForItAlone) {
+  const auto with = [](const std::vector<std::string>& words) {
+    return run_xrun(words, {.environment = {{"XRUN_CLASSES", "0"}, {"XRUN_MARGIN", "far"}}});
+  };
+  EXPECT_EQ(with({"doctor"}).exit, 0);
+  const CommandResult result = with({"bench", "head", "--margin", "0"});
+  EXPECT_EQ(result.exit, 2);
+  EXPECT_THAT(result.err, HasSubstr("`--classes 0`"));
+  EXPECT_THAT(result.err, HasSubstr("note: from the environment: XRUN_CLASSES=0"));
+}
+
+TEST(BenchCommand, AHeadThatDoesNotFitIsRefusedBeforeItIsMapped) {
+  const CommandResult result = bench_head({"--classes", "2000M", "--dim", "65536"});
+  EXPECT_EQ(result.exit, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error[XG0601]: the head does not fit: it needs "));
+  EXPECT_THAT(result.err, HasSubstr("class weights take 488281.2 GiB"));
+  EXPECT_THAT(result.err, ContainsRegex("help: at most [0-9 ]+ classes fit: --classes [0-9]+"));
+}
+
+}  // namespace
+}  // namespace xrun::testing
