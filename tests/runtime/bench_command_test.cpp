@@ -46,8 +46,9 @@ TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
     const nlohmann::json json = json_of(more);
     ASSERT_FALSE(json.is_null());
     SCOPED_TRACE(json.dump());
-    for (const char* key : {"median_s", "min_s", "forward_s", "backward_s", "samples_per_s", "peak_bytes",
-                            "before_bytes", "weights_bytes", "buffers_bytes", "beyond_bytes", "first_loss"}) {
+    for (const char* key :
+         {"median_s", "min_s", "forward_s", "backward_s", "samples_per_s", "peak_bytes", "before_bytes",
+          "weights_bytes", "logits_bytes", "buffers_bytes", "beyond_bytes", "first_loss"}) {
       const double value = json.at(key);
       EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
     }
@@ -56,13 +57,15 @@ TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
       const double value = roofline.at(key);
       EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
     }
-    EXPECT_EQ(roofline.at("flops").get<double>(), 8.0 * 64 * 2000 * 24);
-    EXPECT_EQ(roofline.at("bytes").get<int64_t>(), 12 * 2000 * 24);
+    EXPECT_EQ(roofline.at("flops").get<double>(), 6.0 * 64 * 2000 * 24);
+    EXPECT_EQ(roofline.at("bytes").get<int64_t>(), 12 * 2000 * 24 + 8 * 64 * 2000);
+    EXPECT_EQ(json.at("logits_bytes").get<int64_t>(), 2000 * 64 * 4);
     EXPECT_EQ(json.at("step_s").size(), 3u);
     EXPECT_LE(json.at("min_s").get<double>(), json.at("median_s").get<double>());
     EXPECT_EQ(json.at("weights_bytes").get<int64_t>(), 2000 * 24 * 4);
-    EXPECT_EQ(json.at("peak_bytes").get<int64_t>(),
-              json.at("weights_bytes").get<int64_t>() + json.at("beyond_bytes").get<int64_t>());
+    EXPECT_EQ(json.at("peak_bytes").get<int64_t>(), json.at("weights_bytes").get<int64_t>() +
+                                                        json.at("logits_bytes").get<int64_t>() +
+                                                        json.at("beyond_bytes").get<int64_t>());
     EXPECT_GE(json.at("peak_bytes").get<int64_t>(), json.at("before_bytes").get<int64_t>());
     EXPECT_LT(json.at("last_loss").get<double>(), json.at("first_loss").get<double>()) << "the steps do not learn";
     EXPECT_EQ(json.at("threads").get<int>(), 2);
@@ -76,6 +79,21 @@ TEST(BenchCommand, ShardsAndThreadsChangeNoLoss) {
   ASSERT_FALSE(whole.is_null() || cut.is_null());
   EXPECT_EQ(whole.at("first_loss"), cut.at("first_loss"));
   EXPECT_EQ(whole.at("last_loss"), cut.at("last_loss"));
+}
+
+TEST(BenchCommand, LogitsThatAreKeptSaveOperationsAndChangeNoLoss) {
+  const nlohmann::json kept = json_of({});
+  const nlohmann::json half = json_of({"--kept", "0.5"});
+  const nlohmann::json none = json_of({"--kept", "0"});
+  ASSERT_FALSE(kept.is_null() || half.is_null() || none.is_null());
+  for (const nlohmann::json& other : {half, none}) {
+    EXPECT_EQ(other.at("first_loss"), kept.at("first_loss"));
+    EXPECT_EQ(other.at("last_loss"), kept.at("last_loss"));
+  }
+  EXPECT_EQ(none.at("logits_bytes").get<int64_t>(), 0);
+  EXPECT_EQ(half.at("logits_bytes").get<int64_t>(), 16 * 64 * 64 * 4);  // 16 of 32 blocks
+  EXPECT_EQ(none.at("roofline").at("flops").get<double>(), 8.0 * 64 * 2000 * 24);
+  EXPECT_EQ(none.at("roofline").at("bytes").get<int64_t>(), 12 * 2000 * 24);
 }
 
 TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
@@ -124,6 +142,7 @@ TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--mode", "knn"}, "`--mode knn` is not supported by this build", "--mode full");
   refused({"--weights", "bf16"}, "--weights: bf16 not in {f32}", "`xrun bench head --help` lists");
   refused({"--dtype", "bf61"}, "--dtype", "did you mean `bf16`?");
+  refused({"--kept", "1.5"}, "`--kept 1.5` is not a share from 0 to 1", "--kept 0.5");
   refused({"--margin", "0.5"}, "these logits are not cosines", "add --cosine");
   refused({"--margin", "nan", "--cosine"}, "`--margin nan` is not an angle", "--margin 0.5");
   refused({"--clases", "5"}, "`xrun bench head` does not know `--clases`", "did you mean `--classes`?");
