@@ -13,6 +13,13 @@ struct HeadForm {
   bool bias = false;
 };
 
+// How class rows, or states of their optimizer, lie in memory; they are computed with as f32. fp8 is e4m3 (four bits of
+// exponent, three of mantissa) with an f32 scale for each row.
+enum class RowFormat : uint8_t { kF32, kBf16, kFp8 };
+constexpr int64_t element_bytes(RowFormat format) {
+  return format == RowFormat::kF32 ? 4 : format == RowFormat::kBf16 ? 2 : 1;
+}
+
 enum class MarginGrad { kCapped, kExact, kStraight, kThreshold };
 
 // loss of a row = logsumexp(z) - z_target, z = scale · margin(logits): psi(theta) = cos(m1·theta + m2) - m3 on the

@@ -162,6 +162,9 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   scratch.pairs = take(forward ? 0 : tile);
   scratch.weight_gradient = take(forward ? 0 : weights);
   scratch.class_values = take(forward ? 0 : layout.tile_classes * 16 * 4);
+  const Bytes rows_of_tile = layout.tile_classes * shape.dim * 4;
+  scratch.class_rows = take(shape.weights == RowFormat::kF32 ? 0 : rows_of_tile);
+  scratch.class_states = take(shape.states == RowFormat::kF32 || forward ? 0 : 2 * rows_of_tile);
   scratch.worker_bytes = end;
   scratch.total = scratch.workers + scratch.worker_bytes * shape.workers;
   return scratch;

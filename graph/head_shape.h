@@ -61,9 +61,11 @@ struct HeadShape {
   bool bf16_features = false;  // element type in which features arrive; their gradient is f32
   HeadForm form;
   MarginForm margin;
-  double row_weight = 1;    // d(objective) / d(loss of a row)
-  int64_t top_k = 1;        // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
-  int workers = 1;          // of the device
+  double row_weight = 1;  // d(objective) / d(loss of a row)
+  int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
+  int workers = 1;        // of the device
+  RowFormat weights = RowFormat::kF32;  // in memory
+  RowFormat states = RowFormat::kF32;   // of the optimizer; f32 or bf16
   int64_t kept_blocks = 0;  // the shard's first class blocks: their logits are kept from forward to backward pass
 };
 
@@ -133,6 +135,8 @@ struct HeadScratch {
   Bytes pairs = 0;             // G once more, in the order of the other product (bf16)
   Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
+  Bytes class_rows = 0;        // the tile's weights as f32, where memory has another format: [tile_classes, dim]
+  Bytes class_states = 0;      // and two states: [2, tile_classes, dim]
   Bytes total = 0;
 };
 inline constexpr int64_t kHeadRowPlanes = 7;

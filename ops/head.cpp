@@ -5,6 +5,7 @@
 #include "graph/base/check.h"
 #include "ops/head/kernels.h"
 #include "ops/head/margin.h"
+#include "ops/head/row_format.h"
 #include "ops/head/stats.h"
 #include "ops/head/tree_fold.h"
 #include "ops/head/work.h"
@@ -43,9 +44,16 @@ void HeadPasses::prepare(const HeadWeights& weights, Workers& workers) const {
     return;
   }
   constexpr int64_t kRun = 1024;
+  const Bytes row_bytes = shape_.dim * element_bytes(shape_.weights);
   workers.for_each((shape_.shard.size() + kRun - 1) / kRun, [&](int64_t run, int) {
+    std::vector<float> row(shape_.weights == RowFormat::kF32 ? 0 : static_cast<size_t>(shape_.dim));
     for (int64_t c = run * kRun; c < std::min((run + 1) * kRun, shape_.shard.size()); ++c) {
-      weights.prepared[c] = kernels_->inverse_norm(weights.weight + c * shape_.dim, shape_.dim);
+      const std::byte* values = weights.weight + c * row_bytes;
+      if (shape_.weights != RowFormat::kF32) {
+        load_row(shape_.weights, values, weights.scales == nullptr ? 1.0F : weights.scales[c], shape_.dim, row.data());
+        values = reinterpret_cast<const std::byte*>(row.data());
+      }
+      weights.prepared[c] = kernels_->inverse_norm(reinterpret_cast<const float*>(values), shape_.dim);
     }
   });
 }
@@ -69,7 +77,7 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
             const HeadSlice slice = pass.slice(worker);
             clear(view(out));
             for_tiles(shape_, layout_, block, [&](TileClasses of, TileClasses next) {
-              const ClassTile tile = classes.open(of);
+              const ClassTile tile = classes.open(of, slice);
               pass.pack_tile(slice, tile, false);
               HeadPrefetch prefetch;
               classes.prefetch_weights(next, prefetch);

@@ -7,7 +7,8 @@
 //   update     with h < batch, on each shard at the end of the step: dW and update over all rows of the batch
 // All results have the same bits for every number of shards, workers, and rows per pass (docs/determinism.md, "Class
 // blocks" to "Head sweeps").
-// Nothing here allocates but constructors; buffers have the sizes that graph/head_shape.h gives, aligned to 64.
+// Nothing here allocates but constructors and, for rows in narrow formats, `prepare`; buffers have the sizes that
+// graph/head_shape.h gives, aligned to 64.
 #pragma once
 
 #include <cstddef>
@@ -44,18 +45,22 @@ struct HeadRows {
 
 // A shard's class rows.
 struct HeadWeights {
-  float* weight = nullptr;    // [shard rows, dim]
-  float* bias = nullptr;      // [shard rows]; null without bias
-  float* prepared = nullptr;  // head_prepared_bytes; null when that is 0
+  std::byte* weight = nullptr;  // [shard rows, dim] in the shape's format
+  float* scales = nullptr;      // [shard rows] of fp8 rows, else null
+  float* bias = nullptr;        // [shard rows]; null without bias
+  float* prepared = nullptr;    // head_prepared_bytes; null when that is 0
 };
 
-// Update of a shard's rows with the gradient of its tile. States are f32, as many as the form has.
+// Update of a shard's rows with the gradient of its tile. States of weights are in the shape's format, as many as the
+// form has; those of the bias are f32. Rows in narrow formats are rounded by random numbers of (seed, step, class).
 struct HeadUpdate {
   OptimizerForm form;
   UpdateScalars weight;
   UpdateScalars bias;
-  float* weight_states[2] = {nullptr, nullptr};  // [shard rows, dim]
-  float* bias_states[2] = {nullptr, nullptr};    // [shard rows]
+  std::byte* weight_states[2] = {nullptr, nullptr};  // [shard rows, dim]
+  float* bias_states[2] = {nullptr, nullptr};        // [shard rows]
+  uint64_t seed = 0;
+  int64_t step = 0;
 };
 
 // Passes of one shard, for one shape and instruction set. Immutable after construction; calls on different buffers may

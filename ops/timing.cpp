@@ -147,7 +147,7 @@ Seconds time_head(const HeadShape& shape, Isa isa) {
   const std::vector<int32_t> labels(static_cast<size_t>(shape.rows), 0);
   const HeadRows rows{.features = features.bytes, .labels = labels.data()};
   const HeadWeights held{
-      .weight = reinterpret_cast<float*>(weights.bytes),
+      .weight = weights.bytes,
       .bias = shape.form.bias ? reinterpret_cast<float*>(biases.bytes) : nullptr,
       .prepared = head_prepared_bytes(shape) > 0 ? reinterpret_cast<float*>(prepared.bytes) : nullptr};
   InlineWorkers workers;

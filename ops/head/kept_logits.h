@@ -23,7 +23,8 @@ class KeptLogits {
   bool has(TileClasses classes) const { return classes.begin - first_ < end_; }
   // Has the logits of a tile brought nearer, all its rows.
   void prefetch(TileClasses classes, HeadPrefetch& prefetch) const {
-    add_range(prefetch, data_ + (classes.begin - first_) * rows_, has(classes) ? classes.count * rows_ : 0);
+    add_range(prefetch, data_ + (classes.begin - first_) * rows_,
+              has(classes) ? classes.count * rows_ * static_cast<int64_t>(sizeof(float)) : 0);
   }
   // Tiles of logits from padded row `row` on. REQUIRES: has(the tile's classes).
   void keep(const HeadTile& tile, int64_t row, const HeadKernels& kernels) const;

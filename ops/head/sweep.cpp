@@ -123,7 +123,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
   pass.prepare_rows(workers);
   const int64_t first_block = layout_.blocks.begin;
 
-  const auto finish_weights = [&](const HeadSlice& slice, const ClassTile& tile, int64_t block) {
+  const auto finish_weights = [&](const HeadSlice& slice, ClassTile& tile, int64_t block) {
     const int64_t local = tile.classes.begin - shape_.shard.begin;
     const int64_t count = tile.classes.count;
     const bool bias = tile.bias != nullptr;
@@ -150,6 +150,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
       std::copy_n(bias_gradient, count, what.bias_gradient + local);
     }
     if (what.update != nullptr) {
+      class_rows.open_states(tile, slice);
       update_tile(pass, isa_, *what.update, tile, slice.weight_gradient, bias_gradient);
       class_rows.close(tile, *kernels_);
     }
@@ -164,7 +165,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
     }
     bool first = true;
     for_tiles(shape_, layout_, block, [&](TileClasses of, TileClasses next) {
-      const ClassTile classes = class_rows.open(of);
+      ClassTile classes = class_rows.open(of, slice);
       pass.pack_tile(slice, classes, dx != nullptr);
       HeadPrefetch prefetch;
       class_rows.prefetch_states(of, prefetch);

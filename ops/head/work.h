@@ -14,16 +14,6 @@ namespace xrun::ops {
 // kSteep and kCosine: g · (slope - 1) and the logit of the target, for ops/head/steep.h.
 enum RowPlane { kLabel, kTarget, kMax, kFactor, kSmooth, kSteep, kCosine };
 
-// One worker's working memory.
-struct HeadSlice {
-  uint32_t* logit_weights = nullptr;
-  uint32_t* gradient_weights = nullptr;
-  float* logits = nullptr;
-  uint32_t* pairs = nullptr;
-  float* weight_gradient = nullptr;
-  float* bias_lanes = nullptr;
-};
-
 // What all workers of a pass share.
 struct HeadWork {
   HeadWork(const HeadShape& of, const HeadLayout& l, const HeadKernels& k, HeadPass pass, const HeadRows& r,
@@ -58,7 +48,8 @@ struct HeadWork {
     const Bytes start = at.workers + worker * at.worker_bytes;
     return {part<uint32_t>(start + at.logit_weights), part<uint32_t>(start + at.gradient_weights),
             part<float>(start + at.logits),           part<uint32_t>(start + at.pairs),
-            part<float>(start + at.weight_gradient),  part<float>(start + at.class_values)};
+            part<float>(start + at.weight_gradient),  part<float>(start + at.class_values),
+            part<float>(start + at.class_rows),       part<float>(start + at.class_states)};
   }
   // Elements of the summed dimension: f32, or pairs of bf16.
   int64_t steps(int64_t n) const { return kernels.pairs ? n / 2 : n; }

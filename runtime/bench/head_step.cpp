@@ -176,8 +176,8 @@ class HeadStep {
   }
   ops::HeadWeights weights(size_t r) const {
     const Places::Shard& shard = at_.shards[r];
-    return {at<float>(at_.weights) + shard.shape.shard.begin * one_.dim, nullptr,
-            one_.form.cosine ? at<float>(shard.prepared) : nullptr};
+    return {.weight = memory_ + at_.weights + shard.shape.shard.begin * one_.dim * 4,
+            .prepared = one_.form.cosine ? at<float>(shard.prepared) : nullptr};
   }
   template <typename Body>
   void for_shards(Body body) const {

@@ -13,6 +13,7 @@
 
 #include "graph/base/random.h"
 #include "ops/head.h"
+#include "ops/head/row_format.h"
 #include "ops/simd.h"
 #include "tests/support/head_oracle.h"
 
@@ -67,6 +68,8 @@ struct StepPlan {
   bool fused = false;  // update in the backward pass; needs one pass
   bool bf16_features = false;
   int64_t kept_blocks = 0;  // of each shard
+  RowFormat weights = RowFormat::kF32;
+  RowFormat states = RowFormat::kF32;
 };
 
 struct StepResult {
@@ -104,8 +107,36 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .row_weight = problem.row_weight,
           .top_k = kTop,
           .workers = plan.workers,
+          .weights = plan.weights,
+          .states = plan.states,
           .kept_blocks = plan.kept_blocks};
 }
+
+// Rows of f32 in a format of memory, and back.
+struct NarrowRows {
+  RowFormat format = RowFormat::kF32;
+  int64_t dim = 0;
+  std::vector<std::byte> bytes;
+  std::vector<float> scales;
+
+  NarrowRows(RowFormat as, const std::vector<float>& values, int64_t width) : format(as), dim(width) {
+    const auto rows = values.size() / static_cast<size_t>(dim);
+    bytes.resize(values.size() * static_cast<size_t>(element_bytes(format)));
+    scales.assign(rows, 1);
+    for (size_t row = 0; row < rows; ++row) {
+      scales[row] = store_row(format, values.data() + row * static_cast<size_t>(dim), dim, RandomStream(0, row),
+                              at(static_cast<int64_t>(row)));
+    }
+  }
+  std::byte* at(int64_t row) { return bytes.data() + row * dim * element_bytes(format); }
+  std::vector<float> values() {
+    std::vector<float> out(scales.size() * static_cast<size_t>(dim));
+    for (size_t row = 0; row < scales.size(); ++row) {
+      load_row(format, at(static_cast<int64_t>(row)), scales[row], dim, out.data() + row * static_cast<size_t>(dim));
+    }
+    return out;
+  }
+};
 
 inline std::vector<float> floats(const std::byte* data, size_t n) {
   std::vector<float> values(n);
@@ -135,6 +166,8 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                     .bias = problem.bias,
                     .state = std::vector<float>(problem.weight.size(), 0.5F)};
   std::vector<float> bias_state(problem.bias.size(), 0.25F);
+  NarrowRows weight_rows(plan.weights, result.weight, dim);
+  NarrowRows state_rows(plan.states, result.state, dim);
   std::vector<Bf16> narrow(problem.features.size());
   for (size_t i = 0; i < narrow.size(); ++i) {
     narrow[i] = to_bf16(problem.features[i]);
@@ -153,14 +186,17 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     const int64_t begin = shape.shard.begin;
     shards.push_back(shape.shard);
     prepared.emplace_back(head_prepared_bytes(shape));
-    weights.push_back({.weight = result.weight.data() + begin * dim,
+    weights.push_back({.weight = weight_rows.at(begin),
+                       .scales = plan.weights == RowFormat::kFp8 ? weight_rows.scales.data() + begin : nullptr,
                        .bias = problem.form.bias ? result.bias.data() + begin : nullptr,
                        .prepared = reinterpret_cast<float*>(prepared.back().data())});
     updates.push_back({.form = form,
                        .weight = scalars,
                        .bias = bias_scalars,
-                       .weight_states = {result.state.data() + begin * dim, nullptr},
-                       .bias_states = {problem.form.bias ? bias_state.data() + begin : nullptr, nullptr}});
+                       .weight_states = {state_rows.at(begin), nullptr},
+                       .bias_states = {problem.form.bias ? bias_state.data() + begin : nullptr, nullptr},
+                       .seed = 5,
+                       .step = 3});
     HeadPasses(shape, plan.isa).prepare(weights.back(), workers);
   }
 
@@ -252,6 +288,8 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
           .update(rows, weights[static_cast<size_t>(r)], updates[static_cast<size_t>(r)], scratch.data(), workers);
     }
   }
+  result.weight = weight_rows.values();
+  result.state = state_rows.values();
   for (size_t r = 0; r < shards.size() && problem.form.cosine; ++r) {
     const std::vector<float> own = floats(prepared[r].data(), static_cast<size_t>(shards[r].size()));
     result.prepared.insert(result.prepared.end(), own.begin(), own.end());

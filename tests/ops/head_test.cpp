@@ -324,6 +324,65 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheLogitsThatAreKept) {
   }
 }
 
+// Rows in narrow formats: the passes compute with their values, whatever the plan, and the update leaves one of the two
+// neighbours of the f32 result.
+TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
+  for (const RowFormat format : {RowFormat::kBf16, RowFormat::kFp8}) {
+    for (const bool cosine : {false, true}) {
+      test::HeadProblem problem = make_problem({.classes = 700,
+                                                .dim = 72,
+                                                .rows = 48,
+                                                .bf16 = bf16(),
+                                                .cosine = cosine,
+                                                .bias = !cosine,
+                                                .margin = cosine ? margin(32, 1, 0.4, 0.1) : margin(1, 1, 0, 0),
+                                                .seed = 33});
+      problem.weight = NarrowRows(format, problem.weight, problem.dim).values();
+      StepPlan plan{.shards = 2, .pass_rows = 48, .norm_rows = 12, .isa = isa(), .fused = true};
+      const StepResult wide = run_step(problem, plan);
+      plan.weights = format;
+      plan.states = RowFormat::kBf16;
+      const StepResult narrow = run_step(problem, plan);
+      EXPECT_EQ(narrow.loss, wide.loss);
+      EXPECT_EQ(narrow.dx, wide.dx);
+      EXPECT_EQ(narrow.dw, wide.dw);
+      EXPECT_EQ(narrow.best, wide.best);
+      const double step = format == RowFormat::kBf16 ? 0x1p-7 : 0x1p-3;  // of the format, relative to a value
+      for (size_t i = 0; i < wide.weight.size(); ++i) {
+        float largest = 0;
+        for (int64_t d = 0; format == RowFormat::kFp8 && d < problem.dim; ++d) {
+          const size_t row = i / static_cast<size_t>(problem.dim) * static_cast<size_t>(problem.dim);
+          largest = std::max(largest, std::abs(wide.weight[row + static_cast<size_t>(d)]));
+        }
+        // Below the smallest normal number of a row steps are equal: 2^-9 of its scale, which is below largest / 224.
+        ASSERT_LE(std::abs(narrow.weight[i] - wide.weight[i]),
+                  std::max(step * std::abs(wide.weight[i]), 0x1p-9 * largest / 224))
+            << i;
+        ASSERT_LE(std::abs(narrow.state[i] - wide.state[i]), 0x1p-7 * std::abs(wide.state[i])) << i;
+      }
+      for (const int64_t shards : {1, 3}) {
+        for (const int64_t rows : {12, 48}) {
+          const bool fused = rows == problem.rows;
+          const StepResult other = run_step(problem, {.shards = shards,
+                                                      .pass_rows = rows,
+                                                      .norm_rows = 12,
+                                                      .workers = 2,
+                                                      .isa = isa(),
+                                                      .fused = fused,
+                                                      .kept_blocks = shards,
+                                                      .weights = format,
+                                                      .states = RowFormat::kBf16});
+          EXPECT_EQ(other.loss, narrow.loss);
+          EXPECT_EQ(other.dx, narrow.dx);
+          EXPECT_EQ(other.weight, narrow.weight);
+          EXPECT_EQ(other.state, narrow.state);
+          EXPECT_EQ(other.prepared, narrow.prepared);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(HeadOnIsa, BitsDoNotDependOnTheRowsOfAPass) {
   const test::HeadProblem problem = make_problem({.classes = 700,
                                                   .dim = 72,

@@ -70,11 +70,19 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
       bound.feature_gradient = binder_.at<float>(operand);
       break;
     case Role::kWeight:
-      (bias ? bound.weights.bias : bound.weights.weight) = binder_.at<float>(operand);
+      if (bias) {
+        bound.weights.bias = binder_.at<float>(operand);
+      } else {
+        bound.weights.weight = binder_.at(operand);
+      }
       bound.updates = operand.access == planner::Access::kUpdate;
       break;
     case Role::kState:
-      (bias ? bound.update.bias_states : bound.update.weight_states)[operand.index] = binder_.at<float>(operand);
+      if (bias) {
+        bound.update.bias_states[operand.index] = binder_.at<float>(operand);
+      } else {
+        bound.update.weight_states[operand.index] = binder_.at(operand);
+      }
       break;
     case Role::kPrepared:
       bound.weights.prepared = binder_.at<float>(operand);
@@ -184,11 +192,13 @@ void HeadRunner::prepare(const BoundMemory& memory, int device, ops::Workers& wo
       if (buffer.head != static_cast<int>(h) || !buffer.persistent || buffer.device != device) {
         continue;
       }
-      auto* const data = reinterpret_cast<float*>(memory.at(buffer));
-      if (buffer.purpose == Purpose::kHeadWeight) {
-        (buffer.param == head.bias ? shards[buffer.shard].bias : shards[buffer.shard].weight) = data;
-      } else if (buffer.purpose == Purpose::kHeadPrepared) {
-        shards[buffer.shard].prepared = data;
+      std::byte* const data = memory.at(buffer);
+      if (buffer.purpose == Purpose::kHeadPrepared) {
+        shards[buffer.shard].prepared = reinterpret_cast<float*>(data);
+      } else if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.bias) {
+        shards[buffer.shard].bias = reinterpret_cast<float*>(data);
+      } else if (buffer.purpose == Purpose::kHeadWeight) {
+        shards[buffer.shard].weight = data;
       }
     }
     for (const auto& [shard, weights] : shards) {

@@ -1,0 +1,22 @@
+// Rows of class weights and states between the formats of memory and f32 (RowFormat, graph/head_def.h). Narrow formats
+// are rounded stochastically: a value becomes one of its two neighbours, the nearer one more often, so that the mean is
+// the value and updates that are smaller than a step of the format are not lost. Source: Gupta et al., "Deep Learning
+// with Limited Numerical Precision", ICML 2015.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/base/random.h"
+#include "graph/head_def.h"
+
+namespace xrun::ops {
+
+// out[0, n) = the values of a row. `scale`: of fp8 rows.
+void load_row(RowFormat format, const std::byte* row, float scale, int64_t n, float* out);
+
+// Writes a row; the draws of element i are those of its place in `random`, whoever writes it. Returns the scale of an
+// fp8 row, a power of two by which its largest value just fits, else 1; NaN where a value is NaN or infinite.
+float store_row(RowFormat format, const float* values, int64_t n, const RandomStream& random, std::byte* row);
+
+}  // namespace xrun::ops
