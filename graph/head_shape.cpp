@@ -106,8 +106,51 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
   return static_cast<Bytes>(layout.subtrees.size()) * layout.rows_padded * layout.dim_padded * 4;
 }
 
+int64_t head_quota(const HeadShape& shape, int64_t block) {
+  const int64_t begin = block * shape.blocks.size;
+  const int64_t end = std::min(shape.blocks.classes, begin + shape.blocks.size);
+  const auto up_to = [&](int64_t classes) { return shape.active * classes / shape.blocks.classes; };
+  return std::max<int64_t>(1, up_to(end) - up_to(begin));
+}
+
+namespace {
+
+// The most active classes that `blocks` of a shard may have.
+int64_t most_active(const HeadShape& shape, BlockRange blocks) {
+  int64_t sum = std::min(shape.step_rows, blocks.size() * shape.blocks.size);
+  for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+    sum += head_quota(shape, block);
+  }
+  return sum;
+}
+
+}  // namespace
+
+HeadSelection head_selection(const HeadShape& shape) {
+  const BlockRange blocks = shape.blocks.of_rows(shape.shard);
+  const int64_t most = most_active(shape, blocks);
+  HeadSelection at;
+  const auto take = [&at](int64_t count) {
+    const Bytes begin = at.total;
+    at.total += align_up(count * static_cast<Bytes>(sizeof(int32_t)));
+    return begin;
+  };
+  at.distinct = take(shape.step_rows);
+  at.firsts = take(blocks.size() + 1);
+  at.offsets = take(blocks.size() + 1);
+  at.draws = take(most);
+  at.classes = take(most);
+  at.targets = take(shape.step_rows);
+  return at;
+}
+
 int64_t head_kept_classes(const HeadShape& shape) {
-  return std::min(shape.shard.size(), shape.kept_blocks * shape.blocks.size);
+  if (shape.active == 0) {
+    return std::min(shape.shard.size(), shape.kept_blocks * shape.blocks.size);
+  }
+  BlockRange blocks = shape.blocks.of_rows(shape.shard);
+  blocks.end = std::min(blocks.end, blocks.begin + shape.kept_blocks);
+  return shape.kept_blocks == 0 ? 0 : most_active(shape, blocks);
 }
 
 Bytes head_logits_bytes(const HeadShape& shape) {
@@ -163,8 +206,10 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   scratch.weight_gradient = take(forward ? 0 : weights);
   scratch.class_values = take(forward ? 0 : layout.tile_classes * 16 * 4);
   const Bytes rows_of_tile = layout.tile_classes * shape.dim * 4;
-  scratch.class_rows = take(shape.weights == RowFormat::kF32 ? 0 : rows_of_tile);
-  scratch.class_states = take(shape.states == RowFormat::kF32 || forward ? 0 : 2 * rows_of_tile);
+  const bool apart = shape.active > 0;
+  scratch.class_rows = take(shape.weights == RowFormat::kF32 && !apart ? 0 : rows_of_tile);
+  scratch.class_states = take((shape.states == RowFormat::kF32 && !apart) || forward ? 0 : 2 * rows_of_tile);
+  scratch.class_vectors = take(apart ? 4 * layout.tile_classes * 4 : 0);
   scratch.worker_bytes = end;
   scratch.total = scratch.workers + scratch.worker_bytes * shape.workers;
   return scratch;

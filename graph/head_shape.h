@@ -64,10 +64,28 @@ struct HeadShape {
   double row_weight = 1;  // d(objective) / d(loss of a row)
   int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
   int workers = 1;        // of the device
+  // Classes of the whole head that take part in a step, and the rows of a step, of whose labels they are selected.
+  int64_t active = 0;  // 0: all classes
+  int64_t step_rows = 0;
   RowFormat weights = RowFormat::kF32;  // in memory
   RowFormat states = RowFormat::kF32;   // of the optimizer; f32 or bf16
   int64_t kept_blocks = 0;  // the shard's first class blocks: their logits are kept from forward to backward pass
 };
+
+// The share of a block in HeadShape::active, at least one. It has more active classes where more are targets.
+int64_t head_quota(const HeadShape& shape, int64_t block);
+
+// Memory of a selection for a shard (ops/head/select_classes.h), all i32.
+struct HeadSelection {
+  Bytes distinct = 0;  // targets, each once: [step rows]
+  Bytes firsts = 0;    // of these the first one of each block: [blocks + 1]
+  Bytes offsets = 0;   // [blocks + 1]
+  Bytes draws = 0;     // as many as active classes
+  Bytes classes = 0;   // the active ones
+  Bytes targets = 0;   // [step rows]
+  Bytes total = 0;
+};
+HeadSelection head_selection(const HeadShape& shape);
 
 enum class HeadPass { kForward, kBackward, kUpdate };
 
@@ -76,7 +94,7 @@ Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of
 Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree and row, from head_forward
 Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass, all workers together
-// Class rows of the kept blocks, and the bytes of their logits in a pass.
+// Class rows of the kept blocks, at most so many of them active, and the bytes of their logits in a pass.
 int64_t head_kept_classes(const HeadShape& shape);
 Bytes head_logits_bytes(const HeadShape& shape);
 // Per pass: {max, 1 / sum} of each row, from combine_stats; kept until the row's last sweep.
@@ -135,8 +153,11 @@ struct HeadScratch {
   Bytes pairs = 0;             // G once more, in the order of the other product (bf16)
   Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
-  Bytes class_rows = 0;        // the tile's weights as f32, where memory has another format: [tile_classes, dim]
-  Bytes class_states = 0;      // and two states: [2, tile_classes, dim]
+  // A tile that does not lie in memory as one run of f32 rows: weights [tile_classes, dim], two states of as many, and
+  // 1 / norm, bias and two states of the bias of each row.
+  Bytes class_rows = 0;
+  Bytes class_states = 0;
+  Bytes class_vectors = 0;
   Bytes total = 0;
 };
 inline constexpr int64_t kHeadRowPlanes = 7;

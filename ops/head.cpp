@@ -32,6 +32,16 @@ void add_tile_stats(const HeadWork& pass, const HeadTile& tile, int64_t row, con
                                 .target = pass.plane(kTarget) + row});
 }
 
+// Best classes by their place in the head, not by their number among the active ones.
+void name_classes(const HeadStats& stats, const ActiveClasses* active) {
+  for (int64_t i = 0; active != nullptr && i < stats.top_k; ++i) {
+    for (int64_t row = 0; row < stats.plane; ++row) {
+      int32_t& best = stats.best_class(i)[row];
+      best = best < 0 ? best : active->classes[best];
+    }
+  }
+}
+
 }  // namespace
 
 HeadPasses::HeadPasses(const HeadShape& shape, Isa isa)
@@ -63,8 +73,8 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
   if (layout_.subtrees.empty()) {
     return;
   }
-  const HeadRows data{.features = rows.features, .labels = rows.labels, .logits = rows.logits};
-  const ClassRows classes(shape_, weights, nullptr);
+  const HeadRows data{.features = rows.features, .labels = rows.labels, .logits = rows.logits, .active = rows.active};
+  const ClassRows classes(shape_, weights, nullptr, rows.active);
   const HeadWork pass(shape_, layout_, *kernels_, HeadPass::kForward, data, classes, scratch);
   pass.prepare_rows(workers);
   const auto view = [&](std::byte* p) {
@@ -76,7 +86,7 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
           [&](int64_t block, std::byte* out, int worker) {
             const HeadSlice slice = pass.slice(worker);
             clear(view(out));
-            for_tiles(shape_, layout_, block, [&](TileClasses of, TileClasses next) {
+            for_tiles(pass, block, [&](TileClasses of, TileClasses next) {
               const ClassTile tile = classes.open(of, slice);
               pass.pack_tile(slice, tile, false);
               HeadPrefetch prefetch;
@@ -85,6 +95,7 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
                 add_tile_stats(pass, pass.logits(slice, tile, row, count, &prefetch), row, view(out));
               });
             });
+            name_classes(view(out), rows.active);
           },
           [&](std::byte* left, std::byte* right) { merge(view(left), view(right)); });
 }

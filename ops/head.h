@@ -32,6 +32,14 @@ struct RowSoftmax {
   float inverse_sum = 0;
 };
 
+// The active classes of a shard in a step. They have numbers: ascending by block, and by class in a block.
+struct ActiveClasses {
+  const int32_t* offsets = nullptr;  // [blocks of the shard + 1]: number of the first class of each block
+  const int32_t* classes = nullptr;  // [offsets[blocks]]: which class of the head
+  const int32_t* targets = nullptr;  // [rows]: number of each row's target; -1 where the shard does not have it
+  int64_t all = 0;                   // active classes of the whole head
+};
+
 // Rows of one pass (or, for `update`, of the whole batch), row-major [rows, dim], f32 or bf16 as the shape says.
 struct HeadRows {
   const std::byte* features = nullptr;
@@ -41,6 +49,8 @@ struct HeadRows {
   const float* factors = nullptr;       // of the loss of each row; null: 1. Not read by forward
   // head_logits_bytes: forward writes the logits of the kept blocks, backward reads them; not used by other sweeps.
   std::byte* logits = nullptr;
+  // With shape.active those of the step (ops/head/select_classes.h), whose `targets` are of these rows; else null.
+  const ActiveClasses* active = nullptr;
 };
 
 // A shard's class rows.
@@ -127,8 +137,9 @@ class HeadJoin {
 
   // stats[r]: HeadPasses::forward of shard r (null for an empty one). A row with a NaN among its logits has a NaN loss
   // and no hit, with or without a target. `labels` and `factors` as in HeadRows.
+  // `active`: classes of the step where not all take part, else 0.
   void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
-                     RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits) const;
+                     RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits, int64_t active = 0) const;
 
   // The k <= top_k best classes of each row, best first, and their logits: [h, k].
   void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;

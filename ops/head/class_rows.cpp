@@ -11,7 +11,8 @@ namespace {
 // What a row is rounded for: its weights, or a state. Keeps the random numbers of the two apart.
 enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState, kSecondState };
 
-float* from(float* values, int64_t row) { return values == nullptr ? nullptr : values + row; }
+// Parts of HeadSlice::class_vectors.
+enum Vector : int64_t { kInverse, kBias, kFirstBiasState, kSecondBiasState };
 
 }  // namespace
 
@@ -22,66 +23,80 @@ void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes) {
   }
 }
 
+// A vector with an element a row: where it lies, or gathered into the slice.
+float* ClassRows::open_vector(float* values, TileClasses classes, int64_t part, const HeadSlice& slice) const {
+  if (values == nullptr || active_ == nullptr) {
+    return values == nullptr ? nullptr : values + row(classes.begin);
+  }
+  float* const out = slice.class_vectors + part * tile_rows();
+  for (int64_t c = 0; c < classes.count; ++c) {
+    out[c] = values[row(classes.begin + c)];
+  }
+  return out;
+}
+
+void ClassRows::close_vector(float* values, TileClasses classes, const float* vector) const {
+  for (int64_t c = 0; active_ != nullptr && vector != nullptr && c < classes.count; ++c) {
+    values[row(classes.begin + c)] = vector[c];
+  }
+}
+
 ClassTile ClassRows::open(TileClasses classes, const HeadSlice& slice) const {
-  const int64_t first = row_of(classes);
   ClassTile tile{.classes = classes,
-                 .inverse = shape_.form.cosine ? weights_.prepared + first : nullptr,
-                 .bias = from(weights_.bias, first)};
-  if (shape_.weights == RowFormat::kF32) {
-    tile.weight = reinterpret_cast<float*>(weights_.weight) + first * shape_.dim;
+                 .inverse = open_vector(shape_.form.cosine ? weights_.prepared : nullptr, classes, kInverse, slice),
+                 .bias = open_vector(weights_.bias, classes, kBias, slice)};
+  if (in_place(shape_.weights)) {
+    tile.weight = reinterpret_cast<float*>(weight_at(row(classes.begin)));
     return tile;
   }
   tile.weight = slice.class_rows;
   for (int64_t c = 0; c < classes.count; ++c) {
-    load(first + c, tile.weight + c * shape_.dim);
+    load(row(classes.begin + c), tile.weight + c * shape_.dim);
   }
   return tile;
 }
 
 void ClassRows::load(int64_t row, float* out) const {
-  load_row(shape_.weights, weights_.weight + row * weight_bytes(),
-           weights_.scales == nullptr ? 1.0F : weights_.scales[row], shape_.dim, out);
+  load_row(shape_.weights, weight_at(row), weights_.scales == nullptr ? 1.0F : weights_.scales[row], shape_.dim, out);
 }
 
 void ClassRows::open_states(ClassTile& tile, const HeadSlice& slice) const {
-  const int64_t first = row_of(tile.classes);
+  const TileClasses classes = tile.classes;
   for (int i = 0; i < 2; ++i) {
-    tile.bias_states[i] = from(update_->bias_states[i], first);
-    std::byte* const rows = update_->weight_states[i];
-    if (rows == nullptr) {
+    tile.bias_states[i] = open_vector(update_->bias_states[i], classes, kFirstBiasState + i, slice);
+    if (update_->weight_states[i] == nullptr) {
       continue;
     }
-    if (shape_.states == RowFormat::kF32) {
-      tile.weight_states[i] = reinterpret_cast<float*>(rows) + first * shape_.dim;
+    if (in_place(shape_.states)) {
+      tile.weight_states[i] = reinterpret_cast<float*>(state_at(i, row(classes.begin)));
       continue;
     }
-    tile.weight_states[i] = slice.class_states + i * std::min(shape_.blocks.size, kHeadTileClasses) * shape_.dim;
-    for (int64_t c = 0; c < tile.classes.count; ++c) {
-      load_row(shape_.states, rows + (first + c) * state_bytes(), 1, shape_.dim,
+    tile.weight_states[i] = slice.class_states + i * tile_rows() * shape_.dim;
+    for (int64_t c = 0; c < classes.count; ++c) {
+      load_row(shape_.states, state_at(i, row(classes.begin + c)), 1, shape_.dim,
                tile.weight_states[i] + c * shape_.dim);
     }
   }
 }
 
 void ClassRows::store(const ClassTile& tile) const {
-  const int64_t first = row_of(tile.classes);
-  const auto random = [&](Draw what, int64_t c) {
-    return RandomStream(update_->seed, static_cast<uint64_t>(update_->step),
-                        static_cast<uint64_t>(tile.classes.begin + c), static_cast<uint64_t>(what));
-  };
   for (int64_t c = 0; c < tile.classes.count; ++c) {
-    if (shape_.weights != RowFormat::kF32) {
-      const float scale = store_row(shape_.weights, tile.weight + c * shape_.dim, shape_.dim, random(Draw::kWeight, c),
-                                    weights_.weight + (first + c) * weight_bytes());
+    const int64_t to = row(tile.classes.begin + c);
+    const auto random = [&](Draw what) {
+      return RandomStream(update_->seed, static_cast<uint64_t>(update_->step),
+                          static_cast<uint64_t>(shape_.shard.begin + to), static_cast<uint64_t>(what));
+    };
+    if (!in_place(shape_.weights)) {
+      const float scale =
+          store_row(shape_.weights, tile.weight + c * shape_.dim, shape_.dim, random(Draw::kWeight), weight_at(to));
       if (weights_.scales != nullptr) {
-        weights_.scales[first + c] = scale;
+        weights_.scales[to] = scale;
       }
     }
-    for (int i = 0; i < 2 && shape_.states != RowFormat::kF32; ++i) {
+    for (int i = 0; i < 2 && !in_place(shape_.states); ++i) {
       if (tile.weight_states[i] != nullptr) {
         store_row(shape_.states, tile.weight_states[i] + c * shape_.dim, shape_.dim,
-                  random(i == 0 ? Draw::kFirstState : Draw::kSecondState, c),
-                  update_->weight_states[i] + (first + c) * state_bytes());
+                  random(i == 0 ? Draw::kFirstState : Draw::kSecondState), state_at(i, to));
       }
     }
   }
@@ -90,22 +105,42 @@ void ClassRows::store(const ClassTile& tile) const {
 void ClassRows::close(const ClassTile& tile, const HeadKernels& kernels) const {
   store(tile);
   for (int64_t c = 0; c < tile.classes.count && shape_.form.cosine; ++c) {
-    float* const row = tile.weight + c * shape_.dim;
+    float* const values = tile.weight + c * shape_.dim;
     if (shape_.weights != RowFormat::kF32) {
-      load(row_of(tile.classes) + c, row);  // as it was rounded
+      load(row(tile.classes.begin + c), values);  // as it was rounded
     }
-    tile.inverse[c] = kernels.inverse_norm(row, shape_.dim);
+    tile.inverse[c] = kernels.inverse_norm(values, shape_.dim);
+  }
+  close_vector(weights_.prepared, tile.classes, tile.inverse);
+  close_vector(weights_.bias, tile.classes, tile.bias);
+  close_vector(update_->bias_states[0], tile.classes, tile.bias_states[0]);
+  close_vector(update_->bias_states[1], tile.classes, tile.bias_states[1]);
+}
+
+// Adds the rows of a tile to what products bring nearer. Rows that lie apart are asked for at once, one by one.
+void ClassRows::prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const {
+  const int64_t bytes = shape_.dim * element_bytes(format);
+  if (active_ == nullptr) {
+    add_range(prefetch, rows + row(classes.begin) * bytes, classes.count * bytes);
+    return;
+  }
+  constexpr int64_t kLine = 64;
+  for (int64_t c = 0; c < classes.count; ++c) {
+    const std::byte* const at = rows + row(classes.begin + c) * bytes;
+    for (int64_t i = 0; i < bytes; i += kLine) {
+      __builtin_prefetch(at + i, 0, 2);
+    }
   }
 }
 
 void ClassRows::prefetch_weights(TileClasses classes, HeadPrefetch& prefetch) const {
-  add_range(prefetch, weights_.weight + row_of(classes) * weight_bytes(), classes.count * weight_bytes());
+  this->prefetch(classes, weights_.weight, shape_.weights, prefetch);
 }
 
 void ClassRows::prefetch_states(TileClasses classes, HeadPrefetch& prefetch) const {
   for (int i = 0; i < 2 && update_ != nullptr; ++i) {
     if (update_->weight_states[i] != nullptr) {
-      add_range(prefetch, update_->weight_states[i] + row_of(classes) * state_bytes(), classes.count * state_bytes());
+      this->prefetch(classes, update_->weight_states[i], shape_.states, prefetch);
     }
   }
 }

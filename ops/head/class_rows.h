@@ -4,13 +4,15 @@
 // slice. Calls for different tiles with different slices may run at once.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/head.h"
 #include "ops/head/kernels.h"
 #include "ops/head/slice.h"
 
 namespace xrun::ops {
 
-// Classes [begin, begin + count) of a tile, numbered in the whole head.
+// Classes [begin, begin + count) of a tile, by their number in the pass: in the whole head, or among the active ones.
 struct TileClasses {
   int64_t begin = 0;
   int64_t count = 0;
@@ -32,10 +34,14 @@ void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes);
 
 class ClassRows {
  public:
-  // `update`: null in passes that change nothing.
-  ClassRows(const HeadShape& shape, const HeadWeights& weights, const HeadUpdate* update)
-      : shape_(shape), weights_(weights), update_(update) {}
+  // `update`: null in passes that change nothing; `active`: null where all classes take part.
+  ClassRows(const HeadShape& shape, const HeadWeights& weights, const HeadUpdate* update, const ActiveClasses* active)
+      : shape_(shape), weights_(weights), update_(update), active_(active) {}
 
+  // The shard's row of a class.
+  int64_t row(int64_t number) const {
+    return (active_ == nullptr ? number : active_->classes[number]) - shape_.shard.begin;
+  }
   // REQUIRES: at most kHeadTileClasses classes of the shard.
   ClassTile open(TileClasses classes, const HeadSlice& slice) const;
   // Opens the states of an update as well.
@@ -48,15 +54,23 @@ class ClassRows {
   void prefetch_states(TileClasses classes, HeadPrefetch& prefetch) const;
 
  private:
-  int64_t row_of(TileClasses classes) const { return classes.begin - shape_.shard.begin; }
-  int64_t weight_bytes() const { return shape_.dim * element_bytes(shape_.weights); }
-  int64_t state_bytes() const { return shape_.dim * element_bytes(shape_.states); }
+  // Whether rows, or states, are worked on where they lie.
+  bool in_place(RowFormat format) const { return format == RowFormat::kF32 && active_ == nullptr; }
+  int64_t tile_rows() const { return std::min(shape_.blocks.size, kHeadTileClasses); }
+  std::byte* weight_at(int64_t row) const { return weights_.weight + row * shape_.dim * element_bytes(shape_.weights); }
+  std::byte* state_at(int i, int64_t row) const {
+    return update_->weight_states[i] + row * shape_.dim * element_bytes(shape_.states);
+  }
+  float* open_vector(float* values, TileClasses classes, int64_t part, const HeadSlice& slice) const;
+  void close_vector(float* values, TileClasses classes, const float* vector) const;
+  void prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const;
   void load(int64_t row, float* out) const;
   void store(const ClassTile& tile) const;
 
   const HeadShape& shape_;
   HeadWeights weights_;
   const HeadUpdate* update_;
+  const ActiveClasses* active_;
 };
 
 }  // namespace xrun::ops

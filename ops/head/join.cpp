@@ -61,7 +61,8 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
 }
 
 void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
-                             RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits) const {
+                             RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits, int64_t active) const {
+  const auto classes = static_cast<double>(active > 0 ? active : shape_.blocks.classes);
   const int64_t rows = layout_.rows_padded;
   const int64_t subtree_floats = layout_.stat_planes * rows;
   const auto view = [&](const Fold& fold) {
@@ -100,7 +101,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
         const double z = form.scale * static_cast<double>(static_cast<float>(margin_of(form, target).psi));
         value = lse - (1 - form.smoothing) * z;
         if (form.smoothing > 0) {
-          value -= form.smoothing * form.scale * totals[0] / static_cast<double>(shape_.blocks.classes);
+          value -= form.smoothing * form.scale * totals[0] / classes;
         }
       }
       value *= factors == nullptr ? 1 : static_cast<double>(factors[row]);

@@ -3,6 +3,7 @@
 // the same bits, since neither rows nor weights change in between.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "ops/head/class_rows.h"
@@ -12,12 +13,16 @@ namespace xrun::ops {
 
 class KeptLogits {
  public:
-  // `data`: head_logits_bytes of the shape; may be null where that is 0.
-  KeptLogits(const HeadShape& shape, const HeadLayout& layout, std::byte* data)
-      : first_(shape.shard.begin),
-        end_(head_kept_classes(shape)),
-        rows_(layout.rows_padded),
-        data_(reinterpret_cast<float*>(data)) {}
+  // rows.logits may be null where none are kept.
+  KeptLogits(const HeadShape& shape, const HeadLayout& layout, const HeadRows& rows)
+      : rows_(layout.rows_padded), data_(reinterpret_cast<float*>(rows.logits)) {
+    if (rows.active == nullptr) {
+      first_ = shape.shard.begin;
+      end_ = head_kept_classes(shape);
+    } else {
+      end_ = rows.active->offsets[std::min(shape.kept_blocks, layout.blocks.size())];
+    }
+  }
 
   // A tile is kept as a whole or not at all: blocks are whole tiles.
   bool has(TileClasses classes) const { return classes.begin - first_ < end_; }
@@ -33,8 +38,8 @@ class KeptLogits {
  private:
   float* at(const HeadTile& tile, int64_t row) const { return data_ + (tile.first_class - first_) * rows_ + row; }
 
-  int64_t first_;  // class of the shard's first row
-  int64_t end_;    // rows of the shard whose logits are kept
+  int64_t first_ = 0;  // number of the shard's first class in a pass
+  int64_t end_;        // how many from there on are kept
   int64_t rows_;
   float* data_;  // [end_, rows_]
 };

@@ -14,6 +14,7 @@ struct HeadSlice {
   float* bias_lanes = nullptr;
   float* class_rows = nullptr;
   float* class_states = nullptr;
+  float* class_vectors = nullptr;
 };
 
 }  // namespace xrun::ops

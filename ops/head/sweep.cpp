@@ -37,7 +37,7 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
     const int64_t source = row_at(pass.shape, pass.layout, row + i);
     const RowSoftmax& softmax = pass.rows.softmax[source];
     const double p = std::exp(form.scale * margin.psi - static_cast<double>(softmax.max)) * softmax.inverse_sum;
-    const double g = target_gradient(form, static_cast<double>(pass.shape.blocks.classes), p) * pass.row_weight(source);
+    const double g = target_gradient(form, pass.classes_of_loss(), p) * pass.row_weight(source);
     target[i] = static_cast<float>(g);
     pass.plane(kSteep)[row + i] = static_cast<float>(g * (margin.slope - 1));
     pass.plane(kCosine)[row + i] = x;
@@ -118,13 +118,12 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
   if (layout_.subtrees.empty()) {
     return;
   }
-  const ClassRows class_rows(shape_, weights, what.update);
+  const ClassRows class_rows(shape_, weights, what.update, rows.active);
   const HeadWork pass(shape_, layout_, *kernels_, what.pass, rows, class_rows, scratch);
   pass.prepare_rows(workers);
   const int64_t first_block = layout_.blocks.begin;
 
   const auto finish_weights = [&](const HeadSlice& slice, ClassTile& tile, int64_t block) {
-    const int64_t local = tile.classes.begin - shape_.shard.begin;
     const int64_t count = tile.classes.count;
     const bool bias = tile.bias != nullptr;
     float bias_gradient[kHeadTileClasses] = {};
@@ -140,14 +139,16 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         what.weight_squares[block - first_block] += sum_of_squares(isa_, g, shape_.dim);
       }
       if (what.weight_gradient != nullptr) {
-        std::copy_n(g, shape_.dim, what.weight_gradient + (local + c) * shape_.dim);
+        std::copy_n(g, shape_.dim, what.weight_gradient + class_rows.row(tile.classes.begin + c) * shape_.dim);
       }
     }
     if (bias && what.bias_squares != nullptr) {
       what.bias_squares[block - first_block] += sum_of_squares(isa_, bias_gradient, count);
     }
     if (bias && what.bias_gradient != nullptr) {
-      std::copy_n(bias_gradient, count, what.bias_gradient + local);
+      for (int64_t c = 0; c < count; ++c) {
+        what.bias_gradient[class_rows.row(tile.classes.begin + c)] = bias_gradient[c];
+      }
     }
     if (what.update != nullptr) {
       class_rows.open_states(tile, slice);
@@ -164,7 +165,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
       what.bias_squares[block - first_block] = 0;
     }
     bool first = true;
-    for_tiles(shape_, layout_, block, [&](TileClasses of, TileClasses next) {
+    for_tiles(pass, block, [&](TileClasses of, TileClasses next) {
       ClassTile classes = class_rows.open(of, slice);
       pass.pack_tile(slice, classes, dx != nullptr);
       HeadPrefetch prefetch;
@@ -191,7 +192,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
       }
     });
     if (dx != nullptr) {
-      add_steep(pass, block_classes(shape_, block), dx);
+      add_steep(pass, block_classes(pass, block), dx);
     }
   };
 

@@ -12,7 +12,7 @@ void HeadWork::prepare_rows(Workers& workers) const {
     for (int64_t place = begin; place < begin + kHeadStep; ++place) {
       const int64_t row = row_at(shape, layout, place);
       const int32_t label = row >= 0 && rows.labels != nullptr ? rows.labels[row] : -1;
-      labels()[place] = label;
+      labels()[place] = rows.active == nullptr || row < 0 ? label : rows.active->targets[row];
       plane(kTarget)[place] = 0;
       if (rows.softmax == nullptr) {
         continue;
@@ -21,8 +21,7 @@ void HeadWork::prepare_rows(Workers& workers) const {
       const double scale = has_target ? shape.margin.scale * row_weight(row) : 0;
       plane(kMax)[place] = row >= 0 ? rows.softmax[row].max : 0;
       plane(kFactor)[place] = row >= 0 ? static_cast<float>(rows.softmax[row].inverse_sum * scale) : 0;
-      plane(kSmooth)[place] =
-          static_cast<float>(-shape.margin.smoothing / static_cast<double>(shape.blocks.classes) * scale);
+      plane(kSmooth)[place] = static_cast<float>(-shape.margin.smoothing / classes_of_loss() * scale);
     }
   });
 }

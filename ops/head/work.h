@@ -25,7 +25,7 @@ struct HeadWork {
         at(head_scratch(of, l, pass)),
         rows(r),
         classes(c),
-        kept(of, l, r.logits),
+        kept(of, l, r),
         base(scratch) {}
 
   const HeadShape& shape;
@@ -49,12 +49,17 @@ struct HeadWork {
     return {part<uint32_t>(start + at.logit_weights), part<uint32_t>(start + at.gradient_weights),
             part<float>(start + at.logits),           part<uint32_t>(start + at.pairs),
             part<float>(start + at.weight_gradient),  part<float>(start + at.class_values),
-            part<float>(start + at.class_rows),       part<float>(start + at.class_states)};
+            part<float>(start + at.class_rows),       part<float>(start + at.class_states),
+            part<float>(start + at.class_vectors)};
   }
   // Elements of the summed dimension: f32, or pairs of bf16.
   int64_t steps(int64_t n) const { return kernels.pairs ? n / 2 : n; }
   int64_t logits_stride() const { return layout.tile_rows + kHeadSkew; }
 
+  // Over which a smoothed loss takes the mean.
+  double classes_of_loss() const {
+    return static_cast<double>(rows.active == nullptr ? shape.blocks.classes : rows.active->all);
+  }
   // d(objective) / d(loss of the row).
   double row_weight(int64_t row) const {
     return rows.factors == nullptr ? shape.row_weight : shape.row_weight * static_cast<double>(rows.factors[row]);
@@ -92,21 +97,26 @@ void HeadWork::for_targets(const HeadTile& tile, int64_t first_row, const Body& 
   }
 }
 
-inline TileClasses block_classes(const HeadShape& shape, int64_t block) {
-  const int64_t begin = block * shape.blocks.size;
-  return {begin, std::min(shape.shard.end, begin + shape.blocks.size) - begin};
+// The classes of a block of the shard, by their number in the pass.
+inline TileClasses block_classes(const HeadWork& pass, int64_t block) {
+  if (const ActiveClasses* active = pass.rows.active; active != nullptr) {
+    const int32_t* offsets = active->offsets + (block - pass.layout.blocks.begin);
+    return {offsets[0], offsets[1] - offsets[0]};
+  }
+  const int64_t begin = block * pass.shape.blocks.size;
+  return {begin, std::min(pass.shape.shard.end, begin + pass.shape.blocks.size) - begin};
 }
 
 // Calls body(tile, the next one) for the tiles of a class block; behind the last one comes none.
 template <typename Body>
-void for_tiles(const HeadShape& shape, const HeadLayout& layout, int64_t block, const Body& body) {
-  const TileClasses all = block_classes(shape, block);
+void for_tiles(const HeadWork& pass, int64_t block, const Body& body) {
+  const TileClasses all = block_classes(pass, block);
   const int64_t end = all.begin + all.count;
   const auto tile_at = [&](int64_t begin) {
-    return TileClasses{begin, std::clamp<int64_t>(end - begin, 0, layout.tile_classes)};
+    return TileClasses{begin, std::clamp<int64_t>(end - begin, 0, pass.layout.tile_classes)};
   };
-  for (int64_t begin = all.begin; begin < end; begin += layout.tile_classes) {
-    body(tile_at(begin), tile_at(begin + layout.tile_classes));
+  for (int64_t begin = all.begin; begin < end; begin += pass.layout.tile_classes) {
+    body(tile_at(begin), tile_at(begin + pass.layout.tile_classes));
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "graph/head_shape.h"
 #include "ops/head.h"
+#include "ops/head/row_format.h"
 #include "ops/simd.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"
@@ -34,7 +35,18 @@ HeadShape shape_of(const HeadCase& one, int64_t shard) {
           .margin = one.margin,
           .row_weight = 1 / static_cast<double>(one.batch),
           .workers = one.threads,
+          .weights = one.weights,
+          .states = one.momentum.value_or(RowFormat::kF32),
           .kept_blocks = static_cast<int64_t>(one.kept * static_cast<double>(blocks.of_rows(classes).size()))};
+}
+
+Bytes weight_bytes(const HeadCase& one) {
+  const Bytes scales = one.weights == RowFormat::kFp8 ? one.classes * 4 : 0;
+  return align_up(one.classes * one.dim * element_bytes(one.weights)) + align_up(scales);
+}
+
+Bytes state_bytes(const HeadCase& one) {
+  return one.momentum ? align_up(one.classes * one.dim * element_bytes(*one.momentum)) : 0;
 }
 
 // Offsets of all buffers in one mapping. Shards share the scratch, since they run one after the other.
@@ -48,7 +60,9 @@ struct Places {
   };
   explicit Places(const HeadCase& one) {
     const Bytes matrix = one.batch * one.dim;
-    weights = take(one.classes * one.dim * 4);
+    weights = take(one.classes * one.dim * element_bytes(one.weights));
+    scales = take(one.weights == RowFormat::kFp8 ? one.classes * 4 : 0);
+    states = take(state_bytes(one));
     features = take(matrix * (one.bf16 ? 2 : 4));
     feature_gradient = take(matrix * 4);
     labels = take(one.batch * 4);
@@ -72,6 +86,8 @@ struct Places {
 
   std::vector<Shard> shards;
   Bytes weights = 0;
+  Bytes scales = 0;
+  Bytes states = 0;
   Bytes features = 0;
   Bytes feature_gradient = 0;
   Bytes labels = 0;
@@ -108,7 +124,10 @@ class HeadStep {
  public:
   HeadStep(const HeadCase& one, const Places& places, std::byte* memory, ops::Isa isa)
       : one_(one), at_(places), memory_(memory), join_(places.shards[0].shape, ranges(places), isa) {
-    update_.weight.rate = 0.1F;
+    update_.form.states = one.momentum ? 1 : 0;
+    update_.form.momentum = one.momentum ? 0.9 : 0;
+    update_.weight = ops::update_scalars(update_.form, 0.1, 0, true, 0);
+    update_.seed = 1;
     for (const Places::Shard& shard : places.shards) {
       passes_.push_back(shard.shape.shard.size() == 0 ? nullptr : std::make_unique<ops::HeadPasses>(shard.shape, isa));
       stats_.push_back(passes_.back() ? memory + shard.stats : nullptr);
@@ -121,8 +140,14 @@ class HeadStep {
     constexpr int64_t kRun = 256;
     const auto deviation = static_cast<float>(1 / std::sqrt(static_cast<double>(one_.dim)));
     workers.for_each((one_.classes + kRun - 1) / kRun, [&](int64_t run, int) {
+      std::vector<float> row(static_cast<size_t>(one_.dim));
       for (int64_t c = run * kRun; c < std::min(one_.classes, (run + 1) * kRun); ++c) {
-        fill(at<float>(at_.weights) + c * one_.dim, one_.dim, c, deviation);
+        fill(row.data(), one_.dim, c, deviation);
+        const float scale = ops::store_row(one_.weights, row.data(), one_.dim,
+                                           RandomStream(1, static_cast<uint64_t>(c)), weight_row(c));
+        if (one_.weights == RowFormat::kFp8) {
+          at<float>(at_.scales)[c] = scale;
+        }
       }
     });
     for (int64_t row = 0; row < one_.batch; ++row) {
@@ -145,9 +170,13 @@ class HeadStep {
 
   void backward(ops::Workers& workers) {
     for_shards([&](size_t r) {
+      const int64_t first = at_.shards[r].shape.shard.begin;
+      update_.weight_states[0] =
+          one_.momentum ? memory_ + at_.states + first * one_.dim * element_bytes(*one_.momentum) : nullptr;
       passes_[r]->backward(rows(r), weights(r), memory_ + at_.shards[r].gradient, &update_, memory_ + at_.scratch,
                            workers);
     });
+    ++update_.step;
     join_.reduce_dx(gradients_, memory_ + at_.features, one_.batch, at<float>(at_.feature_gradient));
   }
 
@@ -174,9 +203,13 @@ class HeadStep {
             .softmax = at<ops::RowSoftmax>(at_.softmax),
             .logits = memory_ + at_.shards[r].logits};
   }
+  std::byte* weight_row(int64_t row) const {
+    return memory_ + at_.weights + row * one_.dim * element_bytes(one_.weights);
+  }
   ops::HeadWeights weights(size_t r) const {
     const Places::Shard& shard = at_.shards[r];
-    return {.weight = memory_ + at_.weights + shard.shape.shard.begin * one_.dim * 4,
+    return {.weight = weight_row(shard.shape.shard.begin),
+            .scales = one_.weights == RowFormat::kFp8 ? at<float>(at_.scales) + shard.shape.shard.begin : nullptr,
             .prepared = one_.form.cosine ? at<float>(shard.prepared) : nullptr};
   }
   template <typename Body>
@@ -235,8 +268,8 @@ Status check_memory(const HeadCase& one, const Host& host) {
                   " are free",
               fit > 0 ? "at most " + format_count(fit) + " classes fit: --classes " + std::to_string(fit)
                       : "free memory, or measure a smaller --batch or --dim"};
-  error.notes.push_back("class weights take " + format_bytes(need.weights) + ", kept logits " +
-                        format_bytes(need.logits) + " (none with --kept 0), buffers of a step " +
+  error.notes.push_back("class weights take " + format_bytes(need.weights) + ", states " + format_bytes(need.states) +
+                        ", kept logits " + format_bytes(need.logits) + " (none with --kept 0), buffers of a step " +
                         format_bytes(need.buffers) + ", arrays of the roofline " + format_bytes(need.roofline));
   return error;
 }
@@ -249,19 +282,19 @@ Flops head_step_flops(const HeadCase& one) {
 }
 
 Bytes head_step_traffic(const HeadCase& one) {
-  return 3 * 4 * one.classes * one.dim + 2 * 4 * one.batch * kept_classes(one);
+  return 3 * weight_bytes(one) + 2 * state_bytes(one) + 2 * 4 * one.batch * kept_classes(one);
 }
 
 HeadMemory head_memory(const HeadCase& one, Bytes last_cache) {
   const Places places(one);
-  const Bytes weights = align_up(one.classes * one.dim * 4);
   Bytes logits = 0;
   for (const Places::Shard& shard : places.shards) {
     logits += head_logits_bytes(shard.shape);
   }
-  return {.weights = weights,
+  return {.weights = weight_bytes(one),
+          .states = state_bytes(one),
           .logits = logits,
-          .buffers = places.end - weights - logits,
+          .buffers = places.end - weight_bytes(one) - state_bytes(one) - logits,
           .roofline = Roofline::memory_bytes(last_cache)};
 }
 

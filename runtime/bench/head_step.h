@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +15,7 @@
 
 namespace xrun::runtime {
 
-// Softmax cross entropy over all classes, SGD without momentum, update in the backward sweep. Weights are f32.
+// Softmax cross entropy over all classes, SGD, update in the backward sweep.
 struct HeadCase {
   int64_t classes = 0;
   int64_t dim = 0;
@@ -22,6 +23,8 @@ struct HeadCase {
   bool bf16 = false;  // products of operands rounded to bf16, of bf16 features
   HeadForm form;
   MarginForm margin;
+  RowFormat weights = RowFormat::kF32;  // in memory
+  std::optional<RowFormat> momentum;    // of the states; none: SGD without momentum
   double kept = 1;     // share of the class blocks of each shard whose logits are kept for the backward pass
   int64_t shards = 1;  // one after the other on the device
   int threads = 1;
@@ -31,8 +34,8 @@ struct HeadCase {
 // Operations of a step: the logits, once more where they are not kept, the gradient of the features, that of the
 // weights.
 Flops head_step_flops(const HeadCase& one);
-// Bytes that a step moves between memory and processor at least: each sweep reads the class weights, one writes them;
-// kept logits are written and read.
+// Bytes that a step moves between memory and processor at least: each sweep reads the class weights, one writes them
+// and reads and writes the states; kept logits are written and read.
 Bytes head_step_traffic(const HeadCase& one);
 
 struct HeadMemory {

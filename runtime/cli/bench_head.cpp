@@ -48,6 +48,10 @@ std::string step_text(Seconds seconds) {
   return seconds < 1 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
 }
 
+RowFormat format_of(const std::string& name) {
+  return name == "f32" ? RowFormat::kF32 : name == "bf16" ? RowFormat::kBf16 : RowFormat::kFp8;
+}
+
 class HeadBenchmark final : public Benchmark {
  public:
   void add_flags(CLI::App& command) override {
@@ -62,7 +66,10 @@ class HeadBenchmark final : public Benchmark {
     command.add_option("--batch", one_.batch, "rows of a step (256)");
     command.add_option("--dtype", dtype_, "products of f32 (default) or bf16 operands")
         ->check(CLI::IsMember({"f32", "bf16"}));
-    command.add_option("--weights", weights_, "class rows as f32 (default)")->check(CLI::IsMember({"f32"}));
+    command.add_option("--weights", weights_, "class rows in memory as f32 (default), bf16 or fp8")
+        ->check(CLI::IsMember({"f32", "bf16", "fp8"}));
+    command.add_option("--momentum", momentum_, "SGD with momentum in f32 or bf16, or none (default)")
+        ->check(CLI::IsMember({"none", "f32", "bf16"}));
     command.add_flag("--cosine", one_.form.cosine, "logits are cosines, times 64");
     command.add_option("--margin", one_.margin.m2, "with --cosine: an angle added to the target's (ArcFace)");
     command.add_option("--kept", one_.kept, "share of the logits that are kept for the backward sweep, 0 to 1 (1)");
@@ -74,6 +81,10 @@ class HeadBenchmark final : public Benchmark {
     const runtime::Host host = runtime::detect_host();
     XRUN_TRY(check());
     one_.bf16 = dtype_ == "bf16";
+    one_.weights = format_of(weights_);
+    if (momentum_ != "none") {
+      one_.momentum = format_of(momentum_);
+    }
     one_.margin.scale = one_.form.cosine ? kCosineScale : 1;
     one_.threads = options.threads > 0 ? options.threads : host.cores;
     one_.rounds = static_cast<int>(rounds_);
@@ -123,9 +134,9 @@ class HeadBenchmark final : public Benchmark {
     BenchReport report;
     report.fields = {
         {"head",
-         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}, {} {}, {} {}",
-                     format_count(one_.classes), one_.dim, one_.batch, dtype_, weights_, mode_,
-                     one_.form.cosine ? ", cosine" : "",
+         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {} {}, {} {}",
+                     format_count(one_.classes), one_.dim, one_.batch, dtype_, weights_,
+                     momentum_ == "none" ? "" : momentum_ + " momentum, ", mode_, one_.form.cosine ? ", cosine" : "",
                      one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "", one_.shards,
                      one_.shards == 1 ? "shard" : "shards", one_.threads, one_.threads == 1 ? "thread" : "threads")},
         {"step", fmt::format("{} (least {}, {} rounds): forward {}, backward and update {}", step_text(step),
@@ -151,6 +162,7 @@ class HeadBenchmark final : public Benchmark {
                    {"batch", one_.batch},
                    {"dtype", dtype_},
                    {"weights", weights_},
+                   {"momentum", momentum_},
                    {"cosine", one_.form.cosine},
                    {"margin", one_.margin.m2},
                    {"kept", one_.kept},
@@ -194,6 +206,7 @@ class HeadBenchmark final : public Benchmark {
   std::string mode_ = "full";
   std::string dtype_ = "f32";
   std::string weights_ = "f32";
+  std::string momentum_ = "none";
   int64_t rounds_ = 5;
 };
 

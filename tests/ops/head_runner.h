@@ -14,6 +14,7 @@
 #include "graph/base/random.h"
 #include "ops/head.h"
 #include "ops/head/row_format.h"
+#include "ops/head/select_classes.h"
 #include "ops/simd.h"
 #include "tests/support/head_oracle.h"
 
@@ -70,6 +71,7 @@ struct StepPlan {
   int64_t kept_blocks = 0;  // of each shard
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
+  int64_t active = 0;  // classes that take part
 };
 
 struct StepResult {
@@ -87,6 +89,7 @@ struct StepResult {
   std::vector<float> state;
   std::vector<float> prepared;  // after the update
   double squares = 0;
+  std::vector<int32_t> active;  // classes
 
   bool operator==(const StepResult&) const = default;
 };
@@ -94,7 +97,8 @@ struct StepResult {
 inline constexpr int64_t kTop = 5;
 
 inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan, int64_t shard, int64_t rows) {
-  const ClassBlocks blocks{problem.classes, class_block(problem.classes, problem.classes)};
+  const int64_t active = plan.active > 0 ? plan.active : problem.classes;
+  const ClassBlocks blocks{problem.classes, class_block(problem.classes, active)};
   return {.blocks = blocks,
           .dim = problem.dim,
           .shard = blocks.rows_of_shard(shard, plan.shards),
@@ -107,6 +111,8 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .row_weight = problem.row_weight,
           .top_k = kTop,
           .workers = plan.workers,
+          .active = plan.active,
+          .step_rows = problem.rows,
           .weights = plan.weights,
           .states = plan.states,
           .kept_blocks = plan.kept_blocks};
@@ -200,14 +206,36 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     HeadPasses(shape, plan.isa).prepare(weights.back(), workers);
   }
 
+  std::vector<Block> selections;
+  std::vector<ActiveClasses> active;  // by shard, with the targets of the whole batch
+  for (int64_t r = 0; r < plan.shards && plan.active > 0; ++r) {
+    const HeadShape shape = shape_of(problem, plan, r, h);
+    selections.emplace_back(head_selection(shape).total);
+    active.push_back(select_classes(shape, problem.labels, 5, 3, selections.back().data(), workers));
+    const int32_t* all = active.back().classes;
+    result.active.insert(result.active.end(), all,
+                         all + active.back().offsets[shape.blocks.of_rows(shape.shard).size()]);
+  }
+  const auto active_of = [&](int64_t shard, int64_t first) {
+    ActiveClasses part = active[static_cast<size_t>(shard)];
+    part.targets += first;
+    return part;
+  };
+  const int64_t all_active = active.empty() ? 0 : active[0].all;
+
   std::vector<RowSoftmax> softmax(static_cast<size_t>(problem.rows));
   for (int64_t first = 0; first < problem.rows; first += h) {
     const HeadRows rows{features_at(first), problem.labels.data() + first, softmax.data() + first,
                         problem.factors.empty() ? nullptr : problem.factors.data() + first};
-    const auto with_logits = [&](const Block& logits) {
-      HeadRows of_shard = rows;
-      of_shard.logits = logits.data();
-      return of_shard;
+    std::vector<ActiveClasses> active_in_pass;
+    for (int64_t r = 0; r < plan.shards && plan.active > 0; ++r) {
+      active_in_pass.push_back(active_of(r, first));
+    }
+    const auto of_shard = [&](int64_t r, const Block* logits) {
+      HeadRows its = rows;
+      its.logits = logits == nullptr ? nullptr : logits->data();
+      its.active = active.empty() ? nullptr : &active_in_pass[static_cast<size_t>(r)];
+      return its;
     };
     std::vector<Block> logits;
     std::vector<Block> stats;
@@ -221,13 +249,14 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
       stats_at.push_back(stats.back().data());
       logits.emplace_back(head_logits_bytes(shape));
       HeadPasses(shape, plan.isa)
-          .forward(with_logits(logits.back()), weights[static_cast<size_t>(r)], stats.back().data(), scratch.data(),
+          .forward(of_shard(r, &logits.back()), weights[static_cast<size_t>(r)], stats.back().data(), scratch.data(),
                    workers);
     }
     const HeadShape whole = shape_of(problem, plan, 0, h);
     const HeadJoin join(whole, shards, plan.isa);
     const HeadHits hits[2] = {{1, result.hit1.data() + first}, {kTop, result.hit5.data() + first}};
-    join.combine_stats(stats_at, rows.labels, rows.factors, softmax.data() + first, result.loss.data() + first, hits);
+    join.combine_stats(stats_at, rows.labels, rows.factors, softmax.data() + first, result.loss.data() + first, hits,
+                       all_active);
     join.top_k(stats_at, kTop, result.best.data() + first * kTop, result.scores.data() + first * kTop);
     const HeadLayout layout = head_layout(whole);
     for (int64_t r = 0; r < plan.shards; ++r) {
@@ -248,10 +277,11 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
         const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));
         const HeadPasses passes(shape, plan.isa);
         float* db = problem.form.bias ? result.db.data() + shape.shard.begin : nullptr;
-        passes.gradients(rows, weights[static_cast<size_t>(r)], result.dw.data() + shape.shard.begin * dim, db,
-                         scratch.data(), workers);
+        passes.gradients(of_shard(r, nullptr), weights[static_cast<size_t>(r)],
+                         result.dw.data() + shape.shard.begin * dim, db, scratch.data(), workers);
         std::vector<double> squares(static_cast<size_t>(shape.blocks.of_rows(shape.shard).size()));
-        passes.gradient_norms(rows, weights[static_cast<size_t>(r)], squares.data(), nullptr, scratch.data(), workers);
+        passes.gradient_norms(of_shard(r, nullptr), weights[static_cast<size_t>(r)], squares.data(), nullptr,
+                              scratch.data(), workers);
         for (const double s : squares) {
           result.squares += s;
         }
@@ -263,7 +293,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
       gradients.emplace_back(head_gradient_bytes(shape));
       gradients_at.push_back(gradients.back().data());
       HeadPasses(shape, plan.isa)
-          .backward(with_logits(logits[static_cast<size_t>(r)]), weights[static_cast<size_t>(r)],
+          .backward(of_shard(r, &logits[static_cast<size_t>(r)]), weights[static_cast<size_t>(r)],
                     gradients.back().data(), plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(),
                     workers);
     }
@@ -284,8 +314,10 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     for (int64_t r = 0; r < plan.shards; ++r) {
       const HeadShape shape = shape_of(problem, plan, r, problem.rows);
       const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));
+      HeadRows its = rows;
+      its.active = active.empty() ? nullptr : &active[static_cast<size_t>(r)];
       HeadPasses(shape, plan.isa)
-          .update(rows, weights[static_cast<size_t>(r)], updates[static_cast<size_t>(r)], scratch.data(), workers);
+          .update(its, weights[static_cast<size_t>(r)], updates[static_cast<size_t>(r)], scratch.data(), workers);
     }
   }
   result.weight = weight_rows.values();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "graph/base/units.h"
 #include "tests/support/command.h"
 #include "tests/support/golden.h"
 
@@ -96,6 +97,19 @@ TEST(BenchCommand, LogitsThatAreKeptSaveOperationsAndChangeNoLoss) {
   EXPECT_EQ(none.at("roofline").at("bytes").get<int64_t>(), 12 * 2000 * 24);
 }
 
+TEST(BenchCommand, NarrowRowsTakeTheirBytesAndLearn) {
+  const nlohmann::json bf16 = json_of({"--weights", "bf16", "--momentum", "bf16"});
+  const nlohmann::json fp8 = json_of({"--weights", "fp8", "--momentum", "f32"});
+  ASSERT_FALSE(bf16.is_null() || fp8.is_null());
+  EXPECT_EQ(bf16.at("weights_bytes").get<int64_t>(), 2000 * 24 * 2);
+  EXPECT_EQ(bf16.at("states_bytes").get<int64_t>(), 2000 * 24 * 2);
+  EXPECT_EQ(fp8.at("weights_bytes").get<int64_t>(), 2000 * 24 + align_up(2000 * 4));
+  EXPECT_EQ(fp8.at("states_bytes").get<int64_t>(), 2000 * 24 * 4);
+  for (const nlohmann::json& json : {bf16, fp8}) {
+    EXPECT_LT(json.at("last_loss").get<double>(), json.at("first_loss").get<double>());
+  }
+}
+
 TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
   const CommandResult text = bench_head(tiny());
   ASSERT_EQ(text.exit, 0) << text.err;
@@ -140,7 +154,8 @@ TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--shards", "0"}, "`--shards 0`", "--shards 2");
   refused({"--rounds", "0"}, "`--rounds 0`", "--rounds 5");
   refused({"--mode", "knn"}, "`--mode knn` is not supported by this build", "--mode full");
-  refused({"--weights", "bf16"}, "--weights: bf16 not in {f32}", "`xrun bench head --help` lists");
+  refused({"--weights", "int8"}, "--weights: int8 not in {f32,bf16,fp8}", "`xrun bench head --help` lists");
+  refused({"--momentum", "fp8"}, "--momentum: fp8 not in {none,f32,bf16}", "`xrun bench head --help` lists");
   refused({"--dtype", "bf61"}, "--dtype", "did you mean `bf16`?");
   refused({"--kept", "1.5"}, "`--kept 1.5` is not a share from 0 to 1", "--kept 0.5");
   refused({"--margin", "0.5"}, "these logits are not cosines", "add --cosine");
