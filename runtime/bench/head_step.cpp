@@ -11,6 +11,7 @@
 #include "graph/head_shape.h"
 #include "ops/head.h"
 #include "ops/head/row_format.h"
+#include "ops/head/select_classes.h"
 #include "ops/simd.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"
@@ -22,7 +23,7 @@ namespace {
 constexpr int64_t kRowBlock = 64;  // rows of a row block, where it divides the batch
 
 HeadShape shape_of(const HeadCase& one, int64_t shard) {
-  const ClassBlocks blocks{one.classes, class_block(one.classes, one.classes)};
+  const ClassBlocks blocks{one.classes, class_block(one.classes, one.active > 0 ? one.active : one.classes)};
   const ClassRange classes = blocks.rows_of_shard(shard, one.shards);
   return {.blocks = blocks,
           .dim = one.dim,
@@ -35,6 +36,8 @@ HeadShape shape_of(const HeadCase& one, int64_t shard) {
           .margin = one.margin,
           .row_weight = 1 / static_cast<double>(one.batch),
           .workers = one.threads,
+          .active = one.active,
+          .step_rows = one.batch,
           .weights = one.weights,
           .states = one.momentum.value_or(RowFormat::kF32),
           .kept_blocks = static_cast<int64_t>(one.kept * static_cast<double>(blocks.of_rows(classes).size()))};
@@ -54,6 +57,7 @@ struct Places {
   struct Shard {
     HeadShape shape;
     Bytes prepared = 0;
+    Bytes selection = 0;
     Bytes logits = 0;
     Bytes stats = 0;
     Bytes gradient = 0;
@@ -73,6 +77,7 @@ struct Places {
       Shard shard{.shape = shape_of(one, r)};
       if (shard.shape.shard.size() > 0) {
         shard.prepared = take(head_prepared_bytes(shard.shape));
+        shard.selection = take(one.active > 0 ? head_selection(shard.shape).total : 0);
         shard.logits = take(head_logits_bytes(shard.shape));
         shard.stats = take(head_stats_bytes(shard.shape));
         shard.gradient = take(head_gradient_bytes(shard.shape));
@@ -123,7 +128,11 @@ void fill(Element* row, int64_t n, int64_t number, float deviation) {
 class HeadStep {
  public:
   HeadStep(const HeadCase& one, const Places& places, std::byte* memory, ops::Isa isa)
-      : one_(one), at_(places), memory_(memory), join_(places.shards[0].shape, ranges(places), isa) {
+      : one_(one),
+        at_(places),
+        memory_(memory),
+        join_(places.shards[0].shape, ranges(places), isa),
+        active_(places.shards.size()) {
     update_.form.states = one.momentum ? 1 : 0;
     update_.form.momentum = one.momentum ? 0.9 : 0;
     update_.weight = ops::update_scalars(update_.form, 0.1, 0, true, 0);
@@ -161,11 +170,23 @@ class HeadStep {
     for_shards([&](size_t r) { passes_[r]->prepare(weights(r), workers); });
   }
 
+  // The active classes of the next step.
+  void select(ops::Workers& workers) {
+    const std::span<const int32_t> labels(at<int32_t>(at_.labels), static_cast<size_t>(one_.batch));
+    for_shards([&](size_t r) {
+      if (one_.active > 0) {
+        active_[r] = ops::select_classes(at_.shards[r].shape, labels, 1, update_.step,
+                                         memory_ + at_.shards[r].selection, workers);
+        all_active_ = active_[r].all;
+      }
+    });
+  }
+
   void forward(ops::Workers& workers) {
     for_shards([&](size_t r) { passes_[r]->forward(rows(r), weights(r), stats_[r], memory_ + at_.scratch, workers); });
     const std::vector<const std::byte*> all(stats_.begin(), stats_.end());
     join_.combine_stats(all, at<int32_t>(at_.labels), nullptr, at<ops::RowSoftmax>(at_.softmax), at<float>(at_.losses),
-                        {});
+                        {}, all_active_);
   }
 
   void backward(ops::Workers& workers) {
@@ -201,7 +222,8 @@ class HeadStep {
     return {.features = memory_ + at_.features,
             .labels = at<int32_t>(at_.labels),
             .softmax = at<ops::RowSoftmax>(at_.softmax),
-            .logits = memory_ + at_.shards[r].logits};
+            .logits = memory_ + at_.shards[r].logits,
+            .active = one_.active > 0 ? &active_[r] : nullptr};
   }
   std::byte* weight_row(int64_t row) const {
     return memory_ + at_.weights + row * one_.dim * element_bytes(one_.weights);
@@ -229,6 +251,8 @@ class HeadStep {
   std::vector<std::unique_ptr<ops::HeadPasses>> passes_;  // by shard; null: a shard without rows
   std::vector<std::byte*> stats_;
   std::vector<ops::HeadDx> gradients_;
+  std::vector<ops::ActiveClasses> active_;  // by shard, of the step
+  int64_t all_active_ = 0;
 };
 
 int64_t kept_classes(const HeadCase& one) {
@@ -237,6 +261,11 @@ int64_t kept_classes(const HeadCase& one) {
     sum += head_kept_classes(shape_of(one, r));
   }
   return sum;
+}
+
+// Of the classes, that takes part in a step.
+double part_of(const HeadCase& one) {
+  return one.active > 0 ? static_cast<double>(one.active) / static_cast<double>(one.classes) : 1;
 }
 
 template <typename Body>
@@ -278,11 +307,13 @@ Status check_memory(const HeadCase& one, const Host& host) {
 
 Flops head_step_flops(const HeadCase& one) {
   const double unit = 2 * static_cast<double>(one.batch) * static_cast<double>(one.dim);
-  return unit * (4 * static_cast<double>(one.classes) - static_cast<double>(kept_classes(one)));
+  const double active = part_of(one) * static_cast<double>(one.classes);
+  return unit * (4 * active - std::min(active, static_cast<double>(kept_classes(one))));
 }
 
 Bytes head_step_traffic(const HeadCase& one) {
-  return 3 * weight_bytes(one) + 2 * state_bytes(one) + 2 * 4 * one.batch * kept_classes(one);
+  const auto rows = static_cast<double>(3 * weight_bytes(one) + 2 * state_bytes(one));
+  return static_cast<Bytes>(part_of(one) * rows) + 2 * 4 * one.batch * kept_classes(one);
 }
 
 HeadMemory head_memory(const HeadCase& one, Bytes last_cache) {
@@ -316,6 +347,7 @@ Result<HeadFigures> measure_head_step(const HeadCase& one) {
     XRUN_ASSIGN(const auto memory, device.map(places.end));
     HeadStep head(one, places, memory->kernel_address(0), isa);
     head.fill_all(workers);
+    head.select(workers);
     head.forward(workers);
     head.backward(workers);
     figures.first_loss = head.mean_loss();
@@ -329,6 +361,7 @@ Result<HeadFigures> measure_head_step(const HeadCase& one) {
     figures.instruction = roofline.instruction();
     for (int i = 0; i < one.rounds; ++i) {
       HeadRound round{.rates = roofline.measure(workers)};
+      round.selection = timed([&] { head.select(workers); });
       round.forward = timed([&] { head.forward(workers); });
       round.backward = timed([&] { head.backward(workers); });
       figures.rounds.push_back(round);

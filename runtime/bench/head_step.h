@@ -15,9 +15,10 @@
 
 namespace xrun::runtime {
 
-// Softmax cross entropy over all classes, SGD, update in the backward sweep.
+// Softmax cross entropy over all classes or a random sample of them, SGD, update in the backward sweep.
 struct HeadCase {
   int64_t classes = 0;
+  int64_t active = 0;  // classes that take part in a step; 0: all
   int64_t dim = 0;
   int64_t batch = 0;
   bool bf16 = false;  // products of operands rounded to bf16, of bf16 features
@@ -31,28 +32,29 @@ struct HeadCase {
   int rounds = 1;
 };
 
-// Operations of a step: the logits, once more where they are not kept, the gradient of the features, that of the
-// weights.
+// Operations of a step, over the classes that take part: the logits, once more where they are not kept, the gradient of
+// the features, that of the weights.
 Flops head_step_flops(const HeadCase& one);
-// Bytes that a step moves between memory and processor at least: each sweep reads the class weights, one writes them
-// and reads and writes the states; kept logits are written and read.
+// Bytes that a step moves between memory and processor at least, for the classes that take part: each sweep reads the
+// class weights, one writes them and reads and writes the states; kept logits are written and read.
 Bytes head_step_traffic(const HeadCase& one);
 
 struct HeadMemory {
   Bytes weights = 0;
   Bytes states = 0;   // of the optimizer
   Bytes logits = 0;   // that are kept
-  Bytes buffers = 0;  // rows, statistics, gradients, scratch
+  Bytes buffers = 0;  // rows, selection, statistics, gradients, scratch
   Bytes roofline = 0;
   Bytes sum() const { return weights + states + logits + buffers + roofline; }
 };
 HeadMemory head_memory(const HeadCase& one, Bytes last_cache);
 
 struct HeadRound {
-  Seconds forward = 0;   // and the joining of statistics
-  Seconds backward = 0;  // and the update, and the gradient of the features
-  MachineRates rates;    // just before
-  Seconds step() const { return forward + backward; }
+  Seconds selection = 0;  // of the active classes
+  Seconds forward = 0;    // and the joining of statistics
+  Seconds backward = 0;   // and the update, and the gradient of the features
+  MachineRates rates;     // just before
+  Seconds step() const { return selection + forward + backward; }
 };
 
 struct HeadFigures {

@@ -58,7 +58,12 @@ class HeadBenchmark final : public Benchmark {
     CLI::AsNumberWithUnit units(std::map<std::string, int64_t>{{"K", 1000}, {"M", 1'000'000}},
                                 CLI::AsNumberWithUnit::CASE_SENSITIVE);
     units.description("");  // CLI11 would list the units in its own way
-    command.add_option("--mode", mode_, "classes of a step: full, all of them (default)");
+    command
+        .add_option("--mode", mode_, "classes of a step: full, all of them (default), or sample, some of each block")
+        ->check(CLI::IsMember({"full", "sample"}));
+    command.add_option("--active", one_.active, "with --mode sample: classes that take part (a tenth)")
+        ->transform(units)
+        ->type_name("N");
     command.add_option("--classes", one_.classes, "classes of the head, such as 200K or 1M (1M)")
         ->transform(units)
         ->type_name("N");
@@ -79,6 +84,9 @@ class HeadBenchmark final : public Benchmark {
 
   Result<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
+    if (mode_ == "sample" && one_.active == 0) {
+      one_.active = std::max<int64_t>(1, one_.classes / 10);
+    }
     XRUN_TRY(check());
     one_.bf16 = dtype_ == "bf16";
     one_.weights = format_of(weights_);
@@ -94,10 +102,13 @@ class HeadBenchmark final : public Benchmark {
 
  private:
   Status check() const {
-    if (mode_ != "full") {
-      return usage("`--mode " + mode_ + "` is not supported by this build", "measure all classes: --mode full");
+    if (mode_ == "full" && one_.active != 0) {
+      return usage("`--active` says how many classes take part, and with --mode full all do", "add --mode sample");
     }
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "1M"));
+    if (mode_ == "sample") {
+      XRUN_TRY(check_number("--active", one_.active, one_.classes, "100K"));
+    }
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
     XRUN_TRY(check_number("--batch", one_.batch, kMaxBatch, "256"));
     XRUN_TRY(check_number("--shards", one_.shards, kMaxShards, "2"));
@@ -127,6 +138,7 @@ class HeadBenchmark final : public Benchmark {
     const double flops = median_of([](const auto& round) { return round.rates.flops; });
     const double traffic = median_of([](const auto& round) { return round.rates.bytes; });
     const double share = median_of([&](const auto& round) { return roofline_share(one_, round); });
+    const Seconds selection = median_of([](const auto& round) { return round.selection; });
     const Seconds forward = median_of([](const auto& round) { return round.forward; });
     const Seconds backward = median_of([](const auto& round) { return round.backward; });
     const Bytes beyond = figures.peak - figures.memory.weights - figures.memory.states - figures.memory.logits;
@@ -136,11 +148,15 @@ class HeadBenchmark final : public Benchmark {
         {"head",
          fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {} {}, {} {}",
                      format_count(one_.classes), one_.dim, one_.batch, dtype_, weights_,
-                     momentum_ == "none" ? "" : momentum_ + " momentum, ", mode_, one_.form.cosine ? ", cosine" : "",
+                     momentum_ == "none" ? "" : momentum_ + " momentum, ",
+                     mode_ == "full" ? mode_ : format_count(one_.active) + " of them sampled",
+                     one_.form.cosine ? ", cosine" : "",
                      one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "", one_.shards,
                      one_.shards == 1 ? "shard" : "shards", one_.threads, one_.threads == 1 ? "thread" : "threads")},
-        {"step", fmt::format("{} (least {}, {} rounds): forward {}, backward and update {}", step_text(step),
-                             step_text(least), figures.rounds.size(), step_text(forward), step_text(backward))},
+        {"step", fmt::format("{} (least {}, {} rounds): {}forward {}, backward and update {}", step_text(step),
+                             step_text(least), figures.rounds.size(),
+                             one_.active > 0 ? "selection " + step_text(selection) + ", " : "", step_text(forward),
+                             step_text(backward))},
         {"samples/s", rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate))},
         {"memory",
          fmt::format(
@@ -158,6 +174,7 @@ class HeadBenchmark final : public Benchmark {
                    {"benchmark", "head"},
                    {"mode", mode_},
                    {"classes", one_.classes},
+                   {"active", one_.active > 0 ? one_.active : one_.classes},
                    {"dim", one_.dim},
                    {"batch", one_.batch},
                    {"dtype", dtype_},
@@ -173,6 +190,7 @@ class HeadBenchmark final : public Benchmark {
                    {"isa", ops::name_of(figures.isa)},
                    {"median_s", step},
                    {"min_s", least},
+                   {"selection_s", selection},
                    {"forward_s", forward},
                    {"backward_s", backward},
                    {"step_s", steps},
@@ -194,10 +212,10 @@ class HeadBenchmark final : public Benchmark {
                      {"flops", runtime::head_step_flops(one_)},
                      {"bytes", runtime::head_step_traffic(one_)}}}};
     if (figures.empty_shards > 0) {
-      report.notes.push_back(
-          fmt::format("{} of {} shards own no class: {} classes are {} class blocks, and a shard owns whole ones",
-                      figures.empty_shards, one_.shards, format_count(one_.classes),
-                      ClassBlocks{one_.classes, class_block(one_.classes, one_.classes)}.count()));
+      report.notes.push_back(fmt::format(
+          "{} of {} shards own no class: {} classes are {} class blocks, and a shard owns whole ones",
+          figures.empty_shards, one_.shards, format_count(one_.classes),
+          ClassBlocks{one_.classes, class_block(one_.classes, one_.active > 0 ? one_.active : one_.classes)}.count()));
     }
     return report;
   }
