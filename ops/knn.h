@@ -1,0 +1,56 @@
+// The exact graph of nearest neighbours of the rows of a class weight matrix, by cosine.
+//
+//   direction of class c    n_c = w_c · inverse_c, in f32; inverse_c = 1 / max(norm of w_c, kHeadEpsilon) rounded to
+//   f32.
+//                           A row with a number that is not finite has the direction 0, as a row of zeros has.
+//   score of two classes    the f32 product n_a · n_b, one chain of fused multiply-adds in the order of the dimensions
+//   list of class c         c itself, then the others by score descending and id ascending, `neighbours` entries in all
+//
+// The scores of all pairs are computed tile by tile and never stored (docs/algorithms.md, "Graph of nearest classes").
+// The result depends on the weights and on `neighbours` alone: not on workers, tiles, or the instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/base/units.h"
+#include "ops/isa.h"
+#include "ops/workers.h"
+
+namespace xrun::ops {
+
+struct KnnShape {
+  int64_t classes = 1;  // at most 2^31 - 1
+  int64_t dim = 1;
+  int64_t neighbours = 1;  // entries of a list
+  int workers = 1;         // the most that `build` will have
+
+  // Entries of a list that are classes; the rest is -1.
+  int64_t found() const { return neighbours < classes ? neighbours : classes; }
+};
+
+struct KnnReport {
+  // Classes of which so many others are as near as rounding to bf16 lets them seem, that they were compared with all
+  // classes once more in f32.
+  int64_t searched_again = 0;
+};
+
+class KnnGraph {
+ public:
+  // Computes in bf16 where `isa` has products of bf16, and ranks the candidates in f32; else in f32 alone.
+  KnnGraph(const KnnShape& shape, Isa isa);
+
+  // Bytes of working memory, aligned to 64: for each class the packed row and 3 · neighbours candidates of 8 bytes, for
+  // each worker some tiles.
+  Bytes scratch_bytes() const;
+
+  // Writes neighbours[classes][shape.neighbours]. `weight` is [classes, dim]. Allocates nothing. Not for two calls at
+  // once with one `scratch`.
+  KnnReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
+
+ private:
+  KnnShape shape_;
+  Isa isa_;
+};
+
+}  // namespace xrun::ops

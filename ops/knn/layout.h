@@ -1,0 +1,46 @@
+// Sizes of a build of the graph of nearest classes, and the places of its working memory.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/base/units.h"
+#include "ops/knn.h"
+
+namespace xrun::ops {
+
+inline constexpr int64_t kKnnBlock = 512;  // the most classes of a block
+inline constexpr int64_t kKnnAgain = 256;  // the most classes that a worker searches again at once
+
+// A pure function of the shape and of the operands: in pairs, elements are two bf16, else one f32.
+struct KnnLayout {
+  KnnLayout(const KnnShape& shape, bool in_pairs);
+
+  bool pairs;
+  int64_t block;  // classes; a multiple of 64
+  int64_t blocks;
+  int64_t dim_padded;
+  int64_t steps;     // elements of a packed row
+  int64_t capacity;  // of a list of candidates
+  int64_t stride;    // of a tile of scores
+
+  // Offsets in the scratch.
+  Bytes inverse = 0;
+  Bytes limits = 0;  // of all blocks, then of one more block that no score reaches
+  Bytes counts = 0;
+  Bytes again = 0;  // ids of the classes that are searched again
+  Bytes keys = 0;
+  Bytes panels = 0;
+  Bytes workers = 0;  // the first worker's slice
+  Bytes total = 0;
+
+  // Offsets in a worker's slice.
+  Bytes tile = 0;
+  Bytes hits = 0;
+  Bytes direction = 0;
+  Bytes rounding = 0;
+  Bytes left = 0;  // operands of a search in f32
+  Bytes right = 0;
+  Bytes slice = 0;  // bytes of a slice
+};
+
+}  // namespace xrun::ops
