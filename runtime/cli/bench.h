@@ -44,6 +44,7 @@ std::span<const BenchmarkEntry> benchmarks();
 
 // The benchmarks, one file each.
 std::unique_ptr<Benchmark> make_head_benchmark();
+std::unique_ptr<Benchmark> make_knn_benchmark();
 
 // Runs the benchmark and prints its report; gives the exit code.
 int run_bench(const GlobalOptions& options, Benchmark& benchmark);

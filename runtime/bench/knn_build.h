@@ -1,0 +1,54 @@
+// Builds of the graph of nearest classes over random rows (synthetic), measured on one device, each beside the rate of
+// products that the machine reaches.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "ops/isa.h"
+
+namespace xrun::runtime {
+
+struct KnnCase {
+  int64_t classes = 0;
+  int64_t dim = 0;
+  int64_t neighbours = 0;
+  int threads = 1;
+  int rounds = 1;
+};
+
+// Pairs of different classes, and the operations of their products.
+double knn_pairs(const KnnCase& one);
+Flops knn_flops(const KnnCase& one);
+
+struct KnnMemory {
+  Bytes weights = 0;
+  Bytes lists = 0;
+  Bytes scratch = 0;
+  Bytes roofline = 0;
+  Bytes sum() const { return weights + lists + scratch + roofline; }
+};
+
+struct KnnRound {
+  Seconds time = 0;
+  double flops = 0;  // products a second that the machine reaches, just after
+};
+
+struct KnnFigures {
+  ops::Isa isa = ops::Isa::kAvx2;
+  std::string_view instruction;  // of the products
+  KnnMemory memory;
+  Bytes before = 0;  // that the process held before it mapped the rows
+  Bytes peak = 0;    // the most it has held at one time, the roofline's arrays left out
+  int64_t searched_again = 0;
+  std::vector<KnnRound> rounds;
+};
+
+// Errors: kInfeasible XG0601 before anything is mapped where memory does not suffice, with a number of classes that
+// fits; kUsage XG0802; kWorld XG0801, XG0803.
+Result<KnnFigures> measure_knn_build(const KnnCase& one);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,129 @@
+// `xrun bench knn`: its flags, the limits of what they may say, and the report.
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+
+#include "runtime/bench/knn_build.h"
+#include "runtime/cli/bench.h"
+#include "runtime/device/host.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr int64_t kMaxClasses = std::numeric_limits<int32_t>::max();  // ids are int32
+constexpr int64_t kMaxDim = 1 << 16;
+constexpr int64_t kMaxRounds = 10'000;
+
+double median(std::vector<double> values) {
+  const size_t half = values.size() / 2;
+  std::ranges::sort(values);
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example) {
+  return value >= 1 && value <= most
+             ? Status()
+             : Error{ErrorKind::kUsage, "",
+                     fmt::format("`{} {}` is not a number from 1 to {}", flag, value, format_count(most)),
+                     fmt::format("give such a number: {} {}", flag, example)};
+}
+
+class KnnBenchmark final : public Benchmark {
+ public:
+  void add_flags(CLI::App& command) override {
+    CLI::AsNumberWithUnit units(std::map<std::string, int64_t>{{"K", 1000}, {"M", 1'000'000}},
+                                CLI::AsNumberWithUnit::CASE_SENSITIVE);
+    units.description("");  // CLI11 would list the units in its own way
+    command.add_option("--classes", one_.classes, "classes of the graph, such as 100K or 1M (100K)")
+        ->transform(units)
+        ->type_name("N");
+    command.add_option("--dim", one_.dim, "elements of a class row (128)");
+    command.add_option("--neighbours", one_.neighbours, "classes in a list, the class itself among them (32)");
+    command.add_option("--rounds", rounds_, "builds that are timed (3)");
+  }
+
+  Result<BenchReport> run(const GlobalOptions& options) override {
+    const runtime::Host host = runtime::detect_host();
+    XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "100K"));
+    XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
+    XRUN_TRY(check_number("--neighbours", one_.neighbours, one_.classes, one_.classes > 32 ? "32" : "1"));
+    XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "3"));
+    one_.threads = options.threads > 0 ? options.threads : host.cores;
+    one_.rounds = static_cast<int>(rounds_);
+    XRUN_ASSIGN(const runtime::KnnFigures figures, runtime::measure_knn_build(one_));
+    return report(figures, host);
+  }
+
+ private:
+  BenchReport report(const runtime::KnnFigures& figures, const runtime::Host& host) const {
+    std::vector<double> times;
+    std::vector<double> rates;
+    std::vector<double> shares;
+    for (const runtime::KnnRound& round : figures.rounds) {
+      times.push_back(round.time);
+      rates.push_back(round.flops);
+      shares.push_back(runtime::knn_flops(one_) / round.flops / round.time);
+    }
+    const Seconds time = median(times);
+    const Seconds least = std::ranges::min(times);
+    const double pairs = runtime::knn_pairs(one_) / time;
+    const Bytes beyond = figures.peak - figures.memory.weights - figures.memory.lists;
+
+    BenchReport report;
+    report.fields = {
+        {"knn", fmt::format("{} classes x {}, {} neighbours, exact, random rows (synthetic), {} {}",
+                            format_count(one_.classes), one_.dim, one_.neighbours, one_.threads,
+                            one_.threads == 1 ? "thread" : "threads")},
+        {"build", fmt::format("{} (least {}, {} {})", build_text(time), build_text(least), times.size(),
+                              times.size() == 1 ? "round" : "rounds")},
+        {"pairs/s", fmt::format("{:.3g} million", pairs / 1e6)},
+        {"again", fmt::format("{} classes compared once more in f32", format_count(figures.searched_again))},
+        {"memory", fmt::format("{} at its peak: {} class rows, {} lists, {} beyond ({} of them before)",
+                               format_bytes(figures.peak), format_bytes(figures.memory.weights),
+                               format_bytes(figures.memory.lists), format_bytes(beyond), format_bytes(figures.before))},
+        {"products", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({})", 100 * median(shares), median(rates) / 1e9,
+                                 figures.instruction)},
+        {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
+                                ops::name_of(figures.isa))},
+    };
+    report.json = {{"v", 1},
+                   {"benchmark", "knn"},
+                   {"synthetic", true},
+                   {"classes", one_.classes},
+                   {"dim", one_.dim},
+                   {"neighbours", one_.neighbours},
+                   {"threads", one_.threads},
+                   {"cpu", host.cpu},
+                   {"isa", ops::name_of(figures.isa)},
+                   {"median_s", time},
+                   {"min_s", least},
+                   {"build_s", times},
+                   {"pairs_per_s", pairs},
+                   {"searched_again", figures.searched_again},
+                   {"peak_bytes", figures.peak},
+                   {"before_bytes", figures.before},
+                   {"weights_bytes", figures.memory.weights},
+                   {"lists_bytes", figures.memory.lists},
+                   {"scratch_bytes", figures.memory.scratch},
+                   {"products",
+                    {{"share", median(shares)},
+                     {"flops_per_s", median(rates)},
+                     {"instruction", figures.instruction},
+                     {"flops", runtime::knn_flops(one_)}}}};
+    return report;
+  }
+
+  static std::string build_text(Seconds seconds) {
+    return seconds < 1 || seconds >= 60 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
+  }
+
+  runtime::KnnCase one_{.classes = 100'000, .dim = 128, .neighbours = 32};
+  int64_t rounds_ = 3;
+};
+
+}  // namespace
+
+std::unique_ptr<Benchmark> make_knn_benchmark() { return std::make_unique<KnnBenchmark>(); }
+
+}  // namespace xrun::cli
