@@ -452,7 +452,7 @@ std::vector<Fault> flag_faults() {
        {"plan", "m.xgraph", "--format", "yaml"},
        2,
        "--format",
-       "yaml not in {text,json}",
+       "yaml not in {text,json,md}",
        "xrun plan --help"},
       {"predict_without_pictures",
        m,
