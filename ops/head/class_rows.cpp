@@ -50,6 +50,9 @@ ClassTile ClassRows::open(TileClasses classes, const HeadSlice& slice) const {
     return tile;
   }
   tile.weight = slice.class_rows;
+  if (active_ != nullptr) {
+    ask_for(classes, weights_.weight, shape_.dim * element_bytes(shape_.weights));
+  }
   for (int64_t c = 0; c < classes.count; ++c) {
     load(row(classes.begin + c), tile.weight + c * shape_.dim);
   }
@@ -117,13 +120,18 @@ void ClassRows::close(const ClassTile& tile, const HeadKernels& kernels) const {
   close_vector(update_->bias_states[1], tile.classes, tile.bias_states[1]);
 }
 
-// Adds the rows of a tile to what products bring nearer. Rows that lie apart are asked for at once, one by one.
+// Adds the rows of a tile to what products bring nearer. Rows that lie apart are asked for at once.
 void ClassRows::prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const {
   const int64_t bytes = shape_.dim * element_bytes(format);
   if (active_ == nullptr) {
     add_range(prefetch, rows + row(classes.begin) * bytes, classes.count * bytes);
-    return;
+  } else {
+    ask_for(classes, rows, bytes);
   }
+}
+
+// Asks for rows that lie apart one by one, so that they come while others are waited for.
+void ClassRows::ask_for(TileClasses classes, const std::byte* rows, int64_t bytes) const {
   constexpr int64_t kLine = 64;
   for (int64_t c = 0; c < classes.count; ++c) {
     const std::byte* const at = rows + row(classes.begin + c) * bytes;

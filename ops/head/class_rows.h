@@ -64,6 +64,7 @@ class ClassRows {
   float* open_vector(float* values, TileClasses classes, int64_t part, const HeadSlice& slice) const;
   void close_vector(float* values, TileClasses classes, const float* vector) const;
   void prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const;
+  void ask_for(TileClasses classes, const std::byte* rows, int64_t bytes) const;
   void load(int64_t row, float* out) const;
   void store(const ClassTile& tile) const;
 
