@@ -3,50 +3,69 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <immintrin.h>
 #include <limits>
+#include <numeric>
 
 #include "ops/simd.h"
 
 namespace xrun::ops {
 namespace {
 
-// Elements whose random bits are drawn at once: sixteen of each.
+// Elements whose random bits are drawn at once, sixteen each.
 constexpr int64_t kRun = 256;
 
 // The format e4m3 has no infinities: 448 is the largest number, 0x7F is NaN.
 constexpr float kLargestFp8 = 448;
 constexpr float kSmallestNormalFp8 = 0x1p-6F;
-constexpr uint32_t kFp8Bias = (127 - 7) << 3;  // between the exponents, at the place of e4m3's
+constexpr int32_t kFp8Bias = (127 - 7) << 3;  // between the exponents, at the place of e4m3's
 
-using B16 [[gnu::vector_size(16)]] = uint8_t;
+// Eight lanes. GCC 12 takes conversions between bytes, halves and words of wider vectors apart, lane by lane.
+constexpr int64_t kEight = 8;
 
-F16 from_fp8(const std::byte* p) {
-  B16 bytes;
-  std::memcpy(&bytes, p, sizeof bytes);
-  const U16 code = __builtin_convertvector(bytes, U16);
-  const U16 magnitude = code & 0x7FU;
-  const F16 normal = reinterpret_cast<F16>((magnitude + kFp8Bias) << 20);
-  const F16 subnormal = __builtin_convertvector(reinterpret_cast<I16>(magnitude), F16) * 0x1p-9F;
-  const F16 value = (magnitude < 8U) ? subnormal : normal;
-  return reinterpret_cast<F16>(reinterpret_cast<U16>(value) | ((code & 0x80U) << 24));
+// Sixteen random bits each.
+__m256i load_draws(const std::byte* p) {
+  return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-// `draws`: sixteen random bits. |v| <= kLargestFp8.
-B16 to_fp8(F16 v, U16 draws) {
-  const U16 bits = reinterpret_cast<U16>(v);
-  const U16 magnitude = bits & 0x7FFFFFFFU;
-  const F16 size = reinterpret_cast<F16>(magnitude);
-  const U16 normal = ((magnitude + (draws << 4)) >> 20) - kFp8Bias;
-  const F16 places = size * 0x1p9F + __builtin_convertvector(reinterpret_cast<I16>(draws), F16) * 0x1p-16F;
-  const U16 subnormal = reinterpret_cast<U16>(__builtin_convertvector(places, I16));
-  const U16 code = (size < broadcast(kSmallestNormalFp8)) ? subnormal : normal;
-  return __builtin_convertvector(code | ((bits >> 24) & 0x80U), B16);
+// The low half of each word.
+__m128i low_halves(__m256i words) {
+  return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
 
-H16 to_bf16_bits(F16 v, U16 draws) {
-  const U16 bits = reinterpret_cast<U16>(v);
-  const U16 quiet = (bits >> 16) | 0x40U;
-  return __builtin_convertvector((v == v) ? (bits + draws) >> 16 : quiet, H16);
+__m256 from_fp8(__m128i bytes) {
+  const __m256i code = _mm256_cvtepu8_epi32(bytes);
+  const __m256i magnitude = _mm256_and_si256(code, _mm256_set1_epi32(0x7F));
+  const __m256i normal = _mm256_slli_epi32(_mm256_add_epi32(magnitude, _mm256_set1_epi32(kFp8Bias)), 20);
+  const __m256 subnormal = _mm256_mul_ps(_mm256_cvtepi32_ps(magnitude), _mm256_set1_ps(0x1p-9F));
+  const __m256i small = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), magnitude);
+  const __m256 size = _mm256_blendv_ps(_mm256_castsi256_ps(normal), subnormal, _mm256_castsi256_ps(small));
+  const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(code, _mm256_set1_epi32(0x80)), 24);
+  return _mm256_or_ps(size, _mm256_castsi256_ps(sign));
+}
+
+// Codes in the low bytes of halves. |v| <= kLargestFp8.
+__m128i to_fp8(__m256 v, __m256i draws) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF));
+  const __m256 size = _mm256_castsi256_ps(magnitude);
+  const __m256i raised = _mm256_add_epi32(magnitude, _mm256_slli_epi32(draws, 4));
+  const __m256i normal = _mm256_sub_epi32(_mm256_srli_epi32(raised, 20), _mm256_set1_epi32(kFp8Bias));
+  const __m256 places =
+      _mm256_fmadd_ps(_mm256_cvtepi32_ps(draws), _mm256_set1_ps(0x1p-16F), _mm256_mul_ps(size, _mm256_set1_ps(0x1p9F)));
+  const __m256 small = _mm256_cmp_ps(size, _mm256_set1_ps(kSmallestNormalFp8), _CMP_LT_OQ);
+  const __m256i code = _mm256_castps_si256(
+      _mm256_blendv_ps(_mm256_castsi256_ps(normal), _mm256_castsi256_ps(_mm256_cvttps_epi32(places)), small));
+  return low_halves(_mm256_or_si256(code, _mm256_srli_epi32(_mm256_andnot_si256(magnitude, bits), 24)));
+}
+
+__m128i to_bf16_bits(__m256 v, __m256i draws) {
+  const __m256i bits = _mm256_castps_si256(v);
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, draws), 16);
+  const __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(0x40));
+  const __m256 nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
+  return low_halves(
+      _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), nan)));
 }
 
 // The power of two by which values up to `largest` fit; its inverse is a number, too.
@@ -59,29 +78,55 @@ float scale_of(float largest) {
   return std::ldexp(1.0F, std::max(part == 0.5F ? exponent - 1 : exponent, -100));
 }
 
-float largest_of(const float* values, int64_t n) {
-  float largest = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const float size = std::abs(values[i]);
-    largest = size <= largest ? largest : size;  // keeps a NaN
-    if (size != size) {
-      return size;
-    }
+// Eight elements of some bytes each, or the first `left` of them.
+template <typename Eight>
+void put(const Eight& elements, int64_t bytes, int64_t left, std::byte* to) {
+  if (left >= kEight) {
+    std::memcpy(to, &elements, sizeof elements);
+  } else {
+    std::memcpy(to, &elements, static_cast<size_t>(left * bytes));
   }
-  return largest;
 }
 
-// body(first, count, draws of elements first .. first + 15) for sixteen elements at a time.
+// NaN where a value is NaN or infinite.
+float largest_of(const float* values, int64_t n) {
+  __m256 largest = _mm256_setzero_ps();
+  __m256 unordered = _mm256_setzero_ps();  // NaN once a value was
+  const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
+  for (int64_t i = 0; i < n; i += kEight) {
+    float some[kEight] = {};
+    const float* from = values + i;
+    if (n - i < kEight) {
+      std::copy_n(from, n - i, some);
+      from = some;
+    }
+    const __m256 v = _mm256_loadu_ps(from);
+    largest = _mm256_max_ps(largest, _mm256_and_ps(v, size));
+    unordered = _mm256_add_ps(unordered, _mm256_sub_ps(v, v));
+  }
+  float lanes[2][kEight];
+  _mm256_storeu_ps(lanes[0], largest);
+  _mm256_storeu_ps(lanes[1], unordered);
+  const float nan = std::accumulate(lanes[1], lanes[1] + kEight, 0.0F);
+  return *std::max_element(lanes[0], lanes[0] + kEight) + nan;
+}
+
+// body(first, values, draws) for eight elements at a time; behind the last one there are zeros.
 template <typename Body>
-void for_draws(const RandomStream& random, int64_t n, const Body& body) {
+void for_eights(const float* values, int64_t n, const RandomStream& random, const Body& body) {
   for (int64_t begin = 0; begin < n; begin += kRun) {
     uint32_t words[kRun / 2];
     const int64_t count = std::min(kRun, n - begin);
-    random.fill(static_cast<uint64_t>(begin / 8), {words, static_cast<size_t>((count + 15) / 16 * 8)});
-    for (int64_t i = 0; i < count; i += kLanes) {
-      H16 halves;
-      std::memcpy(&halves, words + i / 2, sizeof halves);
-      body(begin + i, std::min<int64_t>(kLanes, count - i), __builtin_convertvector(halves, U16));
+    random.fill(static_cast<uint64_t>(begin / kEight), {words, static_cast<size_t>((count + 7) / 8 * 4)});
+    const auto* draws = reinterpret_cast<const std::byte*>(words);
+    for (int64_t i = 0; i < count; i += kEight) {
+      float some[kEight] = {};
+      const float* from = values + begin + i;
+      if (count - i < kEight) {
+        std::copy_n(from, count - i, some);
+        from = some;
+      }
+      body(begin + i, _mm256_loadu_ps(from), load_draws(draws + 2 * i));
     }
   }
 }
@@ -100,10 +145,16 @@ void load_row(RowFormat format, const std::byte* row, float scale, int64_t n, fl
     }
     return;
   }
-  for (int64_t i = 0; i < n; i += kLanes) {
-    std::byte codes[kLanes] = {};
-    std::copy_n(row + i, std::min<int64_t>(kLanes, n - i), codes);
-    store_upto(out + i, from_fp8(codes) * scale, n - i);
+  const __m256 factor = _mm256_set1_ps(scale);
+  for (int64_t i = 0; i < n; i += kEight) {
+    int64_t codes = 0;
+    if (n - i >= kEight) {
+      std::memcpy(&codes, row + i, sizeof codes);
+    } else {
+      std::memcpy(&codes, row + i, static_cast<size_t>(n - i));
+    }
+    put(_mm256_mul_ps(from_fp8(_mm_cvtsi64_si128(codes)), factor), sizeof(float), n - i,
+        reinterpret_cast<std::byte*>(out + i));
   }
 }
 
@@ -113,17 +164,17 @@ float store_row(RowFormat format, const float* values, int64_t n, const RandomSt
     return 1;
   }
   if (format == RowFormat::kBf16) {
-    for_draws(random, n, [&](int64_t first, int64_t count, U16 draws) {
-      const H16 bits = to_bf16_bits(load_upto(values + first, count), draws);
-      std::memcpy(row + first * 2, &bits, static_cast<size_t>(count) * 2);
+    for_eights(values, n, random, [&](int64_t first, __m256 v, __m256i draws) {
+      const __m128i bits = to_bf16_bits(v, draws);
+      put(bits, 2, n - first, row + first * 2);
     });
     return 1;
   }
   const float scale = scale_of(largest_of(values, n));
-  const float inverse = scale == scale ? 1 / scale : 0;
-  for_draws(random, n, [&](int64_t first, int64_t count, U16 draws) {
-    const B16 codes = to_fp8(load_upto(values + first, count) * inverse, draws);
-    std::memcpy(row + first, &codes, static_cast<size_t>(count));
+  const __m256 inverse = _mm256_set1_ps(scale == scale ? 1 / scale : 0);
+  for_eights(values, n, random, [&](int64_t first, __m256 v, __m256i draws) {
+    const __m128i codes = to_fp8(_mm256_mul_ps(v, inverse), draws);
+    put(_mm_cvtsi128_si64(_mm_packus_epi16(codes, codes)), 1, n - first, row + first);
   });
   return scale;
 }
