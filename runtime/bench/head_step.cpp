@@ -2,7 +2,6 @@
 #include "runtime/bench/head_step.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -268,13 +267,6 @@ double part_of(const HeadCase& one) {
   return one.active > 0 ? static_cast<double>(one.active) / static_cast<double>(one.classes) : 1;
 }
 
-template <typename Body>
-Seconds timed(Body body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 // The most classes that fit beside all else; 0 where even one does not.
 int64_t classes_that_fit(HeadCase one, const Host& host) {
   int64_t fit = 0;
@@ -314,6 +306,18 @@ Flops head_step_flops(const HeadCase& one) {
 Bytes head_step_traffic(const HeadCase& one) {
   const auto rows = static_cast<double>(3 * weight_bytes(one) + 2 * state_bytes(one));
   return static_cast<Bytes>(part_of(one) * rows) + 2 * 4 * one.batch * kept_classes(one);
+}
+
+double roofline_share(const HeadCase& one, const HeadRound& round) {
+  const double best = head_step_flops(one) / round.rates.flops.a_second() +
+                      static_cast<double>(head_step_traffic(one)) / round.rates.bytes.a_second();
+  return best / round.step();
+}
+
+double roofline_share_of_processors(const HeadCase& one, const HeadRound& round) {
+  const double best = head_step_flops(one) / round.rates.flops.a_processor_second() +
+                      static_cast<double>(head_step_traffic(one)) / round.rates.bytes.a_processor_second();
+  return best / (round.selection.processor + round.forward.processor + round.backward.processor);
 }
 
 HeadMemory head_memory(const HeadCase& one, Bytes last_cache) {
@@ -360,7 +364,7 @@ Result<HeadFigures> measure_head_step(const HeadCase& one) {
     arrays->fill(0, figures.memory.roofline, std::byte{0});
     figures.instruction = roofline.instruction();
     for (int i = 0; i < one.rounds; ++i) {
-      HeadRound round{.rates = roofline.measure(workers)};
+      HeadRound round{.selection = {}, .forward = {}, .backward = {}, .rates = roofline.measure(workers)};
       round.selection = timed([&] { head.select(workers); });
       round.forward = timed([&] { head.forward(workers); });
       round.backward = timed([&] { head.backward(workers); });

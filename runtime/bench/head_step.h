@@ -50,12 +50,16 @@ struct HeadMemory {
 HeadMemory head_memory(const HeadCase& one, Bytes last_cache);
 
 struct HeadRound {
-  Seconds selection = 0;  // of the active classes
-  Seconds forward = 0;    // and the joining of statistics
-  Seconds backward = 0;   // and the update, and the gradient of the features
-  MachineRates rates;     // just before
-  Seconds step() const { return selection + forward + backward; }
+  Elapsed selection;   // of the active classes
+  Elapsed forward;     // and the joining of statistics
+  Elapsed backward;    // and the update, and the gradient of the features
+  MachineRates rates;  // just before
+  Seconds step() const { return selection.wall + forward.wall + backward.wall; }
 };
+// The share of the roofline that a round reaches: the operations and the traffic of a step at the machine's rates, over
+// its time. By processor time it does not see other programs, nor workers that wait.
+double roofline_share(const HeadCase& one, const HeadRound& round);
+double roofline_share_of_processors(const HeadCase& one, const HeadRound& round);
 
 struct HeadFigures {
   ops::Isa isa = ops::Isa::kAvx2;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <immintrin.h>
 
 #include "ops/simd.h"
@@ -18,8 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kWindow = std::chrono::milliseconds(50);
 constexpr int64_t kRounds = 1 << 14;  // of a loop between two looks at the clock: a tenth of a millisecond
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 // The loops repeat their instruction kRounds times for each sum and give the number of operations.
 
@@ -126,42 +125,53 @@ Products products_of(ops::Isa isa, bool bf16) {
 
 }  // namespace
 
+Elapsed elapsed_now() {
+  timespec processor{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &processor);
+  return {std::chrono::duration<double>(Clock::now().time_since_epoch()).count(),
+          static_cast<double>(processor.tv_sec) + 1e-9 * static_cast<double>(processor.tv_nsec)};
+}
+
 Bytes Roofline::memory_bytes(Bytes last_cache) {
   return std::clamp<Bytes>(align_up(4 * last_cache, kMiB), 64 * kMiB, 512 * kMiB);
 }
 
 std::string_view Roofline::instruction() const { return products_of(isa_, bf16_).instruction; }
 
-double Roofline::products(ops::Workers& workers) const {
+MachineRate Roofline::products(ops::Workers& workers) const {
   const auto repeat = products_of(isa_, bf16_).repeat;
   std::atomic<double> operations = 0;
-  const auto begin = Clock::now();
-  workers.for_each(workers.count(), [&](int64_t, int) {
-    double own = 0;
-    while (Clock::now() < begin + kWindow) {
-      own += repeat();
-    }
-    operations.fetch_add(own);
+  const Elapsed time = timed([&] {
+    const auto end = Clock::now() + kWindow;
+    workers.for_each(workers.count(), [&](int64_t, int) {
+      double own = 0;
+      while (Clock::now() < end) {
+        own += repeat();
+      }
+      operations.fetch_add(own);
+    });
   });
-  return operations / seconds_since(begin);
+  return {operations, time};
 }
 
-double Roofline::traffic(ops::Workers& workers) const {
+MachineRate Roofline::traffic(ops::Workers& workers) const {
   constexpr int64_t kPiece = 1 << 16;  // elements, so that workers share out the arrays evenly
   const auto half = static_cast<int64_t>(memory_.size() / 2) / kPiece * kPiece;
   float* a = memory_.data();
   const float* b = a + half;
   double moved = 0;
-  const auto begin = Clock::now();
-  do {
-    workers.for_each(half / kPiece, [&](int64_t piece, int) {
-      for (int64_t i = piece * kPiece; i < (piece + 1) * kPiece; i += ops::kLanes) {
-        ops::store(a + i, ops::load(a + i) + ops::load(b + i) * 0.5F);
-      }
-    });
-    moved += 3.0 * sizeof(float) * static_cast<double>(half);
-  } while (Clock::now() < begin + kWindow);
-  return moved / seconds_since(begin);
+  const Elapsed time = timed([&] {
+    const auto end = Clock::now() + kWindow;
+    do {
+      workers.for_each(half / kPiece, [&](int64_t piece, int) {
+        for (int64_t i = piece * kPiece; i < (piece + 1) * kPiece; i += ops::kLanes) {
+          ops::store(a + i, ops::load(a + i) + ops::load(b + i) * 0.5F);
+        }
+      });
+      moved += 3.0 * sizeof(float) * static_cast<double>(half);
+    } while (Clock::now() < end);
+  });
+  return {moved, time};
 }
 
 }  // namespace xrun::runtime

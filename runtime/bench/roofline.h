@@ -12,9 +12,30 @@
 
 namespace xrun::runtime {
 
+// Time on the clock, and on the processors while they ran this process: other programs take their share of the first.
+struct Elapsed {
+  Seconds wall = 0;
+  Seconds processor = 0;  // of all threads together
+};
+Elapsed elapsed_now();
+template <typename Body>
+Elapsed timed(Body body) {
+  const Elapsed begin = elapsed_now();
+  body();
+  const Elapsed end = elapsed_now();
+  return {end.wall - begin.wall, end.processor - begin.processor};
+}
+
+// What was done in a measured time.
+struct MachineRate {
+  double amount = 0;
+  Elapsed time;
+  double a_second() const { return amount / time.wall; }
+  double a_processor_second() const { return amount / time.processor; }
+};
 struct MachineRates {
-  double flops = 0;  // operations a second, a multiplication and an addition each
-  double bytes = 0;  // bytes a second, read and written
+  MachineRate flops;  // operations: multiplications and additions
+  MachineRate bytes;  // read and written
 };
 
 class Roofline {
@@ -33,8 +54,8 @@ class Roofline {
   std::string_view instruction() const;
 
  private:
-  double products(ops::Workers& workers) const;
-  double traffic(ops::Workers& workers) const;
+  MachineRate products(ops::Workers& workers) const;
+  MachineRate traffic(ops::Workers& workers) const;
 
   ops::Isa isa_;
   bool bf16_;

@@ -35,14 +35,6 @@ Status check_number(const std::string& flag, int64_t value, int64_t most, const 
                      fmt::format("give such a number: {} {}", flag, example));
 }
 
-// Share of the roofline that the step of a round reaches: its operations and its traffic at the rates measured just
-// before, over its time.
-double roofline_share(const runtime::HeadCase& one, const runtime::HeadRound& round) {
-  const double best = runtime::head_step_flops(one) / round.rates.flops +
-                      static_cast<double>(runtime::head_step_traffic(one)) / round.rates.bytes;
-  return best / round.step();
-}
-
 // Three digits and more, since steps are compared.
 std::string step_text(Seconds seconds) {
   return seconds < 1 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
@@ -135,12 +127,14 @@ class HeadBenchmark final : public Benchmark {
     const Seconds step = median_of([](const auto& round) { return round.step(); });
     const Seconds least = std::ranges::min_element(figures.rounds, {}, &runtime::HeadRound::step)->step();
     const double rate = static_cast<double>(one_.batch) / step;
-    const double flops = median_of([](const auto& round) { return round.rates.flops; });
-    const double traffic = median_of([](const auto& round) { return round.rates.bytes; });
-    const double share = median_of([&](const auto& round) { return roofline_share(one_, round); });
-    const Seconds selection = median_of([](const auto& round) { return round.selection; });
-    const Seconds forward = median_of([](const auto& round) { return round.forward; });
-    const Seconds backward = median_of([](const auto& round) { return round.backward; });
+    const double flops = median_of([](const auto& round) { return round.rates.flops.a_second(); });
+    const double traffic = median_of([](const auto& round) { return round.rates.bytes.a_second(); });
+    const double share = median_of([&](const auto& round) { return runtime::roofline_share(one_, round); });
+    const double processor_share =
+        median_of([&](const auto& round) { return runtime::roofline_share_of_processors(one_, round); });
+    const Seconds selection = median_of([](const auto& round) { return round.selection.wall; });
+    const Seconds forward = median_of([](const auto& round) { return round.forward.wall; });
+    const Seconds backward = median_of([](const auto& round) { return round.backward.wall; });
     const Bytes beyond = figures.peak - figures.memory.weights - figures.memory.states - figures.memory.logits;
 
     BenchReport report;
@@ -163,8 +157,8 @@ class HeadBenchmark final : public Benchmark {
              "{} at its peak: {} class weights, {} states, {} kept logits, {} beyond ({} of them before the head)",
              format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
              format_bytes(figures.memory.logits), format_bytes(beyond), format_bytes(figures.before))},
-        {"roofline", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}) and {:.1f} GB/s", 100 * share, flops / 1e9,
-                                 figures.instruction, traffic / 1e9)},
+        {"roofline", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}) and {:.1f} GB/s, by processor time {:.0f} %",
+                                 100 * share, flops / 1e9, figures.instruction, traffic / 1e9, 100 * processor_share)},
         {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
                                 ops::name_of(figures.isa))},
     };
@@ -206,6 +200,7 @@ class HeadBenchmark final : public Benchmark {
                    {"beyond_bytes", beyond},
                    {"roofline",
                     {{"share", share},
+                     {"processor_share", processor_share},
                      {"flops_per_s", flops},
                      {"bytes_per_s", traffic},
                      {"instruction", figures.instruction},

@@ -54,7 +54,7 @@ TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
       EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
     }
     const nlohmann::json& roofline = json.at("roofline");
-    for (const char* key : {"share", "flops_per_s", "bytes_per_s"}) {
+    for (const char* key : {"share", "processor_share", "flops_per_s", "bytes_per_s"}) {
       const double value = roofline.at(key);
       EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
     }
@@ -130,7 +130,10 @@ TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
   EXPECT_THAT(text.out, HasSubstr("2 000 classes x 24, batch 64, f32 products, f32 weights, full, 1 shard, 2 threads"));
   EXPECT_THAT(text.out, ContainsRegex("\n  step       [0-9.]+ [mu]?s \\(least [0-9.]+ [mu]?s, 3 rounds\\): forward"));
   EXPECT_THAT(text.out, ContainsRegex("\n  memory     [0-9.]+ MiB at its peak: 187.5 KiB class weights, 0 B states, "));
-  EXPECT_THAT(text.out, ContainsRegex("\n  roofline   [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\) and [0-9.]+ GB/s\n"));
+  EXPECT_THAT(
+      text.out,
+      ContainsRegex(
+          "\n  roofline   [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\) and [0-9.]+ GB/s, by processor time [0-9]+ %\n"));
 
   const CommandResult markdown = bench_head(tiny({"--format", "md"}));
   ASSERT_EQ(markdown.exit, 0) << markdown.err;
