@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures: kernels and head (Google Benchmark), steps against their prediction, then training of the glyph model against
+# Measures: kernels (Google Benchmark), steps against their prediction, then a head and training of the glyph model against
 # PyTorch on the CPU. PyTorch is a rival and no dependency: it is installed into build/torch-venv once (about 5 GB), or
 # skipped with XRUN_BENCH_TORCH=no.
 set -euo pipefail
@@ -20,4 +20,5 @@ if [ "${XRUN_BENCH_TORCH:-yes}" != no ]; then
   fi
   torch=(--torch "$python")
 fi
+python3 tests/bench/compare_heads.py "${torch[@]}" --classes 20K --dims 128 --rounds "${XRUN_BENCH_ROUNDS:-5}"
 python3 tests/bench/compare_glyphs.py "${torch[@]}" --rounds "${XRUN_BENCH_ROUNDS:-5}"
