@@ -7,106 +7,17 @@
 #include <numeric>
 #include <span>
 
-#include "graph/head_shape.h"
 #include "ops/head.h"
 #include "ops/head/row_format.h"
 #include "ops/head/select_classes.h"
 #include "ops/simd.h"
+#include "runtime/bench/head_places.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"
 
 namespace xrun::runtime {
 namespace {
-
-constexpr int64_t kRowBlock = 64;  // rows of a row block, where it divides the batch
-
-HeadShape shape_of(const HeadCase& one, int64_t shard) {
-  const ClassBlocks blocks{one.classes, class_block(one.classes, one.active > 0 ? one.active : one.classes)};
-  const ClassRange classes = blocks.rows_of_shard(shard, one.shards);
-  return {.blocks = blocks,
-          .dim = one.dim,
-          .shard = classes,
-          .rows = one.batch,
-          .norm_rows = one.batch % kRowBlock == 0 ? kRowBlock : one.batch,
-          .bf16 = one.bf16,
-          .bf16_features = one.bf16,
-          .form = one.form,
-          .margin = one.margin,
-          .row_weight = 1 / static_cast<double>(one.batch),
-          .workers = one.threads,
-          .active = one.active,
-          .step_rows = one.batch,
-          .weights = one.weights,
-          .states = one.momentum.value_or(RowFormat::kF32),
-          .kept_blocks = static_cast<int64_t>(one.kept * static_cast<double>(blocks.of_rows(classes).size()))};
-}
-
-Bytes weight_bytes(const HeadCase& one) {
-  const Bytes scales = one.weights == RowFormat::kFp8 ? one.classes * 4 : 0;
-  return align_up(one.classes * one.dim * element_bytes(one.weights)) + align_up(scales);
-}
-
-Bytes state_bytes(const HeadCase& one) {
-  return one.momentum ? align_up(one.classes * one.dim * element_bytes(*one.momentum)) : 0;
-}
-
-// Offsets of all buffers in one mapping. Shards share the scratch, since they run one after the other.
-struct Places {
-  struct Shard {
-    HeadShape shape;
-    Bytes prepared = 0;
-    Bytes selection = 0;
-    Bytes logits = 0;
-    Bytes stats = 0;
-    Bytes gradient = 0;
-  };
-  explicit Places(const HeadCase& one) {
-    const Bytes matrix = one.batch * one.dim;
-    weights = take(one.classes * one.dim * element_bytes(one.weights));
-    scales = take(one.weights == RowFormat::kFp8 ? one.classes * 4 : 0);
-    states = take(state_bytes(one));
-    features = take(matrix * (one.bf16 ? 2 : 4));
-    feature_gradient = take(matrix * 4);
-    labels = take(one.batch * 4);
-    losses = take(one.batch * 4);
-    softmax = take(one.batch * kHeadSoftmaxRow);
-    Bytes most = 0;
-    for (int64_t r = 0; r < one.shards; ++r) {
-      Shard shard{.shape = shape_of(one, r)};
-      if (shard.shape.shard.size() > 0) {
-        shard.prepared = take(head_prepared_bytes(shard.shape));
-        shard.selection = take(one.active > 0 ? head_selection(shard.shape).total : 0);
-        shard.logits = take(head_logits_bytes(shard.shape));
-        shard.stats = take(head_stats_bytes(shard.shape));
-        shard.gradient = take(head_gradient_bytes(shard.shape));
-        most = std::max({most, head_scratch_bytes(shard.shape, HeadPass::kForward),
-                         head_scratch_bytes(shard.shape, HeadPass::kBackward)});
-      }
-      shards.push_back(shard);
-    }
-    scratch = take(most);
-  }
-
-  std::vector<Shard> shards;
-  Bytes weights = 0;
-  Bytes scales = 0;
-  Bytes states = 0;
-  Bytes features = 0;
-  Bytes feature_gradient = 0;
-  Bytes labels = 0;
-  Bytes losses = 0;
-  Bytes softmax = 0;
-  Bytes scratch = 0;
-  Bytes end = 0;
-
- private:
-  Bytes take(Bytes bytes) {
-    const Bytes begin = end;
-    end += align_up(bytes);
-    return begin;
-  }
-};
 
 // Uniform in ±deviation, a row from its own number, so that any worker may make it.
 template <typename Element>
@@ -126,7 +37,7 @@ void fill(Element* row, int64_t n, int64_t number, float deviation) {
 // The head in a device's memory. Used by a task of that device.
 class HeadStep {
  public:
-  HeadStep(const HeadCase& one, const Places& places, std::byte* memory, ops::Isa isa)
+  HeadStep(const HeadCase& one, const HeadPlaces& places, std::byte* memory, ops::Isa isa)
       : one_(one),
         at_(places),
         memory_(memory),
@@ -136,7 +47,7 @@ class HeadStep {
     update_.form.momentum = one.momentum ? 0.9 : 0;
     update_.weight = ops::update_scalars(update_.form, 0.1, 0, true, 0);
     update_.seed = 1;
-    for (const Places::Shard& shard : places.shards) {
+    for (const HeadPlaces::Shard& shard : places.shards) {
       passes_.push_back(shard.shape.shard.size() == 0 ? nullptr : std::make_unique<ops::HeadPasses>(shard.shape, isa));
       stats_.push_back(passes_.back() ? memory + shard.stats : nullptr);
       gradients_.push_back({passes_.back() ? memory + shard.gradient : nullptr,
@@ -206,9 +117,9 @@ class HeadStep {
   }
 
  private:
-  static std::vector<ClassRange> ranges(const Places& places) {
+  static std::vector<ClassRange> ranges(const HeadPlaces& places) {
     std::vector<ClassRange> all;
-    for (const Places::Shard& shard : places.shards) {
+    for (const HeadPlaces::Shard& shard : places.shards) {
       all.push_back(shard.shape.shard);
     }
     return all;
@@ -228,7 +139,7 @@ class HeadStep {
     return memory_ + at_.weights + row * one_.dim * element_bytes(one_.weights);
   }
   ops::HeadWeights weights(size_t r) const {
-    const Places::Shard& shard = at_.shards[r];
+    const HeadPlaces::Shard& shard = at_.shards[r];
     return {.weight = weight_row(shard.shape.shard.begin),
             .scales = one_.weights == RowFormat::kFp8 ? at<float>(at_.scales) + shard.shape.shard.begin : nullptr,
             .prepared = one_.form.cosine ? at<float>(shard.prepared) : nullptr};
@@ -243,7 +154,7 @@ class HeadStep {
   }
 
   const HeadCase& one_;
-  const Places& at_;
+  const HeadPlaces& at_;
   std::byte* memory_;
   ops::HeadJoin join_;
   ops::HeadUpdate update_;
@@ -253,19 +164,6 @@ class HeadStep {
   std::vector<ops::ActiveClasses> active_;  // by shard, of the step
   int64_t all_active_ = 0;
 };
-
-int64_t kept_classes(const HeadCase& one) {
-  int64_t sum = 0;
-  for (int64_t r = 0; r < one.shards; ++r) {
-    sum += head_kept_classes(shape_of(one, r));
-  }
-  return sum;
-}
-
-// Of the classes, that takes part in a step.
-double part_of(const HeadCase& one) {
-  return one.active > 0 ? static_cast<double>(one.active) / static_cast<double>(one.classes) : 1;
-}
 
 // The most classes that fit beside all else; 0 where even one does not.
 int64_t classes_that_fit(HeadCase one, const Host& host) {
@@ -297,17 +195,6 @@ Status check_memory(const HeadCase& one, const Host& host) {
 
 }  // namespace
 
-Flops head_step_flops(const HeadCase& one) {
-  const double unit = 2 * static_cast<double>(one.batch) * static_cast<double>(one.dim);
-  const double active = part_of(one) * static_cast<double>(one.classes);
-  return unit * (4 * active - std::min(active, static_cast<double>(kept_classes(one))));
-}
-
-Bytes head_step_traffic(const HeadCase& one) {
-  const auto rows = static_cast<double>(3 * weight_bytes(one) + 2 * state_bytes(one));
-  return static_cast<Bytes>(part_of(one) * rows) + 2 * 4 * one.batch * kept_classes(one);
-}
-
 double roofline_share(const HeadCase& one, const HeadRound& round) {
   const double best = head_step_flops(one) / round.rates.flops.a_second() +
                       static_cast<double>(head_step_traffic(one)) / round.rates.bytes.a_second();
@@ -320,19 +207,6 @@ double roofline_share_of_processors(const HeadCase& one, const HeadRound& round)
   return best / (round.selection.processor + round.forward.processor + round.backward.processor);
 }
 
-HeadMemory head_memory(const HeadCase& one, Bytes last_cache) {
-  const Places places(one);
-  Bytes logits = 0;
-  for (const Places::Shard& shard : places.shards) {
-    logits += head_logits_bytes(shard.shape);
-  }
-  return {.weights = weight_bytes(one),
-          .states = state_bytes(one),
-          .logits = logits,
-          .buffers = places.end - weight_bytes(one) - state_bytes(one) - logits,
-          .roofline = Roofline::memory_bytes(last_cache)};
-}
-
 Result<HeadFigures> measure_head_step(const HeadCase& one) {
   XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
   const Host host = detect_host();
@@ -342,9 +216,9 @@ Result<HeadFigures> measure_head_step(const HeadCase& one) {
   XRUN_ASSIGN(const auto devices,
               start_cpu_devices(threads, topology.here ? place_devices(topology, threads) : std::vector<DeviceCpus>()));
   HeadFigures figures{.isa = isa, .memory = head_memory(one, host.l3_cache), .before = resident()};
-  const Places places(one);
-  figures.empty_shards =
-      std::ranges::count_if(places.shards, [](const Places::Shard& shard) { return shard.shape.shard.size() == 0; });
+  const HeadPlaces places(one);
+  figures.empty_shards = std::ranges::count_if(
+      places.shards, [](const HeadPlaces::Shard& shard) { return shard.shape.shard.size() == 0; });
 
   XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {
     ops::Workers& workers = static_cast<CpuDevice&>(device);
