@@ -1,11 +1,8 @@
 // The only file of the benchmark that calls the graph (ops/knn.h).
 #include "runtime/bench/knn_build.h"
 
-#include <chrono>
-
 #include "graph/base/random.h"
 #include "ops/knn.h"
-#include "runtime/bench/roofline.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"
@@ -84,9 +81,7 @@ Result<KnnFigures> measure_knn_build(const KnnCase& one) {
     });
     const ops::KnnGraph graph = graph_of(one, isa);
     const auto build = [&] {
-      const auto begin = std::chrono::steady_clock::now();
-      figures.searched_again = graph.build(weights, lists, scratch, workers).searched_again;
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      return timed([&] { figures.searched_again = graph.build(weights, lists, scratch, workers).searched_again; });
     };
     figures.rounds.push_back({.time = build()});
     figures.peak = peak_resident();  // a build allocates nothing, so the next ones need no more
@@ -97,10 +92,10 @@ Result<KnnFigures> measure_knn_build(const KnnCase& one) {
         isa, ops::has_native_bf16(isa),
         {reinterpret_cast<float*>(arrays->kernel_address(0)), static_cast<size_t>(need.roofline) / sizeof(float)});
     figures.instruction = roofline.instruction();
-    figures.rounds.back().flops = roofline.measure(workers).flops.a_second();
+    figures.rounds.back().flops = roofline.measure(workers).flops;
     while (static_cast<int>(figures.rounds.size()) < one.rounds) {
-      const Seconds time = build();
-      figures.rounds.push_back({.time = time, .flops = roofline.measure(workers).flops.a_second()});
+      const Elapsed time = build();
+      figures.rounds.push_back({.time = time, .flops = roofline.measure(workers).flops});
     }
     return {};
   }));

@@ -9,6 +9,7 @@
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "ops/isa.h"
+#include "runtime/bench/roofline.h"
 
 namespace xrun::runtime {
 
@@ -33,8 +34,8 @@ struct KnnMemory {
 };
 
 struct KnnRound {
-  Seconds time = 0;
-  double flops = 0;  // products a second that the machine reaches, just after
+  Elapsed time;
+  MachineRate flops;  // of the machine's products, just after
 };
 
 struct KnnFigures {

@@ -1,5 +1,6 @@
 // `xrun bench knn`: its flags, the limits of what they may say, and the report.
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -60,10 +61,12 @@ class KnnBenchmark final : public Benchmark {
     std::vector<double> times;
     std::vector<double> rates;
     std::vector<double> shares;
+    std::vector<double> processor_shares;  // other programs on the machine do not change them
     for (const runtime::KnnRound& round : figures.rounds) {
-      times.push_back(round.time);
-      rates.push_back(round.flops);
-      shares.push_back(runtime::knn_flops(one_) / round.flops / round.time);
+      times.push_back(round.time.wall);
+      rates.push_back(round.flops.a_second());
+      shares.push_back(runtime::knn_flops(one_) / round.flops.a_second() / round.time.wall);
+      processor_shares.push_back(runtime::knn_flops(one_) / round.flops.a_processor_second() / round.time.processor);
     }
     const Seconds time = median(times);
     const Seconds least = std::ranges::min(times);
@@ -77,13 +80,13 @@ class KnnBenchmark final : public Benchmark {
                             one_.threads == 1 ? "thread" : "threads")},
         {"build", fmt::format("{} (least {}, {} {})", build_text(time), build_text(least), times.size(),
                               times.size() == 1 ? "round" : "rounds")},
-        {"pairs/s", fmt::format("{:.3g} million", pairs / 1e6)},
+        {"pairs/s", fmt::format("{} million", format_count(std::llround(pairs / 1e6)))},
         {"again", fmt::format("{} classes compared once more in f32", format_count(figures.searched_again))},
         {"memory", fmt::format("{} at its peak: {} class rows, {} lists, {} beyond ({} of them before)",
                                format_bytes(figures.peak), format_bytes(figures.memory.weights),
                                format_bytes(figures.memory.lists), format_bytes(beyond), format_bytes(figures.before))},
-        {"products", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({})", 100 * median(shares), median(rates) / 1e9,
-                                 figures.instruction)},
+        {"products", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}), by processor time {:.0f} %", 100 * median(shares),
+                                 median(rates) / 1e9, figures.instruction, 100 * median(processor_shares))},
         {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
                                 ops::name_of(figures.isa))},
     };
@@ -108,6 +111,7 @@ class KnnBenchmark final : public Benchmark {
                    {"scratch_bytes", figures.memory.scratch},
                    {"products",
                     {{"share", median(shares)},
+                     {"processor_share", median(processor_shares)},
                      {"flops_per_s", median(rates)},
                      {"instruction", figures.instruction},
                      {"flops", runtime::knn_flops(one_)}}}};

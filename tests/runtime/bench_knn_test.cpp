@@ -44,6 +44,7 @@ TEST(BenchKnn, FiguresArePositiveAndHoldTogether) {
             json.at("weights_bytes").get<int64_t>() + json.at("lists_bytes").get<int64_t>());
   EXPECT_EQ(json.at("products").at("flops").get<double>(), 2000.0 * 1999 * 24);
   EXPECT_GT(json.at("products").at("share").get<double>(), 0);
+  EXPECT_GT(json.at("products").at("processor_share").get<double>(), 0);
   EXPECT_EQ(json.at("synthetic"), true);
 }
 
@@ -52,7 +53,8 @@ TEST(BenchKnn, TextHasALineForEachFigureAndMarkdownOneRow) {
   ASSERT_EQ(text.exit, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("2 000 classes x 24, 8 neighbours, exact, random rows (synthetic), 2 threads"));
   EXPECT_THAT(text.out, ContainsRegex("\n  build     [0-9.]+ [mu]?s \\(least [0-9.]+ [mu]?s, 3 rounds\\)\n"));
-  EXPECT_THAT(text.out, ContainsRegex("\n  products  [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\)\n"));
+  EXPECT_THAT(text.out,
+              ContainsRegex("\n  products  [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\), by processor time [0-9]+ %\n"));
   const CommandResult markdown = tiny({"--format", "md"});
   ASSERT_EQ(markdown.exit, 0) << markdown.err;
   EXPECT_TRUE(markdown.out.starts_with("| knn | build | pairs/s | again | memory | products | machine |\n|---|"))
