@@ -146,7 +146,9 @@ struct NarrowRows {
 
 inline std::vector<float> floats(const std::byte* data, size_t n) {
   std::vector<float> values(n);
-  std::memcpy(values.data(), data, n * sizeof(float));
+  if (n > 0) {  // of a shard without classes there is nothing to copy from
+    std::memcpy(values.data(), data, n * sizeof(float));
+  }
   return values;
 }
 
