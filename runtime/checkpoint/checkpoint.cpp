@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sys/stat.h>
@@ -334,6 +335,9 @@ Result<CheckpointInfo> open_checkpoint(const std::string& path) {
   }
   info.bytes = static_cast<Bytes>(text.size());
   for (const ManifestFile& file : info.manifest.files) {
+    if (file.bytes > std::numeric_limits<Bytes>::max() - info.bytes) {
+      return damaged(name, "names more bytes than there can be");
+    }
     info.bytes += file.bytes;
   }
   return info;

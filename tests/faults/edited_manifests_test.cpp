@@ -221,5 +221,21 @@ TEST_F(EditedManifests, AreRefusedOrGiveTheSameResult) {
   std::cout << refused << " refused, " << accepted << " accepted\n";
 }
 
+// Sizes of files are added up before the files are looked at.
+TEST_F(EditedManifests, MayNotNameMoreBytesThanThereCanBe) {
+  CheckpointModel model(2);
+  model.fill(1);
+  ASSERT_TRUE(store(options())->save(model.state(), 5, 320).ok());
+  const std::string path = root_ + "/step-000005/manifest.json";
+  Json edited = Json::parse(read(path));
+  edited["files"][0]["bytes"] = std::numeric_limits<int64_t>::max();
+  write(path, signed_again(edited));
+  const auto shown = describe_checkpoint(root_, false);
+  ASSERT_FALSE(shown.ok());
+  EXPECT_EQ(shown.error().code, "XG0710");
+  EXPECT_NE(shown.error().message.find("names more bytes than there can be"), std::string::npos)
+      << shown.error().message;
+}
+
 }  // namespace
 }  // namespace xrun::runtime
