@@ -50,11 +50,10 @@ class LosingIo final : public Io {
     }
     const int file = Io::open(path, flags);
     if (file >= 0) {
-      Node& parent = *find(parent_of(path));
       auto node = find(path);
       if (node == nullptr) {
         node = std::make_shared<Node>();
-        change(parent, {Change::kAdd, name_of(path), "", node});
+        change(*find(parent_of(path)), {Change::kAdd, name_of(path), "", node});
       }
       if ((flags & O_TRUNC) != 0) {
         node->now.clear();
