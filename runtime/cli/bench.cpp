@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
+#include "graph/base/units.h"
 #include "runtime/cli/console.h"
 
 namespace xrun::cli {
@@ -37,6 +39,27 @@ std::string idle_flag(const GlobalOptions& options) {
 }
 
 }  // namespace
+
+CLI::AsNumberWithUnit count_units() {
+  CLI::AsNumberWithUnit units(std::map<std::string, int64_t>{{"K", 1000}, {"M", 1'000'000}},
+                              CLI::AsNumberWithUnit::CASE_SENSITIVE);
+  units.description("");  // CLI11 would list the units in its own way
+  return units;
+}
+
+Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example) {
+  return value >= 1 && value <= most
+             ? Status()
+             : Error{ErrorKind::kUsage, "",
+                     fmt::format("`{} {}` is not a number from 1 to {}", flag, value, format_count(most)),
+                     fmt::format("give such a number: {} {}", flag, example)};
+}
+
+double median(std::vector<double> values) {
+  const size_t half = values.size() / 2;
+  std::ranges::sort(values);
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 std::span<const BenchmarkEntry> benchmarks() { return kBenchmarks; }
 

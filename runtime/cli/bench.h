@@ -42,6 +42,12 @@ struct BenchmarkEntry {
 };
 std::span<const BenchmarkEntry> benchmarks();
 
+// What the flags and reports of benchmarks have in common: the suffixes of counts (200K, 1M); kUsage for a value that
+// is not from 1 to `most`; the middle of the values of the rounds.
+CLI::AsNumberWithUnit count_units();
+Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example);
+double median(std::vector<double> values);
+
 // The benchmarks, one file each.
 std::unique_ptr<Benchmark> make_head_benchmark();
 std::unique_ptr<Benchmark> make_knn_benchmark();

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
-#include <map>
 
 #include "graph/head_shape.h"
 #include "runtime/bench/head_step.h"
@@ -20,20 +19,7 @@ constexpr int64_t kMaxShards = 4096;
 constexpr int64_t kMaxRounds = 10'000;
 constexpr double kCosineScale = 64;  // of the logits, as margins are trained
 
-double median(std::vector<double> values) {
-  const size_t half = values.size() / 2;
-  std::ranges::sort(values);
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 Error usage(const std::string& message, const std::string& help) { return {ErrorKind::kUsage, "", message, help}; }
-
-Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example) {
-  return value >= 1 && value <= most
-             ? Status()
-             : usage(fmt::format("`{} {}` is not a number from 1 to {}", flag, value, format_count(most)),
-                     fmt::format("give such a number: {} {}", flag, example));
-}
 
 // Three digits and more, since steps are compared.
 std::string step_text(Seconds seconds) {
@@ -47,9 +33,7 @@ RowFormat format_of(const std::string& name) {
 class HeadBenchmark final : public Benchmark {
  public:
   void add_flags(CLI::App& command) override {
-    CLI::AsNumberWithUnit units(std::map<std::string, int64_t>{{"K", 1000}, {"M", 1'000'000}},
-                                CLI::AsNumberWithUnit::CASE_SENSITIVE);
-    units.description("");  // CLI11 would list the units in its own way
+    const CLI::AsNumberWithUnit units = count_units();
     command
         .add_option("--mode", mode_, "classes of a step: full, all of them (default), or sample, some of each block")
         ->check(CLI::IsMember({"full", "sample"}));

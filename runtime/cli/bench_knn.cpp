@@ -3,7 +3,6 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
-#include <map>
 
 #include "runtime/bench/knn_build.h"
 #include "runtime/cli/bench.h"
@@ -16,28 +15,11 @@ constexpr int64_t kMaxClasses = std::numeric_limits<int32_t>::max();  // ids are
 constexpr int64_t kMaxDim = 1 << 16;
 constexpr int64_t kMaxRounds = 10'000;
 
-double median(std::vector<double> values) {
-  const size_t half = values.size() / 2;
-  std::ranges::sort(values);
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
-Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example) {
-  return value >= 1 && value <= most
-             ? Status()
-             : Error{ErrorKind::kUsage, "",
-                     fmt::format("`{} {}` is not a number from 1 to {}", flag, value, format_count(most)),
-                     fmt::format("give such a number: {} {}", flag, example)};
-}
-
 class KnnBenchmark final : public Benchmark {
  public:
   void add_flags(CLI::App& command) override {
-    CLI::AsNumberWithUnit units(std::map<std::string, int64_t>{{"K", 1000}, {"M", 1'000'000}},
-                                CLI::AsNumberWithUnit::CASE_SENSITIVE);
-    units.description("");  // CLI11 would list the units in its own way
     command.add_option("--classes", one_.classes, "classes of the graph, such as 100K or 1M (100K)")
-        ->transform(units)
+        ->transform(count_units())
         ->type_name("N");
     command.add_option("--dim", one_.dim, "elements of a class row (128)");
     command.add_option("--neighbours", one_.neighbours, "classes in a list, the class itself among them (32)");
