@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace xrun {
 
@@ -20,6 +21,17 @@ constexpr int64_t element_bytes(RowFormat format) {
   return format == RowFormat::kF32 ? 4 : format == RowFormat::kBf16 ? 2 : 1;
 }
 
+constexpr std::string_view name_of(RowFormat format) {
+  return format == RowFormat::kF32 ? "f32" : format == RowFormat::kBf16 ? "bf16" : "fp8";
+}
+
+// What the optimizer does with rows of classes that no step uses: nothing, or, once a step uses them, all that it would
+// have done meanwhile with gradients of zero.
+enum class Untouched : uint8_t { kAsIs, kExact };
+
+// Entries of a class's list of nearest classes.
+inline constexpr int64_t kMostNeighbours = 4096;
+
 enum class MarginGrad { kCapped, kExact, kStraight, kThreshold };
 
 // loss of a row = logsumexp(z) - z_target, z = scale · margin(logits): psi(theta) = cos(m1·theta + m2) - m3 on the
@@ -30,6 +42,7 @@ struct MarginForm {
   double m2 = 0;
   double m3 = 0;
   double smoothing = 0;
+  double filter = 1;  // cosines above it, of classes that are not the row's target, count as 0; 1: none
   bool easy = false;
   MarginGrad grad = MarginGrad::kCapped;
 

@@ -39,7 +39,7 @@ int64_t class_block(int64_t classes, int64_t active) {
 ClassBlocks class_blocks(const Module& module, size_t head) {
   const Graph& graph = module.graph;
   const int64_t classes = graph.value(graph.node(graph.heads[head].node).inputs[1]).type.dims[0];
-  return {.classes = classes, .size = class_block(classes, classes)};
+  return {.classes = classes, .size = class_block(classes, module.train.active_classes.of(classes))};
 }
 
 BlockRange ClassBlocks::of_shard(int64_t shard, int64_t shards) const {

@@ -67,6 +67,9 @@ struct HeadShape {
   // Classes of the whole head that take part in a step, and the rows of a step, of whose labels they are selected.
   int64_t active = 0;  // 0: all classes
   int64_t step_rows = 0;
+  int64_t neighbours = 0;  // entries of a class's list, of which the active classes are selected first; 0: no lists
+  bool log_q = false;      // logits of active classes are corrected by how likely they were drawn
+  Untouched untouched = Untouched::kAsIs;
   RowFormat weights = RowFormat::kF32;  // in memory
   RowFormat states = RowFormat::kF32;   // of the optimizer; f32 or bf16
   int64_t kept_blocks = 0;  // the shard's first class blocks: their logits are kept from forward to backward pass

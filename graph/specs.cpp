@@ -1,5 +1,7 @@
 #include "graph/specs.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace xrun {
@@ -19,6 +21,14 @@ double TrainSpan::steps(int64_t samples, int64_t batch) const {
       return amount / static_cast<double>(batch);
   }
   return amount;
+}
+
+int64_t ActiveSpec::of(int64_t classes) const {
+  if (kind == kAll) {
+    return classes;
+  }
+  const double wanted = amount <= 1 ? amount * static_cast<double>(classes) : amount;
+  return std::clamp<int64_t>(static_cast<int64_t>(std::llround(wanted)), 1, classes);
 }
 
 }  // namespace xrun

@@ -12,6 +12,7 @@
 #include "graph/base/id.h"
 #include "graph/base/source.h"
 #include "graph/base/units.h"
+#include "graph/head_def.h"
 
 namespace xrun {
 
@@ -82,7 +83,26 @@ struct GroupSpec {
   std::string path;  // tensor prefix
   std::optional<double> lr;
   std::optional<double> weight_decay;
+  // Of the class weights of a head: their format in memory, that of the optimizer's states, and rows out of use.
+  std::optional<RowFormat> weights;
+  std::optional<RowFormat> states;
+  std::optional<Untouched> untouched;
   Span span;
+};
+
+// The classes that take part in a step of a sharded head, beside those of the batch's labels.
+struct ActiveSpec {
+  enum Kind { kAll, kSample, kKnn };
+  Kind kind = kAll;
+  double amount = 1;       // a share of the classes up to 1, else how many
+  int64_t neighbours = 0;  // of kKnn: entries of a class's list
+  TrainSpan rebuild;       // of kKnn: from one graph to the next
+  bool exact = true;       // of kKnn: the graph has the nearest classes, not nearly the nearest
+  bool log_q = false;      // logits are corrected by how likely a class was drawn
+  Span span;
+
+  // How many of `classes`; all of them where there is no selection.
+  int64_t of(int64_t classes) const;
 };
 
 // accuracy(logits, label, k, source): a value of the graph that is 1 where the row is right.
@@ -137,6 +157,7 @@ struct TrainSpec {
   std::string directory;        // of the declaring file: a relative `init_checkpoint` starts here
   SampleOrder order = SampleOrder::kShuffled;
   ClassWeightsSpec class_weights;
+  ActiveSpec active_classes;
   std::string class_input;  // the labels that a balanced order and class weights go by; empty without both
   std::optional<TrainSpan> eval_every;
   std::vector<MetricSpec> eval;

@@ -38,6 +38,8 @@ struct ActiveClasses {
   const int32_t* classes = nullptr;  // [offsets[blocks]]: which class of the head
   const int32_t* targets = nullptr;  // [rows]: number of each row's target; -1 where the shard does not have it
   int64_t all = 0;                   // active classes of the whole head
+  // [offsets[blocks]]: added to the logits of rows whose target the class is not; null: nothing.
+  const float* corrections = nullptr;
 };
 
 // Rows of one pass (or, for `update`, of the whole batch), row-major [rows, dim], f32 or bf16 as the shape says.

@@ -81,6 +81,11 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
   }
   XRUN_TRY(find_readers(graph, head_nodes, training, plan));
   plan.top_k = std::min(plan.top_k, plan.classes);
+  if (const ActiveSpec& active = train.active_classes; training && active.of(plan.classes) < plan.classes) {
+    plan.active = active.of(plan.classes);
+    plan.neighbours = active.neighbours;
+    plan.log_q = active.log_q;
+  }
   plan.frozen = training && graph.param(plan.weight).frozen;
   plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&
                       (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));

@@ -77,7 +77,9 @@ class Writer {
                           head.feature_grad.index, head.logits.index, head.label.index, head.weight.index,
                           head.bias.index, head.classes, head.dim, head.class_block, head.rows, head.update_sweep,
                           head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards), head.frozen,
-                          head.row_factor.index);
+                          head.row_factor.index, head.active, head.neighbours, head.log_q,
+                          static_cast<uint8_t>(head.untouched), static_cast<uint8_t>(head.weights),
+                          static_cast<uint8_t>(head.states));
   }
 
   Offset<fb::Buffer> put(const Buffer& buffer) {
@@ -244,6 +246,12 @@ class Reader {
     head.row_weight = in.row_weight();
     head.frozen = in.frozen();
     head.row_factor = ValueId(in.row_factor());
+    head.active = in.active();
+    head.neighbours = in.neighbours();
+    head.log_q = in.log_q();
+    head.untouched = value_of(in.untouched(), Untouched::kExact);
+    head.weights = value_of(in.weights(), RowFormat::kFp8);
+    head.states = value_of(in.states(), RowFormat::kFp8);
     if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
       for (const fb::Shard* shard : *in.shards()) {
         head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),

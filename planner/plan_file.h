@@ -12,7 +12,7 @@
 namespace xrun::planner {
 
 // Counted up when readers of the former schema could misread a file.
-inline constexpr uint32_t kPlanSchema = 5;
+inline constexpr uint32_t kPlanSchema = 6;
 
 std::vector<std::byte> plan_bytes(const Plan& plan);
 

@@ -204,6 +204,13 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   shape.row_weight = head.row_weight;
   shape.top_k = head.top_k;
   shape.workers = program.threads[static_cast<size_t>(shard.device)];
+  shape.active = head.active;
+  shape.step_rows = program.batch;
+  shape.neighbours = head.neighbours;
+  shape.log_q = head.log_q;
+  shape.untouched = head.untouched;
+  shape.weights = head.weights;
+  shape.states = head.states;
   shape.kept_blocks = shard.kept_blocks;
   return shape;
 }

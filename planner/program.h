@@ -210,7 +210,14 @@ struct HeadPlan {
   bool update_sweep = false;  // dW and update in one sweep at the end of the step (h < batch, or clip counts heads)
   int64_t top_k = 1;          // best classes kept a row
   bool bf16 = false;          // HeadShape::bf16
-  double row_weight = 1;      // HeadShape::row_weight
+  // HeadShape's fields of the same names.
+  int64_t active = 0;
+  int64_t neighbours = 0;
+  bool log_q = false;
+  Untouched untouched = Untouched::kAsIs;
+  RowFormat weights = RowFormat::kF32;
+  RowFormat states = RowFormat::kF32;
+  double row_weight = 1;  // HeadShape::row_weight
   std::vector<HeadShard> shards;
   bool frozen = false;  // trained through, but not updated (Parameter::frozen)
 

@@ -152,6 +152,10 @@ class Structure {
         !inside(head.top_k, 0, std::min<int64_t>(head.classes, 65536) + 1)) {
       return wrong("a head of {} classes in blocks of {}, {} wide", head.classes, head.class_block, head.dim);
     }
+    if (!inside(head.active, 0, head.classes) || !inside(head.neighbours, 0, kMostNeighbours + 1) ||
+        head.states == RowFormat::kFp8) {
+      return wrong("a head of {} classes, {} of them active", head.classes, head.active);
+    }
     if (head.rows != program_.batch && head.rows != program_.batch / program_.micro_batches * program_.replicas) {
       return wrong("a head pass of {} rows", head.rows);
     }
