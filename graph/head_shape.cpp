@@ -129,7 +129,7 @@ int64_t most_active(const HeadShape& shape, BlockRange blocks) {
 HeadSelection head_selection(const HeadShape& shape) {
   const BlockRange blocks = shape.blocks.of_rows(shape.shard);
   const int64_t most = most_active(shape, blocks);
-  HeadSelection at;
+  HeadSelection at{.total = align_up(sizeof(HeadCounts))};
   const auto take = [&at](int64_t count) {
     const Bytes begin = at.total;
     at.total += align_up(count * static_cast<Bytes>(sizeof(int32_t)));
@@ -140,7 +140,6 @@ HeadSelection head_selection(const HeadShape& shape) {
   at.offsets = take(blocks.size() + 1);
   at.draws = take(most);
   at.classes = take(most);
-  at.targets = take(shape.step_rows);
   return at;
 }
 

@@ -78,14 +78,18 @@ struct HeadShape {
 // The share of a block in HeadShape::active, at least one. It has more active classes where more are targets.
 int64_t head_quota(const HeadShape& shape, int64_t block);
 
-// Memory of a selection for a shard (ops/head/select_classes.h), all i32.
+// What a selection counts; kept in its memory from one step to the next.
+struct HeadCounts {
+  int64_t all = 0;  // active classes of the whole head
+};
+
+// Memory of a selection for a shard (ops/head/select_classes.h): HeadCounts, and behind it all i32.
 struct HeadSelection {
   Bytes distinct = 0;  // targets, each once: [step rows]
   Bytes firsts = 0;    // of these the first one of each block: [blocks + 1]
   Bytes offsets = 0;   // [blocks + 1]
   Bytes draws = 0;     // as many as active classes
   Bytes classes = 0;   // the active ones
-  Bytes targets = 0;   // [step rows]
   Bytes total = 0;
 };
 HeadSelection head_selection(const HeadShape& shape);

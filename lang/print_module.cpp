@@ -87,6 +87,15 @@ std::string best_text(const RunSpec& run) {
                                  run.best->keep);
 }
 
+std::string active_text(const ActiveSpec& active) {
+  const std::string log_q = active.log_q ? ", log_q=true" : "";
+  return active.kind == ActiveSpec::kAll ? "all"
+         : active.kind == ActiveSpec::kSample
+             ? fmt::format("sample({:g}{})", active.amount, log_q)
+             : fmt::format("knn(neighbours={}, active={:g}, rebuild={}, exact={}{})", active.neighbours, active.amount,
+                           to_text(active.rebuild), active.exact, log_q);
+}
+
 void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
   lines.open("train", train.name);
   lines.set("batch", std::to_string(train.batch));
@@ -102,6 +111,7 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
                              : train.class_weights.kind == ClassWeightsSpec::kCsv
                                  ? fmt::format("csv({})", to_text(AttrValue(train.class_weights.path)))
                                  : "inverse_frequency");
+  lines.set("active_classes", active_text(train.active_classes));
   lines.set("deterministic", train.deterministic ? "true" : "false");
   lines.set("grad_accumulation", std::to_string(train.grad_accumulation));
   constexpr std::string_view kClips[] = {"none", "norm", "value"};

@@ -36,7 +36,6 @@ struct RowSoftmax {
 struct ActiveClasses {
   const int32_t* offsets = nullptr;  // [blocks of the shard + 1]: number of the first class of each block
   const int32_t* classes = nullptr;  // [offsets[blocks]]: which class of the head
-  const int32_t* targets = nullptr;  // [rows]: number of each row's target; -1 where the shard does not have it
   int64_t all = 0;                   // active classes of the whole head
   // [offsets[blocks]]: added to the logits of rows whose target the class is not; null: nothing.
   const float* corrections = nullptr;
@@ -51,7 +50,7 @@ struct HeadRows {
   const float* factors = nullptr;       // of the loss of each row; null: 1. Not read by forward
   // head_logits_bytes: forward writes the logits of the kept blocks, backward reads them; not used by other sweeps.
   std::byte* logits = nullptr;
-  // With shape.active those of the step (ops/head/select_classes.h), whose `targets` are of these rows; else null.
+  // With shape.active those of the step (ops/head/select_classes.h), else null.
   const ActiveClasses* active = nullptr;
 };
 

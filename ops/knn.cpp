@@ -17,7 +17,6 @@
 #include "graph/base/errors.h"
 #include "ops/head/kernels.h"
 #include "ops/knn/candidates.h"
-#include "ops/knn/layout.h"
 #include "ops/knn/rows.h"
 #include "ops/knn/scan.h"
 
@@ -319,6 +318,8 @@ KnnReport Build::run(Workers& workers) {
 }
 
 }  // namespace
+
+static_assert(sizeof(KnnRounding) == kKnnRoundingBytes);
 
 KnnGraph::KnnGraph(const KnnShape& shape, Isa isa) : shape_(shape), isa_(isa) {
   XRUN_CHECK(shape.classes > 0 && shape.classes <= std::numeric_limits<int32_t>::max() && shape.dim > 0 &&

@@ -14,20 +14,11 @@
 #include <cstdint>
 
 #include "graph/base/units.h"
+#include "graph/knn_layout.h"
 #include "ops/isa.h"
 #include "ops/workers.h"
 
 namespace xrun::ops {
-
-struct KnnShape {
-  int64_t classes = 1;  // at most 2^31 - 1
-  int64_t dim = 1;
-  int64_t neighbours = 1;  // entries of a list
-  int workers = 1;         // the most that `build` will have
-
-  // Entries of a list that are classes; the rest is -1.
-  int64_t found() const { return neighbours < classes ? neighbours : classes; }
-};
 
 struct KnnReport {
   // Classes of which so many others are as near as rounding to bf16 lets them seem, that they were compared with all

@@ -20,6 +20,12 @@ Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param) {
   return (shard.row_end - shard.row_begin) * (param == head.weight ? head.dim : 1) * 4;
 }
 
+Bytes lists_bytes(const HeadPlan& head) { return head.classes * head.neighbours * 4; }
+
+Bytes build_bytes(const Program& program, const HeadPlan& head) {
+  return align_up(lists_bytes(head)) + knn_scratch_bytes(knn_shape(program, head));
+}
+
 std::vector<ShardPart> shard_parts(const Program& program, const Graph& graph, const HeadPlan& head) {
   std::vector<ShardPart> parts;
   std::map<int, Bytes> on_device;

@@ -18,6 +18,12 @@ Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 // kHeadWeight and kHeadOptimizer: a shard's rows of the class weights or of the bias.
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param);
 
+// kHeadLists.
+Bytes lists_bytes(const HeadPlan& head);
+
+// kHeadBuild: the lists, and behind them what a build needs.
+Bytes build_bytes(const Program& program, const HeadPlan& head);
+
 // Where the parts of the shards lie in the buffers that have several: kHeadStats those of all shards in order,
 // kHeadGradient those of the shards of its device. A shard without rows has no bytes.
 struct ShardPart {

@@ -87,8 +87,8 @@ void predict_durations(Program& program, const CostModel& cost) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
     } else if (instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumReplicas) {
       instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
-    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
-               instruction.kind == Kind::kNorm) {
+    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kHeadSelect ||
+               instruction.kind == Kind::kFoldPartials || instruction.kind == Kind::kNorm) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
     } else {
       instruction.predicted += cost.hand_over() + cost.sweep(zeroed_bytes(instruction), workers);

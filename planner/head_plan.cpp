@@ -81,7 +81,15 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
   }
   XRUN_TRY(find_readers(graph, head_nodes, training, plan));
   plan.top_k = std::min(plan.top_k, plan.classes);
-  if (const ActiveSpec& active = train.active_classes; training && active.of(plan.classes) < plan.classes) {
+  if (const ActiveSpec& active = train.active_classes;
+      training && plan.loss.valid() && active.of(plan.classes) < plan.classes) {
+    if (graph.value(plan.label).producer.valid()) {
+      return Error{
+          ErrorKind::kContent, "XG0198",
+          "the active classes of a step are selected by its labels before the model runs, but the labels of `" +
+              what.name + "` are computed by the model",
+          "give the loss labels that the data has, or leave `active_classes` out", active.span};
+    }
     plan.active = active.of(plan.classes);
     plan.neighbours = active.neighbours;
     plan.log_q = active.log_q;

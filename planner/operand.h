@@ -30,9 +30,11 @@ enum class Role : uint8_t {
   // Head passes; rows of the pass, or of the batch in kHeadNorms and kHeadUpdate.
   kFeature,  // also of kReduceDx: the rows whose gradient is summed
   kLabel,
-  kSoftmax,  // {max, 1 / sum} of each row
-  kStats,    // of shard `index`
-  kLogits,   // those that are kept
+  kSoftmax,    // {max, 1 / sum} of each row
+  kStats,      // of shard `index`
+  kLogits,     // those that are kept
+  kSelection,  // the active classes of the shard; of kReduceStats: of one on its device
+  kLists,      // the nearest classes of every class
   // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx: the rows of its
   // micro-batch in the first of them, which repeat every `step` bytes.
   kDx,

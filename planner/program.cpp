@@ -9,6 +9,7 @@
 #include "planner/program.h"
 
 #include <fmt/format.h>
+#include <numeric>
 #include <set>
 
 #include "graph/base/check.h"
@@ -42,6 +43,14 @@ const char* name_of(Purpose purpose) {
       return "gathered";
     case Purpose::kTerms:
       return "terms";
+    case Purpose::kHeadLists:
+      return "head-lists";
+    case Purpose::kHeadSnapshot:
+      return "head-snapshot";
+    case Purpose::kHeadBuild:
+      return "head-build";
+    case Purpose::kHeadSelection:
+      return "head-selection";
     case Purpose::kHeadStats:
       return "head-statistics";
     case Purpose::kHeadSoftmax:
@@ -145,20 +154,45 @@ std::string to_text(const Instruction& instruction) {
 }  // namespace
 
 const char* name_of(Kind kind) {
-  constexpr const char* kNames[] = {
-      "forward",     "backward",  "head-forward",  "reduce-statistics", "head-backward", "head-norms",
-      "head-update", "reduce-dx", "fold-partials", "sum-replicas",      "norm",          "update",
-      "copy",        "send",      "recv",          "all_gather",        "reduce_scatter"};
+  constexpr const char* kNames[] = {"forward",       "backward",   "head-select",   "head-forward", "reduce-statistics",
+                                    "head-backward", "head-norms", "head-update",   "reduce-dx",    "fold-partials",
+                                    "sum-replicas",  "norm",       "update",        "copy",         "send",
+                                    "recv",          "all_gather", "reduce_scatter"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 const char* name_of(Role role) {
-  constexpr const char* kNames[] = {
-      "zeroed",     "input",  "output", "scratch",  "feature", "label",         "softmax",
-      "statistics", "logits", "dx",     "loss",     "hits",    "best classes",  "best scores",
-      "gradient",   "weight", "state",  "prepared", "norms",   "running state", "batch statistics",
-      "from",       "to",     "sent",   "received", "sum",     "term",          "feature gradient",
-      "row factor"};
+  constexpr const char* kNames[] = {"zeroed",
+                                    "input",
+                                    "output",
+                                    "scratch",
+                                    "feature",
+                                    "label",
+                                    "softmax",
+                                    "statistics",
+                                    "logits",
+                                    "selection",
+                                    "lists",
+                                    "dx",
+                                    "loss",
+                                    "hits",
+                                    "best classes",
+                                    "best scores",
+                                    "gradient",
+                                    "weight",
+                                    "state",
+                                    "prepared",
+                                    "norms",
+                                    "running state",
+                                    "batch statistics",
+                                    "from",
+                                    "to",
+                                    "sent",
+                                    "received",
+                                    "sum",
+                                    "term",
+                                    "feature gradient",
+                                    "row factor"};
   return kNames[static_cast<size_t>(role)];
 }
 
@@ -213,6 +247,13 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   shape.states = head.states;
   shape.kept_blocks = shard.kept_blocks;
   return shape;
+}
+
+KnnShape knn_shape(const Program& program, const HeadPlan& head) {
+  return {.classes = head.classes,
+          .dim = head.dim,
+          .neighbours = head.neighbours,
+          .workers = std::accumulate(program.threads.begin(), program.threads.end(), 0)};
 }
 
 std::string print(const Program& program, const Graph& graph) {

@@ -30,6 +30,7 @@
 #include "graph/base/units.h"
 #include "graph/graph.h"
 #include "graph/head_shape.h"
+#include "graph/knn_layout.h"
 #include "planner/operand.h"
 
 namespace xrun::planner {
@@ -60,13 +61,18 @@ enum class Purpose : uint8_t {
   kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
   kTerms,  // what other devices give to a sum: of a head (`head`, `micro_batch`) the rows of their shards' dX partials,
            // in shard order; of a gradient (`param`) the slices of the other replicas, in replica order
-  kHeadStats,     // of all shards of the head in shard order, each head_stats_bytes(shard) (graph/head_shape.h); one
-                  // buffer a device and pass: a shard writes its own part, all_gather fills in the others
-  kHeadSoftmax,   // {max, 1 / sum} of each row: from kReduceStats
-  kHeadLogits,    // of a shard's kept class blocks in one pass: from kHeadForward to kHeadBackward
-  kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
-  kHeadScratch,   // of one pass of one shard: head_scratch_bytes
-  kScratch,       // one aligned slice a worker
+  kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; of the host       persistent
+  kHeadSnapshot,   // f32 class weights that the next lists are built from; of the host                    persistent
+  kHeadBuild,      // the next lists, and behind them the working memory of their build; of the host       persistent
+  kHeadSelection,  // the active classes of a shard: head_selection (graph/head_shape.h); read by all passes of the
+                   // step, and by the next selection to compare with persistent
+  kHeadStats,      // of all shards of the head in shard order, each head_stats_bytes(shard) (graph/head_shape.h); one
+                   // buffer a device and pass: a shard writes its own part, all_gather fills in the others
+  kHeadSoftmax,    // {max, 1 / sum} of each row: from kReduceStats
+  kHeadLogits,     // of a shard's kept class blocks in one pass: from kHeadForward to kHeadBackward
+  kHeadGradient,   // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
+  kHeadScratch,    // of one pass of one shard: head_scratch_bytes
+  kScratch,        // one aligned slice a worker
   kNorms,   // f64 partial sums of squares for clip = norm, of all tensors that it counts in name order: one for each
             // 4 096 elements (the last may be short); tensors of heads: one for each class block
   kResult,  // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: of one
@@ -103,6 +109,8 @@ enum class Kind : uint8_t {
   // Passes of a stage over one micro-batch, row block by row block.
   kForward,   // the nodes of the stage
   kBackward,  // recomputed forward nodes, then backward nodes
+  // Once a step, before all passes of a head: the active classes of a shard.
+  kHeadSelect,
   // Passes of heads over the rows of pass `head_pass`, or over the batch; all but kReduceStats are of one shard.
   kHeadForward,   // makes the statistics of its shard
   kReduceStats,   // on every device that needs it: statistics of all shards to softmax; on the head's first device also
@@ -281,6 +289,9 @@ struct Program {
 // planner counted and the kernels are made.
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
+
+// Of a build of the lists of nearest classes: on the processors of all devices.
+KnnShape knn_shape(const Program& program, const HeadPlan& head);
 
 const char* name_of(Kind kind);  // "all_gather", "head-forward"
 

@@ -108,6 +108,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
                {"an update cannot take {} samples", train.batch}, "",
                {"make `batch` or `grad_accumulation` smaller: their product is at most {:.0f}", most});
   }
+  check_active_classes();
 }
 
 void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {

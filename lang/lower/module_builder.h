@@ -76,6 +76,7 @@ class ModuleBuilder {
   void lower_init(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_order(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_class_weights(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_active_classes(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_metrics(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -180,6 +181,10 @@ class ModuleBuilder {
   // lower_run.cpp
   std::vector<std::string> measured_keys() const;
   void check_watched();  // that evaluations give the metrics of `best` and `stop_when`
+
+  // lower_active.cpp
+  std::optional<double> active_amount(const BoundArg& arg, std::string_view word);
+  void check_active_classes();
 
   // lower_classes.cpp
   void find_class_input(const Settings& settings);

@@ -169,6 +169,21 @@ std::string class_weight_line(const TrainSpec& train) {
              : "class_weights inverse_frequency\n";
 }
 
+std::string active_line(const TrainSpec& train) {
+  const ActiveSpec& active = train.active_classes;
+  constexpr std::string_view kKinds[] = {"all", "sample", "knn"};
+  if (active.kind == ActiveSpec::kAll) {
+    return "";
+  }
+  std::string line =
+      fmt::format("active_classes {} {}{}", kKinds[active.kind], exact(active.amount), active.log_q ? " log_q" : "");
+  if (active.kind == ActiveSpec::kKnn) {
+    line += fmt::format(" neighbours {} rebuild {}{}", active.neighbours, exact(active.rebuild),
+                        active.exact ? "" : " approximate");
+  }
+  return line + "\n";
+}
+
 std::string freeze_lines(const TrainSpec& train) {
   std::string out;
   for (const std::string& path : train.freeze) {
@@ -277,9 +292,11 @@ constexpr SettingDef kSettings[] = {
         "sends only the largest gradients", &B::check_choice}
         .not_yet(),
     Def{kTrain, "", "active_classes",
-        "all, sample(p: float), knn(neighbours: int, active: float, rebuild: span, exact: bool = true)", "all",
-        "which classes take part in the softmax", &B::check_choice}
-        .not_yet("`active_classes = {}`"),
+        "all, sample(p: float, log_q: bool = false), knn(neighbours: int, active: float, rebuild: span, exact: bool = "
+        "true, log_q: bool = false)",
+        "all", "which classes of a sharded head take part in a step, beside those of its labels",
+        &B::lower_active_classes}
+        .learned(active_line),
     Def{kTrain, "", "stop_when", "none, plateau(METRIC, span), METRIC >= number", "none",
         "ends the run early, after an evaluation", &B::lower_stop},
     Def{kTrain, "", "ema", "float", "none", "a running mean of the weights", &B::check<double>, 0, 1}.not_yet(),

@@ -81,7 +81,6 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
   int32_t* const offsets = part(at.offsets);
   int32_t* const draws = part(at.draws);
   int32_t* const classes = part(at.classes);
-  int32_t* const numbers = part(at.targets);
 
   const BlockRange blocks = shape.blocks.of_rows(shape.shard);
   const int64_t distinct = distinct_targets(shape, labels, targets);
@@ -114,16 +113,28 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
                classes + offsets[i]);
   });
 
-  for (size_t row = 0; row < labels.size(); ++row) {
-    numbers[row] = -1;
-    if (labels[row] >= shape.shard.begin && labels[row] < shape.shard.end) {
-      const int64_t block = labels[row] / shape.blocks.size - blocks.begin;
-      const int32_t* const begin = classes + offsets[block];
-      const int32_t* const end = classes + offsets[block + 1];
-      numbers[row] = static_cast<int32_t>(std::lower_bound(begin, end, labels[row]) - classes);
-    }
+  *reinterpret_cast<HeadCounts*>(memory) = {.all = all};
+  return selected_classes(shape, memory);
+}
+
+const HeadCounts& counts_of(const std::byte* memory) { return *reinterpret_cast<const HeadCounts*>(memory); }
+
+ActiveClasses selected_classes(const HeadShape& shape, const std::byte* memory) {
+  const HeadSelection at = head_selection(shape);
+  return {.offsets = reinterpret_cast<const int32_t*>(memory + at.offsets),
+          .classes = reinterpret_cast<const int32_t*>(memory + at.classes),
+          .all = counts_of(memory).all};
+}
+
+int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t label) {
+  if (label < shape.shard.begin || label >= shape.shard.end) {
+    return -1;
   }
-  return {.offsets = offsets, .classes = classes, .targets = numbers, .all = all};
+  const int64_t block = (label - shape.shard.begin) / shape.blocks.size;
+  const int32_t* const begin = active.classes + active.offsets[block];
+  const int32_t* const end = active.classes + active.offsets[block + 1];
+  const int32_t* const found = std::lower_bound(begin, end, label);
+  return found < end && *found == label ? static_cast<int32_t>(found - active.classes) : -1;
 }
 
 }  // namespace xrun::ops

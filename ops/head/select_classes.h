@@ -17,5 +17,13 @@ namespace xrun::ops {
 // head_selection of the shape; the result lies in it. REQUIRES: labels of shape.step_rows rows.
 ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> labels, uint64_t seed, int64_t step,
                              std::byte* memory, Workers& workers);
+// What was selected there last.
+ActiveClasses selected_classes(const HeadShape& shape, const std::byte* memory);
+
+// Of a selection of any shard.
+const HeadCounts& counts_of(const std::byte* memory);
+
+// Of a class of the head: its number among the active ones of the shard, or -1.
+int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t label);
 
 }  // namespace xrun::ops

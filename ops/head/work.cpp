@@ -1,6 +1,7 @@
 #include "ops/head/work.h"
 
 #include "ops/head/rows.h"
+#include "ops/head/select_classes.h"
 
 namespace xrun::ops {
 
@@ -12,7 +13,7 @@ void HeadWork::prepare_rows(Workers& workers) const {
     for (int64_t place = begin; place < begin + kHeadStep; ++place) {
       const int64_t row = row_at(shape, layout, place);
       const int32_t label = row >= 0 && rows.labels != nullptr ? rows.labels[row] : -1;
-      labels()[place] = rows.active == nullptr || row < 0 ? label : rows.active->targets[row];
+      labels()[place] = rows.active == nullptr ? label : number_of(*rows.active, shape, label);
       plane(kTarget)[place] = 0;
       if (rows.softmax == nullptr) {
         continue;

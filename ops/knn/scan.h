@@ -3,11 +3,10 @@
 
 #include <cstdint>
 
+#include "graph/knn_layout.h"
 #include "ops/isa.h"
 
 namespace xrun::ops {
-
-inline constexpr int64_t kKnnPanel = 32;  // rows and columns of the tile
 
 // Writes to `hits` the places row · 32 + column, ascending, of the scores that are at least the limit of their row or
 // that of their column, and returns how many they are. Score (row, column) is at scores[row · stride + column]. A NaN

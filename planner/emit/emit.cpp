@@ -224,6 +224,7 @@ Result<Program> Emitter::run() {
   add_parameters();
   add_row_buffers();
   add_head_buffers();
+  emit_selections();
   XRUN_TRY(walk_schedule());
   if (program_.training) {
     emit_update();

@@ -103,6 +103,38 @@ Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& s
   return instruction;
 }
 
+// The first shard with rows on a device.
+const HeadShard* Emitter::first_shard(size_t head, int device) const {
+  const auto& shards = program_.heads[head].shards;
+  const auto at = std::ranges::find_if(
+      shards, [&](const HeadShard& one) { return one.device == device && one.row_begin < one.row_end; });
+  return at == shards.end() ? nullptr : &*at;
+}
+
+// The active classes of the step, of every shard by the labels of all rows.
+void Emitter::emit_selections() {
+  for (size_t h = 0; h < program_.heads.size(); ++h) {
+    const HeadPlan& plan = program_.heads[h];
+    for (const HeadShard& shard : plan.shards) {
+      if (plan.active == 0 || shard.row_end <= shard.row_begin) {
+        continue;
+      }
+      Instruction run{.kind = Kind::kHeadSelect,
+                      .device = shard.device,
+                      .replica = -1,
+                      .head = static_cast<int>(h),
+                      .shard = shard.shard,
+                      .span = graph_.node(plan.node).span};
+      add_rows(h, Role::kLabel, inputs_.at(plan.label), run);
+      if (plan.neighbours > 0) {
+        run.operands.push_back(whole(Role::kLists, Access::kRead, lists_.at(h)));
+      }
+      run.operands.push_back(whole(Role::kSelection, Access::kUpdate, shards_.at({h, shard.shard}).selection));
+      add(std::move(run));
+    }
+  }
+}
+
 void Emitter::emit_head_pass(int pass) {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& head = program_.heads[h];
@@ -167,6 +199,7 @@ void Emitter::emit_statistics(size_t head, int pass) {
     }
     Instruction run = head_instruction(head, Kind::kHeadForward, shard, pass);
     add_features_and_labels(head, run);
+    add_selection(head, shard, run);
     run.operands.push_back(part_of(Role::kStats, Access::kWrite, shard.device, shard));
     add_logits(head, shard, Access::kWrite, run);
     add_weights(head, shard, run, false);
@@ -212,6 +245,9 @@ void Emitter::emit_statistics(size_t head, int pass) {
     }
     if (plan.row_factor.valid() && device == devices.front()) {
       add_rows(head, Role::kRowFactor, pass_buffer(head, plan.row_factor, device, pass), run);
+    }
+    if (trains(head)) {
+      add_selection(head, *first_shard(head, device), run);
     }
     add_softmax(head, Access::kWrite, run);
     for (const HeadShard& shard : plan.shards) {
@@ -282,6 +318,7 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
     }
     Instruction run = head_instruction(head, Kind::kHeadBackward, shard, pass);
     add_features_and_labels(head, run);
+    add_selection(head, shard, run);
     add_softmax(head, Access::kRead, run);
     run.operands.push_back(part_of(Access::kWrite, shard));
     add_logits(head, shard, Access::kRead, run);
@@ -313,6 +350,7 @@ void Emitter::emit_head_updates() {
       }
       Instruction run = head_instruction(h, Kind::kHeadUpdate, shard, -1);
       add_features_and_labels(h, run);
+      add_selection(h, shard, run);
       add_softmax(h, Access::kRead, run);
       add_weights(h, shard, run, true);
       if (const auto norms = norms_.find(shard.device); norms != norms_.end() && request_.module.train.clip.heads) {

@@ -48,7 +48,19 @@ void Emitter::add_head_buffers() {
           buffers.states.push_back(add_buffer(buffer));
         }
       }
-      const Bytes prepared = head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows));
+      const HeadShape shape = head_shape(program_, graph_, head, shard, head.rows);
+      if (head.active > 0) {
+        buffers.selection = add_buffer({.device = shard.device,
+                                        .purpose = Purpose::kHeadSelection,
+                                        .bytes = head_selection(shape).total,
+                                        .persistent = true,
+                                        .param = head.weight,
+                                        .replica = -1,
+                                        .head = static_cast<int32_t>(h),
+                                        .shard = shard.shard,
+                                        .name = graph_.param(head.weight).name + ".selection"});
+      }
+      const Bytes prepared = head_prepared_bytes(shape);
       if (prepared > 0) {
         buffers.prepared = add_buffer({.device = shard.device,
                                        .purpose = Purpose::kHeadPrepared,
@@ -60,6 +72,9 @@ void Emitter::add_head_buffers() {
                                        .shard = shard.shard,
                                        .name = graph_.param(head.weight).name + ".prepared"});
       }
+    }
+    if (head.neighbours > 0) {
+      add_graph_buffers(h);
     }
     const auto add_result = [&](ValueId value, Bytes bytes) {
       results_[{h, value.index}] = add_buffer({.device = shard_devices(h).front(),
@@ -82,6 +97,24 @@ void Emitter::add_head_buffers() {
       add_result(head.logits, best_bytes(head, program_.batch));
     }
   }
+}
+
+// The lists of nearest classes, which lie once on the host, and what their next build needs.
+void Emitter::add_graph_buffers(size_t head) {
+  const HeadPlan& plan = program_.heads[head];
+  const auto add_one = [&](Purpose purpose, Bytes bytes, const std::string& name) {
+    return add_buffer({.device = kHost,
+                       .purpose = purpose,
+                       .bytes = bytes,
+                       .persistent = true,
+                       .param = plan.weight,
+                       .replica = -1,
+                       .head = static_cast<int32_t>(head),
+                       .name = graph_.param(plan.weight).name + name});
+  };
+  lists_[head] = add_one(Purpose::kHeadLists, lists_bytes(plan), ".lists");
+  add_one(Purpose::kHeadSnapshot, plan.classes * plan.dim * 4, ".snapshot");
+  add_one(Purpose::kHeadBuild, build_bytes(program_, plan), ".build");
 }
 
 // Where a shard's device finds the rows of a pass; made when first asked for.

@@ -40,6 +40,13 @@ void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
   }
 }
 
+// The active classes of a shard, where not all take part.
+void Emitter::add_selection(size_t head, const HeadShard& shard, Instruction& instruction) const {
+  if (program_.heads[head].active > 0) {
+    instruction.operands.push_back(whole(Role::kSelection, Access::kRead, shards_.at({head, shard.shard}).selection));
+  }
+}
+
 void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   const int pass = instruction.head_pass;

@@ -237,6 +237,7 @@ void Emitter::emit_norms() {
       }
       Instruction run = head_instruction(h, Kind::kHeadNorms, shard, -1);
       add_features_and_labels(h, run);
+      add_selection(h, shard, run);
       add_softmax(h, Access::kRead, run);
       add_weights(h, shard, run, false);
       for (const ParamId param : {plan.weight, plan.bias}) {

@@ -53,6 +53,7 @@ class Emitter {
   void add_features_and_labels(size_t head, Instruction& instruction);
   void add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const;
   void add_results(size_t head, Instruction& instruction);
+  void add_selection(size_t head, const HeadShard& shard, Instruction& instruction) const;
   void add_copy(size_t head, BufferId from, BufferId to, Instruction& copy) const;
   void add_logits(size_t head, const HeadShard& shard, Access access, Instruction& instruction);
   void add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction);
@@ -62,8 +63,10 @@ class Emitter {
 
   // emit_head.cpp, emit_head_buffers.cpp
   void add_head_buffers();
+  void add_graph_buffers(size_t head);
   void emit_gathers(int stage, int index);
   void emit_gather(size_t head, ValueId value, int index);
+  void emit_selections();
   void emit_head_pass(int pass);
   void emit_head_pass(size_t head, int pass);
   void emit_pass_copies(size_t head, int pass);
@@ -73,7 +76,8 @@ class Emitter {
   Instruction head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const;
   BufferId pass_buffer(size_t head, ValueId value, int device, int pass);
   BufferId softmax_buffer(size_t head, int device, int pass);
-  std::vector<int> shard_devices(size_t head) const;  // of shards with rows, ascending
+  const HeadShard* first_shard(size_t head, int device) const;  // with rows; null without
+  std::vector<int> shard_devices(size_t head) const;            // of shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
   bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
   // Passes have buffers of their own: their rows lie apart in the batch.
@@ -143,8 +147,10 @@ class Emitter {
     std::vector<BufferId> weights;  // weight, bias
     std::vector<BufferId> states;
     BufferId prepared;
+    BufferId selection;
   };
-  std::map<std::pair<size_t, int>, ShardBuffers> shards_;               // (head, shard)
+  std::map<std::pair<size_t, int>, ShardBuffers> shards_;  // (head, shard)
+  std::map<size_t, BufferId> lists_;
   std::map<std::tuple<size_t, int32_t, int, int>, BufferId> gathered_;  // (head, value, device, pass or -1)
   std::map<std::tuple<size_t, int, int>, BufferId> softmax_;            // (head, device, pass or -1)
   std::map<std::tuple<size_t, int, int>, BufferId> statistics_;         // (head, device, pass)

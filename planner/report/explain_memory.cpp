@@ -24,6 +24,10 @@ const char* name_of(Purpose purpose) {
     case Purpose::kHeadOptimizer:
     case Purpose::kHeadPrepared:
       return "class weights with optimizer states";
+    case Purpose::kHeadLists:
+    case Purpose::kHeadSnapshot:
+    case Purpose::kHeadBuild:
+      return "graph of nearest classes";
     case Purpose::kInput:
       return "batches of the loader";
     case Purpose::kActivation:

@@ -18,6 +18,7 @@ std::string label_of(const Program& program, const Instruction& instruction) {
       return "F" + index;
     case Kind::kBackward:
       return "B" + index;
+    case Kind::kHeadSelect:
     case Kind::kHeadForward:
     case Kind::kHeadBackward:
     case Kind::kHeadUpdate:

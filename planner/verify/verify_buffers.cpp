@@ -22,11 +22,20 @@ bool is_persistent(Purpose purpose) {
     case Purpose::kHeadWeight:
     case Purpose::kHeadOptimizer:
     case Purpose::kHeadPrepared:
+    case Purpose::kHeadLists:
+    case Purpose::kHeadSnapshot:
+    case Purpose::kHeadBuild:
+    case Purpose::kHeadSelection:
     case Purpose::kInput:
       return true;
     default:
       return false;
   }
+}
+
+bool is_on_host(Purpose purpose) {
+  return purpose == Purpose::kInput || purpose == Purpose::kHeadLists || purpose == Purpose::kHeadSnapshot ||
+         purpose == Purpose::kHeadBuild;
 }
 
 // Those that an operand of a node may be looked up by.
@@ -112,7 +121,7 @@ class Buffers {
 
   Status check(const Buffer& buffer) {
     if (buffer.persistent != is_persistent(buffer.purpose) || (buffer.value.valid() && !has_value(buffer.purpose)) ||
-        (buffer.purpose == Purpose::kInput) != (buffer.device == kHost)) {
+        is_on_host(buffer.purpose) != (buffer.device == kHost)) {
       return wrong("buffer {} ({}) does not fit what it is for", buffer.id.index, buffer.name);
     }
     switch (buffer.purpose) {
@@ -138,6 +147,12 @@ class Buffers {
         return check_pass(buffer);
       case Purpose::kHeadLogits:
         return check_logits(buffer);
+      case Purpose::kHeadSelection:
+        return check_selection(buffer);
+      case Purpose::kHeadLists:
+      case Purpose::kHeadSnapshot:
+      case Purpose::kHeadBuild:
+        return check_graph(buffer);
       case Purpose::kTerms:
         return buffer.head >= 0 ? check_dx_terms(buffer) : check_gradient_terms(buffer);
       case Purpose::kNorms:
@@ -322,6 +337,29 @@ class Buffers {
     return check_bytes(buffer, head_logits_bytes(head_shape(program_, graph_, head, *shard, head.rows)));
   }
 
+  Status check_selection(const Buffer& buffer) {
+    const HeadShard* shard = shard_of(buffer);
+    if (shard == nullptr || shard->device != buffer.device || buffer.replica >= 0 ||
+        program_.heads[static_cast<size_t>(buffer.head)].active == 0 ||
+        !selections_.insert({buffer.head, buffer.shard}).second) {
+      return nothing(buffer, "shard of its device that selects, or of one that has another");
+    }
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    return check_bytes(buffer, head_selection(head_shape(program_, graph_, head, *shard, head.rows)).total);
+  }
+
+  // Of the graph of nearest classes.
+  Status check_graph(const Buffer& buffer) {
+    if (buffer.head < 0 || program_.heads[static_cast<size_t>(buffer.head)].neighbours == 0 ||
+        !graphs_.insert({buffer.purpose, buffer.head}).second) {
+      return nothing(buffer, "head with lists, or of one that has others");
+    }
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    return check_bytes(buffer, buffer.purpose == Purpose::kHeadLists      ? lists_bytes(head)
+                               : buffer.purpose == Purpose::kHeadSnapshot ? head.classes * head.dim * 4
+                                                                          : build_bytes(program_, head));
+  }
+
   // Of all shards of a device.
   Status check_pass(const Buffer& buffer) const {
     if (buffer.head < 0 || buffer.replica >= 0) {
@@ -359,6 +397,11 @@ class Buffers {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];
       const bool updated = program_.training && head.loss.valid() && !head.frozen;
+      for (const Purpose purpose : {Purpose::kHeadLists, Purpose::kHeadSnapshot, Purpose::kHeadBuild}) {
+        if (head.neighbours > 0 && !graphs_.contains({purpose, static_cast<int>(h)})) {
+          return wrong("head {} lacks the memory of its graph", h);
+        }
+      }
       for (const HeadShard& shard : head.shards) {
         if (shard.row_end <= shard.row_begin) {
           continue;
@@ -377,8 +420,10 @@ class Buffers {
             all = all && has(param, Purpose::kHeadOptimizer, state);
           }
         }
+        all = all && (head.active == 0 || selections_.contains({static_cast<int>(h), shard.shard}));
         if (!all) {
-          return wrong("shard {} of head {} lacks a weight, its prepared form or a state", shard.shard, h);
+          return wrong("shard {} of head {} lacks a weight, its prepared form, a state or its active classes",
+                       shard.shard, h);
         }
       }
     }
@@ -397,6 +442,8 @@ class Buffers {
   std::map<ValueId, std::set<int32_t>> ring_;         // slots of each input
   std::set<std::tuple<int32_t, int, int>> prepared_;  // (node, input, replica)
   std::set<std::tuple<int, int, int>> logits_;        // (head, shard, pass)
+  std::set<std::pair<int, int>> selections_;          // (head, shard)
+  std::set<std::pair<Purpose, int>> graphs_;          // by purpose and head
 };
 
 }  // namespace

@@ -25,6 +25,8 @@ class HeadOperands : OperandView {
       begin(one);
       if (is_head_pass(one.kind)) {
         XRUN_TRY(check_pass());
+      } else if (one.kind == Kind::kHeadSelect) {
+        XRUN_TRY(check_select());
       } else if (one.kind == Kind::kReduceDx) {
         XRUN_TRY(check_reduce_dx());
       } else if (one.kind == Kind::kCopy) {
@@ -110,6 +112,37 @@ class HeadOperands : OperandView {
                  .bytes = stats ? part.stats : part.gradient});
   }
 
+  // What a shard selects by: the labels of all rows of the batch, as the data gives them.
+  Status check_select() {
+    if (!has_head() || head().active == 0 || one_->stage >= 0 || one_->head_pass >= 0 ||
+        !inside(one_->shard, 0, count(head().shards))) {
+      return at_fault("selects classes of no head");
+    }
+    XRUN_ASSIGN(const Buffer* labels, next(Role::kLabel));
+    if (labels->purpose != Purpose::kInput || labels->ring != 0 || labels->value != head().label) {
+      return misplaced(*labels);
+    }
+    XRUN_TRY(take_whole(Role::kLabel, Access::kRead, labels));
+    if (head().neighbours > 0) {
+      XRUN_ASSIGN(const Buffer* lists, next(Role::kLists));
+      const bool own = lists->purpose == Purpose::kHeadLists && lists->head == one_->head;
+      XRUN_TRY(own ? take_whole(Role::kLists, Access::kRead, lists) : misplaced(*lists));
+    }
+    XRUN_TRY(take_selection(Access::kUpdate, one_->shard));
+    return end();
+  }
+
+  Status take_selection(Access access, int shard) {
+    if (head().active == 0) {
+      return {};
+    }
+    XRUN_ASSIGN(const Buffer* buffer, next(Role::kSelection));
+    if (buffer->purpose != Purpose::kHeadSelection || buffer->head != one_->head || buffer->shard != shard) {
+      return misplaced(*buffer);
+    }
+    return take_whole(Role::kSelection, access, buffer);
+  }
+
   Status take_logits(Access access, const HeadShard& shard) {
     if (shard.kept_blocks == 0) {
       return {};
@@ -181,11 +214,14 @@ class HeadOperands : OperandView {
     if (plan.label.valid()) {
       XRUN_TRY(take_rows(Role::kLabel, plan.label));
     }
+    if (one_->kind != Kind::kHeadForward) {
+      XRUN_TRY(take_factors());
+    }
+    XRUN_TRY(take_selection(Access::kRead, one_->shard));
     if (one_->kind == Kind::kHeadForward) {
       XRUN_TRY(take_part(Role::kStats, Access::kWrite, shard));
       XRUN_TRY(take_logits(Access::kWrite, shard));
     } else {
-      XRUN_TRY(take_factors());
       XRUN_TRY(take_softmax(Access::kRead));
     }
     if (one_->kind == Kind::kHeadBackward) {
@@ -273,6 +309,12 @@ class HeadOperands : OperandView {
     if (one_->device == *holders_of(plan).begin()) {
       XRUN_TRY(take_factors());
     }
+    const auto own = std::ranges::find_if(
+        plan.shards, [&](const HeadShard& one) { return one.device == one_->device && has_rows(one); });
+    if (own == plan.shards.end()) {
+      return at_fault("joins the statistics of a head that its device has no shard of");
+    }
+    XRUN_TRY(take_selection(Access::kRead, own->shard));
     XRUN_TRY(take_softmax(Access::kWrite));
     for (const HeadShard& shard : plan.shards) {
       if (has_rows(shard)) {

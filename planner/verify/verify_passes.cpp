@@ -180,12 +180,30 @@ class Passes {
     return {};
   }
 
+  // Each shard once a step, on its device.
+  Status check_selection(const Instruction& one, std::set<std::pair<int, int>>& selected) const {
+    if (one.head < 0) {
+      return wrong("instruction {} selects classes of no head", one.id.index);
+    }
+    const HeadPlan& head = program_.heads[static_cast<size_t>(one.head)];
+    if (!inside(one.shard, 0, count(head.shards)) || head.shards[static_cast<size_t>(one.shard)].device != one.device ||
+        !selected.insert({one.head, one.shard}).second) {
+      return wrong("instruction {} selects classes of shard {} of head {} once more or elsewhere", one.id.index,
+                   one.shard, one.head);
+    }
+    return {};
+  }
+
   // Passes of heads: each shard once in each pass, passes ascending and alike on all devices, weights changed once.
   Status check_head_passes() const {
     std::map<std::tuple<Kind, int, int, int>, int> seen;  // (kind, head, shard, j)
     std::map<std::pair<int, int>, int> last;              // (device, head): j
     std::map<std::pair<int, int>, int> changed;           // (head, shard)
+    std::set<std::pair<int, int>> selected;               // (head, shard)
     for (const Instruction& one : program_.instructions) {
+      if (one.kind == Kind::kHeadSelect) {
+        XRUN_TRY(check_selection(one, selected));
+      }
       if (!is_head_pass(one.kind)) {
         continue;
       }
@@ -202,6 +220,10 @@ class Passes {
             head.shards[static_cast<size_t>(one.shard)].device != one.device) {
           return wrong("instruction {} runs shard {} of head {} on device {}", one.id.index, one.shard, one.head,
                        one.device);
+        }
+        if (head.active > 0 && !selected.contains({one.head, one.shard})) {
+          return wrong("shard {} of head {} runs pass {} before its classes are selected", one.shard, one.head,
+                       one.head_pass);
         }
         if (++seen[{one.kind, one.head, one.shard, one.head_pass}] > 1) {
           return wrong("shard {} of head {} runs pass {} twice", one.shard, one.head, one.head_pass);

@@ -234,7 +234,7 @@ class Store final : public CheckpointStore {
   Status check_space(const TrainState& state) const {
     Bytes need = kMiB;
     for (const StateTensor& tensor : state.tensors()) {
-      need += tensor.row_bytes() * tensor.rows();
+      need += tensor.kept ? tensor.row_bytes() * tensor.rows() : 0;
     }
     struct statvfs info {};
     if (::statvfs(options_.directory.c_str(), &info) == 0 &&

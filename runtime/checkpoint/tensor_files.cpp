@@ -155,6 +155,9 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
   FilePlan optimizer{.name = "trunk.optim.safetensors"};
   std::map<std::string, std::vector<const StateTensor*>> heads;
   for (const StateTensor& tensor : state.tensors()) {
+    if (!tensor.kept) {
+      continue;
+    }
     if (!tensor.head.empty()) {
       heads[tensor.head].push_back(&tensor);
     } else {
@@ -286,7 +289,11 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
   XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
   Found found;
   for (const StateTensor& tensor : state.tensors()) {
-    if (tensor.role != StateTensor::Role::kOptimizer || optimizer) {
+    const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
+    if (tensor.role == StateTensor::Role::kGraph && optimizer) {
+      state.keep(tensor, stored.rows.contains(tensor.name));
+    }
+    if (tensor.kept && (optimizer || !only_to_go_on)) {
       const std::vector<StoredRows>* rows = nullptr;
       XRUN_TRY(find_rows(info, stored, state, tensor, rows));
       found.emplace_back(&tensor, rows);
@@ -306,7 +313,8 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
   Found found;
   for (const StateTensor& tensor : state.tensors()) {
     const bool skipped = std::ranges::any_of(skip, [&](const auto& path) { return is_below(path, tensor.name); });
-    if (tensor.role == StateTensor::Role::kOptimizer || skipped || is_fresh(tensor)) {
+    if (tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph || skipped ||
+        is_fresh(tensor)) {
       continue;
     }
     const std::vector<StoredRows>* rows = nullptr;

@@ -188,6 +188,11 @@ void BarProgress::on_eval(const runtime::EvalEvent& e) {
   line(fmt::format("  {:<60}step {}", eval_line(e), format_count(e.step)));
 }
 
+void BarProgress::on_graph(const runtime::GraphEvent& e) {
+  line(fmt::format("  Graph     nearest classes of `{}` by the weights of step {} ({}, waited {})", e.head,
+                   format_count(e.of_step), format_seconds(e.seconds), format_seconds(e.waited)));
+}
+
 void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   line(fmt::format("  Saved     {} ({}, {})", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
 }

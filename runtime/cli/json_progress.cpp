@@ -99,6 +99,11 @@ void JsonProgress::on_eval(const runtime::EvalEvent& e) {
   emit(port_, "eval", event);
 }
 
+void JsonProgress::on_graph(const runtime::GraphEvent& e) {
+  emit(port_, "graph",
+       {{"step", e.step}, {"head", e.head}, {"of_step", e.of_step}, {"seconds", e.seconds}, {"waited_s", e.waited}});
+}
+
 void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   emit(port_, "checkpoint", {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}});
 }

@@ -118,6 +118,14 @@ void PlainProgress::on_eval(const runtime::EvalEvent& e) {
   tell(line + fmt::format(" seconds={:.1f}", e.seconds), time);
 }
 
+void PlainProgress::on_graph(const runtime::GraphEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  tell(fmt::format("{} graph step={} head={} of_step={} seconds={:.2f} waited={:.2f}", stamp(time), e.step, e.head,
+                   e.of_step, e.seconds, e.waited),
+       time);
+}
+
 void PlainProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();

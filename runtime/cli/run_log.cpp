@@ -140,6 +140,11 @@ void LoggedProgress::on_eval(const runtime::EvalEvent& event) {
   write_scalars(event.step, numbers);
 }
 
+void LoggedProgress::on_graph(const runtime::GraphEvent& event) {
+  shown_->on_graph(event);
+  log_.on_graph(event);
+}
+
 void LoggedProgress::on_checkpoint(const runtime::CheckpointEvent& event) {
   shown_->on_checkpoint(event);
   log_.on_checkpoint(event);

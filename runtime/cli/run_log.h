@@ -48,6 +48,7 @@ class LoggedProgress final : public runtime::EventSink {
   bool wants_step(bool due) override;
   void on_step(const runtime::StepReport& step, bool due) override;
   void on_eval(const runtime::EvalEvent& event) override;
+  void on_graph(const runtime::GraphEvent& event) override;
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
   void on_profile(const runtime::ProfileEvent& event) override;
   void on_warn(const runtime::WarnEvent& event) override;

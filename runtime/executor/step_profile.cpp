@@ -38,6 +38,8 @@ std::string describe(const Instruction& instruction, const Program& program, con
       return of_stage("backward");
     case Kind::kHeadForward:
       return of_head("forward");
+    case Kind::kHeadSelect:
+      return of_head("selection");
     case Kind::kReduceStats:
       return of_head("statistics");
     case Kind::kHeadBackward:

@@ -76,6 +76,15 @@ struct EvalEvent {
   Seconds seconds = 0;
 };
 
+// A graph of nearest classes is used from the next step on.
+struct GraphEvent {
+  int64_t step = 0;  // as many are done
+  std::string head;
+  int64_t of_step = 0;  // whose weights it was built from
+  Seconds seconds = 0;  // of the build, beside the steps
+  Seconds waited = 0;   // for its end
+};
+
 struct CheckpointEvent {
   int64_t step = 0;
   std::string path;
@@ -145,9 +154,9 @@ struct WorkEvent {
   int64_t total = 0;         // 0: there are no parts
 };
 
-// Called from the trainer's thread, in the order of time, but for `on_interrupt`. Before each step, `wants_step` is asked
-// whether the sink will show it: only then the step is timed, its loss and metrics are read, and `on_step` is called
-// after it. `due` is true every log.every steps and for the last one of the run.
+// Called from the trainer's thread, in the order of time, but for `on_interrupt`. Before each step, `wants_step` is
+// asked whether the sink will show it: only then the step is timed, its loss and metrics are read, and `on_step` is
+// called after it. `due` is true every log.every steps and for the last one of the run.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -158,6 +167,7 @@ class EventSink {
   virtual bool wants_step(bool /*due*/) { return false; }
   virtual void on_step(const StepReport&, bool /*due*/) {}
   virtual void on_eval(const EvalEvent&) {}
+  virtual void on_graph(const GraphEvent&) {}
   virtual void on_checkpoint(const CheckpointEvent&) {}
   virtual void on_profile(const ProfileEvent&) {}
   virtual void on_warn(const WarnEvent&) {}

@@ -82,6 +82,8 @@ class BoundSession final : public Session {
 
   bool stops() const override { return stops_; }
 
+  std::byte* host_memory(planner::BufferId buffer) override { return memory_.at(buffer); }
+
   bool has_rows(ValueId value) const override {
     return std::any_of(program_.buffers.begin(), program_.buffers.end(), [&](const Buffer& buffer) {
       return buffer.purpose == Purpose::kResult && buffer.value == value && memory_.has(buffer.device);

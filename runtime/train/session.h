@@ -57,6 +57,9 @@ class Session {
   // Whether any rank was asked to stop when the last step ended: all of them end the run with it.
   virtual bool stops() const = 0;
 
+  // A buffer of the host's arena. REQUIRES: no step runs that reads what is written there.
+  virtual std::byte* host_memory(planner::BufferId buffer) = 0;
+
   // Rows of a per-row value of the last step (loss, metric, output), in batch order: bytes of all rows of the batch.
   // Errors: the program keeps no such result.
   virtual Status read_rows(ValueId value, std::span<std::byte> out) const = 0;

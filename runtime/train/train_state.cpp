@@ -90,7 +90,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
     const bool state = buffer.purpose == Purpose::kState;
     const bool optimizer = buffer.purpose == Purpose::kOptimizer || buffer.purpose == Purpose::kHeadOptimizer;
-    if (!weight && !state && !optimizer) {
+    const bool graph = buffer.purpose == Purpose::kHeadLists || buffer.purpose == Purpose::kHeadSnapshot;
+    if (!weight && !state && !optimizer && !graph) {
       continue;
     }
     const Parameter& parameter = module.graph.param(buffer.param);
@@ -98,20 +99,28 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     if (optimizer) {
       XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
       name += "." + states[static_cast<size_t>(buffer.state)];
+    } else if (graph) {
+      name += buffer.purpose == Purpose::kHeadLists ? ".lists" : ".snapshot";
     }
     StateTensor& tensor = by_name[name];
     if (tensor.name.empty()) {
       tensor.name = name;
       tensor.role = weight  ? StateTensor::Role::kWeight
                     : state ? StateTensor::Role::kState
+                    : graph ? StateTensor::Role::kGraph
                             : StateTensor::Role::kOptimizer;
+      tensor.kept = !graph;
       tensor.type = module.graph.value(parameter.value).type;
       tensor.type.sharded = false;
+      if (buffer.purpose == Purpose::kHeadLists) {
+        tensor.type.dtype = DType::kI32;
+        tensor.type.dims[1] = program.heads[static_cast<size_t>(buffer.head)].neighbours;
+      }
       tensor.trained = parameter.trained;
       tensor.head = head_of(module, program, buffer.param);
       tensor.param = buffer.param;
     }
-    if (!memory.has(buffer.device)) {
+    if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
       continue;  // of another rank
     }
     const auto [begin, end] = rows_of(program, buffer.param, buffer.shard, tensor.rows());
@@ -140,7 +149,7 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
 void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
   std::vector<std::vector<FirstValues>> parts(static_cast<size_t>(program_.devices));
   for (const StateTensor& tensor : tensors_) {
-    if (wanted && !wanted(tensor)) {
+    if (tensor.role == StateTensor::Role::kGraph || (wanted && !wanted(tensor))) {
       continue;
     }
     const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));

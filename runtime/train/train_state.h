@@ -24,11 +24,13 @@ struct TensorPiece {
 };
 
 struct StateTensor {
-  enum class Role { kWeight, kState, kOptimizer };
+  enum class Role { kWeight, kState, kOptimizer, kGraph };
   std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity"
   Role role = Role::kWeight;
-  TensorType type;  // f32, without a batch dimension
+  TensorType type;  // without a batch dimension
   bool trained = true;
+  // Of a graph of nearest classes: whether the run needs it to go on. A checkpoint has it where it does.
+  bool kept = true;
   std::string head;  // name of the sharded head that owns it; empty for the trunk
   ParamId param;
   std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
@@ -67,6 +69,10 @@ class TrainState {
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
   const StateTensor* find(std::string_view name) const;
+  // REQUIRES: a tensor of this state.
+  void keep(const StateTensor& tensor, bool kept) {
+    tensors_[static_cast<size_t>(&tensor - tensors_.data())].kept = kept;
+  }
   // The weight or state of the model that it is, or that the optimizer keeps it for.
   const Parameter& parameter(const StateTensor& tensor) const { return module_.graph.param(tensor.param); }
 

@@ -9,6 +9,7 @@
 #include "graph/base/check.h"
 #include "graph/reader_def.h"
 #include "runtime/device/host.h"
+#include "runtime/train/class_graphs.h"
 #include "runtime/train/inference.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/records.h"
@@ -32,7 +33,8 @@ class Run {
         total_(total_steps(train_, samples_)),
         curve_(make_curve(train_, samples_)),
         records_(request.run, samples_, train_.batch),
-        reports_(request, *session_, samples_) {}
+        reports_(request, *session_, samples_),
+        graphs_(*session_, samples_, request.session.isa, request.stop, request.events) {}
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
@@ -165,6 +167,7 @@ class Run {
     } else if (!resumed_) {
       initialise({});
     }
+    XRUN_TRY(graphs_.begin(done_));
     return session_->weights_changed();
   }
 
@@ -200,6 +203,7 @@ class Run {
     XRUN_TRY(request_.batches.wait(done_));
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     reports_.data_is_here();
+    XRUN_TRY(graphs_.before_step(done_));
     const double rate = curve_.at(done_);
     whole_ = false;
     const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
@@ -277,6 +281,7 @@ class Run {
   Curve curve_;
   Records records_;
   StepReports reports_;
+  ClassGraphs graphs_;
   int64_t done_ = 0;
   std::string saved_path_;
   int64_t saved_ = 0;   // as many steps were done when a save was last begun

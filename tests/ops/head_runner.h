@@ -209,7 +209,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
   }
 
   std::vector<Block> selections;
-  std::vector<ActiveClasses> active;  // by shard, with the targets of the whole batch
+  std::vector<ActiveClasses> active;  // by shard
   for (int64_t r = 0; r < plan.shards && plan.active > 0; ++r) {
     const HeadShape shape = shape_of(problem, plan, r, h);
     selections.emplace_back(head_selection(shape).total);
@@ -218,25 +218,16 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     result.active.insert(result.active.end(), all,
                          all + active.back().offsets[shape.blocks.of_rows(shape.shard).size()]);
   }
-  const auto active_of = [&](int64_t shard, int64_t first) {
-    ActiveClasses part = active[static_cast<size_t>(shard)];
-    part.targets += first;
-    return part;
-  };
   const int64_t all_active = active.empty() ? 0 : active[0].all;
 
   std::vector<RowSoftmax> softmax(static_cast<size_t>(problem.rows));
   for (int64_t first = 0; first < problem.rows; first += h) {
     const HeadRows rows{features_at(first), problem.labels.data() + first, softmax.data() + first,
                         problem.factors.empty() ? nullptr : problem.factors.data() + first};
-    std::vector<ActiveClasses> active_in_pass;
-    for (int64_t r = 0; r < plan.shards && plan.active > 0; ++r) {
-      active_in_pass.push_back(active_of(r, first));
-    }
     const auto of_shard = [&](int64_t r, const Block* logits) {
       HeadRows its = rows;
       its.logits = logits == nullptr ? nullptr : logits->data();
-      its.active = active.empty() ? nullptr : &active_in_pass[static_cast<size_t>(r)];
+      its.active = active.empty() ? nullptr : &active[static_cast<size_t>(r)];
       return its;
     };
     std::vector<Block> logits;

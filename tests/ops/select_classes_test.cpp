@@ -32,7 +32,8 @@ Selected select(const HeadShape& shape, const std::vector<int32_t>& labels, uint
   const int64_t blocks = shape.blocks.of_rows(shape.shard).size();
   Selected all{.classes = {active.classes, active.classes + active.offsets[blocks]}};
   for (size_t i = 0; i < labels.size(); ++i) {
-    all.targets.push_back(active.targets[i] < 0 ? -1 : active.classes[active.targets[i]]);
+    const int32_t number = number_of(active, shape, labels[i]);
+    all.targets.push_back(number < 0 ? -1 : active.classes[number]);
   }
   for (int64_t b = 0; b < blocks; ++b) {
     all.of_block.push_back(active.offsets[b + 1] - active.offsets[b]);

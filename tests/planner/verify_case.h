@@ -21,6 +21,7 @@ struct CaseOptions {
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool clip_heads = false;
   bool weighted = false;  // by classes
+  bool knn = false;       // some of the classes are active
   bool training = true;
   bool overlap = true;
 };
@@ -33,6 +34,9 @@ inline Case make_case(const CaseOptions& options = {}) {
   if (options.weighted) {
     module.train.class_weights.kind = ClassWeightsSpec::kInverseFrequency;
     module.train.class_input = "label";
+  }
+  if (options.knn) {
+    module.train.active_classes = {.kind = ActiveSpec::kKnn, .amount = 0.9, .neighbours = 4};
   }
   Case made{.module = options.training ? prepare_training(module) : prepare_inference(module), .program = {}};
   const Layout layout{.stages = 2,

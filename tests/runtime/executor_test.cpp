@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "ops/compute_modes.h"
 #include "planner/emit/dependences.h"
 #include "planner/verify/verify_program.h"
 #include "runtime/comm/local/local_communicator.h"
@@ -337,7 +338,7 @@ TEST(CpuDevice, EveryItemRunsOnceOnAWorkerOfItsOwn) {
   } context{[&] {
     static_cast<CpuDevice&>(set->device(0)).for_each(1000, [&](int64_t item, int worker) {
       clashes += busy[static_cast<size_t>(worker)].fetch_add(1) != 0 ? 1 : 0;
-      bad_modes += has_compute_modes() ? 0 : 1;
+      bad_modes += ops::has_compute_modes() ? 0 : 1;
       ++seen[static_cast<size_t>(item)];
       --busy[static_cast<size_t>(worker)];
     });

@@ -34,6 +34,7 @@ struct ModelOptions {
   double rate = 0.1;
   int64_t steps = 30;
   ClipSpec clip;
+  ActiveSpec active;
   bool weighted = false;  // the rows of a class count by a weight of its own
 };
 
@@ -124,6 +125,7 @@ inline Module make_module(const ModelOptions& options) {
   module.train.lr.push_back(curve);
   module.train.precision = options.precision;
   module.train.clip = options.clip;
+  module.train.active_classes = options.active;
   if (options.weighted) {
     module.train.class_weights.kind = ClassWeightsSpec::kInverseFrequency;
     module.train.class_input = "label";

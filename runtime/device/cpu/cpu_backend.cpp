@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/base/check.h"
+#include "ops/compute_modes.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/head_runner.h"
 #include "runtime/device/cpu/stage_runner.h"
@@ -101,7 +102,7 @@ void CpuBackend::start(const Instruction& instruction, InstructionEvents& events
 
 void CpuBackend::run_task(void* context, int32_t /*argument*/) {
   Entry& entry = *static_cast<Entry*>(context);
-  XRUN_DCHECK(has_compute_modes(), "an instruction runs without the floating-point modes");
+  XRUN_DCHECK(ops::has_compute_modes(), "an instruction runs without the floating-point modes");
   Status status;
   if (entry.events->begins(*entry.instruction)) {
     auto& device = static_cast<CpuDevice&>(entry.self->devices_.device(entry.instruction->device));
@@ -121,7 +122,7 @@ Status CpuBackend::run_within_memory(Entry& entry, ops::Workers& workers) {
 }
 
 Status CpuBackend::run(const Instruction& instruction) {
-  const ComputeModes modes;
+  const ops::ComputeModes modes;
   ops::InlineWorkers workers;
   return entries_[static_cast<size_t>(instruction.id.index)].bound(workers);
 }
@@ -132,7 +133,7 @@ CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {
       return stage_runner_.run(pass, step_, workers);
     };
   }
-  if (is_head_pass(instruction.kind) || instruction.kind == Kind::kReduceDx) {
+  if (is_head_pass(instruction.kind) || instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kHeadSelect) {
     return [this, head = head_runner_.bind(instruction),
             norms = norms_of(instruction)](ops::Workers& workers) mutable -> Status {
       XRUN_ASSIGN(const double scale, grad_scale(norms));

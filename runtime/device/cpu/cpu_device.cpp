@@ -1,8 +1,5 @@
 #include "runtime/device/cpu/cpu_device.h"
 
-#include <omp.h>
-#include <xmmintrin.h>
-
 #define TBB_PREVIEW_GLOBAL_CONTROL 1
 #include <algorithm>
 #include <atomic>
@@ -22,16 +19,13 @@
 #include <utility>
 
 #include "graph/base/check.h"
+#include "ops/compute_modes.h"
 #include "runtime/device/cpu/cpu_backend.h"
 #include "runtime/device/cpu/task_streams.h"
 #include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {
 namespace {
-
-constexpr uint32_t kFlushToZero = 0x8000;
-constexpr uint32_t kDenormalsAreZero = 0x0040;
-constexpr uint32_t kModes = kFlushToZero | kDenormalsAreZero;
 
 // Every thread that enters an arena gets the modes and the processors of its device before its first task; when it
 // leaves, it may run again wherever the device was made.
@@ -47,9 +41,8 @@ class WorkerObserver final : public tbb::task_scheduler_observer {
   ~WorkerObserver() override { observe(false); }
 
   void on_scheduler_entry(bool /*is_worker*/) override {
-    _mm_setcsr(_mm_getcsr() | kModes);
-    omp_set_num_threads(1);
-    XRUN_CHECK(has_compute_modes(), "a worker without the floating-point modes");
+    ops::enter_compute_modes();
+    XRUN_CHECK(ops::has_compute_modes(), "a worker without the floating-point modes");
     bind_thread(cpus_);
   }
   void on_scheduler_exit(bool /*is_worker*/) override { bind_thread(elsewhere_); }
@@ -89,7 +82,7 @@ class ArenaDevice final : public CpuDevice {
         streams_(std::min(threads, static_cast<int>(kDeviceStreams))),
         arena_(threads, 0) {
     // The arena hands the floating-point modes of the thread that initialises it to its tasks.
-    const ComputeModes modes;
+    const ops::ComputeModes modes;
     arena_.initialize();
     observer_ = std::make_unique<WorkerObserver>(arena_, std::move(cpus.cpus));
   }
@@ -304,14 +297,5 @@ Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> thread
   XRUN_TRY(devices->start_workers());
   return std::unique_ptr<DeviceSet>(std::move(devices));
 }
-
-ComputeModes::ComputeModes() : saved_mxcsr_(_mm_getcsr()) {
-  _mm_setcsr(saved_mxcsr_ | kModes);
-  omp_set_num_threads(1);
-}
-
-ComputeModes::~ComputeModes() { _mm_setcsr(saved_mxcsr_); }
-
-bool has_compute_modes() { return (_mm_getcsr() & kModes) == kModes; }
 
 }  // namespace xrun::runtime

@@ -29,21 +29,4 @@ std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::s
 Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> threads,
                                                      std::span<const DeviceCpus> cpus = {});
 
-// Flush-to-zero and denormals-are-zero, as VDPBF16PS and AMX have them always (docs/determinism.md, "Floating-point
-// mode"), and one OpenMP thread for libraries that ask. Set while the object lives, restored after; for threads that
-// run kernels outside of a device.
-class ComputeModes {
- public:
-  ComputeModes();
-  ~ComputeModes();
-  ComputeModes(const ComputeModes&) = delete;
-  ComputeModes& operator=(const ComputeModes&) = delete;
-
- private:
-  uint32_t saved_mxcsr_;
-};
-
-// Whether the calling thread has the modes.
-bool has_compute_modes();
-
 }  // namespace xrun::runtime

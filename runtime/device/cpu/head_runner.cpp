@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/base/check.h"
+#include "ops/head/select_classes.h"
 
 namespace xrun::runtime {
 
@@ -24,13 +25,12 @@ BoundHead HeadRunner::bind(const Instruction& instruction) const {
   bound.kind = instruction.kind;
   bound.head = instruction.head;
   bound.head_pass = instruction.head_pass;
-  bound.rows = is_head_sweep(instruction.kind)       ? program_.batch
-               : instruction.kind == Kind::kReduceDx ? program_.micro_batch_rows()
-                                                     : head.rows;
+  const bool of_step = is_head_sweep(instruction.kind) || instruction.kind == Kind::kHeadSelect;
+  bound.rows = of_step ? program_.batch : instruction.kind == Kind::kReduceDx ? program_.micro_batch_rows() : head.rows;
   bound.update.form = form_;
   bound.all_stats.resize(head.shards.size());
   bound.terms.resize(head.shards.size());
-  if (is_head_pass(instruction.kind) && instruction.kind != Kind::kReduceStats) {
+  if (instruction.shard >= 0) {
     bound.passes = &heads_.passes(instruction.head, instruction.shard, bound.rows);
   }
   for (const Operand& operand : instruction.operands) {
@@ -61,6 +61,12 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
       break;
     case Role::kLogits:
       bound.logits = binder_.at(operand);
+      break;
+    case Role::kSelection:
+      bound.selection = binder_.at(operand);
+      break;
+    case Role::kLists:
+      bound.lists = binder_.at<int32_t>(operand);
       break;
     case Role::kDx:
       bound.gradient = binder_.at(operand);
@@ -116,6 +122,10 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
 }
 
 Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_scale, ops::Workers& workers) const {
+  if (bound.kind == Kind::kHeadSelect) {
+    select(bound, step, workers);
+    return {};
+  }
   if (bound.kind == Kind::kReduceStats) {
     return reduce(bound, step);
   }
@@ -124,11 +134,14 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     return {};
   }
   const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];
+  const ops::ActiveClasses active =
+      bound.selection == nullptr ? ops::ActiveClasses() : ops::selected_classes(bound.passes->shape(), bound.selection);
   const ops::HeadRows rows{.features = bound.features.at(step),
                            .labels = reinterpret_cast<const int32_t*>(bound.labels.at(step)),
                            .softmax = bound.softmax,
                            .factors = reinterpret_cast<const float*>(bound.factors.at(step)),
-                           .logits = bound.logits};
+                           .logits = bound.logits,
+                           .active = bound.selection == nullptr ? nullptr : &active};
   if (bound.updates) {
     const Graph& graph = module_.graph;
     bound.update.weight =
@@ -156,11 +169,18 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
   return {};
 }
 
+void HeadRunner::select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const {
+  const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
+  ops::select_classes(bound.passes->shape(), {labels, static_cast<size_t>(bound.rows)}, module_.train.seed, step.step,
+                      bound.selection, workers);
+}
+
 Status HeadRunner::reduce(const BoundHead& bound, const StepContext& step) const {
   const ops::HeadJoin& join = heads_.join(bound.head);
   const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
   const auto* factors = reinterpret_cast<const float*>(bound.factors.at(step));
-  join.combine_stats(bound.all_stats, labels, factors, bound.softmax, bound.loss, bound.hits);
+  join.combine_stats(bound.all_stats, labels, factors, bound.softmax, bound.loss, bound.hits,
+                     bound.selection == nullptr ? 0 : ops::counts_of(bound.selection).all);
   for (const auto& [node, best] : bound.best) {
     join.top_k(bound.all_stats, best.k, best.classes, best.scores);
   }

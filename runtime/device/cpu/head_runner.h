@@ -32,9 +32,11 @@ struct BoundHead {
   OperandAddress factors;  // of the losses; null where all rows count alike
   ops::RowSoftmax* softmax = nullptr;
   ops::HeadWeights weights;
-  std::byte* stats = nullptr;     // of this shard
-  std::byte* logits = nullptr;    // that this shard keeps
-  std::byte* gradient = nullptr;  // of this shard
+  std::byte* stats = nullptr;      // of this shard
+  std::byte* logits = nullptr;     // that this shard keeps
+  std::byte* selection = nullptr;  // of this shard; of statistics that are joined, of a shard on the same device
+  const int32_t* lists = nullptr;  // nearest classes
+  std::byte* gradient = nullptr;   // of this shard
   std::byte* scratch = nullptr;
   ops::HeadUpdate update;  // pointers and form; scalars come with the step
   bool updates = false;
@@ -64,6 +66,7 @@ class HeadRunner {
 
  private:
   void bind_operand(const planner::Operand& operand, BoundHead& bound) const;
+  void select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const;
   Status reduce(const BoundHead& bound, const StepContext& step) const;
   Status check_loss(const BoundHead& bound, const StepContext& step) const;
 

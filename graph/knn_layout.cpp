@@ -1,11 +1,8 @@
-#include "ops/knn/layout.h"
+#include "graph/knn_layout.h"
 
 #include <algorithm>
 
-#include "ops/knn/rows.h"
-#include "ops/knn/scan.h"
-
-namespace xrun::ops {
+namespace xrun {
 namespace {
 
 constexpr int64_t kSkew = 32;  // rows of a tile start in different sets of the first-level cache
@@ -49,11 +46,15 @@ KnnLayout::KnnLayout(const KnnShape& shape, bool in_pairs)
   tile = own.take(kKnnPanel * stride * 4);
   hits = own.take(kKnnPanel * kKnnPanel * 4);
   direction = own.take(dim_padded * 4);
-  rounding = own.take(sizeof(KnnRounding));
+  rounding = own.take(kKnnRoundingBytes);
   left = own.take(pairs ? kKnnAgain * dim_padded * 4 : 0);
   right = own.take(pairs ? block * dim_padded * 4 : 0);
   slice = own.end();
   total = workers + slice * shape.workers;
 }
 
-}  // namespace xrun::ops
+Bytes knn_scratch_bytes(const KnnShape& shape) {
+  return std::max(KnnLayout(shape, false).total, KnnLayout(shape, true).total);
+}
+
+}  // namespace xrun

@@ -1,13 +1,28 @@
-// Sizes of a build of the graph of nearest classes, and the places of its working memory.
+// Sizes of a build of the graph of nearest classes, and the places of its working memory. The planner counts with them,
+// and the kernels (ops/knn.h) lay their buffers out by them.
 #pragma once
 
 #include <cstdint>
 
 #include "graph/base/units.h"
-#include "ops/knn.h"
 
-namespace xrun::ops {
+namespace xrun {
 
+struct KnnShape {
+  int64_t classes = 1;  // at most 2^31 - 1
+  int64_t dim = 1;
+  int64_t neighbours = 1;  // entries of a list
+  int workers = 1;         // the most that a build will have
+
+  // Entries of a list that are classes; the rest is -1.
+  int64_t found() const { return neighbours < classes ? neighbours : classes; }
+};
+
+// Working memory of a build with whatever kernels.
+Bytes knn_scratch_bytes(const KnnShape& shape);
+
+inline constexpr int64_t kKnnPanel = 32;  // rows and columns of a tile of a product
+inline constexpr Bytes kKnnRoundingBytes = 16;
 inline constexpr int64_t kKnnBlock = 512;  // the most classes of a block
 inline constexpr int64_t kKnnAgain = 256;  // the most classes that a worker searches again at once
 
@@ -43,4 +58,4 @@ struct KnnLayout {
   Bytes slice = 0;  // bytes of a slice
 };
 
-}  // namespace xrun::ops
+}  // namespace xrun

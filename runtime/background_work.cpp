@@ -1,0 +1,83 @@
+#include "runtime/background_work.h"
+
+#include <chrono>
+#include <cstdint>
+#include <sched.h>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ops/compute_modes.h"
+
+namespace xrun::runtime {
+namespace {
+
+// Threads for the items of one call, which take longer than it takes to start them. They have the priority of the
+// thread that calls.
+class ThreadWorkers final : public ops::Workers {
+ public:
+  ThreadWorkers(int threads, const std::atomic<bool>& cancelled) : threads_(threads), cancelled_(cancelled) {}
+
+  int count() const override { return threads_; }
+
+  void for_each(int64_t items, ops::ItemBody body) override {
+    std::atomic<int64_t> next = 0;
+    const auto take_items = [&](int worker) {
+      const ops::ComputeModes modes;
+      for (int64_t item = next++; item < items && !cancelled_; item = next++) {
+        body(item, worker);
+      }
+    };
+    std::vector<std::thread> others;
+    try {
+      for (int worker = 1; worker < threads_ && worker < items; ++worker) {
+        others.emplace_back(take_items, worker);
+      }
+    } catch (const std::system_error&) {
+      // Those that have started do the rest.
+    }
+    take_items(0);
+    for (std::thread& other : others) {
+      other.join();
+    }
+  }
+
+ private:
+  int threads_;
+  const std::atomic<bool>& cancelled_;
+};
+
+}  // namespace
+
+BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work) {
+  const auto run = [this, threads, work = std::move(work)] {
+    ThreadWorkers workers(threads, cancelled_);
+    work(workers);
+    done_ = true;
+  };
+  try {
+    thread_ = std::thread([run] {
+      const sched_param none{};
+      sched_setscheduler(0, SCHED_IDLE, &none);  // where it is refused, the work has the priority of the steps
+      run();
+    });
+  } catch (const std::system_error&) {
+    run();
+  }
+}
+
+BackgroundWork::~BackgroundWork() {
+  cancelled_ = true;
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+bool BackgroundWork::wait(const std::atomic<bool>* stop) const {
+  while (!done_ && (stop == nullptr || !*stop)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return done_;
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,31 @@
+// Work that goes on beside the steps of a run, on threads of its own that run where a processor would idle.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "ops/workers.h"
+
+namespace xrun::runtime {
+
+// Threads: one owns it; `work` runs on others.
+class BackgroundWork {
+ public:
+  // Starts `work`, whose workers are `threads` threads, or as many as the system lets start.
+  BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work);
+  // Cancels it: items that have not begun are left out, and what the work makes is not whole.
+  ~BackgroundWork();
+  BackgroundWork(const BackgroundWork&) = delete;
+  BackgroundWork& operator=(const BackgroundWork&) = delete;
+
+  // Returns true when all is done, or false once `stop` is set.
+  bool wait(const std::atomic<bool>* stop = nullptr) const;
+
+ private:
+  std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,163 @@
+#include "runtime/train/class_graphs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <span>
+
+#include "graph/base/check.h"
+#include "ops/knn.h"
+#include "planner/program.h"
+
+namespace xrun::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using planner::Purpose;
+
+// A build has this share of the time to the next one.
+constexpr double kDelay = 0.1;
+constexpr double kSlack = 1e-12;  // spans in epochs are no whole numbers of steps
+
+}  // namespace
+
+GraphSchedule::GraphSchedule(const TrainSpec& train, int64_t samples)
+    : period_(std::max(1.0, train.active_classes.rebuild.steps(samples, train.batch))),
+      delay_(static_cast<int64_t>(period_ * kDelay)),
+      at_start_(!train.init_checkpoint.empty()) {}
+
+int64_t GraphSchedule::begin_of(int64_t build) const {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(build) * period_ * (1 - kSlack)));
+}
+
+int64_t GraphSchedule::next(int64_t done) const {
+  auto build = std::max(first(), static_cast<int64_t>(static_cast<double>(done) / period_) - 1);
+  while (use_of(build) < done) {
+    ++build;
+  }
+  return build;
+}
+
+// Of one head.
+struct ClassGraphs::Graph {
+  const planner::HeadPlan* head = nullptr;
+  const StateTensor* weight = nullptr;
+  const StateTensor* lists = nullptr;
+  const StateTensor* snapshot = nullptr;
+  int32_t* lists_in_use = nullptr;
+  float* snapshot_rows = nullptr;
+  int32_t* next_lists = nullptr;
+  std::byte* scratch = nullptr;
+  int64_t next = 0;  // build
+  Seconds seconds = 0;
+  std::unique_ptr<BackgroundWork> work;  // last: it reads the others
+};
+
+ClassGraphs::ClassGraphs(Session& session, int64_t samples, ops::Isa isa, const std::atomic<bool>* stop,
+                         EventSink& events)
+    : session_(session), schedule_(session.module().train, samples), isa_(isa), stop_(stop), events_(events) {
+  const planner::Program& program = session.program();
+  for (size_t h = 0; h < program.heads.size(); ++h) {
+    const planner::HeadPlan& head = program.heads[h];
+    if (head.neighbours == 0) {
+      continue;
+    }
+    auto graph = std::make_unique<Graph>();
+    graph->head = &head;
+    const std::string& name = session.module().graph.param(head.weight).name;
+    graph->weight = session.state().find(name);
+    graph->lists = session.state().find(name + ".lists");
+    graph->snapshot = session.state().find(name + ".snapshot");
+    for (const planner::Buffer& buffer : program.buffers) {
+      if (buffer.head != static_cast<int32_t>(h) || buffer.device != planner::kHost) {
+        continue;
+      }
+      std::byte* const data = session.host_memory(buffer.id);
+      if (buffer.purpose == Purpose::kHeadLists) {
+        graph->lists_in_use = reinterpret_cast<int32_t*>(data);
+      } else if (buffer.purpose == Purpose::kHeadSnapshot) {
+        graph->snapshot_rows = reinterpret_cast<float*>(data);
+      } else if (buffer.purpose == Purpose::kHeadBuild) {
+        graph->next_lists = reinterpret_cast<int32_t*>(data);
+        graph->scratch = data + align_up(head.classes * head.neighbours * static_cast<Bytes>(sizeof(int32_t)));
+      }
+    }
+    graphs_.push_back(std::move(graph));
+  }
+}
+
+ClassGraphs::~ClassGraphs() = default;
+
+Status ClassGraphs::begin(int64_t done) {
+  for (const auto& graph : graphs_) {
+    graph->next = schedule_.next(done);
+    const bool used = graph->next > schedule_.first();
+    const bool building = schedule_.begin_of(graph->next) < done;
+    for (const auto& [tensor, wanted] : {std::pair(graph->lists, used), std::pair(graph->snapshot, building)}) {
+      if (wanted && !tensor->kept) {
+        return Error{ErrorKind::kContent, "XG0818",
+                     "the checkpoint has no `" + tensor->name + "`, which the active classes of the next step need",
+                     "go on from another checkpoint, or begin anew with --resume never"};
+      }
+      session_.state().keep(*tensor, wanted);
+    }
+    const std::span lists(graph->lists_in_use, static_cast<size_t>(graph->head->classes * graph->head->neighbours));
+    if (used && std::ranges::any_of(lists, [&](int32_t c) { return c < -1 || c >= graph->head->classes; })) {
+      return Error{ErrorKind::kContent, "XG0818",
+                   "the checkpoint is damaged: `" + graph->lists->name + "` names classes that are not there",
+                   "go on from another checkpoint, or begin anew with --resume never"};
+    }
+    if (!used) {
+      std::ranges::fill(lists, -1);
+    }
+    if (building) {
+      build(*graph);
+    }
+  }
+  return {};
+}
+
+Status ClassGraphs::before_step(int64_t done) {
+  for (const auto& graph : graphs_) {
+    if (schedule_.begin_of(graph->next) == done && graph->work == nullptr) {
+      session_.state().read_rows(*graph->weight, 0, graph->head->classes,
+                                 reinterpret_cast<std::byte*>(graph->snapshot_rows));
+      session_.state().keep(*graph->snapshot, true);
+      build(*graph);
+    }
+    if (schedule_.use_of(graph->next) == done) {
+      XRUN_TRY(use(*graph, done));
+    }
+  }
+  return {};
+}
+
+void ClassGraphs::build(Graph& graph) {
+  const KnnShape shape = planner::knn_shape(session_.program(), *graph.head);
+  graph.work = std::make_unique<BackgroundWork>(shape.workers, [&graph, shape, isa = isa_](ops::Workers& workers) {
+    const auto begin = Clock::now();
+    ops::KnnGraph(shape, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
+    graph.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  });
+}
+
+Status ClassGraphs::use(Graph& graph, int64_t done) {
+  const auto begin = Clock::now();
+  events_.on_work({.work = Work::kPrepare, .subject = "the graph of nearest classes"});
+  if (!graph.work->wait(stop_)) {
+    return Error{ErrorKind::kInterrupted, "", "stopped while a graph of classes was built", ""};
+  }
+  graph.work = nullptr;
+  std::copy_n(graph.next_lists, graph.head->classes * graph.head->neighbours, graph.lists_in_use);
+  session_.state().keep(*graph.lists, true);
+  session_.state().keep(*graph.snapshot, false);
+  events_.on_graph({.step = done,
+                    .head = session_.module().graph.heads[static_cast<size_t>(graph.head->head)].name,
+                    .of_step = schedule_.begin_of(graph.next),
+                    .seconds = graph.seconds,
+                    .waited = std::chrono::duration<double>(Clock::now() - begin).count()});
+  ++graph.next;
+  return {};
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,91 @@
+// `active_classes`: which classes take part in a step.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/lang/checked.h"
+
+namespace xrun::lang {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A run of 1,000 classes and a batch of 128.
+Checked with_active(const std::string& value, const std::string& head = "cosine_classifier(feature, classes)") {
+  return Checked(
+      replaced(replaced(small_run("  active_classes = " + value), "classes: int = 10", "classes: int = 1000"),
+               "cosine_classifier(feature, classes)", head));
+}
+
+TEST(ActiveClasses, AreAShareOrANumber) {
+  const Checked share = with_active("sample(20%)");
+  EXPECT_THAT(share.codes(), IsEmpty()) << share.rendered();
+  EXPECT_EQ(share.module().train.active_classes.of(1000), 200);
+  EXPECT_EQ(with_active("sample(300)").module().train.active_classes.of(1000), 300);
+  const Checked all = with_active("all");
+  EXPECT_EQ(all.module().train.active_classes.of(1000), 1000);
+  EXPECT_EQ(all.module().math_digest, Checked(replaced(small_run(), "int = 10", "int = 1000")).module().math_digest);
+}
+
+TEST(ActiveClasses, ComeWithAGraphOfNearestClasses) {
+  const Checked checked = with_active("knn(neighbours=16, active=20%, rebuild=500 steps, log_q=true)");
+  EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
+  const ActiveSpec& active = checked.module().train.active_classes;
+  EXPECT_EQ(active.kind, ActiveSpec::kKnn);
+  EXPECT_EQ(active.neighbours, 16);
+  EXPECT_EQ(to_text(active.rebuild), "500 steps");
+  EXPECT_TRUE(active.exact);
+  EXPECT_TRUE(active.log_q);
+}
+
+TEST(ActiveClasses, ChangeWhatIsLearned) {
+  std::set<std::string> digests;
+  for (const char* value :
+       {"all", "sample(20%)", "sample(30%)", "sample(20%, log_q=true)",
+        "knn(neighbours=16, active=20%, rebuild=1000 steps)", "knn(neighbours=17, active=20%, rebuild=1000 steps)",
+        "knn(neighbours=16, active=20%, rebuild=2000 steps)",
+        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false)"}) {
+    digests.insert(with_active(value).module().math_digest);
+  }
+  EXPECT_EQ(digests.size(), 8u);
+}
+
+TEST(ActiveClasses, RefuseNumbersThatMakeNoSense) {
+  for (const char* value :
+       {"sample(0)", "sample(-1%)", "sample(1.5)", "sample(200.5)", "knn(neighbours=0, active=20%, rebuild=1000 steps)",
+        "knn(neighbours=5000, active=20%, rebuild=1000 steps)", "knn(neighbours=16, active=0, rebuild=1000 steps)",
+        "knn(neighbours=16, active=20%, rebuild=0 steps)"}) {
+    EXPECT_THAT(with_active(value).codes(), ElementsAre("XG0214")) << value;
+  }
+  EXPECT_THAT(with_active("knn(neighbours=16, active=20%, rebuild=1)").codes(), ElementsAre("XG0107"));
+  EXPECT_THAT(with_active("some(3)").codes(), ElementsAre("XG0205"));
+}
+
+TEST(ActiveClasses, HaveRoomForAllLabelsOfABatch) {
+  const Checked few = with_active("sample(10%)");
+  EXPECT_THAT(few.codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(few.rendered(),
+              HasSubstr("100 of the 1000 classes of `id` are active, but a step of 128 samples may have "
+                        "128 labels"));
+  EXPECT_THAT(few.rendered(), HasSubstr("help: write a share or a number that makes 128 classes or more"));
+}
+
+TEST(ActiveClasses, OfAGraphNeedCosines) {
+  const Checked inner =
+      with_active("knn(neighbours=16, active=20%, rebuild=1000 steps)", "classifier(feature, classes)");
+  EXPECT_THAT(inner.codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(inner.rendered(), HasSubstr("the logits of `id` are no cosines"));
+  EXPECT_THAT(with_active("sample(20%)", "classifier(feature, classes)").codes(), IsEmpty());
+}
+
+TEST(ActiveClasses, NeedAHead) {
+  std::string text = small_run("  active_classes = sample(20%)");
+  text = replaced(text, "head id = cosine_classifier(feature, classes)", "id = feature -> linear(classes)");
+  const Checked checked(text);
+  EXPECT_THAT(checked.codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(checked.rendered(), HasSubstr("selected from a `head`, and the model has none"));
+}
+
+}  // namespace
+}  // namespace xrun::lang
