@@ -156,6 +156,18 @@ Bytes head_logits_bytes(const HeadShape& shape) {
   return shape.kept_blocks == 0 ? 0 : head_kept_classes(shape) * head_layout(shape).rows_padded * 4;
 }
 
+HeadShape of_all_classes(const HeadShape& shape) {
+  HeadShape all = shape;
+  all.active = all.neighbours = all.kept_blocks = 0;
+  all.log_q = false;
+  return all;
+}
+
+Bytes head_mass_scratch_bytes(const HeadShape& shape) {
+  return head_stats_bytes(shape) + std::max(head_scratch_bytes(shape, HeadPass::kForward),
+                                            head_scratch_bytes(of_all_classes(shape), HeadPass::kForward));
+}
+
 HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end) {
   const HeadLayout layout = head_layout(shape);
   const Bytes row = layout.dim_padded * 4;

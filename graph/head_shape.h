@@ -104,6 +104,12 @@ Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass
 // Class rows of the kept blocks, at most so many of them active, and the bytes of their logits in a pass.
 int64_t head_kept_classes(const HeadShape& shape);
 Bytes head_logits_bytes(const HeadShape& shape);
+// Of the same head with all classes in every step.
+HeadShape of_all_classes(const HeadShape& shape);
+// To measure how much of the softmax the active classes have (ops/head/mass.h): statistics, and behind them the scratch
+// of forward passes. The result takes kHeadMassRow bytes a row.
+Bytes head_mass_scratch_bytes(const HeadShape& shape);
+inline constexpr Bytes kHeadMassRow = 16;
 // Per pass: {max, 1 / sum} of each row, from combine_stats; kept until the row's last sweep.
 inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);

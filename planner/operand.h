@@ -35,6 +35,7 @@ enum class Role : uint8_t {
   kLogits,     // those that are kept
   kSelection,  // the active classes of the shard; of kReduceStats: of one on its device
   kLists,      // the nearest classes of every class
+  kMass,       // what is measured of each row
   // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx: the rows of its
   // micro-batch in the first of them, which repeat every `step` bytes.
   kDx,

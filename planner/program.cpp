@@ -49,6 +49,8 @@ const char* name_of(Purpose purpose) {
       return "head-snapshot";
     case Purpose::kHeadBuild:
       return "head-build";
+    case Purpose::kHeadMass:
+      return "head-mass";
     case Purpose::kHeadSelection:
       return "head-selection";
     case Purpose::kHeadStats:
@@ -154,45 +156,20 @@ std::string to_text(const Instruction& instruction) {
 }  // namespace
 
 const char* name_of(Kind kind) {
-  constexpr const char* kNames[] = {"forward",       "backward",   "head-select",   "head-forward", "reduce-statistics",
-                                    "head-backward", "head-norms", "head-update",   "reduce-dx",    "fold-partials",
-                                    "sum-replicas",  "norm",       "update",        "copy",         "send",
-                                    "recv",          "all_gather", "reduce_scatter"};
+  constexpr const char* kNames[] = {
+      "forward",     "backward",  "head-select", "head-forward",  "reduce-statistics", "head-backward", "head-norms",
+      "head-update", "head-mass", "reduce-dx",   "fold-partials", "sum-replicas",      "norm",          "update",
+      "copy",        "send",      "recv",        "all_gather",    "reduce_scatter"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 const char* name_of(Role role) {
-  constexpr const char* kNames[] = {"zeroed",
-                                    "input",
-                                    "output",
-                                    "scratch",
-                                    "feature",
-                                    "label",
-                                    "softmax",
-                                    "statistics",
-                                    "logits",
-                                    "selection",
-                                    "lists",
-                                    "dx",
-                                    "loss",
-                                    "hits",
-                                    "best classes",
-                                    "best scores",
-                                    "gradient",
-                                    "weight",
-                                    "state",
-                                    "prepared",
-                                    "norms",
-                                    "running state",
-                                    "batch statistics",
-                                    "from",
-                                    "to",
-                                    "sent",
-                                    "received",
-                                    "sum",
-                                    "term",
-                                    "feature gradient",
-                                    "row factor"};
+  constexpr const char* kNames[] = {
+      "zeroed",     "input",         "output",           "scratch",   "feature", "label", "softmax",
+      "statistics", "logits",        "selection",        "lists",     "mass",    "dx",    "loss",
+      "hits",       "best classes",  "best scores",      "gradient",  "weight",  "state", "prepared",
+      "norms",      "running state", "batch statistics", "from",      "to",      "sent",  "received",
+      "sum",        "term",          "feature gradient", "row factor"};
   return kNames[static_cast<size_t>(role)];
 }
 

@@ -65,7 +65,8 @@ enum class Purpose : uint8_t {
   kHeadSnapshot,   // f32 class weights that the next lists are built from; of the host                    persistent
   kHeadBuild,      // the next lists, and behind them the working memory of their build; of the host       persistent
   kHeadSelection,  // the active classes of a shard: head_selection (graph/head_shape.h); read by all passes of the
-                   // step, and by the next selection to compare with persistent
+                   // step                                                                             persistent
+  kHeadMass,       // RowMass (ops/head/mass.h) of the first pass's rows, where a step measures it         persistent
   kHeadStats,      // of all shards of the head in shard order, each head_stats_bytes(shard) (graph/head_shape.h); one
                    // buffer a device and pass: a shard writes its own part, all_gather fills in the others
   kHeadSoftmax,    // {max, 1 / sum} of each row: from kReduceStats
@@ -118,6 +119,7 @@ enum class Kind : uint8_t {
   kHeadBackward,  // makes dX partials and, unless `update_sweep`, updates the shard's rows (the fused update)
   kHeadNorms,     // where clip counts heads: a sweep for the squares of the shard's gradient
   kHeadUpdate,    // dW + update sweep over all rows of the batch
+  kHeadMass,      // at the end of a step that measures it: what share of the softmax the active classes have
   kReduceDx,      // on the devices that made the features: dX partials of all shards to the gradient of one micro-batch
   // The end of a step, of a stage's replica.
   kFoldPartials,  // where a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)

@@ -12,11 +12,17 @@
 namespace xrun::runtime {
 namespace {
 
-// Threads for the items of one call, which take longer than it takes to start them. They have the priority of the
-// thread that calls.
+// Of the calling thread. Where the system refuses it, the work has the priority of the steps.
+void set_policy(int policy) {
+  const sched_param none{};
+  sched_setscheduler(0, policy, &none);
+}
+
+// Threads for the items of one call, which take longer than it takes to start them.
 class ThreadWorkers final : public ops::Workers {
  public:
-  ThreadWorkers(int threads, const std::atomic<bool>& cancelled) : threads_(threads), cancelled_(cancelled) {}
+  ThreadWorkers(int threads, const std::atomic<bool>& cancelled, const std::atomic<bool>& waited_for)
+      : threads_(threads), cancelled_(cancelled), waited_for_(waited_for) {}
 
   int count() const override { return threads_; }
 
@@ -24,7 +30,13 @@ class ThreadWorkers final : public ops::Workers {
     std::atomic<int64_t> next = 0;
     const auto take_items = [&](int worker) {
       const ops::ComputeModes modes;
+      bool idle = true;
+      set_policy(SCHED_IDLE);
       for (int64_t item = next++; item < items && !cancelled_; item = next++) {
+        if (idle && waited_for_) {
+          set_policy(SCHED_OTHER);
+          idle = false;
+        }
         body(item, worker);
       }
     };
@@ -45,26 +57,17 @@ class ThreadWorkers final : public ops::Workers {
  private:
   int threads_;
   const std::atomic<bool>& cancelled_;
+  const std::atomic<bool>& waited_for_;
 };
 
 }  // namespace
 
-BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work) {
-  const auto run = [this, threads, work = std::move(work)] {
-    ThreadWorkers workers(threads, cancelled_);
-    work(workers);
-    done_ = true;
-  };
-  try {
-    thread_ = std::thread([run] {
-      const sched_param none{};
-      sched_setscheduler(0, SCHED_IDLE, &none);  // where it is refused, the work has the priority of the steps
-      run();
-    });
-  } catch (const std::system_error&) {
-    run();
-  }
-}
+BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work)
+    : thread_([this, threads, work = std::move(work)] {
+        ThreadWorkers workers(threads, cancelled_, waited_for_);
+        work(workers);
+        done_ = true;
+      }) {}
 
 BackgroundWork::~BackgroundWork() {
   cancelled_ = true;
@@ -73,7 +76,8 @@ BackgroundWork::~BackgroundWork() {
   }
 }
 
-bool BackgroundWork::wait(const std::atomic<bool>* stop) const {
+bool BackgroundWork::wait(const std::atomic<bool>* stop) {
+  waited_for_ = true;
   while (!done_ && (stop == nullptr || !*stop)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -12,18 +12,20 @@ namespace xrun::runtime {
 // Threads: one owns it; `work` runs on others.
 class BackgroundWork {
  public:
-  // Starts `work`, whose workers are `threads` threads, or as many as the system lets start.
+  // Starts `work`, whose workers are `threads` threads, or as many as the system lets start beside the first. Throws
+  // std::system_error where it lets none start.
   BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work);
   // Cancels it: items that have not begun are left out, and what the work makes is not whole.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
 
-  // Returns true when all is done, or false once `stop` is set.
-  bool wait(const std::atomic<bool>* stop = nullptr) const;
+  // Returns true when all is done, or false once `stop` is set. From now on the work has the priority of other threads.
+  bool wait(const std::atomic<bool>* stop = nullptr);
 
  private:
   std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> waited_for_ = false;
   std::atomic<bool> done_ = false;
   std::thread thread_;
 };

@@ -229,6 +229,7 @@ Result<Program> Emitter::run() {
   if (program_.training) {
     emit_update();
   }
+  emit_masses();
   place_buffers(program_);
   derive_dependences(program_);
   return std::move(program_);

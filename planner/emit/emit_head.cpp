@@ -135,6 +135,31 @@ void Emitter::emit_selections() {
   }
 }
 
+// How much of the softmax the active classes have, of the rows of the first pass. Runs in the steps that measure it.
+void Emitter::emit_masses() {
+  for (size_t h = 0; h < program_.heads.size(); ++h) {
+    const HeadPlan& plan = program_.heads[h];
+    for (const HeadShard& shard : plan.shards) {
+      if (plan.active == 0 || shard.row_end <= shard.row_begin) {
+        continue;
+      }
+      Instruction run{.kind = Kind::kHeadMass,
+                      .device = shard.device,
+                      .replica = -1,
+                      .head = static_cast<int>(h),
+                      .head_pass = 0,
+                      .shard = shard.shard,
+                      .span = graph_.node(plan.node).span};
+      add_features_and_labels(h, run);
+      add_selection(h, shard, run);
+      run.operands.push_back(whole(Role::kMass, Access::kWrite, shards_.at({h, shard.shard}).mass));
+      add_weights(h, shard, run, false);
+      add_head_scratch(h, shard, head_mass_scratch_bytes(head_shape(program_, graph_, plan, shard, plan.rows)), run);
+      add(std::move(run));
+    }
+  }
+}
+
 void Emitter::emit_head_pass(int pass) {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& head = program_.heads[h];

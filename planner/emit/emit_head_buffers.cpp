@@ -50,15 +50,19 @@ void Emitter::add_head_buffers() {
       }
       const HeadShape shape = head_shape(program_, graph_, head, shard, head.rows);
       if (head.active > 0) {
-        buffers.selection = add_buffer({.device = shard.device,
-                                        .purpose = Purpose::kHeadSelection,
-                                        .bytes = head_selection(shape).total,
-                                        .persistent = true,
-                                        .param = head.weight,
-                                        .replica = -1,
-                                        .head = static_cast<int32_t>(h),
-                                        .shard = shard.shard,
-                                        .name = graph_.param(head.weight).name + ".selection"});
+        const auto add_one = [&](Purpose purpose, Bytes bytes, const char* name) {
+          return add_buffer({.device = shard.device,
+                             .purpose = purpose,
+                             .bytes = bytes,
+                             .persistent = true,
+                             .param = head.weight,
+                             .replica = -1,
+                             .head = static_cast<int32_t>(h),
+                             .shard = shard.shard,
+                             .name = graph_.param(head.weight).name + name});
+        };
+        buffers.selection = add_one(Purpose::kHeadSelection, head_selection(shape).total, ".selection");
+        buffers.mass = add_one(Purpose::kHeadMass, head.rows * kHeadMassRow, ".mass");
       }
       const Bytes prepared = head_prepared_bytes(shape);
       if (prepared > 0) {

@@ -34,7 +34,7 @@ void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
   if (plan.label.valid()) {
     add_rows(head, Role::kLabel, pass_buffer(head, plan.label, instruction.device, instruction.head_pass), instruction);
   }
-  if (plan.row_factor.valid() && instruction.kind != Kind::kHeadForward) {
+  if (plan.row_factor.valid() && instruction.kind != Kind::kHeadForward && instruction.kind != Kind::kHeadMass) {
     add_rows(head, Role::kRowFactor, pass_buffer(head, plan.row_factor, instruction.device, instruction.head_pass),
              instruction);
   }
@@ -102,7 +102,11 @@ void Emitter::add_logits(size_t head, const HeadShard& shard, Access access, Ins
 void Emitter::add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   const int64_t rows = instruction.head_pass < 0 ? program_.batch : plan.rows;
-  const Bytes bytes = head_scratch_bytes(head_shape(program_, graph_, plan, shard, rows), pass);
+  add_head_scratch(head, shard, head_scratch_bytes(head_shape(program_, graph_, plan, shard, rows), pass), instruction);
+}
+
+void Emitter::add_head_scratch(size_t head, const HeadShard& shard, Bytes bytes, Instruction& instruction) {
+  const HeadPlan& plan = program_.heads[head];
   if (bytes > 0) {
     instruction.operands.push_back(
         whole(Role::kScratch, Access::kWrite,

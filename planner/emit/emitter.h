@@ -57,6 +57,7 @@ class Emitter {
   void add_copy(size_t head, BufferId from, BufferId to, Instruction& copy) const;
   void add_logits(size_t head, const HeadShard& shard, Access access, Instruction& instruction);
   void add_head_scratch(size_t head, const HeadShard& shard, HeadPass pass, Instruction& instruction);
+  void add_head_scratch(size_t head, const HeadShard& shard, Bytes bytes, Instruction& instruction);
   void add_softmax(size_t head, Access access, Instruction& instruction);
   int64_t pass_row(size_t head, const Buffer& buffer, int pass) const;
   int64_t head_row(size_t head, const Buffer& buffer, int micro_batch) const;
@@ -67,6 +68,7 @@ class Emitter {
   void emit_gathers(int stage, int index);
   void emit_gather(size_t head, ValueId value, int index);
   void emit_selections();
+  void emit_masses();
   void emit_head_pass(int pass);
   void emit_head_pass(size_t head, int pass);
   void emit_pass_copies(size_t head, int pass);
@@ -148,6 +150,7 @@ class Emitter {
     std::vector<BufferId> states;
     BufferId prepared;
     BufferId selection;
+    BufferId mass;
   };
   std::map<std::pair<size_t, int>, ShardBuffers> shards_;  // (head, shard)
   std::map<size_t, BufferId> lists_;

@@ -14,9 +14,9 @@ namespace {
 
 bool is_head_buffer(Purpose purpose) {
   return purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadPrepared ||
-         purpose == Purpose::kHeadSelection || purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax ||
-         purpose == Purpose::kHeadLogits || purpose == Purpose::kHeadGradient || purpose == Purpose::kHeadScratch ||
-         purpose == Purpose::kGathered || purpose == Purpose::kTerms;
+         purpose == Purpose::kHeadSelection || purpose == Purpose::kHeadMass || purpose == Purpose::kHeadStats ||
+         purpose == Purpose::kHeadSoftmax || purpose == Purpose::kHeadLogits || purpose == Purpose::kHeadGradient ||
+         purpose == Purpose::kHeadScratch || purpose == Purpose::kGathered || purpose == Purpose::kTerms;
 }
 
 // The busiest device's seconds of instructions of some kind.
@@ -78,7 +78,9 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
   return part;
 }
 
-bool is_of_head(Kind kind) { return is_head_pass(kind) || kind == Kind::kReduceDx || kind == Kind::kHeadSelect; }
+bool is_of_head(Kind kind) {
+  return is_head_pass(kind) || kind == Kind::kReduceDx || kind == Kind::kHeadSelect || kind == Kind::kHeadMass;
+}
 
 PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   const Graph& graph = module.graph;

@@ -26,6 +26,7 @@ bool is_persistent(Purpose purpose) {
     case Purpose::kHeadSnapshot:
     case Purpose::kHeadBuild:
     case Purpose::kHeadSelection:
+    case Purpose::kHeadMass:
     case Purpose::kInput:
       return true;
     default:
@@ -148,6 +149,7 @@ class Buffers {
       case Purpose::kHeadLogits:
         return check_logits(buffer);
       case Purpose::kHeadSelection:
+      case Purpose::kHeadMass:
         return check_selection(buffer);
       case Purpose::kHeadLists:
       case Purpose::kHeadSnapshot:
@@ -341,11 +343,13 @@ class Buffers {
     const HeadShard* shard = shard_of(buffer);
     if (shard == nullptr || shard->device != buffer.device || buffer.replica >= 0 ||
         program_.heads[static_cast<size_t>(buffer.head)].active == 0 ||
-        !selections_.insert({buffer.head, buffer.shard}).second) {
+        !selections_.insert({buffer.purpose, buffer.head, buffer.shard}).second) {
       return nothing(buffer, "shard of its device that selects, or of one that has another");
     }
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    return check_bytes(buffer, head_selection(head_shape(program_, graph_, head, *shard, head.rows)).total);
+    return check_bytes(buffer, buffer.purpose == Purpose::kHeadMass
+                                   ? head.rows * kHeadMassRow
+                                   : head_selection(head_shape(program_, graph_, head, *shard, head.rows)).total);
   }
 
   // Of the graph of nearest classes.
@@ -420,7 +424,9 @@ class Buffers {
             all = all && has(param, Purpose::kHeadOptimizer, state);
           }
         }
-        all = all && (head.active == 0 || selections_.contains({static_cast<int>(h), shard.shard}));
+        all = all &&
+              (head.active == 0 || (selections_.contains({Purpose::kHeadSelection, static_cast<int>(h), shard.shard}) &&
+                                    selections_.contains({Purpose::kHeadMass, static_cast<int>(h), shard.shard})));
         if (!all) {
           return wrong("shard {} of head {} lacks a weight, its prepared form, a state or its active classes",
                        shard.shard, h);
@@ -436,14 +442,14 @@ class Buffers {
   ParamBuffers params_;
   std::vector<std::string> states_;
   Bytes norm_bytes_;
-  std::vector<std::vector<ShardPart>> parts_;         // by head, by shard
-  std::set<std::pair<int, int>> of_replica_;          // (device, replica) of the stages
-  std::map<NodeId, int> stage_of_;                    // forward and backward nodes
-  std::map<ValueId, std::set<int32_t>> ring_;         // slots of each input
-  std::set<std::tuple<int32_t, int, int>> prepared_;  // (node, input, replica)
-  std::set<std::tuple<int, int, int>> logits_;        // (head, shard, pass)
-  std::set<std::pair<int, int>> selections_;          // (head, shard)
-  std::set<std::pair<Purpose, int>> graphs_;          // by purpose and head
+  std::vector<std::vector<ShardPart>> parts_;           // by head, by shard
+  std::set<std::pair<int, int>> of_replica_;            // (device, replica) of the stages
+  std::map<NodeId, int> stage_of_;                      // forward and backward nodes
+  std::map<ValueId, std::set<int32_t>> ring_;           // slots of each input
+  std::set<std::tuple<int32_t, int, int>> prepared_;    // (node, input, replica)
+  std::set<std::tuple<int, int, int>> logits_;          // (head, shard, pass)
+  std::set<std::tuple<Purpose, int, int>> selections_;  // (purpose, head, shard)
+  std::set<std::pair<Purpose, int>> graphs_;            // by purpose and head
 };
 
 }  // namespace

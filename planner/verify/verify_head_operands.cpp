@@ -27,6 +27,8 @@ class HeadOperands : OperandView {
         XRUN_TRY(check_pass());
       } else if (one.kind == Kind::kHeadSelect) {
         XRUN_TRY(check_select());
+      } else if (one.kind == Kind::kHeadMass) {
+        XRUN_TRY(check_mass());
       } else if (one.kind == Kind::kReduceDx) {
         XRUN_TRY(check_reduce_dx());
       } else if (one.kind == Kind::kCopy) {
@@ -129,6 +131,29 @@ class HeadOperands : OperandView {
       XRUN_TRY(own ? take_whole(Role::kLists, Access::kRead, lists) : misplaced(*lists));
     }
     XRUN_TRY(take_selection(Access::kUpdate, one_->shard));
+    return end();
+  }
+
+  // What is measured of a shard: the rows of the first pass.
+  Status check_mass() {
+    if (!has_head() || head().active == 0 || one_->stage >= 0 || one_->head_pass != 0 ||
+        !inside(one_->shard, 0, count(head().shards))) {
+      return at_fault("measures no head");
+    }
+    const HeadShard& shard = head().shards[static_cast<size_t>(one_->shard)];
+    if (shard.device != one_->device || !has_rows(shard)) {
+      return at_fault("measures a shard that is elsewhere");
+    }
+    XRUN_TRY(take_rows(Role::kFeature, head().feature));
+    XRUN_TRY(take_rows(Role::kLabel, head().label));
+    XRUN_TRY(take_selection(Access::kRead, one_->shard));
+    XRUN_ASSIGN(const Buffer* mass, next(Role::kMass));
+    if (mass->purpose != Purpose::kHeadMass || mass->head != one_->head || mass->shard != one_->shard) {
+      return misplaced(*mass);
+    }
+    XRUN_TRY(take_whole(Role::kMass, Access::kWrite, mass));
+    XRUN_TRY(check_weights(shard, false));
+    XRUN_TRY(take_scratch(head_mass_scratch_bytes(head_shape(program_, graph_, head(), shard, rows()))));
     return end();
   }
 
@@ -287,7 +312,10 @@ class HeadOperands : OperandView {
     const HeadPass pass = one_->kind == Kind::kHeadForward    ? HeadPass::kForward
                           : one_->kind == Kind::kHeadBackward ? HeadPass::kBackward
                                                               : HeadPass::kUpdate;
-    const Bytes bytes = head_scratch_bytes(head_shape(program_, graph_, head(), shard, rows()), pass);
+    return take_scratch(head_scratch_bytes(head_shape(program_, graph_, head(), shard, rows()), pass));
+  }
+
+  Status take_scratch(Bytes bytes) {
     if (bytes == 0) {
       return {};
     }

@@ -1,5 +1,7 @@
 #include "runtime/cli/json_progress.h"
 
+#include <cmath>
+
 namespace xrun::cli {
 namespace {
 
@@ -88,6 +90,13 @@ void JsonProgress::on_step(const runtime::StepReport& s, bool) {
   }
   if (s.grad_norm > 0) {
     event["grad_norm"] = s.grad_norm;
+  }
+  for (const runtime::ActiveReport& active : s.active) {
+    Json one{{"head", active.head}, {"classes", active.classes}};
+    if (!std::isnan(active.mass)) {
+      one["mass"] = active.mass;
+    }
+    event["active"].push_back(one);
   }
   emit(port_, "step", event);
 }

@@ -27,6 +27,10 @@ std::string plain_line(const runtime::StepReport& s, Bytes usable, double second
   for (const auto& [name, value] : s.metrics) {
     line += fmt::format(" {}={:.4f}", name, value);
   }
+  for (const runtime::ActiveReport& active : s.active) {
+    line += fmt::format(" {}.active={}", active.head, active.classes);
+    line += std::isnan(active.mass) ? "" : fmt::format(" {}.mass={:.4f}", active.head, active.mass);
+  }
   line += fmt::format(" lr={:.4g} images_per_s={:.0f} data_ms={:.1f} comm_ms={:.1f} bubble_ms={:.1f} mem_gib={:.2f}",
                       s.lr, s.images_per_second, s.data_wait * 1e3, s.exposed_comm * 1e3, s.bubble * 1e3,
                       gib(s.resident > 0 ? s.resident : s.memory));

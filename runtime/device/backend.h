@@ -21,6 +21,7 @@ struct StepContext {
   uint64_t seed = 0;
   int64_t step = 0;                    // counted from 0
   double rate = 0;                     // of the curve
+  bool measures_mass = false;          // of the active classes in the softmax (ops/head/mass.h)
   std::span<std::byte* const> inputs;  // by index in Graph::inputs: the step's position of the loader's ring
 };
 

@@ -1,5 +1,7 @@
 #include "runtime/device/bound_memory.h"
 
+#include <algorithm>
+
 #include "graph/base/check.h"
 #include "runtime/device/host.h"
 
@@ -34,12 +36,20 @@ std::byte* BoundMemory::at(const planner::Buffer& buffer) const {
 
 void BoundMemory::read(planner::BufferId id, Bytes offset, std::span<std::byte> out) const {
   const planner::Buffer& buffer = program_->buffer(id);
-  arena(buffer.device).read(buffer.offset + offset, out);
+  if (buffer.device == planner::kHost) {
+    std::copy_n(host_.at(buffer.offset + offset), out.size(), out.data());
+  } else {
+    arena(buffer.device).read(buffer.offset + offset, out);
+  }
 }
 
 void BoundMemory::write(planner::BufferId id, Bytes offset, std::span<const std::byte> in) const {
   const planner::Buffer& buffer = program_->buffer(id);
-  arena(buffer.device).write(buffer.offset + offset, in);
+  if (buffer.device == planner::kHost) {
+    std::copy_n(in.data(), in.size(), host_.at(buffer.offset + offset));
+  } else {
+    arena(buffer.device).write(buffer.offset + offset, in);
+  }
 }
 
 Bytes BoundMemory::bytes() const {

@@ -40,6 +40,8 @@ std::string describe(const Instruction& instruction, const Program& program, con
       return of_head("forward");
     case Kind::kHeadSelect:
       return of_head("selection");
+    case Kind::kHeadMass:
+      return of_head("share of the active classes");
     case Kind::kReduceStats:
       return of_head("statistics");
     case Kind::kHeadBackward:

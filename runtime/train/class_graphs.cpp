@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <span>
+#include <system_error>
 
 #include "graph/base/check.h"
 #include "ops/knn.h"
@@ -111,7 +112,7 @@ Status ClassGraphs::begin(int64_t done) {
       std::ranges::fill(lists, -1);
     }
     if (building) {
-      build(*graph);
+      XRUN_TRY(build(*graph));
     }
   }
   return {};
@@ -123,7 +124,7 @@ Status ClassGraphs::before_step(int64_t done) {
       session_.state().read_rows(*graph->weight, 0, graph->head->classes,
                                  reinterpret_cast<std::byte*>(graph->snapshot_rows));
       session_.state().keep(*graph->snapshot, true);
-      build(*graph);
+      XRUN_TRY(build(*graph));
     }
     if (schedule_.use_of(graph->next) == done) {
       XRUN_TRY(use(*graph, done));
@@ -132,13 +133,19 @@ Status ClassGraphs::before_step(int64_t done) {
   return {};
 }
 
-void ClassGraphs::build(Graph& graph) {
+Status ClassGraphs::build(Graph& graph) {
   const KnnShape shape = planner::knn_shape(session_.program(), *graph.head);
-  graph.work = std::make_unique<BackgroundWork>(shape.workers, [&graph, shape, isa = isa_](ops::Workers& workers) {
-    const auto begin = Clock::now();
-    ops::KnnGraph(shape, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
-    graph.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  });
+  try {
+    graph.work = std::make_unique<BackgroundWork>(shape.workers, [&graph, shape, isa = isa_](ops::Workers& workers) {
+      const auto begin = Clock::now();
+      ops::KnnGraph(shape, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
+      graph.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    });
+  } catch (const std::system_error&) {
+    return Error{ErrorKind::kWorld, "XG0803", "the system lets no thread start that builds the graph of classes",
+                 "raise its limit (`ulimit -u`, `ulimit -v`, pids.max of the control group)"};
+  }
+  return {};
 }
 
 Status ClassGraphs::use(Graph& graph, int64_t done) {

@@ -43,15 +43,15 @@ class ClassGraphs {
   ~ClassGraphs();
 
   // After the state was loaded or given its first values: goes on where `done` steps are done. Errors: kContent XG0818,
-  // a checkpoint without a graph that the next steps use.
+  // a checkpoint without a graph that the next steps use; kWorld XG0803.
   Status begin(int64_t done);
   // Before the step after `done` of them: begins what is to be begun, and waits for what is to be used. Errors:
-  // kInterrupted.
+  // kInterrupted; kWorld XG0803, the system lets no thread start.
   Status before_step(int64_t done);
 
  private:
   struct Graph;
-  void build(Graph& graph);
+  Status build(Graph& graph);
   Status use(Graph& graph, int64_t done);
 
   Session& session_;

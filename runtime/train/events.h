@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,14 @@
 
 namespace xrun::runtime {
 
+// The active classes of a head in a step.
+struct ActiveReport {
+  std::string head;
+  int64_t classes = 0;  // how many
+  // What they have of the softmax over all classes, its mean over rows; NaN where the step did not measure it.
+  double mass = std::numeric_limits<double>::quiet_NaN();
+};
+
 // One step as it was: the numbers behind `step` events.
 struct StepReport {
   int64_t step = 0;  // counted after the step: the first step reports 1
@@ -23,6 +32,7 @@ struct StepReport {
   double lr = 0;
   double grad_norm = 0;                                 // 0 where the run does not clip by norm
   std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
+  std::vector<ActiveReport> active;                     // of heads that select
   double images_per_second = 0;
   Seconds seconds = 0;  // of the whole step, waiting for data included
   Seconds compute = 0;  // largest over the devices, as the next two: see DeviceTimes

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
+#include "ops/head/mass.h"
 #include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/backend.h"
 #include "runtime/executor/arena_check.h"
@@ -69,8 +70,11 @@ class BoundSession final : public Session {
   std::span<const BatchView> ring() const override { return ring_; }
 
   Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop) override {
-    backend_->begin_step(
-        {.seed = module_.train.seed, .step = step, .rate = rate, .inputs = ring_[static_cast<size_t>(slot)].inputs});
+    backend_->begin_step({.seed = module_.train.seed,
+                          .step = step,
+                          .rate = rate,
+                          .measures_mass = measures_mass_,
+                          .inputs = ring_[static_cast<size_t>(slot)].inputs});
     Outcome outcome{.status = executor_->step()};
     outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
     if (communicator_ != nullptr) {
@@ -163,6 +167,31 @@ class BoundSession final : public Session {
     XRUN_CHECK(measured_, "times of a step that was not timed");
     return executor_->timings();
   }
+  void measure_mass(bool on) override { measures_mass_ = on; }
+
+  ActiveReport active(int head) const override {
+    const planner::HeadPlan& plan = program_.heads[static_cast<size_t>(head)];
+    ActiveReport report{.head = module_.graph.heads[static_cast<size_t>(plan.head)].name};
+    std::vector<std::vector<ops::RowMass>> masses;
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.head != head || !memory_.has(std::max(buffer.device, 0))) {
+        continue;
+      }
+      if (buffer.purpose == Purpose::kHeadSelection) {
+        HeadCounts counts;
+        memory_.read(buffer.id, 0, std::as_writable_bytes(std::span(&counts, 1)));
+        report.classes = counts.all;
+      } else if (buffer.purpose == Purpose::kHeadMass) {
+        masses.emplace_back(static_cast<size_t>(plan.rows));
+        memory_.read(buffer.id, 0, std::as_writable_bytes(std::span(masses.back())));
+      }
+    }
+    if (measures_mass_) {
+      report.mass = ops::active_share(masses);
+    }
+    return report;
+  }
+
   Bytes memory() const override { return memory_.bytes(); }
   Bytes peak_before() const override { return memory_.peak_before(); }
   const planner::Program& program() const override { return program_; }
@@ -175,6 +204,7 @@ class BoundSession final : public Session {
   TrainState state_;
   std::vector<BatchView> ring_;
   bool measured_ = false;
+  bool measures_mass_ = false;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
   std::unique_ptr<Backend> backend_;

@@ -18,6 +18,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/executor/step_times.h"
 #include "runtime/train/batch_source.h"
+#include "runtime/train/events.h"
 #include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
@@ -77,6 +78,10 @@ class Session {
   // Of the last step; until the next call. REQUIRES: it was timed.
   virtual const StepTimes& times() = 0;
   virtual std::span<const Timing> timings() const = 0;
+  // Whether the next steps measure what share of the softmax the active classes have; at first they do not.
+  virtual void measure_mass(bool on) = 0;
+  // Of the last step: what head `head` of the program selected, and that share, where it was measured (else NaN).
+  virtual ActiveReport active(int head) const = 0;
   virtual Bytes memory() const = 0;  // of all arenas
   // The most that the process had held before these were mapped.
   virtual Bytes peak_before() const = 0;

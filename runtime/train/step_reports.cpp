@@ -25,8 +25,9 @@ StepReports::StepReports(const TrainRequest& request, Session& session, int64_t 
   }
 }
 
-void StepReports::begin(bool due) {
+void StepReports::begin(bool due, bool mass) {
   ++steps_;
+  session_.measure_mass(mass);
   const int64_t profiled = request_.profile < 0 ? 0 : steps_ - request_.profile;
   due_ = due;
   sink_looks_ = request_.events.wants_step(due);
@@ -95,6 +96,12 @@ Status StepReports::read_results() {
   }
   for (size_t m = 0; m < metric_values_.size(); ++m) {
     XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
+  }
+  report_.active.clear();
+  for (size_t h = 0; h < request_.training.heads.size(); ++h) {
+    if (request_.training.heads[h].active > 0) {
+      report_.active.push_back(session_.active(static_cast<int>(h)));
+    }
   }
   return {};
 }

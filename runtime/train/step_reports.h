@@ -19,9 +19,9 @@ class StepReports {
   // Both outlive the object. `samples`: of an epoch.
   StepReports(const TrainRequest& request, Session& session, int64_t samples);
 
-  // The next step begins, with its wait for data; `due`: a sink is told of it whatever it wants. Asks who looks at the
-  // step and has the session time it.
-  void begin(bool due);
+  // The next step begins, with its wait for data; `due`: a sink is told of it whatever it wants; `mass`: it measures
+  // the share of the active classes. Asks who looks at the step and has the session time it.
+  void begin(bool due, bool mass = false);
   void data_is_here();
   // `step` is done, the first one is 1: reads its results. Errors: those of reading.
   Status read(int64_t step, double lr);

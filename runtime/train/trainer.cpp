@@ -110,7 +110,8 @@ class Run {
     }
     while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
-      reports_.begin(last || is_due(train_.log_every, done_ + 1, samples_, train_.batch));
+      const bool mass = measures_mass();
+      reports_.begin(last || mass || is_due(train_.log_every, done_ + 1, samples_, train_.batch), mass);
       if (Status stepped = run_step(); !stepped.ok()) {
         // Asked to end while the batch of this step does not come: what was learned so far is saved.
         if (stepped.error().kind != ErrorKind::kInterrupted || !whole_) {
@@ -210,6 +211,14 @@ class Run {
     XRUN_TRY(session_->step(done_, rate, slot, request_.stop));
     request_.batches.release(done_);
     return reports_.read(done_ + 1, rate);
+  }
+
+  // What share of the softmax the active classes have is measured once before a graph is built anew, when its lists are
+  // oldest, and once an epoch where classes are drawn: it takes a pass over all classes.
+  bool measures_mass() const {
+    const ActiveSpec& active = train_.active_classes;
+    const TrainSpan every = active.kind == ActiveSpec::kKnn ? active.rebuild : TrainSpan{1, TrainSpan::kEpochs};
+    return active.kind != ActiveSpec::kAll && is_due(every, done_ + 1, samples_, train_.batch);
   }
 
   bool due(const TrainSpan& every) const { return is_due(every, done_, samples_, train_.batch); }

@@ -27,6 +27,7 @@ TEST(VerifySelection, EveryShardSelectsOnceAStepBeforeItsPasses) {
   const Case made = make_case(kKnn);
   EXPECT_EQ(complaint(made), "");
   EXPECT_EQ(count(made.program, Kind::kHeadSelect), 3);
+  EXPECT_EQ(count(made.program, Kind::kHeadMass), 3);
   EXPECT_EQ(made.program.instructions.front().kind, Kind::kHeadSelect);
   EXPECT_EQ(made.program.heads[0].active, 810);
 }
@@ -69,9 +70,20 @@ TEST(VerifySelection, FindsOperandsThatAreNotTheirs) {
   }
 }
 
+TEST(VerifySelection, FindsWhatMeasuresSomethingElse) {
+  for (const Role role : {Role::kFeature, Role::kLabel, Role::kSelection, Role::kMass, Role::kWeight, Role::kScratch}) {
+    expect_operand_found(
+        "where its operand", [=](Program& p) { drop(find(p, Kind::kHeadMass), role); }, kKnn);
+  }
+  expect_operand_found(
+      "measures no head", [](Program& p) { find(p, Kind::kHeadMass).head_pass = 1; }, kKnn);
+  expect_operand_found(
+      "elsewhere", [](Program& p) { find(p, Kind::kHeadMass).shard = 1; }, kKnn);
+}
+
 TEST(VerifySelection, FindsMemoryThatIsTooSmallOrMissing) {
-  for (const Purpose purpose :
-       {Purpose::kHeadSelection, Purpose::kHeadLists, Purpose::kHeadSnapshot, Purpose::kHeadBuild}) {
+  for (const Purpose purpose : {Purpose::kHeadSelection, Purpose::kHeadMass, Purpose::kHeadLists,
+                                Purpose::kHeadSnapshot, Purpose::kHeadBuild}) {
     expect_operand_found(
         "bytes for", [=](Program& p) { find(p, purpose).bytes -= 64; }, kKnn);
     expect_operand_found(

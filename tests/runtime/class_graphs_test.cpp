@@ -2,6 +2,7 @@
 // and where a run is stopped.
 #include "runtime/train/class_graphs.h"
 
+#include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <thread>
@@ -72,7 +73,7 @@ TEST(BackgroundWork, IsLeftWhenNobodyWantsIt) {
   std::atomic<bool> begun = false;
   int64_t items = 0;
   {
-    const BackgroundWork work(1, [&](ops::Workers& workers) {
+    BackgroundWork work(1, [&](ops::Workers& workers) {
       workers.for_each(int64_t{1} << 40, [&](int64_t, int) {
         ++items;
         begun = true;
@@ -90,7 +91,7 @@ TEST(BackgroundWork, IsLeftWhenNobodyWantsIt) {
 class KnnRunsTest : public RunsTest {
  protected:
   KnnRunsTest() {
-    options_ = {.classes = 3000, .head = true, .cosine = true, .dropout = 0.1, .steps = 30};
+    options_ = {.classes = 1500, .head = true, .cosine = true, .dropout = 0.1, .steps = 30};
     options_.active = {.kind = ActiveSpec::kKnn, .amount = 0.5, .neighbours = 8, .rebuild = {10, TrainSpan::kSteps}};
     prepared_ = prepare_for(make_module(options_));
   }
@@ -105,6 +106,19 @@ TEST_F(KnnRunsTest, EachGraphIsUsedFromItsStepOn) {
   EXPECT_EQ(events_.graphs[1].of_step, 20);
   EXPECT_EQ(events_.graphs[1].step, 21);
   EXPECT_EQ(events_.graphs[1].head, "id");
+  int measured = 0;
+  for (const StepReport& step : events_.steps) {
+    ASSERT_EQ(step.active.size(), 1u);
+    EXPECT_EQ(step.active[0].classes, 750);
+    const bool due = step.step % 10 == 0;
+    EXPECT_EQ(!std::isnan(step.active[0].mass), due) << step.step;
+    if (due) {
+      ++measured;
+      EXPECT_GT(step.active[0].mass, 0.4);
+      EXPECT_LE(step.active[0].mass, 1.0001);
+    }
+  }
+  EXPECT_EQ(measured, 3);
   EXPECT_LT(events_.steps.back().loss, events_.steps.front().loss);
 }
 
@@ -114,7 +128,7 @@ TEST_F(KnnRunsTest, EveryPlanSelectsTheSameClasses) {
   for (const PlanChoice& choice :
        {PlanChoice{.devices = 2, .threads = 2, .shards = 2},
         PlanChoice{.devices = 2, .threads = 4, .stages = 2, .micro_batches = 3, .shards = 3},
-        PlanChoice{.devices = 3, .threads = 3, .replicas = 3, .micro_batches = 6, .shards = 3},
+        PlanChoice{.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .shards = 3},
         PlanChoice{.devices = 1, .threads = 3, .micro_batches = 2, .kept_blocks = 2}}) {
     choice_ = choice;
     const auto other = train_with(nullptr, -1);

@@ -65,8 +65,10 @@ struct MemoryStore final : CheckpointStore {
   Result<std::optional<Resumed>> resume(TrainState& state) override {
     for (const StateTensor& tensor : state.tensors()) {
       const auto at = tensors.find(tensor.name);
-      state.keep(tensor, at != tensors.end());
-      if (tensor.kept) {
+      if (tensor.role == StateTensor::Role::kGraph) {
+        state.keep(tensor, at != tensors.end());
+      }
+      if (at != tensors.end()) {
         state.write_rows(tensor, 0, tensor.rows(), at->second.data());
       }
     }

@@ -25,6 +25,7 @@ BoundHead HeadRunner::bind(const Instruction& instruction) const {
   bound.kind = instruction.kind;
   bound.head = instruction.head;
   bound.head_pass = instruction.head_pass;
+  bound.shard = instruction.shard;
   const bool of_step = is_head_sweep(instruction.kind) || instruction.kind == Kind::kHeadSelect;
   bound.rows = of_step ? program_.batch : instruction.kind == Kind::kReduceDx ? program_.micro_batch_rows() : head.rows;
   bound.update.form = form_;
@@ -64,6 +65,9 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
       break;
     case Role::kSelection:
       bound.selection = binder_.at(operand);
+      break;
+    case Role::kMass:
+      bound.mass = binder_.at<ops::RowMass>(operand);
       break;
     case Role::kLists:
       bound.lists = binder_.at<int32_t>(operand);
@@ -152,6 +156,11 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     }
   }
   switch (bound.kind) {
+    case Kind::kHeadMass:
+      if (step.measures_mass) {
+        heads_.mass(bound.head, bound.shard).measure(rows, bound.weights, bound.mass, bound.scratch, workers);
+      }
+      break;
     case Kind::kHeadForward:
       bound.passes->forward(rows, bound.weights, bound.stats, bound.scratch, workers);
       break;

@@ -6,6 +6,7 @@
 
 #include "graph/module.h"
 #include "ops/head.h"
+#include "ops/head/mass.h"
 #include "planner/program.h"
 #include "runtime/device/cpu/binding.h"
 #include "runtime/device/cpu/head_set.h"
@@ -25,6 +26,7 @@ struct BoundHead {
   planner::Kind kind = planner::Kind::kHeadForward;
   int head = 0;
   int head_pass = 0;
+  int shard = -1;
   const ops::HeadPasses* passes = nullptr;  // null: no pass of a shard
   int64_t rows = 0;
   OperandAddress features;
@@ -35,6 +37,7 @@ struct BoundHead {
   std::byte* stats = nullptr;      // of this shard
   std::byte* logits = nullptr;     // that this shard keeps
   std::byte* selection = nullptr;  // of this shard; of statistics that are joined, of a shard on the same device
+  ops::RowMass* mass = nullptr;
   const int32_t* lists = nullptr;  // nearest classes
   std::byte* gradient = nullptr;   // of this shard
   std::byte* scratch = nullptr;

@@ -20,6 +20,10 @@ HeadSet::HeadSet(const Graph& graph, const planner::Program& program, ops::Isa i
           passes = std::make_unique<ops::HeadPasses>(planner::head_shape(program, graph, head, shard, rows), isa);
         }
       }
+      if (head.active > 0) {
+        masses_[{index, shard.shard}] =
+            std::make_unique<ops::HeadMass>(planner::head_shape(program, graph, head, shard, head.rows), isa);
+      }
     }
     joins_.push_back(std::make_unique<ops::HeadJoin>(
         planner::head_shape(program, graph, head, head.shards[0], head.rows), std::move(ranges), isa));

@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "ops/head.h"
+#include "ops/head/mass.h"
 #include "planner/program.h"
 
 namespace xrun::runtime {
@@ -18,10 +19,13 @@ class HeadSet {
 
   // Of a shard with rows, for `rows` rows: HeadPlan::rows, or the batch for sweeps over the step.
   const ops::HeadPasses& passes(int head, int shard, int64_t rows) const;
+  // Of a shard with rows of a head with active classes.
+  const ops::HeadMass& mass(int head, int shard) const { return *masses_.at({head, shard}); }
   const ops::HeadJoin& join(int head) const { return *joins_[static_cast<size_t>(head)]; }
 
  private:
   std::map<std::pair<int, std::pair<int, int64_t>>, std::unique_ptr<ops::HeadPasses>> passes_;
+  std::map<std::pair<int, int>, std::unique_ptr<ops::HeadMass>> masses_;
   std::vector<std::unique_ptr<ops::HeadJoin>> joins_;
 };
 
