@@ -106,50 +106,47 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
   return static_cast<Bytes>(layout.subtrees.size()) * layout.rows_padded * layout.dim_padded * 4;
 }
 
-int64_t head_quota(const HeadShape& shape, int64_t block) {
-  const int64_t begin = block * shape.blocks.size;
-  const int64_t end = std::min(shape.blocks.classes, begin + shape.blocks.size);
-  const auto up_to = [&](int64_t classes) { return shape.active * classes / shape.blocks.classes; };
-  return std::max<int64_t>(1, up_to(end) - up_to(begin));
-}
-
 namespace {
 
-// The most active classes that `blocks` of a shard may have.
-int64_t most_active(const HeadShape& shape, BlockRange blocks) {
-  int64_t sum = std::min(shape.step_rows, blocks.size() * shape.blocks.size);
-  for (int64_t block = blocks.begin; block < blocks.end; ++block) {
-    sum += head_quota(shape, block);
-  }
-  return sum;
+// A step has as many active classes as the shape says, or its targets where these are more.
+int64_t most_active(const HeadShape& shape) { return std::max(shape.active, shape.step_rows); }
+
+// What is not chosen is drawn from all blocks alike, so these classes have their share and, at most, all targets.
+int64_t most_drawn(const HeadShape& shape, int64_t classes) {
+  const int64_t share = shape.active * classes / shape.blocks.classes + 1;  // rounded up
+  return std::min({classes, most_active(shape), shape.step_rows + share});
 }
 
 }  // namespace
 
 HeadSelection head_selection(const HeadShape& shape) {
-  const BlockRange blocks = shape.blocks.of_rows(shape.shard);
-  const int64_t most = most_active(shape, blocks);
-  HeadSelection at{.total = align_up(sizeof(HeadCounts))};
+  const int64_t blocks = shape.blocks.of_rows(shape.shard).size();
+  const bool lists = shape.neighbours > 0;
+  const int64_t in_lists = shape.step_rows * (shape.neighbours + 1);
+  const int64_t chosen = lists ? std::max(shape.step_rows, std::min(shape.active, in_lists)) : shape.step_rows;
+  // Lists may name classes of one shard alone.
+  const int64_t most = lists ? std::min(shape.shard.size(), most_active(shape)) : most_drawn(shape, shape.shard.size());
+  HeadSelection at{.total = align_up(sizeof(HeadCounts)), .most = most};
   const auto take = [&at](int64_t count) {
     const Bytes begin = at.total;
     at.total += align_up(count * static_cast<Bytes>(sizeof(int32_t)));
     return begin;
   };
-  at.distinct = take(shape.step_rows);
-  at.firsts = take(blocks.size() + 1);
-  at.offsets = take(blocks.size() + 1);
+  at.slots = lists ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * chosen + 2))) : 0;
+  at.chosen = take(chosen);
+  at.met = take(at.slots);
+  at.counts = take(shape.blocks.count());
+  at.offsets = take(blocks + 1);
   at.draws = take(most);
   at.classes = take(most);
+  at.corrections = take(shape.log_q ? most : 0);
+  at.former = take(most);
   return at;
 }
 
 int64_t head_kept_classes(const HeadShape& shape) {
-  if (shape.active == 0) {
-    return std::min(shape.shard.size(), shape.kept_blocks * shape.blocks.size);
-  }
-  BlockRange blocks = shape.blocks.of_rows(shape.shard);
-  blocks.end = std::min(blocks.end, blocks.begin + shape.kept_blocks);
-  return shape.kept_blocks == 0 ? 0 : most_active(shape, blocks);
+  const int64_t classes = std::min(shape.shard.size(), shape.kept_blocks * shape.blocks.size);
+  return shape.active == 0 || classes == 0 ? classes : most_drawn(shape, classes);
 }
 
 Bytes head_logits_bytes(const HeadShape& shape) {

@@ -75,22 +75,28 @@ struct HeadShape {
   int64_t kept_blocks = 0;  // the shard's first class blocks: their logits are kept from forward to backward pass
 };
 
-// The share of a block in HeadShape::active, at least one. It has more active classes where more are targets.
-int64_t head_quota(const HeadShape& shape, int64_t block);
-
-// What a selection counts; kept in its memory from one step to the next.
+// What a selection counts.
 struct HeadCounts {
-  int64_t all = 0;  // active classes of the whole head
+  int64_t all = 0;   // active classes of the whole head
+  int64_t near = 0;  // of these, taken from lists
+  int64_t of_shard = 0;
+  int64_t common = 0;  // of these, active in the last step as well
 };
 
-// Memory of a selection for a shard (ops/head/select_classes.h): HeadCounts, and behind it all i32.
+// Memory of a selection for a shard (ops/head/select_classes.h): HeadCounts, and behind them i32, but f32
+// corrections.
 struct HeadSelection {
-  Bytes distinct = 0;  // targets, each once: [step rows]
-  Bytes firsts = 0;    // of these the first one of each block: [blocks + 1]
-  Bytes offsets = 0;   // [blocks + 1]
-  Bytes draws = 0;     // as many as active classes
-  Bytes classes = 0;   // the active ones
+  Bytes chosen = 0;       // of the whole head: targets, each once, then classes of their lists
+  Bytes met = 0;          // hash table of these: [slots]
+  Bytes counts = 0;       // how many of these each block of the head has
+  Bytes offsets = 0;      // [blocks of the shard + 1]
+  Bytes draws = 0;        // as many as active classes
+  Bytes classes = 0;      // the active ones
+  Bytes corrections = 0;  // of these, with log_q
+  Bytes former = 0;       // those of the last step
   Bytes total = 0;
+  int64_t slots = 0;  // a power of two; 0 without lists
+  int64_t most = 0;   // classes of the shard that may be active
 };
 HeadSelection head_selection(const HeadShape& shape);
 
@@ -101,7 +107,8 @@ Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of
 Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree and row, from head_forward
 Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass, all workers together
-// Class rows of the kept blocks, at most so many of them active, and the bytes of their logits in a pass.
+// Classes of the kept blocks whose logits have room, and the bytes of these in a pass. Where lists make one block have
+// more active classes than another, those of the kept blocks may be more; the last ones are not kept then.
 int64_t head_kept_classes(const HeadShape& shape);
 Bytes head_logits_bytes(const HeadShape& shape);
 // Of the same head with all classes in every step.

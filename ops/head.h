@@ -37,6 +37,7 @@ struct ActiveClasses {
   const int32_t* offsets = nullptr;  // [blocks of the shard + 1]: number of the first class of each block
   const int32_t* classes = nullptr;  // [offsets[blocks]]: which class of the head
   int64_t all = 0;                   // active classes of the whole head
+  int64_t near = 0;                  // of these, taken from the lists of the targets
   // [offsets[blocks]]: added to the logits of rows whose target the class is not; null: nothing.
   const float* corrections = nullptr;
 };

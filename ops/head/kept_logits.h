@@ -20,12 +20,13 @@ class KeptLogits {
       first_ = shape.shard.begin;
       end_ = head_kept_classes(shape);
     } else {
-      end_ = rows.active->offsets[std::min(shape.kept_blocks, layout.blocks.size())];
+      const int32_t active = rows.active->offsets[std::min(shape.kept_blocks, layout.blocks.size())];
+      end_ = std::min<int64_t>(active, head_kept_classes(shape));
     }
   }
 
-  // A tile is kept as a whole or not at all: blocks are whole tiles.
-  bool has(TileClasses classes) const { return classes.begin - first_ < end_; }
+  // A tile is kept as a whole or not at all.
+  bool has(TileClasses classes) const { return classes.begin - first_ + classes.count <= end_; }
   // Has the logits of a tile brought nearer, all its rows.
   void prefetch(TileClasses classes, HeadPrefetch& prefetch) const {
     add_range(prefetch, data_ + (classes.begin - first_) * rows_,

@@ -1,6 +1,9 @@
 #include "ops/head/select_classes.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "graph/base/random.h"
@@ -36,22 +39,72 @@ void draw_distinct(const RandomStream& random, int64_t count, int64_t below, int
   }
 }
 
-// The classes of one block: `count` targets, and others up to `quota` of the `size` classes from `begin` on. Of those
-// that are no targets either the ones to take are drawn or, where they are more than half, the ones to leave out.
-void fill_block(const RandomStream& random, ClassRange block, std::span<const int32_t> targets, int64_t quota,
-                int32_t* draws, int32_t* set) {
-  const int64_t others = block.size() - static_cast<int64_t>(targets.size());
-  const int64_t wanted = quota - static_cast<int64_t>(targets.size());
+// Classes that were met, as a hash table in given memory.
+class ClassSet {
+ public:
+  // `slots`: a power of two, larger than the number of classes that are put in.
+  ClassSet(int32_t* memory, int64_t slots)
+      : slots_(memory), mask_(static_cast<uint32_t>(slots) - 1), shift_(32 - std::countr_zero(mask_ + 1)) {
+    std::fill_n(slots_, slots, -1);
+  }
+  // Whether the class is new.
+  bool insert(int32_t one) {
+    uint32_t at = static_cast<uint32_t>(one) * 0x9E3779B9U >> shift_;
+    while (slots_[at] >= 0 && slots_[at] != one) {
+      at = (at + 1) & mask_;
+    }
+    return std::exchange(slots_[at], one) < 0;
+  }
+
+ private:
+  int32_t* slots_;
+  uint32_t mask_;
+  int shift_;
+};
+
+// Appends classes of the targets' lists to `chosen`, which begins with the targets; returns how many are chosen in all.
+int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t targets, ClassSet met, int32_t* chosen) {
+  std::for_each(chosen, chosen + targets, [&](int32_t target) { met.insert(target); });
+  int64_t count = targets;
+  for (int64_t position = 0; position < shape.neighbours; ++position) {
+    const int64_t before = count;
+    for (int64_t i = 0; i < targets; ++i) {
+      const int32_t one = lists[chosen[i] * shape.neighbours + position];
+      if (one < 0 || one >= shape.blocks.classes || !met.insert(one)) {
+        continue;
+      }
+      if (count >= shape.active) {
+        return before;
+      }
+      chosen[count++] = one;
+    }
+  }
+  return count;
+}
+
+// The classes of one block and their corrections (null: not wanted): the `chosen` ones, ascending, and `wanted` of the
+// others. Of these either the ones to take are drawn or, where they are more than half, the ones to leave out.
+void fill_block(const RandomStream& random, ClassRange block, std::span<const int32_t> chosen, int64_t wanted,
+                int32_t* draws, int32_t* classes, float* corrections) {
+  const int64_t others = block.size() - static_cast<int64_t>(chosen.size());
   const bool leave_out = 2 * wanted > others;
   const int64_t drawn = leave_out ? others - wanted : wanted;
   draw_distinct(random, drawn, others, draws);
-  size_t before = 0;  // targets that were passed
-  // The class of a rank among the others, after the targets below it.
-  const auto take = [&](int64_t rank) {
-    while (before < targets.size() && targets[before] - block.begin <= rank + static_cast<int64_t>(before)) {
-      *set++ = targets[before++];
+  const double share = static_cast<double>(wanted) / static_cast<double>(std::max<int64_t>(1, others));
+  const auto correction = static_cast<float>(-std::log(share));
+  const auto put = [&](int64_t one, float value) {
+    *classes++ = static_cast<int32_t>(one);
+    if (corrections != nullptr) {
+      *corrections++ = value;
     }
-    *set++ = static_cast<int32_t>(block.begin + rank + static_cast<int64_t>(before));
+  };
+  size_t before = 0;  // chosen classes that were passed
+  // The class of a rank among the others, after the chosen ones below it.
+  const auto take = [&](int64_t rank) {
+    while (before < chosen.size() && chosen[before] - block.begin <= rank + static_cast<int64_t>(before)) {
+      put(chosen[before++], 0);
+    }
+    put(block.begin + rank + static_cast<int64_t>(before), correction);
   };
   if (leave_out) {
     const int32_t* out = draws;
@@ -65,66 +118,95 @@ void fill_block(const RandomStream& random, ClassRange block, std::span<const in
   } else {
     std::for_each(draws, draws + drawn, take);
   }
-  std::copy(targets.begin() + static_cast<std::ptrdiff_t>(before), targets.end(), set);
+  while (before < chosen.size()) {
+    put(chosen[before++], 0);
+  }
 }
 
 }  // namespace
 
 ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> labels, uint64_t seed, int64_t step,
-                             std::byte* memory, Workers& workers) {
-  XRUN_CHECK(shape.active > 0, "a selection has a size");
+                             std::byte* memory, Workers& workers, const int32_t* lists) {
+  XRUN_CHECK(0 < shape.active && shape.active <= shape.blocks.classes, "a selection has a size");
   XRUN_CHECK(static_cast<int64_t>(labels.size()) == shape.step_rows, "a selection is of the rows of its shape");
+  XRUN_CHECK(lists == nullptr || shape.neighbours > 0, "lists have a length");
   const HeadSelection at = head_selection(shape);
   const auto part = [&](Bytes offset) { return reinterpret_cast<int32_t*>(memory + offset); };
-  int32_t* const targets = part(at.distinct);
-  int32_t* const firsts = part(at.firsts);
+  int32_t* const chosen = part(at.chosen);
+  int32_t* const counts = part(at.counts);
   int32_t* const offsets = part(at.offsets);
   int32_t* const draws = part(at.draws);
   int32_t* const classes = part(at.classes);
+  auto* const corrections = shape.log_q ? reinterpret_cast<float*>(memory + at.corrections) : nullptr;
+  int32_t* const former = part(at.former);
+  HeadCounts& of_step = *reinterpret_cast<HeadCounts*>(memory);
 
+  const int64_t last = std::clamp<int64_t>(of_step.of_shard, 0, at.most);
+  std::copy_n(classes, last, former);
+
+  const int64_t targets = distinct_targets(shape, labels, chosen);
+  const int64_t count =
+      lists == nullptr ? targets : add_neighbours(shape, lists, targets, {part(at.met), at.slots}, chosen);
+  const auto block_of = [&](int64_t one) { return one / shape.blocks.size; };
+  const int64_t all_blocks = shape.blocks.count();
+  std::fill_n(counts, all_blocks, 0);
+  std::for_each(chosen, chosen + count, [&](int32_t one) { ++counts[block_of(one)]; });
+
+  // Each block has the share of the draws that its classes have of those which are not chosen; so no block lacks room.
+  const int64_t others = shape.blocks.classes - count;
+  const int64_t drawn = std::max<int64_t>(0, shape.active - count);
+  const auto drawn_of_first = [&](int64_t first) { return others == 0 ? 0 : drawn * first / others; };
   const BlockRange blocks = shape.blocks.of_rows(shape.shard);
-  const int64_t distinct = distinct_targets(shape, labels, targets);
-  firsts[0] = 0;  // of a shard without classes there is nothing else
+  const auto classes_of = [&](int64_t block) -> ClassRange {
+    return {block * shape.blocks.size, std::min(shape.blocks.classes, (block + 1) * shape.blocks.size)};
+  };
   offsets[0] = 0;
-  int64_t all = 0;
-  int64_t target = 0;
-  int32_t next = 0;
-  for (int64_t block = 0; block < shape.blocks.count(); ++block) {
-    const int64_t first = target;
-    while (target < distinct && targets[target] < (block + 1) * shape.blocks.size) {
-      ++target;
+  int64_t before = 0;  // others of the blocks that were passed
+  for (int64_t block = 0; block < blocks.end; ++block) {
+    const int64_t next = before + classes_of(block).size() - counts[block];
+    if (block >= blocks.begin) {
+      const int64_t i = block - blocks.begin;
+      const int64_t active = counts[block] + drawn_of_first(next) - drawn_of_first(before);
+      offsets[i + 1] = offsets[i] + static_cast<int32_t>(active);
     }
-    const int64_t count = std::max(head_quota(shape, block), target - first);
-    all += count;
-    if (block >= blocks.begin && block < blocks.end) {
-      firsts[block - blocks.begin] = static_cast<int32_t>(first);
-      offsets[block - blocks.begin] = next;
-      next += static_cast<int32_t>(count);
-      firsts[block - blocks.begin + 1] = static_cast<int32_t>(target);
-      offsets[block - blocks.begin + 1] = next;
-    }
+    before = next;
   }
 
+  // Of each block the chosen ones come first in `draws`.
+  std::fill_n(counts, all_blocks, 0);
+  std::for_each(chosen, chosen + count, [&](int32_t one) {
+    const int64_t i = block_of(one) - blocks.begin;
+    if (i >= 0 && i < blocks.size()) {
+      draws[offsets[i] + counts[i]++] = one;
+    }
+  });
   workers.for_each(blocks.size(), [&](int64_t i, int) {
-    const int64_t begin = (blocks.begin + i) * shape.blocks.size;
-    const RandomStream random(seed, static_cast<uint64_t>(step), static_cast<uint64_t>(blocks.begin + i), kDraw);
-    fill_block(random, {begin, std::min(shape.shard.end, begin + shape.blocks.size)},
-               {targets + firsts[i], targets + firsts[i + 1]}, offsets[i + 1] - offsets[i], draws + offsets[i],
-               classes + offsets[i]);
+    const int64_t block = blocks.begin + i;
+    const std::span<int32_t> its(draws + offsets[i], static_cast<size_t>(counts[i]));
+    std::sort(its.begin(), its.end());
+    const RandomStream random(seed, static_cast<uint64_t>(step), static_cast<uint64_t>(block), kDraw);
+    fill_block(random, classes_of(block), its, offsets[i + 1] - offsets[i] - counts[i], its.data() + its.size(),
+               classes + offsets[i], corrections == nullptr ? nullptr : corrections + offsets[i]);
   });
 
-  *reinterpret_cast<HeadCounts*>(memory) = {.all = all};
+  const auto of_shard = static_cast<size_t>(offsets[blocks.size()]);
+  of_step = {.all = count + drawn,
+                    .near = count - targets,
+                    .of_shard = static_cast<int64_t>(of_shard),
+                    .common = count_common({former, static_cast<size_t>(last)}, {classes, of_shard})};
   return selected_classes(shape, memory);
 }
-
-const HeadCounts& counts_of(const std::byte* memory) { return *reinterpret_cast<const HeadCounts*>(memory); }
 
 ActiveClasses selected_classes(const HeadShape& shape, const std::byte* memory) {
   const HeadSelection at = head_selection(shape);
   return {.offsets = reinterpret_cast<const int32_t*>(memory + at.offsets),
           .classes = reinterpret_cast<const int32_t*>(memory + at.classes),
-          .all = counts_of(memory).all};
+          .all = counts_of(memory).all,
+          .near = counts_of(memory).near,
+          .corrections = shape.log_q ? reinterpret_cast<const float*>(memory + at.corrections) : nullptr};
 }
+
+const HeadCounts& counts_of(const std::byte* memory) { return *reinterpret_cast<const HeadCounts*>(memory); }
 
 int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t label) {
   if (label < shape.shard.begin || label >= shape.shard.end) {
@@ -135,6 +217,17 @@ int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t l
   const int32_t* const end = active.classes + active.offsets[block + 1];
   const int32_t* const found = std::lower_bound(begin, end, label);
   return found < end && *found == label ? static_cast<int32_t>(found - active.classes) : -1;
+}
+
+int64_t count_common(std::span<const int32_t> left, std::span<const int32_t> right) {
+  int64_t common = 0;
+  for (size_t i = 0, j = 0; i < left.size() && j < right.size();) {
+    common += left[i] == right[j] ? 1 : 0;
+    const bool next_left = left[i] <= right[j];
+    j += right[j] <= left[i] ? 1 : 0;
+    i += next_left ? 1 : 0;
+  }
+  return common;
 }
 
 }  // namespace xrun::ops

@@ -29,6 +29,10 @@ struct Scalar {
 float exp_f32(float x) { return exp_of<Scalar>(x); }
 
 ExpSum combine(ExpSum left, ExpSum right) {
+  // A run without active classes. The sum of any other is 1 at least.
+  if (left.sum == 0 || right.sum == 0) {
+    return left.sum == 0 ? right : left;
+  }
   const float max = left.max > right.max ? left.max : right.max;
   return {max, left.sum * exp_f32(left.max - max) + right.sum * exp_f32(right.max - max)};
 }

@@ -191,6 +191,9 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         finish_weights(slice, classes, block);
       }
     });
+    if (dx != nullptr && first) {  // a block without active classes
+      std::fill_n(dx, layout_.rows_padded * layout_.dim_padded, 0.0F);
+    }
     if (dx != nullptr) {
       add_steep(pass, block_classes(pass, block), dx);
     }

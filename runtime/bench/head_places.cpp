@@ -25,6 +25,7 @@ HeadShape shape_of(const HeadCase& one, int64_t shard) {
           .workers = one.threads,
           .active = one.active,
           .step_rows = one.batch,
+          .neighbours = one.neighbours,
           .weights = one.weights,
           .states = one.momentum.value_or(RowFormat::kF32),
           .kept_blocks = static_cast<int64_t>(one.kept * static_cast<double>(blocks.of_rows(classes).size()))};
@@ -38,6 +39,8 @@ Bytes weight_bytes(const HeadCase& one) {
 Bytes state_bytes(const HeadCase& one) {
   return one.momentum ? align_up(one.classes * one.dim * element_bytes(*one.momentum)) : 0;
 }
+
+Bytes list_bytes(const HeadCase& one) { return align_up(one.classes * one.neighbours * 4); }
 
 int64_t kept_classes(const HeadCase& one) {
   int64_t sum = 0;
@@ -59,6 +62,7 @@ HeadPlaces::HeadPlaces(const HeadCase& one) {
   weights = take(one.classes * one.dim * element_bytes(one.weights));
   scales = take(one.weights == RowFormat::kFp8 ? one.classes * 4 : 0);
   states = take(state_bytes(one));
+  lists = take(list_bytes(one));
   features = take(matrix * (one.bf16 ? 2 : 4));
   feature_gradient = take(matrix * 4);
   labels = take(one.batch * 4);
@@ -100,8 +104,9 @@ HeadMemory head_memory(const HeadCase& one, Bytes last_cache) {
   }
   return {.weights = weight_bytes(one),
           .states = state_bytes(one),
+          .lists = list_bytes(one),
           .logits = logits,
-          .buffers = places.end - weight_bytes(one) - state_bytes(one) - logits,
+          .buffers = places.end - weight_bytes(one) - state_bytes(one) - list_bytes(one) - logits,
           .roofline = Roofline::memory_bytes(last_cache)};
 }
 

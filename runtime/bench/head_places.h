@@ -24,6 +24,7 @@ struct HeadPlaces {
   Bytes weights = 0;
   Bytes scales = 0;
   Bytes states = 0;
+  Bytes lists = 0;
   Bytes features = 0;
   Bytes feature_gradient = 0;
   Bytes labels = 0;

@@ -67,6 +67,7 @@ class HeadStep {
         if (one_.weights == RowFormat::kFp8) {
           at<float>(at_.scales)[c] = scale;
         }
+        fill_list(c);
       }
     });
     for (int64_t row = 0; row < one_.batch; ++row) {
@@ -85,8 +86,9 @@ class HeadStep {
     const std::span<const int32_t> labels(at<int32_t>(at_.labels), static_cast<size_t>(one_.batch));
     for_shards([&](size_t r) {
       if (one_.active > 0) {
-        active_[r] = ops::select_classes(at_.shards[r].shape, labels, 1, update_.step,
-                                         memory_ + at_.shards[r].selection, workers);
+        active_[r] =
+            ops::select_classes(at_.shards[r].shape, labels, 1, update_.step, memory_ + at_.shards[r].selection,
+                                workers, one_.neighbours > 0 ? at<int32_t>(at_.lists) : nullptr);
         all_active_ = active_[r].all;
       }
     });
@@ -134,6 +136,15 @@ class HeadStep {
             .softmax = at<ops::RowSoftmax>(at_.softmax),
             .logits = memory_ + at_.shards[r].logits,
             .active = one_.active > 0 ? &active_[r] : nullptr};
+  }
+  // The class itself, then others that lie anywhere.
+  void fill_list(int64_t c) const {
+    const RandomStream random(2, static_cast<uint64_t>(c));
+    int32_t* list = at<int32_t>(at_.lists) + c * one_.neighbours;
+    for (int64_t i = 0; i < one_.neighbours; ++i) {
+      const uint64_t other = random.below(static_cast<uint64_t>(i), static_cast<uint64_t>(one_.classes));
+      list[i] = static_cast<int32_t>(i == 0 ? c : static_cast<int64_t>(other));
+    }
   }
   std::byte* weight_row(int64_t row) const {
     return memory_ + at_.weights + row * one_.dim * element_bytes(one_.weights);
@@ -188,7 +199,8 @@ Status check_memory(const HeadCase& one, const Host& host) {
               fit > 0 ? "at most " + format_count(fit) + " classes fit: --classes " + std::to_string(fit)
                       : "free memory, or measure a smaller --batch or --dim"};
   error.notes.push_back("class weights take " + format_bytes(need.weights) + ", states " + format_bytes(need.states) +
-                        ", kept logits " + format_bytes(need.logits) + " (none with --kept 0), buffers of a step " +
+                        (need.lists > 0 ? ", lists " + format_bytes(need.lists) : "") + ", kept logits " +
+                        format_bytes(need.logits) + " (none with --kept 0), buffers of a step " +
                         format_bytes(need.buffers) + ", arrays of the roofline " + format_bytes(need.roofline));
   return error;
 }

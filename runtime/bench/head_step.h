@@ -15,10 +15,12 @@
 
 namespace xrun::runtime {
 
-// Softmax cross entropy over all classes or a random sample of them, SGD, update in the backward sweep.
+// Softmax cross entropy over all classes, a random sample of them, or those in the lists of the targets (here lists of
+// random classes); SGD, update in the backward sweep.
 struct HeadCase {
   int64_t classes = 0;
-  int64_t active = 0;  // classes that take part in a step; 0: all
+  int64_t active = 0;      // classes that take part in a step; 0: all
+  int64_t neighbours = 0;  // in the list of each class, from which active classes are chosen first; 0: no lists
   int64_t dim = 0;
   int64_t batch = 0;
   bool bf16 = false;  // products of operands rounded to bf16, of bf16 features
@@ -42,10 +44,11 @@ Bytes head_step_traffic(const HeadCase& one);
 struct HeadMemory {
   Bytes weights = 0;
   Bytes states = 0;   // of the optimizer
+  Bytes lists = 0;    // of neighbours
   Bytes logits = 0;   // that are kept
   Bytes buffers = 0;  // rows, selection, statistics, gradients, scratch
   Bytes roofline = 0;
-  Bytes sum() const { return weights + states + logits + buffers + roofline; }
+  Bytes sum() const { return weights + states + lists + logits + buffers + roofline; }
 };
 HeadMemory head_memory(const HeadCase& one, Bytes last_cache);
 

@@ -1,8 +1,9 @@
-// The only file of the benchmark that calls the graph (ops/knn.h).
+// The only file of the benchmark that calls the graphs (ops/knn.h, ops/knn_cells.h).
 #include "runtime/bench/knn_build.h"
 
 #include "graph/base/random.h"
 #include "ops/knn.h"
+#include "ops/knn_cells.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"
@@ -12,14 +13,22 @@ namespace {
 
 constexpr uint64_t kRows = 0x6b6e6e72;  // keys the numbers of the rows
 
-ops::KnnGraph graph_of(const KnnCase& one, ops::Isa isa) {
-  return {{.classes = one.classes, .dim = one.dim, .neighbours = one.neighbours, .workers = one.threads}, isa};
+KnnShape shape_of(const KnnCase& one) {
+  return {.classes = one.classes, .dim = one.dim, .neighbours = one.neighbours, .workers = one.threads};
+}
+
+ops::KnnCells cells_of(const KnnCase& one, ops::Isa isa) {
+  return {{.graph = shape_of(one), .probes = one.probes}, isa};
+}
+
+Bytes scratch_bytes(const KnnCase& one, ops::Isa isa) {
+  return one.probes > 0 ? cells_of(one, isa).scratch_bytes() : ops::KnnGraph(shape_of(one), isa).scratch_bytes();
 }
 
 KnnMemory memory_of(const KnnCase& one, ops::Isa isa, Bytes last_cache) {
   return {.weights = align_up(one.classes * one.dim * 4),
           .lists = align_up(one.classes * one.neighbours * 4),
-          .scratch = align_up(graph_of(one, isa).scratch_bytes()),
+          .scratch = align_up(scratch_bytes(one, isa)),
           .roofline = Roofline::memory_bytes(last_cache)};
 }
 
@@ -76,15 +85,32 @@ Result<KnnFigures> measure_knn_build(const KnnCase& one) {
     auto* lists = reinterpret_cast<int32_t*>(memory->kernel_address(need.weights));
     std::byte* scratch = memory->kernel_address(need.weights + need.lists);
     workers.for_each(one.classes, [&](int64_t c, int) {
-      RandomStream(0, static_cast<uint64_t>(c), 0, kRows)
-          .fill_normal(0, {weights + c * one.dim, static_cast<size_t>(one.dim)});
+      const std::span<float> row(weights + c * one.dim, static_cast<size_t>(one.dim));
+      if (one.fill_row) {
+        one.fill_row(c, row);
+      } else {
+        RandomStream(0, static_cast<uint64_t>(c), 0, kRows).fill_normal(0, row);
+      }
     });
-    const ops::KnnGraph graph = graph_of(one, isa);
     const auto build = [&] {
-      return timed([&] { figures.searched_again = graph.build(weights, lists, scratch, workers).searched_again; });
+      return timed([&] {
+        if (one.probes > 0) {
+          figures.compared = cells_of(one, isa).build(weights, lists, scratch, workers).compared;
+        } else {
+          const ops::KnnGraph graph(shape_of(one), isa);
+          figures.searched_again = graph.build(weights, lists, scratch, workers).searched_again;
+        }
+      });
     };
     figures.rounds.push_back({.time = build()});
     figures.peak = peak_resident();  // a build allocates nothing, so the next ones need no more
+
+    if (one.probes > 0) {
+      const ops::KnnRecall recall(shape_of(one), 0, isa);
+      XRUN_ASSIGN(const auto working, device.map(recall.scratch_bytes()));
+      figures.recall_time =
+          timed([&] { figures.recall = recall.measure(weights, lists, working->kernel_address(0), workers); });
+    }
 
     XRUN_ASSIGN(const auto arrays, device.map(need.roofline));
     arrays->fill(0, need.roofline, std::byte{0});

@@ -1,8 +1,10 @@
-// Builds of the graph of nearest classes over random rows (synthetic), measured on one device, each beside the rate of
-// products that the machine reaches.
+// Builds of the graph of nearest classes over synthetic rows, measured on one device, each beside the rate of products
+// that the machine reaches.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +19,11 @@ struct KnnCase {
   int64_t classes = 0;
   int64_t dim = 0;
   int64_t neighbours = 0;
+  int64_t probes = 0;  // cells that a class is compared with in an approximate graph; 0: the exact graph
   int threads = 1;
   int rounds = 1;
+  // Writes the row of a class; from several threads. Empty: random numbers.
+  std::function<void(int64_t c, std::span<float> row)> fill_row;
 };
 
 // Pairs of different classes, and the operations of their products.
@@ -42,9 +47,13 @@ struct KnnFigures {
   ops::Isa isa = ops::Isa::kAvx2;
   std::string_view instruction;  // of the products
   KnnMemory memory;
-  Bytes before = 0;  // that the process held before it mapped the rows
-  Bytes peak = 0;    // the most it has held at one time, the roofline's arrays left out
-  int64_t searched_again = 0;
+  Bytes before = 0;            // that the process held before it mapped the rows
+  Bytes peak = 0;              // the most it has held at one time, the roofline's arrays left out
+  int64_t searched_again = 0;  // of the exact graph
+  // Of an approximate one: what it compared, its recall, and the time to measure that.
+  int64_t compared = 0;
+  double recall = 1;
+  Elapsed recall_time;
   std::vector<KnnRound> rounds;
 };
 

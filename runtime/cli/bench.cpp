@@ -12,8 +12,7 @@ namespace {
 
 constexpr BenchmarkEntry kBenchmarks[] = {
     {"head", "a training step of a sharded head, beside what this machine can do at best", make_head_benchmark},
-    {"knn", "the exact graph of nearest classes, beside the products that this machine can do at best",
-     make_knn_benchmark},
+    {"knn", "the graph of nearest classes, beside the products that this machine can do at best", make_knn_benchmark},
 };
 
 std::string text_of(const BenchReport& report) {

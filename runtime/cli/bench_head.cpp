@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <optional>
 
 #include "graph/head_shape.h"
 #include "runtime/bench/head_step.h"
@@ -17,6 +18,8 @@ constexpr int64_t kMaxDim = 1 << 16;
 constexpr int64_t kMaxBatch = 1 << 20;
 constexpr int64_t kMaxShards = 4096;
 constexpr int64_t kMaxRounds = 10'000;
+constexpr int64_t kNeighbours = 32;
+constexpr int64_t kMaxNeighbours = 1 << 16;
 constexpr double kCosineScale = 64;  // of the logits, as margins are trained
 
 Error usage(const std::string& message, const std::string& help) { return {ErrorKind::kUsage, "", message, help}; }
@@ -35,11 +38,15 @@ class HeadBenchmark final : public Benchmark {
   void add_flags(CLI::App& command) override {
     const CLI::AsNumberWithUnit units = count_units();
     command
-        .add_option("--mode", mode_, "classes of a step: full, all of them (default), or sample, some of each block")
-        ->check(CLI::IsMember({"full", "sample"}));
-    command.add_option("--active", one_.active, "with --mode sample: classes that take part (a tenth)")
+        .add_option("--mode", mode_,
+                    "classes of a step: full, all of them (default), sample, drawn ones, or knn, those in lists of the "
+                    "targets first")
+        ->check(CLI::IsMember({"full", "sample", "knn"}));
+    command.add_option("--active", one_.active, "with --mode sample or knn: classes that take part (a tenth)")
         ->transform(units)
         ->type_name("N");
+    command.add_option("--neighbours", neighbours_,
+                       "with --mode knn: classes in a list, the class itself among them (32)");
     command.add_option("--classes", one_.classes, "classes of the head, such as 200K or 1M (1M)")
         ->transform(units)
         ->type_name("N");
@@ -60,10 +67,11 @@ class HeadBenchmark final : public Benchmark {
 
   Result<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
-    if (mode_ == "sample" && one_.active == 0) {
+    if (mode_ != "full" && one_.active == 0) {
       one_.active = std::max<int64_t>(1, one_.classes / 10);
     }
     XRUN_TRY(check());
+    one_.neighbours = mode_ == "knn" ? neighbours_.value_or(kNeighbours) : 0;
     one_.bf16 = dtype_ == "bf16";
     one_.weights = format_of(weights_);
     if (momentum_ != "none") {
@@ -82,7 +90,11 @@ class HeadBenchmark final : public Benchmark {
       return usage("`--active` says how many classes take part, and with --mode full all do", "add --mode sample");
     }
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "1M"));
-    if (mode_ == "sample") {
+    if (neighbours_ && mode_ != "knn") {
+      return usage("`--neighbours` is the length of lists, which only --mode knn has", "add --mode knn");
+    }
+    XRUN_TRY(check_number("--neighbours", neighbours_.value_or(kNeighbours), kMaxNeighbours, "32"));
+    if (mode_ != "full") {
       XRUN_TRY(check_number("--active", one_.active, one_.classes, "100K"));
     }
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
@@ -119,15 +131,15 @@ class HeadBenchmark final : public Benchmark {
     const Seconds selection = median_of([](const auto& round) { return round.selection.wall; });
     const Seconds forward = median_of([](const auto& round) { return round.forward.wall; });
     const Seconds backward = median_of([](const auto& round) { return round.backward.wall; });
-    const Bytes beyond = figures.peak - figures.memory.weights - figures.memory.states - figures.memory.logits;
+    const Bytes beyond =
+        figures.peak - figures.memory.weights - figures.memory.states - figures.memory.lists - figures.memory.logits;
 
     BenchReport report;
     report.fields = {
         {"head",
          fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {} {}, {} {}",
                      format_count(one_.classes), one_.dim, one_.batch, dtype_, weights_,
-                     momentum_ == "none" ? "" : momentum_ + " momentum, ",
-                     mode_ == "full" ? mode_ : format_count(one_.active) + " of them sampled",
+                     momentum_ == "none" ? "" : momentum_ + " momentum, ", classes_text(),
                      one_.form.cosine ? ", cosine" : "",
                      one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "", one_.shards,
                      one_.shards == 1 ? "shard" : "shards", one_.threads, one_.threads == 1 ? "thread" : "threads")},
@@ -138,8 +150,9 @@ class HeadBenchmark final : public Benchmark {
         {"samples/s", rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate))},
         {"memory",
          fmt::format(
-             "{} at its peak: {} class weights, {} states, {} kept logits, {} beyond ({} of them before the head)",
+             "{} at its peak: {} class weights, {} states, {}{} kept logits, {} beyond ({} of them before the head)",
              format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
+             figures.memory.lists > 0 ? format_bytes(figures.memory.lists) + " lists, " : "",
              format_bytes(figures.memory.logits), format_bytes(beyond), format_bytes(figures.before))},
         {"roofline", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}) and {:.1f} GB/s, by processor time {:.0f} %",
                                  100 * share, flops / 1e9, figures.instruction, traffic / 1e9, 100 * processor_share)},
@@ -153,6 +166,7 @@ class HeadBenchmark final : public Benchmark {
                    {"mode", mode_},
                    {"classes", one_.classes},
                    {"active", one_.active > 0 ? one_.active : one_.classes},
+                   {"neighbours", one_.neighbours},
                    {"dim", one_.dim},
                    {"batch", one_.batch},
                    {"dtype", dtype_},
@@ -179,6 +193,7 @@ class HeadBenchmark final : public Benchmark {
                    {"before_bytes", figures.before},
                    {"weights_bytes", figures.memory.weights},
                    {"states_bytes", figures.memory.states},
+                   {"lists_bytes", figures.memory.lists},
                    {"logits_bytes", figures.memory.logits},
                    {"buffers_bytes", figures.memory.buffers},
                    {"beyond_bytes", beyond},
@@ -199,7 +214,16 @@ class HeadBenchmark final : public Benchmark {
     return report;
   }
 
+  std::string classes_text() const {
+    if (mode_ == "full") {
+      return mode_;
+    }
+    return format_count(one_.active) +
+           (mode_ == "sample" ? " of them sampled" : fmt::format(" of them by lists of {}", one_.neighbours));
+  }
+
   runtime::HeadCase one_{.classes = 1'000'000, .dim = 128, .batch = 256};
+  std::optional<int64_t> neighbours_;
   std::string mode_ = "full";
   std::string dtype_ = "f32";
   std::string weights_ = "f32";

@@ -3,9 +3,12 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <optional>
+#include <string>
 
 #include "runtime/bench/knn_build.h"
 #include "runtime/cli/bench.h"
+#include "runtime/data/sku_tree.h"
 #include "runtime/device/host.h"
 
 namespace xrun::cli {
@@ -14,6 +17,8 @@ namespace {
 constexpr int64_t kMaxClasses = std::numeric_limits<int32_t>::max();  // ids are int32
 constexpr int64_t kMaxDim = 1 << 16;
 constexpr int64_t kMaxRounds = 10'000;
+constexpr int64_t kProbes = 16;
+constexpr int64_t kMaxProbes = 1 << 16;
 
 class KnnBenchmark final : public Benchmark {
  public:
@@ -23,6 +28,10 @@ class KnnBenchmark final : public Benchmark {
         ->type_name("N");
     command.add_option("--dim", one_.dim, "elements of a class row (128)");
     command.add_option("--neighbours", one_.neighbours, "classes in a list, the class itself among them (32)");
+    command.add_flag("--approximate", approximate_, "a class is compared with the classes of its nearest cells only");
+    command.add_option("--probes", probes_, "with --approximate: so many cells (16)");
+    command.add_option("--rows", rows_, "class rows: random (default), or tree, the prototypes of sku_tree")
+        ->check(CLI::IsMember({"random", "tree"}));
     command.add_option("--rounds", rounds_, "builds that are timed (3)");
   }
 
@@ -32,6 +41,19 @@ class KnnBenchmark final : public Benchmark {
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
     XRUN_TRY(check_number("--neighbours", one_.neighbours, one_.classes, one_.classes > 32 ? "32" : "1"));
     XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "3"));
+    XRUN_TRY(check_number("--probes", probes_.value_or(kProbes), kMaxProbes, std::to_string(kProbes)));
+    if (probes_ && !approximate_) {
+      return Error{ErrorKind::kUsage, "", "`--probes` is for an approximate graph, and the exact one has no cells",
+                   "add --approximate"};
+    }
+    one_.probes = approximate_ ? probes_.value_or(kProbes) : 0;
+    if (rows_ == "tree") {
+      // A sample of a class is not drawn; only the prototypes count.
+      const Attrs args{{"classes", one_.classes}, {"dim", one_.dim}, {"samples", int64_t{1}},
+                       {"seed", int64_t{1}},      {"noise", 0.0},    {"tail", 0.0},
+                       {"conflicts", 0.0}};
+      one_.fill_row = [tree = runtime::SkuTree(args)](int64_t c, std::span<float> row) { tree.prototype(c, row); };
+    }
     one_.threads = options.threads > 0 ? options.threads : host.cores;
     one_.rounds = static_cast<int>(rounds_);
     XRUN_ASSIGN(const runtime::KnnFigures figures, runtime::measure_knn_build(one_));
@@ -41,40 +63,26 @@ class KnnBenchmark final : public Benchmark {
  private:
   BenchReport report(const runtime::KnnFigures& figures, const runtime::Host& host) const {
     std::vector<double> times;
-    std::vector<double> rates;
-    std::vector<double> shares;
-    std::vector<double> processor_shares;  // other programs on the machine do not change them
     for (const runtime::KnnRound& round : figures.rounds) {
       times.push_back(round.time.wall);
-      rates.push_back(round.flops.a_second());
-      shares.push_back(runtime::knn_flops(one_) / round.flops.a_second() / round.time.wall);
-      processor_shares.push_back(runtime::knn_flops(one_) / round.flops.a_processor_second() / round.time.processor);
     }
     const Seconds time = median(times);
     const Seconds least = std::ranges::min(times);
-    const double pairs = runtime::knn_pairs(one_) / time;
     const Bytes beyond = figures.peak - figures.memory.weights - figures.memory.lists;
+    const std::string kind =
+        approximate_ ? fmt::format("approximate, {} {}", one_.probes, one_.probes == 1 ? "probe" : "probes") : "exact";
 
     BenchReport report;
-    report.fields = {
-        {"knn", fmt::format("{} classes x {}, {} neighbours, exact, random rows (synthetic), {} {}",
-                            format_count(one_.classes), one_.dim, one_.neighbours, one_.threads,
-                            one_.threads == 1 ? "thread" : "threads")},
-        {"build", fmt::format("{} (least {}, {} {})", build_text(time), build_text(least), times.size(),
-                              times.size() == 1 ? "round" : "rounds")},
-        {"pairs/s", fmt::format("{} million", format_count(std::llround(pairs / 1e6)))},
-        {"again", fmt::format("{} classes compared once more in f32", format_count(figures.searched_again))},
-        {"memory", fmt::format("{} at its peak: {} class rows, {} lists, {} beyond ({} of them before)",
-                               format_bytes(figures.peak), format_bytes(figures.memory.weights),
-                               format_bytes(figures.memory.lists), format_bytes(beyond), format_bytes(figures.before))},
-        {"products", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}), by processor time {:.0f} %", 100 * median(shares),
-                                 median(rates) / 1e9, figures.instruction, 100 * median(processor_shares))},
-        {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
-                                ops::name_of(figures.isa))},
-    };
+    report.fields = {{"knn", fmt::format("{} classes x {}, {} neighbours, {}, {} rows (synthetic), {} {}",
+                                         format_count(one_.classes), one_.dim, one_.neighbours, kind, rows_,
+                                         one_.threads, one_.threads == 1 ? "thread" : "threads")},
+                     {"build", fmt::format("{} (least {}, {} {})", build_text(time), build_text(least), times.size(),
+                                           times.size() == 1 ? "round" : "rounds")}};
     report.json = {{"v", 1},
                    {"benchmark", "knn"},
                    {"synthetic", true},
+                   {"rows", rows_},
+                   {"exact", !approximate_},
                    {"classes", one_.classes},
                    {"dim", one_.dim},
                    {"neighbours", one_.neighbours},
@@ -84,20 +92,66 @@ class KnnBenchmark final : public Benchmark {
                    {"median_s", time},
                    {"min_s", least},
                    {"build_s", times},
-                   {"pairs_per_s", pairs},
-                   {"searched_again", figures.searched_again},
                    {"peak_bytes", figures.peak},
                    {"before_bytes", figures.before},
                    {"weights_bytes", figures.memory.weights},
                    {"lists_bytes", figures.memory.lists},
-                   {"scratch_bytes", figures.memory.scratch},
-                   {"products",
-                    {{"share", median(shares)},
-                     {"processor_share", median(processor_shares)},
-                     {"flops_per_s", median(rates)},
-                     {"instruction", figures.instruction},
-                     {"flops", runtime::knn_flops(one_)}}}};
+                   {"scratch_bytes", figures.memory.scratch}};
+    if (approximate_) {
+      add_recall(figures, report);
+    } else {
+      add_products(figures, time, report);
+    }
+    report.fields.push_back(
+        {"memory",
+         fmt::format("{} at its peak: {} class rows, {} lists, {} beyond ({} of them before)",
+                     format_bytes(figures.peak), format_bytes(figures.memory.weights),
+                     format_bytes(figures.memory.lists), format_bytes(beyond), format_bytes(figures.before))});
+    report.fields.push_back({"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores,
+                                                    host.cores == 1 ? "core" : "cores", ops::name_of(figures.isa))});
     return report;
+  }
+
+  // What an approximate graph compared, and how much it found.
+  void add_recall(const runtime::KnnFigures& figures, BenchReport& report) const {
+    const auto classes = static_cast<double>(one_.classes);
+    report.fields.push_back(
+        {"compared", fmt::format("{} million of pairs, {:.2f} % of all",
+                                 format_count(std::llround(static_cast<double>(figures.compared) / 1e6)),
+                                 100 * static_cast<double>(figures.compared) / (classes * classes))});
+    report.fields.push_back(
+        {"recall", fmt::format("{:.1f} % of the nearest of {} classes, which took {} to find", 100 * figures.recall,
+                               std::min<int64_t>(256, one_.classes), format_seconds(figures.recall_time.wall))});
+    report.json["probes"] = one_.probes;
+    report.json["compared"] = figures.compared;
+    report.json["recall"] = figures.recall;
+    report.json["recall_s"] = figures.recall_time.wall;
+  }
+
+  // How near the exact graph comes to the products that the machine can do.
+  void add_products(const runtime::KnnFigures& figures, Seconds time, BenchReport& report) const {
+    std::vector<double> rates;
+    std::vector<double> shares;
+    std::vector<double> processor_shares;  // other programs on the machine do not change them
+    for (const runtime::KnnRound& round : figures.rounds) {
+      rates.push_back(round.flops.a_second());
+      shares.push_back(runtime::knn_flops(one_) / round.flops.a_second() / round.time.wall);
+      processor_shares.push_back(runtime::knn_flops(one_) / round.flops.a_processor_second() / round.time.processor);
+    }
+    const double pairs = runtime::knn_pairs(one_) / time;
+    report.fields.push_back({"pairs/s", fmt::format("{} million", format_count(std::llround(pairs / 1e6)))});
+    report.fields.push_back(
+        {"again", fmt::format("{} classes compared once more in f32", format_count(figures.searched_again))});
+    report.fields.push_back(
+        {"products", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}), by processor time {:.0f} %", 100 * median(shares),
+                                 median(rates) / 1e9, figures.instruction, 100 * median(processor_shares))});
+    report.json["pairs_per_s"] = pairs;
+    report.json["searched_again"] = figures.searched_again;
+    report.json["products"] = {{"share", median(shares)},
+                               {"processor_share", median(processor_shares)},
+                               {"flops_per_s", median(rates)},
+                               {"instruction", figures.instruction},
+                               {"flops", runtime::knn_flops(one_)}};
   }
 
   static std::string build_text(Seconds seconds) {
@@ -105,6 +159,9 @@ class KnnBenchmark final : public Benchmark {
   }
 
   runtime::KnnCase one_{.classes = 100'000, .dim = 128, .neighbours = 32};
+  bool approximate_ = false;
+  std::optional<int64_t> probes_;
+  std::string rows_ = "random";
   int64_t rounds_ = 3;
 };
 

@@ -92,7 +92,7 @@ void JsonProgress::on_step(const runtime::StepReport& s, bool) {
     event["grad_norm"] = s.grad_norm;
   }
   for (const runtime::ActiveReport& active : s.active) {
-    Json one{{"head", active.head}, {"classes", active.classes}};
+    Json one{{"head", active.head}, {"classes", active.classes}, {"near", active.near}, {"common", active.common}};
     if (!std::isnan(active.mass)) {
       one["mass"] = active.mass;
     }

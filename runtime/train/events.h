@@ -20,6 +20,8 @@ namespace xrun::runtime {
 struct ActiveReport {
   std::string head;
   int64_t classes = 0;  // how many
+  double near = 0;      // the share of them that was taken from lists of nearest classes
+  double common = 0;    // the share of them that was active in the step before
   // What they have of the softmax over all classes, its mean over rows; NaN where the step did not measure it.
   double mass = std::numeric_limits<double>::quiet_NaN();
 };

@@ -181,6 +181,8 @@ class BoundSession final : public Session {
         HeadCounts counts;
         memory_.read(buffer.id, 0, std::as_writable_bytes(std::span(&counts, 1)));
         report.classes = counts.all;
+        report.near = static_cast<double>(counts.near) / static_cast<double>(counts.all);
+        report.common += static_cast<double>(counts.common) / static_cast<double>(counts.all);
       } else if (buffer.purpose == Purpose::kHeadMass) {
         masses.emplace_back(static_cast<size_t>(plan.rows));
         memory_.read(buffer.id, 0, std::as_writable_bytes(std::span(masses.back())));

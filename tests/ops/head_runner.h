@@ -71,7 +71,9 @@ struct StepPlan {
   int64_t kept_blocks = 0;  // of each shard
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
-  int64_t active = 0;  // classes that take part
+  int64_t active = 0;      // classes that take part
+  int64_t neighbours = 0;  // of `lists`, by which they are chosen first
+  std::vector<int32_t> lists;
 };
 
 struct StepResult {
@@ -113,6 +115,7 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .workers = plan.workers,
           .active = plan.active,
           .step_rows = problem.rows,
+          .neighbours = plan.neighbours,
           .weights = plan.weights,
           .states = plan.states,
           .kept_blocks = plan.kept_blocks};
@@ -213,7 +216,8 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
   for (int64_t r = 0; r < plan.shards && plan.active > 0; ++r) {
     const HeadShape shape = shape_of(problem, plan, r, h);
     selections.emplace_back(head_selection(shape).total);
-    active.push_back(select_classes(shape, problem.labels, 5, 3, selections.back().data(), workers));
+    active.push_back(select_classes(shape, problem.labels, 5, 3, selections.back().data(), workers,
+                                    plan.lists.empty() ? nullptr : plan.lists.data()));
     const int32_t* all = active.back().classes;
     result.active.insert(result.active.end(), all,
                          all + active.back().offsets[shape.blocks.of_rows(shape.shard).size()]);

@@ -403,83 +403,113 @@ test::HeadProblem part_of(const test::HeadProblem& whole, const std::vector<int3
   return part;
 }
 
+// The active classes are a head of their own, and the others stay as they are; whatever the shards, the rows of a pass,
+// and the format of the rows.
+void expect_own_head(const test::HeadProblem& problem, StepPlan plan) {
+  SCOPED_TRACE(text_of(problem, plan) + " active " + std::to_string(plan.active));
+  const StepResult got = run_step(problem, plan);
+  EXPECT_EQ(got.active.size(), static_cast<size_t>(plan.active));
+  EXPECT_TRUE(std::is_sorted(got.active.begin(), got.active.end()));
+  test::HeadProblem part = part_of(problem, got.active);
+  EXPECT_TRUE(std::equal(part.labels.begin(), part.labels.end(), problem.labels.begin(), [](int32_t a, int32_t b) {
+    return (a < 0) == (b < 0);
+  })) << "targets take part";
+  part.target_logits = got.target;
+  const test::HeadAnswer want = solve(part);
+  const double bound = problem.bf16 ? 1e-2 : 1e-5;
+  EXPECT_LE(test::relative_error(got.loss, want.loss), bound);
+  EXPECT_LE(test::relative_error(got.dx, want.dx), bound);
+  std::vector<double> dw(got.dw.size());
+  std::vector<double> moved(got.dw.size());
+  std::vector<float> got_moved(got.dw.size());
+  for (size_t i = 0; i < got.active.size(); ++i) {
+    for (int64_t d = 0; d < problem.dim; ++d) {
+      const auto at = static_cast<size_t>(got.active[i] * problem.dim + d);
+      dw[at] = want.dw[i * static_cast<size_t>(problem.dim) + static_cast<size_t>(d)];
+      moved[at] = 0.1 * (0.45 + dw[at] + 0.01 * static_cast<double>(problem.weight[at]));
+    }
+  }
+  for (size_t i = 0; i < moved.size(); ++i) {
+    got_moved[i] = problem.weight[i] - got.weight[i];
+    if (moved[i] == 0) {
+      ASSERT_EQ(got.weight[i], problem.weight[i]) << "what takes no part stays as it is";
+    }
+  }
+  EXPECT_LE(test::relative_error(got.dw, dw), bound);
+  EXPECT_LE(test::relative_error(got_moved, moved), bound);
+  for (const int32_t best : got.best) {
+    EXPECT_TRUE(std::binary_search(got.active.begin(), got.active.end(), best));
+  }
+
+  for (const RowFormat format : {RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8}) {
+    plan.weights = format;
+    plan.states = format == RowFormat::kF32 ? RowFormat::kF32 : RowFormat::kBf16;
+    const StepResult one = run_step(problem, plan);
+    for (const int64_t shards : {1, 2, 3}) {
+      for (const int64_t rows : {12, 48}) {
+        StepPlan other_plan = plan;
+        other_plan.shards = shards;
+        other_plan.pass_rows = rows;
+        other_plan.fused = rows == 48;
+        other_plan.workers = 2;
+        other_plan.kept_blocks = shards - 1;
+        const StepResult other = run_step(problem, other_plan);
+        EXPECT_EQ(other.active, one.active);
+        EXPECT_EQ(other.loss, one.loss);
+        EXPECT_EQ(other.dx, one.dx);
+        EXPECT_EQ(other.weight, one.weight);
+        EXPECT_EQ(other.bias, one.bias);
+        EXPECT_EQ(other.state, one.state);
+        EXPECT_EQ(other.prepared, one.prepared);
+        EXPECT_EQ(other.best, one.best);
+        EXPECT_EQ(other.hit5, one.hit5);
+      }
+    }
+  }
+}
+
+test::HeadProblem selected_problem(int64_t classes, bool bf16, bool cosine) {
+  MarginForm form = cosine ? margin(16, 1, 0.3, 0.1) : margin(1, 1, 0, 0);
+  form.smoothing = cosine ? 0 : 0.1;
+  test::HeadProblem problem = make_problem({.classes = classes,
+                                            .dim = 40,
+                                            .rows = 48,
+                                            .bf16 = bf16,
+                                            .cosine = cosine,
+                                            .bias = !cosine,
+                                            .margin = form,
+                                            .seed = 34});
+  problem.labels[3] = problem.labels[5];
+  problem.labels[9] = -1;
+  return problem;
+}
+
 TEST_P(HeadOnIsa, SelectedClassesAreAHeadOfTheirOwn) {
   for (const auto& [classes, active] : {std::pair<int64_t, int64_t>{3000, 300}, {900, 800}, {20'902, 400}}) {
     for (const bool cosine : {false, true}) {
-      MarginForm form = cosine ? margin(16, 1, 0.3, 0.1) : margin(1, 1, 0, 0);
-      form.smoothing = cosine ? 0 : 0.1;
-      test::HeadProblem problem = make_problem({.classes = classes,
-                                                .dim = 40,
-                                                .rows = 48,
-                                                .bf16 = bf16(),
-                                                .cosine = cosine,
-                                                .bias = !cosine,
-                                                .margin = form,
-                                                .seed = 34});
-      problem.labels[3] = problem.labels[5];
-      problem.labels[9] = -1;
-      StepPlan plan{.pass_rows = 48, .norm_rows = 12, .isa = isa(), .fused = true, .active = active};
-      SCOPED_TRACE(text_of(problem, plan) + " active " + std::to_string(active));
-      const StepResult got = run_step(problem, plan);
-      EXPECT_GE(got.active.size(), static_cast<size_t>(active));
-      EXPECT_TRUE(std::is_sorted(got.active.begin(), got.active.end()));
-      test::HeadProblem part = part_of(problem, got.active);
-      EXPECT_TRUE(std::equal(part.labels.begin(), part.labels.end(), problem.labels.begin(), [](int32_t a, int32_t b) {
-        return (a < 0) == (b < 0);
-      })) << "targets take part";
-      part.target_logits = got.target;
-      const test::HeadAnswer want = solve(part);
-      const double bound = bf16() ? 1e-2 : 1e-5;
-      EXPECT_LE(test::relative_error(got.loss, want.loss), bound);
-      EXPECT_LE(test::relative_error(got.dx, want.dx), bound);
-      std::vector<double> dw(got.dw.size());
-      std::vector<double> moved(got.dw.size());
-      std::vector<float> got_moved(got.dw.size());
-      for (size_t i = 0; i < got.active.size(); ++i) {
-        for (int64_t d = 0; d < problem.dim; ++d) {
-          const auto at = static_cast<size_t>(got.active[i] * problem.dim + d);
-          dw[at] = want.dw[i * static_cast<size_t>(problem.dim) + static_cast<size_t>(d)];
-          moved[at] = 0.1 * (0.45 + dw[at] + 0.01 * static_cast<double>(problem.weight[at]));
-        }
-      }
-      for (size_t i = 0; i < moved.size(); ++i) {
-        got_moved[i] = problem.weight[i] - got.weight[i];
-        if (moved[i] == 0) {
-          ASSERT_EQ(got.weight[i], problem.weight[i]) << "what takes no part stays as it is";
-        }
-      }
-      EXPECT_LE(test::relative_error(got.dw, dw), bound);
-      EXPECT_LE(test::relative_error(got_moved, moved), bound);
-      for (const int32_t best : got.best) {
-        EXPECT_TRUE(std::binary_search(got.active.begin(), got.active.end(), best));
-      }
-
-      for (const RowFormat format : {RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8}) {
-        plan.weights = format;
-        plan.states = format == RowFormat::kF32 ? RowFormat::kF32 : RowFormat::kBf16;
-        const StepResult one = run_step(problem, plan);
-        for (const int64_t shards : {1, 2, 3}) {
-          for (const int64_t rows : {12, 48}) {
-            StepPlan other_plan = plan;
-            other_plan.shards = shards;
-            other_plan.pass_rows = rows;
-            other_plan.fused = rows == 48;
-            other_plan.workers = 2;
-            other_plan.kept_blocks = shards - 1;
-            const StepResult other = run_step(problem, other_plan);
-            EXPECT_EQ(other.active, one.active);
-            EXPECT_EQ(other.loss, one.loss);
-            EXPECT_EQ(other.dx, one.dx);
-            EXPECT_EQ(other.weight, one.weight);
-            EXPECT_EQ(other.bias, one.bias);
-            EXPECT_EQ(other.state, one.state);
-            EXPECT_EQ(other.prepared, one.prepared);
-            EXPECT_EQ(other.best, one.best);
-            EXPECT_EQ(other.hit5, one.hit5);
-          }
-        }
-      }
+      expect_own_head(selected_problem(classes, bf16(), cosine),
+                      {.pass_rows = 48, .norm_rows = 12, .isa = isa(), .fused = true, .active = active});
     }
+  }
+}
+
+// All active classes lie in the block in the middle, so that the others have none, nor have two of three shards.
+TEST_P(HeadOnIsa, BlocksWithoutActiveClassesAddNothing) {
+  constexpr int64_t kClasses = 20'902;
+  constexpr int32_t kFirst = 8192;
+  constexpr int64_t kActive = 400;
+  StepPlan plan{
+      .pass_rows = 48, .norm_rows = 12, .isa = isa(), .fused = true, .active = kActive, .neighbours = kActive};
+  for (int64_t i = 0; i < kClasses * kActive; ++i) {
+    plan.lists.push_back(kFirst + static_cast<int32_t>(i % kActive));
+  }
+  for (const bool cosine : {false, true}) {
+    test::HeadProblem problem = selected_problem(kClasses, bf16(), cosine);
+    for (int32_t& label : problem.labels) {
+      label = label < 0 ? label : kFirst + label % static_cast<int32_t>(kActive);
+    }
+    ASSERT_EQ(shape_of(problem, plan, 0, 48).blocks.count(), 3);
+    expect_own_head(problem, plan);
   }
 }
 

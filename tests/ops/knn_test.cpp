@@ -6,89 +6,17 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <numeric>
-#include <set>
 #include <vector>
 
-#include "graph/base/random.h"
 #include "ops/knn/candidates.h"
 #include "ops/knn/scan.h"
 #include "tests/ops/head_runner.h"
+#include "tests/ops/knn_oracle.h"
 
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kSeed = 20'261;
-
-std::vector<Isa> all_isas() {
-  std::vector<Isa> all;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {
-    if (isa <= detect_isa()) {
-      all.push_back(isa);
-    }
-  }
-  return all;
-}
-
-struct Matrix {
-  int64_t classes = 0;
-  int64_t dim = 0;
-  std::vector<float> values;
-
-  float* row(int64_t c) { return values.data() + c * dim; }
-  const float* row(int64_t c) const { return values.data() + c * dim; }
-};
-
-Matrix random_rows(int64_t classes, int64_t dim, uint64_t stream = 0) {
-  Matrix m{classes, dim, std::vector<float>(static_cast<size_t>(classes * dim))};
-  RandomStream(kSeed, stream).fill_normal(0, m.values);
-  return m;
-}
-
-// Directions and scores by the definitions of ops/knn.h, one operation after another.
-class Oracle {
- public:
-  explicit Oracle(const Matrix& m) : matrix_(m), directions_(m.values) {
-    for (int64_t c = 0; c < m.classes; ++c) {
-      double squares = 0;
-      for (int64_t d = 0; d < m.dim; ++d) {
-        squares += static_cast<double>(m.row(c)[d]) * m.row(c)[d];
-      }
-      const auto inverse = static_cast<float>(1 / std::max(std::sqrt(squares), 1e-12));
-      for (int64_t d = 0; d < m.dim; ++d) {
-        float& n = directions_[static_cast<size_t>(c * m.dim + d)];
-        n = std::isfinite(squares) ? n * inverse : 0.0F;
-      }
-    }
-  }
-
-  float score(int64_t a, int64_t b) const {
-    float sum = 0;
-    for (int64_t d = 0; d < matrix_.dim; ++d) {
-      sum = std::fma(directions_[static_cast<size_t>(a * matrix_.dim + d)],
-                     directions_[static_cast<size_t>(b * matrix_.dim + d)], sum);
-    }
-    return sum;
-  }
-
-  std::vector<int32_t> list(int64_t c, int64_t neighbours) const {
-    std::vector<std::pair<float, int32_t>> others;
-    for (int64_t i = 0; i < matrix_.classes; ++i) {
-      if (i != c) {
-        others.emplace_back(-score(c, i), static_cast<int32_t>(i));
-      }
-    }
-    std::sort(others.begin(), others.end());
-    std::vector<int32_t> ids = {static_cast<int32_t>(c)};
-    for (size_t i = 0; static_cast<int64_t>(ids.size()) < neighbours; ++i) {
-      ids.push_back(i < others.size() ? others[i].second : -1);
-    }
-    return ids;
-  }
-
- private:
-  const Matrix& matrix_;
-  std::vector<float> directions_;
-};
+constexpr uint64_t kSeed = kKnnSeed;
 
 struct Built {
   std::vector<int32_t> ids;

@@ -110,18 +110,21 @@ TEST(BenchCommand, NarrowRowsTakeTheirBytesAndLearn) {
   }
 }
 
-TEST(BenchCommand, SampledStepsAreOfTheirClassesAndTheSameForAnyShards) {
-  const nlohmann::json whole = json_of({"--mode", "sample", "--active", "300"});
-  const nlohmann::json cut = json_of({"--mode", "sample", "--active", "300", "--shards", "2", "--kept", "0"}, "1");
-  ASSERT_FALSE(whole.is_null() || cut.is_null());
-  EXPECT_EQ(whole.at("first_loss"), cut.at("first_loss"));
-  EXPECT_EQ(whole.at("last_loss"), cut.at("last_loss"));
-  EXPECT_LT(whole.at("last_loss").get<double>(), whole.at("first_loss").get<double>());
-  EXPECT_EQ(whole.at("active"), 300);
-  EXPECT_GT(whole.at("selection_s").get<double>(), 0);
-  EXPECT_EQ(cut.at("roofline").at("flops").get<double>(), 8.0 * 64 * 300 * 24);
-  EXPECT_LT(whole.at("first_loss").get<double>(), std::log(500)) << "of 300 classes, not of 2 000";
-  EXPECT_EQ(json_of({"--mode", "sample"}).at("active"), 200);
+TEST(BenchCommand, SelectedStepsAreOfTheirClassesAndTheSameForAnyShards) {
+  for (const char* mode : {"sample", "knn"}) {
+    const nlohmann::json whole = json_of({"--mode", mode, "--active", "300"});
+    const nlohmann::json cut = json_of({"--mode", mode, "--active", "300", "--shards", "2", "--kept", "0"}, "1");
+    ASSERT_FALSE(whole.is_null() || cut.is_null());
+    EXPECT_EQ(whole.at("first_loss"), cut.at("first_loss"));
+    EXPECT_EQ(whole.at("last_loss"), cut.at("last_loss"));
+    EXPECT_LT(whole.at("last_loss").get<double>(), whole.at("first_loss").get<double>());
+    EXPECT_EQ(whole.at("active"), 300);
+    EXPECT_GT(whole.at("selection_s").get<double>(), 0);
+    EXPECT_EQ(cut.at("roofline").at("flops").get<double>(), 8.0 * 64 * 300 * 24);
+    EXPECT_LT(whole.at("first_loss").get<double>(), std::log(500)) << "of 300 classes, not of 2 000";
+    EXPECT_EQ(json_of({"--mode", mode}).at("active"), 200);
+    EXPECT_EQ(whole.at("lists_bytes").get<int64_t>(), std::string(mode) == "knn" ? 2000 * 32 * 4 : 0);
+  }
 }
 
 TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
@@ -170,10 +173,12 @@ TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--batch", "0"}, "`--batch 0`", "--batch 256");
   refused({"--shards", "0"}, "`--shards 0`", "--shards 2");
   refused({"--rounds", "0"}, "`--rounds 0`", "--rounds 5");
-  refused({"--mode", "knn"}, "--mode: knn not in {full,sample}", "`xrun bench head --help` lists");
+  refused({"--mode", "some"}, "--mode: some not in {full,sample,knn}", "`xrun bench head --help` lists");
   refused({"--active", "100"}, "with --mode full all do", "add --mode sample");
   refused({"--mode", "sample", "--active", "2001", "--classes", "2000"},
           "`--active 2001` is not a number from 1 to 2 000", "--active 100K");
+  refused({"--neighbours", "5"}, "`--neighbours` is the length of lists, which only --mode knn has", "add --mode knn");
+  refused({"--mode", "knn", "--neighbours", "0"}, "`--neighbours 0`", "--neighbours 32");
   refused({"--weights", "int8"}, "--weights: int8 not in {f32,bf16,fp8}", "`xrun bench head --help` lists");
   refused({"--momentum", "fp8"}, "--momentum: fp8 not in {none,f32,bf16}", "`xrun bench head --help` lists");
   refused({"--dtype", "bf61"}, "--dtype", "did you mean `bf16`?");

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/support/command.h"
 #include "tests/support/golden.h"
@@ -57,12 +59,38 @@ TEST(BenchKnn, TextHasALineForEachFigureAndMarkdownOneRow) {
               ContainsRegex("\n  products  [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\), by processor time [0-9]+ %\n"));
   const CommandResult markdown = tiny({"--format", "md"});
   ASSERT_EQ(markdown.exit, 0) << markdown.err;
-  EXPECT_TRUE(markdown.out.starts_with("| knn | build | pairs/s | again | memory | products | machine |\n|---|"))
+  EXPECT_TRUE(markdown.out.starts_with("| knn | build | pairs/s | again | products | memory | machine |\n|---|"))
       << markdown.out;
 }
 
+TEST(BenchKnn, AnApproximateGraphHasARecall) {
+  const CommandResult text = tiny({"--approximate", "--rows", "tree"});
+  ASSERT_EQ(text.exit, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("8 neighbours, approximate, 16 probes, tree rows (synthetic), 2 threads"));
+  EXPECT_THAT(text.out, ContainsRegex("\n  compared  [0-9]+ million of pairs, [0-9.]+ % of all\n"));
+  EXPECT_THAT(text.out, ContainsRegex("\n  recall    [0-9.]+ % of the nearest of 256 classes, which took "));
+  double before = 0;
+  for (const char* probes : {"1", "100"}) {
+    const CommandResult result = tiny({"--format", "json", "--approximate", "--probes", probes});
+    ASSERT_EQ(result.exit, 0) << result.err;
+    const auto json = nlohmann::json::parse(result.out);
+    EXPECT_EQ(json.at("exact"), false);
+    EXPECT_EQ(json.at("probes").get<int64_t>(), std::stoll(probes));
+    EXPECT_GT(json.at("recall").get<double>(), before);
+    EXPECT_GT(json.at("compared").get<int64_t>(), 0);
+    before = json.at("recall");
+  }
+  EXPECT_EQ(before, 1) << "2,000 classes have fewer than 100 cells";
+}
+
 TEST(BenchKnn, OneClassHasAGraph) {
-  EXPECT_EQ(bench_knn({"--classes", "1", "--dim", "1", "--neighbours", "1", "--rounds", "1"}).exit, 0);
+  for (const bool approximate : {false, true}) {
+    std::vector<std::string> flags = {"--classes", "1", "--dim", "1", "--neighbours", "1", "--rounds", "1"};
+    if (approximate) {
+      flags.push_back("--approximate");
+    }
+    EXPECT_EQ(bench_knn(flags).exit, 0);
+  }
 }
 
 TEST(BenchKnn, WrongFlagsAreRefusedWithTheirCauseAndFix) {
@@ -78,6 +106,8 @@ TEST(BenchKnn, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--classes", "10", "--neighbours", "11"}, "`--neighbours 11` is not a number from 1 to 10",
           "--neighbours 1");
   refused({"--rounds", "0"}, "`--rounds 0`", "--rounds 3");
+  refused({"--probes", "5"}, "`--probes` is for an approximate graph", "add --approximate");
+  refused({"--approximate", "--probes", "0"}, "`--probes 0`", "--probes 16");
   refused({"--neighbors", "5"}, "`xrun bench knn` does not know `--neighbors`", "did you mean `--neighbours`?");
 }
 

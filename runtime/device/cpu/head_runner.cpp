@@ -181,7 +181,7 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
 void HeadRunner::select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const {
   const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
   ops::select_classes(bound.passes->shape(), {labels, static_cast<size_t>(bound.rows)}, module_.train.seed, step.step,
-                      bound.selection, workers);
+                      bound.selection, workers, bound.lists);
 }
 
 Status HeadRunner::reduce(const BoundHead& bound, const StepContext& step) const {

@@ -1,0 +1,59 @@
+// Up to 512 class rows at a time, each with the list of the best of the classes that it was compared with. Scores are
+// the exact ones of ops/knn.h, so a list does not depend on the order of the comparisons.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "graph/base/units.h"
+#include "graph/head_shape.h"
+#include "ops/head/kernels.h"
+#include "ops/isa.h"
+#include "ops/knn/candidates.h"
+#include "ops/knn/scan.h"
+
+namespace xrun::ops {
+
+// Directions as the right side of products: panels [dim_padded][32], in the order of places.
+struct KnnPanels {
+  const uint32_t* data = nullptr;
+  const int32_t* ids = nullptr;  // class of each place; null: the place itself
+};
+
+// Works in given memory; used by one worker at a time. Allocates nothing.
+class KnnBlockSearch {
+ public:
+  static constexpr int64_t kRows = 512;
+
+  // Lists are wanted for `wanted` classes. The memory has bytes(dim, most), wanted <= most; what it holds of rows and
+  // lists stays as it is.
+  KnnBlockSearch(Isa isa, int64_t dim, int64_t wanted, int64_t most, std::byte* memory);
+  static Bytes bytes(int64_t dim, int64_t most);
+
+  // Empties the lists of the first `rows` rows.
+  void clear(int64_t rows);
+  // Where the direction of row i is to be written, zeros behind its last dimension; `id` is left out of its list, and
+  // -1 leaves out none.
+  float* put(int64_t i, int32_t id);
+
+  // Compares some of the rows with the classes at `places`.
+  void compare(std::span<const int32_t> rows, const KnnPanels& classes, ClassRange places);
+
+  // The list of row i, the best first; it may be shorter than wanted.
+  std::span<const uint64_t> best(int64_t i);
+
+ private:
+  struct At;  // places in the memory
+
+  const HeadKernels& kernels_;
+  KnnScan scan_;
+  int64_t dim_padded_;
+  float* directions_;  // [kRows][dim_padded]
+  float* left_;        // those that are compared
+  float* tile_;
+  int32_t* hits_;
+  int32_t* own_;  // [kRows]
+  KnnCandidates lists_;
+};
+
+}  // namespace xrun::ops

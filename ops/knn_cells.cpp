@@ -1,0 +1,320 @@
+// Steps of a build: k-means over a sample of the classes gives the centres of the cells; each class finds the cells
+// that are nearest to it; classes are packed in the order of their cells; then 512 classes at a time, neighbours in
+// that order, are compared with the cells that they want, cell by cell. Each step shares out blocks of classes, and
+// all sums go over classes in ascending order.
+#include "ops/knn_cells.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "graph/base/check.h"
+#include "graph/base/random.h"
+#include "ops/knn/block_search.h"
+#include "ops/knn/rows.h"
+
+namespace xrun::ops {
+namespace {
+
+constexpr int64_t kPanel = kKnnPanel;
+constexpr int64_t kRows = KnnBlockSearch::kRows;
+constexpr uint64_t kSample = 0x6b6e6e63;  // keeps these random numbers apart from others
+constexpr int64_t kClassesOfCell = 64;    // on average, at least
+constexpr int64_t kSampleOfCell = 32;     // classes of the sample, on average
+constexpr int kIterations = 5;            // of k-means
+constexpr int64_t kLargest = 8;           // times the average: the most classes of a cell that one is compared with
+
+int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }
+
+// A pure function of the shape: places in the scratch.
+struct Layout {
+  explicit Layout(const KnnCellsShape& shape)
+      : classes(shape.graph.classes),
+        dim(shape.graph.dim),
+        dim_padded(align_up(dim, kPanel)),
+        cells(shape.cells()),
+        probes(std::min(shape.probes, cells)),
+        sample(std::min(classes, kSampleOfCell * cells)),
+        largest(std::max(kLargest * classes / cells, 2 * kRows)),
+        most(std::max(probes, shape.graph.found() - 1)) {
+    inverse = take(classes * 4);
+    probed = take(classes * probes * 4);
+    order = take(classes * 4);
+    starts = take((cells + 1) * 4);
+    centres = take(cells * dim_padded * 4);
+    centre_panels = take(align_up(cells, kPanel) * dim_padded * 4);
+    panels = take(align_up(classes, kPanel) * dim_padded * 4);
+    const Bytes first = end;
+    wanted = take(kRows * probes * 8) - first;
+    rows = take(kRows * 4) - first;
+    sums = take(dim_padded * 8) - first;
+    direction = take(dim_padded * 4) - first;
+    compared = take(8) - first;
+    search = take(KnnBlockSearch::bytes(dim, most)) - first;
+    slice = end - first;
+    workers = first;
+    total = first + slice * shape.graph.workers;
+  }
+  Bytes take(Bytes bytes) {
+    const Bytes begin = end;
+    end += align_up(bytes);
+    return begin;
+  }
+
+  int64_t classes, dim, dim_padded, cells, probes, sample, largest, most;
+  Bytes inverse, probed, order, starts, centres, centre_panels, panels, workers;
+  Bytes wanted, rows, sums, direction, compared, search;  // in a worker's slice
+  Bytes slice = 0;
+  Bytes end = 0;
+  Bytes total = 0;
+};
+
+class Build {
+ public:
+  Build(const KnnCellsShape& shape, Isa isa, const float* weight, int32_t* neighbours, std::byte* scratch)
+      : shape_(shape),
+        at_(shape),
+        isa_(isa),
+        base_(scratch),
+        rows_{weight, part<float>(at_.inverse), at_.dim},
+        neighbours_(neighbours),
+        sample_(static_cast<uint64_t>(at_.classes), shape.seed, kSample) {}
+
+  KnnCellsReport run(Workers& workers);
+
+ private:
+  template <typename T>
+  T* part(Bytes offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+  template <typename T>
+  T* own(int worker, Bytes offset) const {
+    return part<T>(at_.workers + worker * at_.slice + offset);
+  }
+  KnnBlockSearch searcher(int worker, int64_t wanted) const {
+    return {isa_, at_.dim, wanted, at_.most, own<std::byte>(worker, at_.search)};
+  }
+  int32_t sampled(int64_t i) const { return static_cast<int32_t>(sample_(static_cast<uint64_t>(i))); }
+  float* centre(int64_t cell) const { return part<float>(at_.centres) + cell * at_.dim_padded; }
+
+  void find_centres(Workers& workers);
+  void pack_centres(Workers& workers) const;
+  template <typename IdOf>
+  void find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers& workers) const;
+  void sort_by_cell(int64_t count, int64_t stride) const;
+  void move_centre(int64_t cell, int worker) const;
+  void pack_classes(Workers& workers) const;
+  void search(int64_t block, int worker) const;
+  ClassRange classes_of(int64_t cell, bool own_cell, int64_t around) const;
+
+  const KnnCellsShape& shape_;
+  const Layout at_;
+  const Isa isa_;
+  std::byte* const base_;
+  const KnnRows rows_;
+  int32_t* const neighbours_;
+  const Permutation sample_;
+};
+
+void Build::pack_centres(Workers& workers) const {
+  workers.for_each(align_up(at_.cells, kPanel) / kPanel, [&](int64_t panel, int worker) {
+    float* zeros = own<float>(worker, at_.direction);
+    std::fill_n(zeros, at_.dim_padded, 0.0F);
+    for (int64_t lane = 0; lane < kPanel; ++lane) {
+      const int64_t cell = panel * kPanel + lane;
+      knn_pack_f32(cell < at_.cells ? centre(cell) : zeros, at_.dim_padded, lane,
+                   part<uint32_t>(at_.centre_panels) + panel * kPanel * at_.dim_padded);
+    }
+  });
+}
+
+// Writes the `wanted` nearest cells of `count` classes, the nearest first, to probed[count][wanted].
+template <typename IdOf>
+void Build::find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers& workers) const {
+  workers.for_each(blocks_of(count), [&](int64_t block, int worker) {
+    const int64_t first = block * kRows;
+    const int64_t rows = std::min(kRows, count - first);
+    KnnBlockSearch search = searcher(worker, wanted);
+    search.clear(rows);
+    int32_t* all = own<int32_t>(worker, at_.rows);
+    std::iota(all, all + rows, 0);
+    for (int64_t i = 0; i < rows; ++i) {
+      rows_.direction(id_of(first + i), search.put(i, -1));
+    }
+    search.compare({all, static_cast<size_t>(rows)}, {part<uint32_t>(at_.centre_panels)}, {0, at_.cells});
+    for (int64_t i = 0; i < rows; ++i) {
+      int32_t* out = part<int32_t>(at_.probed) + (first + i) * wanted;
+      for (const uint64_t key : search.best(i)) {
+        *out++ = knn_id(key);
+      }
+    }
+  });
+}
+
+// order: 0..count - 1 by their cell, which is probed[i · stride], ascending inside a cell; starts: of each cell.
+void Build::sort_by_cell(int64_t count, int64_t stride) const {
+  const int32_t* cells = part<int32_t>(at_.probed);
+  int32_t* starts = part<int32_t>(at_.starts);
+  int32_t* order = part<int32_t>(at_.order);
+  std::fill_n(starts, at_.cells + 1, 0);
+  for (int64_t i = 0; i < count; ++i) {
+    ++starts[cells[i * stride] + 1];
+  }
+  std::partial_sum(starts, starts + at_.cells + 1, starts);
+  for (int64_t i = 0; i < count; ++i) {
+    order[starts[cells[i * stride]]++] = static_cast<int32_t>(i);
+  }
+  std::copy_backward(starts, starts + at_.cells, starts + at_.cells + 1);
+  starts[0] = 0;
+}
+
+// The direction of the sum of a cell's classes. It stays where it was without any, or where they cancel out.
+void Build::move_centre(int64_t cell, int worker) const {
+  double* sums = own<double>(worker, at_.sums);
+  float* direction = own<float>(worker, at_.direction);
+  std::fill_n(sums, at_.dim, 0.0);
+  for (int64_t i = part<int32_t>(at_.starts)[cell]; i < part<int32_t>(at_.starts)[cell + 1]; ++i) {
+    rows_.direction(sampled(part<int32_t>(at_.order)[i]), direction);
+    for (int64_t d = 0; d < at_.dim; ++d) {
+      sums[d] += static_cast<double>(direction[d]);
+    }
+  }
+  double squares = 0;
+  for (int64_t d = 0; d < at_.dim; ++d) {
+    squares += sums[d] * sums[d];
+  }
+  for (int64_t d = 0; d < at_.dim && squares > 0; ++d) {
+    centre(cell)[d] = static_cast<float>(sums[d] / std::sqrt(squares));
+  }
+}
+
+void Build::find_centres(Workers& workers) {
+  workers.for_each(at_.cells, [&](int64_t cell, int) {
+    std::fill_n(centre(cell), at_.dim_padded, 0.0F);
+    rows_.direction(sampled(cell), centre(cell));
+  });
+  for (int i = 0; i < kIterations; ++i) {
+    pack_centres(workers);
+    find_cells(
+        at_.sample, 1, [this](int64_t place) { return sampled(place); }, workers);
+    sort_by_cell(at_.sample, 1);
+    workers.for_each(at_.cells, [&](int64_t cell, int worker) { move_centre(cell, worker); });
+  }
+  pack_centres(workers);
+}
+
+void Build::pack_classes(Workers& workers) const {
+  workers.for_each(align_up(at_.classes, kPanel) / kPanel, [&](int64_t panel, int worker) {
+    float* direction = own<float>(worker, at_.direction);
+    for (int64_t lane = 0; lane < kPanel; ++lane) {
+      const int64_t place = panel * kPanel + lane;
+      std::fill_n(direction, at_.dim_padded, 0.0F);
+      if (place < at_.classes) {
+        rows_.direction(part<int32_t>(at_.order)[place], direction);
+      }
+      knn_pack_f32(direction, at_.dim_padded, lane, part<uint32_t>(at_.panels) + panel * kPanel * at_.dim_padded);
+    }
+  });
+}
+
+// The places of a cell's classes; of a large cell those around a place of its own, or the first ones.
+ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const {
+  const int32_t* starts = part<int32_t>(at_.starts) + cell;
+  ClassRange places{starts[0], starts[1]};
+  if (places.size() > at_.largest) {
+    const int64_t middle = std::clamp(around - at_.largest / 2, places.begin, places.end - at_.largest);
+    places.begin = own_cell ? middle : places.begin;
+    places.end = places.begin + at_.largest;
+  }
+  return places;
+}
+
+// Lists of the classes of a block, by their places in the order of cells.
+void Build::search(int64_t block, int worker) const {
+  const int64_t first = block * kRows;
+  const int64_t count = std::min(kRows, at_.classes - first);
+  const int32_t* ids = part<int32_t>(at_.order) + first;
+  KnnBlockSearch search = searcher(worker, shape_.graph.found() - 1);
+  search.clear(count);
+  // Which cell each row wants: their own ones first, since these give the best limits.
+  constexpr uint64_t kNotOwn = uint64_t{1} << 63;
+  constexpr int kCell = 16;  // bits below it: the row
+  uint64_t* wanted = own<uint64_t>(worker, at_.wanted);
+  uint64_t* end = wanted;
+  for (int64_t i = 0; i < count; ++i) {
+    rows_.direction(ids[i], search.put(i, ids[i]));
+    const int32_t* cells = part<int32_t>(at_.probed) + ids[i] * at_.probes;
+    for (int64_t p = 0; p < at_.probes; ++p) {
+      *end++ = (p == 0 ? 0 : kNotOwn) | static_cast<uint64_t>(cells[p]) << kCell | static_cast<uint64_t>(i);
+    }
+  }
+  std::sort(wanted, end);
+  int32_t* rows = own<int32_t>(worker, at_.rows);
+  for (const uint64_t* next = wanted; next < end;) {
+    const uint64_t cell = *next >> kCell;
+    size_t n = 0;
+    for (; next < end && *next >> kCell == cell; ++next) {
+      rows[n++] = static_cast<int32_t>(*next & ((1U << kCell) - 1));
+    }
+    const bool own_cell = (*(next - 1) & kNotOwn) == 0;
+    const auto number = static_cast<int64_t>(cell & ~(kNotOwn >> kCell));
+    const ClassRange places = classes_of(number, own_cell, first);
+    search.compare({rows, n}, {part<uint32_t>(at_.panels), part<int32_t>(at_.order)}, places);
+    *own<int64_t>(worker, at_.compared) += static_cast<int64_t>(n) * places.size();
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    int32_t* list = neighbours_ + ids[i] * shape_.graph.neighbours;
+    int32_t* const list_end = list + shape_.graph.neighbours;
+    *list++ = ids[i];
+    for (const uint64_t key : search.best(i)) {
+      *list++ = knn_id(key);
+    }
+    std::fill(list, list_end, -1);
+  }
+}
+
+KnnCellsReport Build::run(Workers& workers) {
+  for (int worker = 0; worker < shape_.graph.workers; ++worker) {
+    *own<int64_t>(worker, at_.compared) = 0;
+  }
+  workers.for_each(blocks_of(at_.classes), [&](int64_t block, int) {
+    for (int64_t c = block * kRows; c < std::min(at_.classes, (block + 1) * kRows); ++c) {
+      part<float>(at_.inverse)[c] = knn_inverse(rows_.weight + c * at_.dim, at_.dim);
+    }
+  });
+  find_centres(workers);
+  find_cells(
+      at_.classes, at_.probes, [](int64_t c) { return c; }, workers);
+  sort_by_cell(at_.classes, at_.probes);
+  pack_classes(workers);
+  workers.for_each(blocks_of(at_.classes), [&](int64_t block, int worker) { search(block, worker); });
+  KnnCellsReport report;
+  for (int worker = 0; worker < shape_.graph.workers; ++worker) {
+    report.compared += *own<int64_t>(worker, at_.compared);
+  }
+  return report;
+}
+
+}  // namespace
+
+int64_t KnnCellsShape::cells() const {
+  const auto balanced = std::llround(std::sqrt(static_cast<double>(graph.classes) * static_cast<double>(probes)));
+  return std::clamp<int64_t>(graph.classes / kClassesOfCell, 1, balanced);
+}
+
+KnnCells::KnnCells(const KnnCellsShape& shape, Isa isa) : shape_(shape), isa_(isa) {
+  const KnnShape& graph = shape.graph;
+  XRUN_CHECK(graph.classes > 0 && graph.classes <= std::numeric_limits<int32_t>::max() && graph.dim > 0 &&
+                 graph.neighbours > 0 && graph.workers > 0 && shape.probes > 0,
+             "a graph of neighbours has a shape");
+}
+
+Bytes KnnCells::scratch_bytes() const { return Layout(shape_).total; }
+
+KnnCellsReport KnnCells::build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const {
+  XRUN_CHECK(workers.count() <= shape_.graph.workers, "more workers than slices");
+  return Build(shape_, isa_, weight, neighbours, scratch).run(workers);
+}
+
+}  // namespace xrun::ops

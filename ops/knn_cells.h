@@ -1,0 +1,71 @@
+// An approximate graph of nearest neighbours of the rows of a class weight matrix, for more classes than the exact one
+// (ops/knn.h) compares in the time that there is: an inverted file (IVF).
+//
+//   cells            directions that k-means finds for a sample of the rows; a class lies in the cell with which it has
+//                    the largest score, of equal ones the first
+//   list of class c  c itself, then the nearest of the classes in the `probes` cells with which c has the largest
+//                    scores; scores and order are those of the exact graph
+//
+// A list has -1 where these cells have fewer classes. Of a cell that is much larger than most, a class is compared with
+// a part only. The result depends on the weights and on the shape but its workers: not on tiles or the instruction set.
+// Source: Jegou, Douze, Schmid, "Product Quantization for Nearest Neighbor Search", TPAMI 2011 (the inverted file).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/base/units.h"
+#include "ops/isa.h"
+#include "ops/knn.h"
+#include "ops/workers.h"
+
+namespace xrun::ops {
+
+struct KnnCellsShape {
+  KnnShape graph;
+  int64_t probes = 16;  // cells that a class is compared with; more take longer and find more
+  uint64_t seed = 0;    // of the sample
+
+  // So many that finding the nearest cells takes as long as the comparisons, and that each has 64 classes on average.
+  int64_t cells() const;
+};
+
+struct KnnCellsReport {
+  int64_t compared = 0;  // pairs of classes, each from both sides
+};
+
+class KnnCells {
+ public:
+  KnnCells(const KnnCellsShape& shape, Isa isa);
+
+  // Bytes of working memory, aligned to 64: for each class its row in f32 and the numbers of its cells, for each worker
+  // some rows with their lists.
+  Bytes scratch_bytes() const;
+
+  // Writes neighbours[classes][neighbours]. `weight` is [classes, dim]. Allocates nothing. Not for two calls at once
+  // with one `scratch`.
+  KnnCellsReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
+
+ private:
+  KnnCellsShape shape_;
+  Isa isa_;
+};
+
+// How much of the exact graph lists have: of the nearest neighbours of `kClasses` classes that are drawn by `seed`, the
+// share that their lists name. The classes are compared with all others.
+class KnnRecall {
+ public:
+  static constexpr int64_t kClasses = 256;
+
+  KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa);
+  Bytes scratch_bytes() const;
+  // From 0 to 1; 1 where no class has neighbours. Allocates nothing. Not for two calls at once with one `scratch`.
+  double measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const;
+
+ private:
+  KnnShape shape_;
+  uint64_t seed_;
+  Isa isa_;
+};
+
+}  // namespace xrun::ops

@@ -1,0 +1,114 @@
+// Recall of a graph of nearest classes (ops/knn_cells.h, KnnRecall).
+#include <algorithm>
+#include <numeric>
+
+#include "graph/base/check.h"
+#include "graph/base/random.h"
+#include "ops/knn/block_search.h"
+#include "ops/knn/rows.h"
+#include "ops/knn_cells.h"
+
+namespace xrun::ops {
+namespace {
+
+constexpr uint64_t kSample = 0x6b6e6e72;  // keeps these random numbers apart from others
+constexpr int64_t kPacked = 128;          // classes that are packed at a time
+constexpr int64_t kRun = 4096;            // classes that a worker takes at a time
+
+struct Layout {
+  explicit Layout(const KnnShape& shape)
+      : rows(std::min(KnnRecall::kClasses, shape.classes)),
+        dim_padded(align_up(shape.dim, kKnnPanel)),
+        wanted(shape.found() - 1) {
+    const auto take = [this](Bytes bytes) {
+      const Bytes begin = slice;
+      slice += align_up(bytes);
+      return begin;
+    };
+    all = take(rows * 4);
+    ids = take(kPacked * 4);
+    inverse = take(kPacked * 4);
+    direction = take(dim_padded * 4);
+    panels = take(kPacked * dim_padded * 4);
+    search = take(KnnBlockSearch::bytes(shape.dim, wanted));
+    best = slice * shape.workers;
+    total = best + align_up(shape.workers * wanted * 8);
+  }
+  int64_t rows, dim_padded, wanted;
+  Bytes all, ids, inverse, direction, panels, search;  // in a worker's slice
+  Bytes slice = 0;
+  Bytes best;  // of one row, from all workers
+  Bytes total;
+};
+
+}  // namespace
+
+KnnRecall::KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa) : shape_(shape), seed_(seed), isa_(isa) {}
+
+Bytes KnnRecall::scratch_bytes() const { return Layout(shape_).total; }
+
+double KnnRecall::measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const {
+  XRUN_CHECK(workers.count() <= shape_.workers, "more workers than slices");
+  const Layout at(shape_);
+  if (at.wanted == 0) {
+    return 1;
+  }
+  const Permutation sample(static_cast<uint64_t>(shape_.classes), seed_, kSample);
+  const auto sampled = [&](int64_t i) { return static_cast<int32_t>(sample(static_cast<uint64_t>(i))); };
+  const auto part = [&]<typename T>(T, int worker, Bytes offset) {
+    return reinterpret_cast<T*>(scratch + worker * at.slice + offset);
+  };
+  const auto inverse_of = [&](int64_t c) { return knn_inverse(weight + c * shape_.dim, shape_.dim); };
+  const auto searcher = [&](int worker) {
+    return KnnBlockSearch(isa_, shape_.dim, at.wanted, at.wanted, scratch + worker * at.slice + at.search);
+  };
+  // Every worker has lists of all rows, over the classes that it took.
+  for (int worker = 0; worker < shape_.workers; ++worker) {
+    KnnBlockSearch search = searcher(worker);
+    search.clear(at.rows);
+    for (int64_t i = 0; i < at.rows; ++i) {
+      const int32_t id = sampled(i);
+      const float inverse = inverse_of(id);
+      KnnRows{weight + id * shape_.dim, &inverse, shape_.dim}.direction(0, search.put(i, id));
+    }
+    int32_t* all = part(int32_t{}, worker, at.all);
+    std::iota(all, all + at.rows, 0);
+    std::fill_n(part(float{}, worker, at.direction), at.dim_padded, 0.0F);
+  }
+  workers.for_each((shape_.classes + kRun - 1) / kRun, [&](int64_t run, int worker) {
+    KnnBlockSearch search = searcher(worker);
+    int32_t* ids = part(int32_t{}, worker, at.ids);
+    float* inverse = part(float{}, worker, at.inverse);
+    float* direction = part(float{}, worker, at.direction);
+    uint32_t* panels = part(uint32_t{}, worker, at.panels);
+    const int64_t end = std::min(shape_.classes, (run + 1) * kRun);
+    for (int64_t first = run * kRun; first < end; first += kPacked) {
+      const int64_t count = std::min(kPacked, end - first);
+      const KnnRows rows{weight + first * shape_.dim, inverse, shape_.dim};
+      for (int64_t i = 0; i < count; ++i) {
+        ids[i] = static_cast<int32_t>(first + i);
+        inverse[i] = inverse_of(first + i);
+        rows.direction(i, direction);
+        knn_pack_f32(direction, at.dim_padded, i % kKnnPanel, panels + i / kKnnPanel * kKnnPanel * at.dim_padded);
+      }
+      search.compare({part(int32_t{}, worker, at.all), static_cast<size_t>(at.rows)}, {panels, ids}, {0, count});
+    }
+  });
+
+  int64_t found = 0;
+  for (int64_t i = 0; i < at.rows; ++i) {
+    auto* const best = reinterpret_cast<uint64_t*>(scratch + at.best);
+    uint64_t* end = best;
+    for (int worker = 0; worker < shape_.workers; ++worker) {
+      end = std::ranges::copy(searcher(worker).best(i), end).out;
+    }
+    std::sort(best, end);
+    const int32_t* list = neighbours + int64_t{sampled(i)} * shape_.neighbours;
+    found += std::count_if(best, best + at.wanted, [&](uint64_t key) {
+      return std::find(list + 1, list + shape_.neighbours, knn_id(key)) != list + shape_.neighbours;
+    });
+  }
+  return static_cast<double>(found) / static_cast<double>(at.rows * at.wanted);
+}
+
+}  // namespace xrun::ops
