@@ -48,7 +48,7 @@ struct MarginForm {
 
   bool angular() const { return m1 != 1 || m2 != 0; }
   // Whether logits must be cosines: of a head whose form says so.
-  bool of_cosines() const { return angular() || m3 != 0; }
+  bool of_cosines() const { return angular() || m3 != 0 || filter < 1; }
   bool operator==(const MarginForm&) const = default;
 };
 

@@ -105,15 +105,23 @@ Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
   if (!(std::abs(form.m3) <= 2)) {
     return refuse(combined ? "m3" : "margin", form.m3, "a margin of a cosine lies in -2 .. 2");
   }
+  if (!(form.filter > 0) || form.filter > 1) {
+    return refuse("filter", form.filter, "the cosine above which other classes count as 0 lies above 0, up to 1");
+  }
   return form;
 }
 
 Result<MarginForm> ce_margin(const Attrs& attrs) {
-  return checked("softmax_ce", {.scale = attrs.real("scale", 1), .smoothing = attrs.real("smoothing", 0)});
+  return checked(
+      "softmax_ce",
+      {.scale = attrs.real("scale", 1), .smoothing = attrs.real("smoothing", 0), .filter = attrs.real("filter", 1)});
 }
 
 Result<MarginForm> arcface_margin(const Attrs& attrs) {
-  MarginForm form{.scale = attrs.real("scale", 64), .m2 = attrs.real("margin", 0.5), .easy = attrs.flag("easy", false)};
+  MarginForm form{.scale = attrs.real("scale", 64),
+                  .m2 = attrs.real("margin", 0.5),
+                  .filter = attrs.real("filter", 1),
+                  .easy = attrs.flag("easy", false)};
   const std::string variant = attrs.has("margin_grad") ? attrs.text("margin_grad") : "capped";
   constexpr std::array<std::pair<std::string_view, MarginGrad>, 4> kVariants{{{"capped", MarginGrad::kCapped},
                                                                               {"exact", MarginGrad::kExact},
@@ -129,26 +137,33 @@ Result<MarginForm> arcface_margin(const Attrs& attrs) {
 }
 
 Result<MarginForm> cosface_margin(const Attrs& attrs) {
-  return checked("cosface", {.scale = attrs.real("scale", 64), .m3 = attrs.real("margin", 0.4)});
+  return checked(
+      "cosface",
+      {.scale = attrs.real("scale", 64), .m3 = attrs.real("margin", 0.4), .filter = attrs.real("filter", 1)});
 }
 
 Result<MarginForm> combined_margin(const Attrs& attrs) {
-  return checked(
-      "combined_margin",
-      {.scale = attrs.real("scale"), .m1 = attrs.real("m1"), .m2 = attrs.real("m2"), .m3 = attrs.real("m3")});
+  return checked("combined_margin", {.scale = attrs.real("scale"),
+                                     .m1 = attrs.real("m1"),
+                                     .m2 = attrs.real("m2"),
+                                     .m3 = attrs.real("m3"),
+                                     .filter = attrs.real("filter", 1)});
+}
+
+// Margins and filters act on cosines, which only a cosine head gives.
+Result<OpShape> cosine_loss_shape(std::string_view op, Types inputs, Result<MarginForm> form,
+                                  const std::string& otherwise = "use `softmax_ce`") {
+  if (!inputs[0].sharded) {
+    return argument_error("`" + std::string(op) + "` takes the cosines of a head, not " + to_text(inputs[0]),
+                          "give it the result of `cosine_classifier`, or " + otherwise);
+  }
+  return loss_shape(op, inputs, std::move(form));
 }
 
 Result<OpShape> infer_ce(Types inputs, const Attrs& attrs) {
-  return loss_shape("softmax_ce", inputs, ce_margin(attrs));
-}
-
-// Margins act on cosines, which only a cosine head gives.
-Result<OpShape> cosine_loss_shape(std::string_view op, Types inputs, Result<MarginForm> form) {
-  if (!inputs[0].sharded) {
-    return argument_error("`" + std::string(op) + "` takes the cosines of a head, not " + to_text(inputs[0]),
-                          "give it the result of `cosine_classifier`, or use `softmax_ce`");
-  }
-  return loss_shape(op, inputs, std::move(form));
+  const auto form = ce_margin(attrs);
+  return form.ok() && form->of_cosines() ? cosine_loss_shape("softmax_ce", inputs, form, "leave `filter` out")
+                                         : loss_shape("softmax_ce", inputs, form);
 }
 
 OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
@@ -213,7 +228,8 @@ constinit const Op kCosineClassifier{
 
 constinit const Op kSoftmaxCe{
     .def = {.name = "softmax_ce",
-            .signature = "(logits: sharded[N, C], label: index(C)[N], scale: float = 1, smoothing: float = 0)",
+            .signature = "(logits: sharded[N, C], label: index(C)[N], scale: float = 1, smoothing: float = 0, "
+                         "filter: float = none)",
             .group = "losses",
             .doc = "cross entropy of softmax(scale · logits), one value a sample",
             .example = "softmax_ce(logits, label)",
@@ -238,7 +254,7 @@ constinit const Op kSoftmaxCeDx{.def = {.name = "softmax_ce.dx",
 constinit const Op kArcface{
     .def = {.name = "arcface",
             .signature = "(logits: cosines[N, C], label: index(C)[N], margin: float = 0.5, scale: float = 64, "
-                         "easy: bool = false, margin_grad = capped)",
+                         "easy: bool = false, margin_grad = capped, filter: float = none)",
             .group = "losses",
             .doc = "softmax with an angular margin on the target's cosine (Deng et al., CVPR 2019)",
             .example = "arcface(id, label, margin=0.5, scale=64)",
@@ -250,7 +266,8 @@ constinit const Op kArcface{
 
 constinit const Op kCosface{
     .def = {.name = "cosface",
-            .signature = "(logits: cosines[N, C], label: index(C)[N], margin: float = 0.4, scale: float = 64)",
+            .signature = "(logits: cosines[N, C], label: index(C)[N], margin: float = 0.4, scale: float = 64, "
+                         "filter: float = none)",
             .group = "losses",
             .doc = "softmax with a margin subtracted from the target's cosine (Wang et al., CVPR 2018)",
             .example = "cosface(id, label, margin=0.1, scale=24)",
@@ -262,7 +279,8 @@ constinit const Op kCosface{
 
 constinit const Op kCombinedMargin{
     .def = {.name = "combined_margin",
-            .signature = "(logits: cosines[N, C], label: index(C)[N], m1: float, m2: float, m3: float, scale: float)",
+            .signature = "(logits: cosines[N, C], label: index(C)[N], m1: float, m2: float, m3: float, scale: float, "
+                         "filter: float = none)",
             .group = "losses",
             .doc = "softmax with cos(m1·angle + m2) - m3 in place of the target's cosine",
             .example = "combined_margin(id, label, 1, 0.3, 0.2, 64)",

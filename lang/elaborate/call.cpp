@@ -241,8 +241,8 @@ void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& ma
   }
 }
 
-// Reports a margin on logits that are not cosines: cos(angle + margin) of any other number has no meaning, and the loss
-// and its gradient would disagree.
+// Reports a margin, or a filter, on logits that are not cosines: cos(angle + margin) of any other number has no
+// meaning, and the loss and its gradient would disagree.
 bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at) {
   const NodeId producer = work_.graph.value(logits).producer;
   const auto form = op.margin(attrs);
@@ -258,7 +258,9 @@ bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logit
   const bool plain = call.starts_with(head.op->name) && !says("bias") && !says("true") && !says("false");
   const Span name{head.span.file, head.span.begin, head.span.begin + static_cast<uint32_t>(head.op->name.size())};
   Diagnostic d = fault(
-      "XG0304", at, fmt::format("`{}` sets a margin on cosines, and `{}` gives other logits", op.name, head.op->name),
+      "XG0304", at,
+      fmt::format("`{}` {} cosines, and `{}` gives other logits", op.name,
+                  form->filter < 1 ? "filters" : "sets a margin on", head.op->name),
       "its logits are not cosines",
       plain
           ? replacement("let the head normalise features and class weights", name, "cosine_classifier")

@@ -63,6 +63,12 @@ struct HeadTile {
   const float* bias = nullptr;  // of the tile's classes, or null
   bool clamp = false;           // cosines: into [-1, 1]
   float scale = 1;
+  // What the loss does to the logits of rows whose target a class is not: those above `filter` count as 0, and
+  // corrections[class] is added behind the scale. Infinity and null: nothing.
+  float filter = __builtin_inff();
+  const float* corrections = nullptr;
+
+  bool changes_logits() const { return filter < __builtin_inff() || corrections != nullptr; }
 };
 
 // Per-row state of a class block; every plane has an element for each row of the tile.

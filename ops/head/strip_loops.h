@@ -1,4 +1,5 @@
-// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes and targets.
+// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes, targets, and what the loss
+// changes.
 
 template <typename V>
 typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
@@ -9,6 +10,18 @@ typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
     x = V::min(V::broadcast(1.0F), V::max(V::broadcast(-1.0F), x));
   }
   return x;
+}
+
+// What the loss adds to the logits of a class, before the scale.
+template <typename V>
+typename V::F correction(const HeadTile& tile, int64_t c) {
+  return V::broadcast(tile.corrections == nullptr ? 0.0F : tile.corrections[c] / tile.scale);
+}
+
+// The logit as the loss has it in rows whose target the class is not. A NaN stays one.
+template <typename V>
+typename V::F loss_logit(typename V::F x, typename V::F filter, typename V::F correction) {
+  return V::add(V::zero_where_less(filter, x, x), correction);
 }
 
 // Largest logits of a strip for G vectors of rows.
@@ -58,6 +71,20 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
     for (int64_t c = begin; c < end; ++c) {
       insert_best(stats.best + lane, stats.best_class + lane, stats.plane, stats.top_k, tile.z[c * tile.stride + lane],
                   static_cast<int32_t>(tile.first_class + c));
+    }
+  }
+}
+
+// Puts the logits of the loss in place of those of the head, for G vectors of rows.
+template <typename V, int G>
+void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t row) {
+  const auto filter = V::broadcast(tile.filter);
+  for (int64_t c = begin; c < end; ++c) {
+    const auto by = correction<V>(tile, c);
+    float* z = tile.z + c * tile.stride + row;
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      V::store(z + g * V::kWidth, loss_logit<V>(V::load(z + g * V::kWidth), filter, by));
     }
   }
 }

@@ -17,15 +17,21 @@ void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, 
   }
   typename V::F largest[G];
   strip_max<V, G>(tile, begin, end, row, largest);
-  bool targets = false;
 #pragma GCC unroll 8
   for (int g = 0; g < G; ++g) {
     if (stats.top_k > 0) {
       strip_best<V>(tile, stats, begin, end, row + g * V::kWidth, largest[g]);
     }
-    targets = strip_targets<V>(tile, stats, begin, end, row + g * V::kWidth) || targets;
   }
-  if (targets) {
+  bool changed = tile.changes_logits();
+  if (changed) {
+    strip_loss_logits<V, G>(tile, begin, end, row);
+  }
+#pragma GCC unroll 8
+  for (int g = 0; g < G; ++g) {
+    changed = strip_targets<V>(tile, stats, begin, end, row + g * V::kWidth) || changed;
+  }
+  if (changed) {
     strip_max<V, G>(tile, begin, end, row, largest);
   }
   typename V::F minus[G];
@@ -79,16 +85,30 @@ void add_stats(const HeadTile& tile, const HeadTileStats& stats) {
   }
 }
 
-template <typename V>
-void gradient(const HeadTile& tile, const HeadTileGradient& rows) {
+// kChanged: the loss changes logits.
+template <typename V, bool kChanged>
+void gradient_of(const HeadTile& tile, const HeadTileGradient& rows) {
   const auto scale = V::broadcast(tile.scale);
+  const auto filter = V::broadcast(tile.filter);
   for (int64_t c = 0; c < tile.classes; ++c) {
+    const auto by = correction<V>(tile, c);
     float* z = tile.z + c * tile.stride;
     for (int64_t row = 0; row < tile.rows; row += V::kWidth) {
       const auto minus = V::sub(V::broadcast(0.0F), V::load(rows.max + row));
-      const auto e = exp_of<V>(V::fma(scale, logit<V>(tile, c, V::load(z + row)), minus));
-      V::store(z + row, V::fma(e, V::load(rows.factor + row), V::load(rows.smooth + row)));
+      const auto x = logit<V>(tile, c, V::load(z + row));
+      const auto e = exp_of<V>(V::fma(scale, kChanged ? loss_logit<V>(x, filter, by) : x, minus));
+      const auto g = V::fma(e, V::load(rows.factor + row), V::load(rows.smooth + row));
+      V::store(z + row, kChanged ? V::zero_where_less(filter, x, g) : g);
     }
+  }
+}
+
+template <typename V>
+void gradient(const HeadTile& tile, const HeadTileGradient& rows) {
+  if (tile.changes_logits()) {
+    gradient_of<V, true>(tile, rows);
+  } else {
+    gradient_of<V, false>(tile, rows);
   }
 }
 

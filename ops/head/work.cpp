@@ -1,5 +1,7 @@
 #include "ops/head/work.h"
 
+#include <limits>
+
 #include "ops/head/rows.h"
 #include "ops/head/select_classes.h"
 
@@ -42,6 +44,7 @@ void HeadWork::pack_tile(const HeadSlice& slice, const ClassTile& tile, bool for
 
 HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t row, int64_t count,
                           HeadPrefetch* prefetch) const {
+  const float* const corrections = rows.active == nullptr ? nullptr : rows.active->corrections;
   const HeadTile logits{.z = slice.logits,
                         .stride = logits_stride(),
                         .classes = tile.classes.count,
@@ -49,7 +52,10 @@ HeadTile HeadWork::logits(const HeadSlice& slice, const ClassTile& tile, int64_t
                         .first_class = tile.classes.begin,
                         .bias = tile.bias,
                         .clamp = shape.form.cosine,
-                        .scale = static_cast<float>(shape.margin.scale)};
+                        .scale = static_cast<float>(shape.margin.scale),
+                        .filter = shape.margin.filter < 1 ? static_cast<float>(shape.margin.filter)
+                                                          : std::numeric_limits<float>::infinity(),
+                        .corrections = corrections == nullptr ? nullptr : corrections + tile.classes.begin};
   if (finds(tile.classes)) {
     kept.fetch(logits, row);
     return logits;

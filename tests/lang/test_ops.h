@@ -92,7 +92,9 @@ inline Result<OpShape> classifier(Types in, const Attrs& attrs) {
 }
 inline HeadForm cosine_form(const Attrs&) { return {.cosine = true}; }
 inline HeadForm plain_form(const Attrs&) { return {}; }
-inline Result<MarginForm> margin_form(const Attrs& attrs) { return MarginForm{.scale = attrs.real("scale")}; }
+inline Result<MarginForm> margin_form(const Attrs& attrs) {
+  return MarginForm{.scale = attrs.real("scale"), .filter = attrs.real("filter", 1)};
+}
 
 inline Result<MarginForm> angular_form(const Attrs&) { return MarginForm{.m2 = 0.5}; }
 
@@ -129,7 +131,8 @@ inline constexpr OpDef kOps[] = {
      .head = plain_form},
     {.name = "cosine_classifier", .signature = "(x: [N, D], classes: int)", .infer = classifier, .head = cosine_form},
     {.name = "softmax_ce",
-     .signature = "(logits: sharded[N, C], label: index(C)[N], scale: float = 1, smoothing: float = 0)",
+     .signature = "(logits: sharded[N, C], label: index(C)[N], scale: float = 1, smoothing: float = 0, "
+                  "filter: float = none)",
      .group = "losses",
      .infer = per_row,
      .margin = margin_form},

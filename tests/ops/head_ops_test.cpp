@@ -142,6 +142,13 @@ TEST(HeadOps, LossesSayTheirMargin) {
   ASSERT_TRUE(cos.ok());
   EXPECT_EQ(*cos, (MarginForm{.scale = 24, .m3 = 0.1}));
   EXPECT_FALSE(cos->angular());
+  for (const char* loss : {"softmax_ce", "arcface", "cosface", "combined_margin"}) {
+    const auto form = op_named(loss).def.margin(
+        {{"filter", 0.4}, {"scale", 16.0}, {"m1", 1.0}, {"m2", 0.0}, {"m3", 0.0}, {"margin", 0.0}});
+    ASSERT_TRUE(form.ok()) << loss;
+    EXPECT_EQ(*form, (MarginForm{.scale = 16, .filter = 0.4})) << loss;
+    EXPECT_TRUE(form->of_cosines()) << "a filter is of cosines, too";
+  }
 }
 
 TEST(HeadOps, WrongCallsAreRefusedInWords) {
@@ -153,6 +160,13 @@ TEST(HeadOps, WrongCallsAreRefusedInWords) {
   EXPECT_EQ(message(op_named("softmax_ce").def.infer(odd, {})),
             "`softmax_ce` gets labels of 12 classes and logits of 10");
   EXPECT_EQ(message(op_named("softmax_ce").def.infer(dense, {{"smoothing", 1.5}})), "`softmax_ce` has smoothing = 1.5");
+  EXPECT_EQ(message(op_named("softmax_ce").def.infer(dense, {{"filter", 0.4}})),
+            "`softmax_ce` takes the cosines of a head, not f32[N, 10]");
+  EXPECT_EQ(message(op_named("softmax_ce").def.infer(dense, {{"filter", 1.0}})), "accepted");
+  for (const double filter : {0.0, -0.5, 1.5, std::nan("")}) {
+    EXPECT_NE(message(op_named("cosface").def.margin({{"filter", filter}})), "accepted") << filter;
+  }
+  EXPECT_EQ(message(op_named("cosface").def.margin({{"filter", 1.5}})), "`cosface` has filter = 1.5");
   EXPECT_EQ(message(op_named("arcface").def.margin({{"margin_grad", std::string("bent")}})),
             "`arcface` has margin_grad = bent");
   EXPECT_NE(message(op_named("accuracy").def.infer(dense, {{"k", int64_t{11}}})), "accepted");

@@ -213,14 +213,20 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
 
   std::vector<Block> selections;
   std::vector<ActiveClasses> active;  // by shard
+  std::vector<std::vector<float>> corrections;
   for (int64_t r = 0; r < plan.shards && plan.active > 0; ++r) {
     const HeadShape shape = shape_of(problem, plan, r, h);
     selections.emplace_back(head_selection(shape).total);
     active.push_back(select_classes(shape, problem.labels, 5, 3, selections.back().data(), workers,
                                     plan.lists.empty() ? nullptr : plan.lists.data()));
     const int32_t* all = active.back().classes;
-    result.active.insert(result.active.end(), all,
-                         all + active.back().offsets[shape.blocks.of_rows(shape.shard).size()]);
+    const int32_t* end = all + active.back().offsets[shape.blocks.of_rows(shape.shard).size()];
+    result.active.insert(result.active.end(), all, end);
+    corrections.emplace_back();
+    for (const int32_t* one = all; one < end && !problem.corrections.empty(); ++one) {
+      corrections.back().push_back(problem.corrections[static_cast<size_t>(*one)]);
+    }
+    active.back().corrections = problem.corrections.empty() ? nullptr : corrections.back().data();
   }
   const int64_t all_active = active.empty() ? 0 : active[0].all;
 

@@ -174,6 +174,105 @@ TEST_P(HeadOnIsa, EveryMarginMatchesTheOracleWithExtremeCosines) {
   }
 }
 
+// In the widest gap between cosines near `about`, so that roundings leave each of them on its side.
+double filter_near(const test::HeadProblem& problem, double about) {
+  std::vector<double> cosines = solve(problem).logits;
+  std::erase_if(cosines, [&](double x) { return std::abs(x - about) > 0.05; });
+  std::sort(cosines.begin(), cosines.end());
+  double filter = 1;
+  double widest = 0;
+  for (size_t i = 1; i < cosines.size(); ++i) {
+    if (cosines[i] - cosines[i - 1] > widest) {
+      widest = cosines[i] - cosines[i - 1];
+      filter = (cosines[i] + cosines[i - 1]) / 2;
+    }
+  }
+  EXPECT_GE(widest, 1e-3);
+  return filter;
+}
+
+// Cosines of other classes above the filter.
+int64_t filtered(const test::HeadProblem& problem) {
+  const std::vector<double> cosines = solve(problem).logits;
+  int64_t count = 0;
+  for (size_t i = 0; i < cosines.size(); ++i) {
+    const auto classes = static_cast<size_t>(problem.classes);
+    const auto label = static_cast<size_t>(problem.labels[i / classes]);
+    count += i % classes != label && cosines[i] > problem.margin.filter ? 1 : 0;
+  }
+  return count;
+}
+
+const MarginForm kFilteredForms[] = {margin(16, 1, 0, 0), margin(16, 1, 0.5, 0), margin(24, 1, 0, 0.4),
+                                     margin(16, 1.35, 0, 0), margin(16, 1, 0.3, 0.2)};
+
+TEST_P(HeadOnIsa, FiltersMatchTheOracleWithEveryMargin) {
+  uint64_t seed = 300;
+  for (const MarginForm& form : kFilteredForms) {
+    test::HeadProblem problem = make_problem({.classes = 333,
+                                              .dim = 64,
+                                              .rows = 30,
+                                              .bf16 = bf16(),
+                                              .cosine = true,
+                                              .margin = form,
+                                              .extremes = true,
+                                              .seed = ++seed});
+    problem.margin.smoothing = form.of_cosines() ? 0 : 0.1;
+    const StepPlan plan{.shards = 3, .pass_rows = 30, .norm_rows = 10, .isa = isa(), .kept_blocks = 1};
+    const StepResult plain = run_step(problem, plan);
+    problem.margin.filter = filter_near(problem, 0.3);
+    EXPECT_GE(filtered(problem), 8);
+    expect_right(problem, plan);
+    const StepResult got = run_step(problem, plan);
+    EXPECT_NE(got.loss, plain.loss);
+    EXPECT_EQ(got.best, plain.best) << "metrics look at what the head gives";
+    EXPECT_EQ(got.scores, plain.scores);
+    EXPECT_EQ(got.hit1, plain.hit1);
+    EXPECT_EQ(got.hit5, plain.hit5);
+  }
+}
+
+// The oracle itself, by differences of its loss.
+TEST(HeadOracle, GradientsUnderAFilterAndCorrectionsAreThoseOfTheLoss) {
+  for (const MarginForm& form : kFilteredForms) {
+    test::HeadProblem problem =
+        make_problem({.classes = 90, .dim = 24, .rows = 6, .cosine = true, .margin = form, .seed = 320});
+    problem.margin.filter = filter_near(problem, 0.4);
+    ASSERT_GE(filtered(problem), 3);
+    for (int64_t c = 0; c < problem.classes; ++c) {
+      problem.corrections.push_back(0.1F * static_cast<float>(c % 13) - 1);
+    }
+    const test::HeadAnswer at = solve(problem);
+    const auto objective = [&] {
+      const test::HeadAnswer answer = solve(problem);
+      double sum = 0;
+      for (const double loss : answer.loss) {
+        sum += loss * problem.row_weight;
+      }
+      return sum;
+    };
+    const auto expect_slopes = [&](std::vector<float>& values, const std::vector<double>& slopes, float step) {
+      double size = 0;
+      for (const double slope : slopes) {
+        size = std::max(size, std::abs(slope));
+      }
+      for (size_t i = 0; i < values.size(); i += 7) {
+        const float before = values[i];
+        values[i] = before + step;
+        const double high = values[i];
+        const double above = objective();
+        values[i] = before - step;
+        const double low = values[i];
+        const double slope = (above - objective()) / (high - low);
+        values[i] = before;
+        ASSERT_NEAR(slope, slopes[i], 1e-4 * size) << i;
+      }
+    };
+    expect_slopes(problem.features, at.dx, 1e-3F);
+    expect_slopes(problem.weight, at.dw, 5e-5F);
+  }
+}
+
 TEST_P(HeadOnIsa, TheExactSlopeMatchesTheOracleAwayFromTheEnds) {
   expect_right(make_problem({.classes = 333,
                              .dim = 64,
@@ -389,11 +488,15 @@ test::HeadProblem part_of(const test::HeadProblem& whole, const std::vector<int3
   part.classes = static_cast<int64_t>(classes.size());
   part.weight.clear();
   part.bias.clear();
+  part.corrections.clear();
   for (const int32_t one : classes) {
     const auto first = whole.weight.begin() + one * whole.dim;
     part.weight.insert(part.weight.end(), first, first + whole.dim);
     if (whole.form.bias) {
       part.bias.push_back(whole.bias[static_cast<size_t>(one)]);
+    }
+    if (!whole.corrections.empty()) {
+      part.corrections.push_back(whole.corrections[static_cast<size_t>(one)]);
     }
   }
   for (int32_t& label : part.labels) {
@@ -510,6 +613,73 @@ TEST_P(HeadOnIsa, BlocksWithoutActiveClassesAddNothing) {
     }
     ASSERT_EQ(shape_of(problem, plan, 0, 48).blocks.count(), 3);
     expect_own_head(problem, plan);
+  }
+}
+
+TEST_P(HeadOnIsa, CorrectionsAndFiltersOfSelectedClassesMatchTheOracle) {
+  std::vector<MarginForm> forms(kFilteredForms, std::end(kFilteredForms));
+  forms.push_back(margin(1, 1, 0, 0));  // a head with bias
+  for (MarginForm form : forms) {
+    const bool cosine = form.scale > 1;
+    form.smoothing = form.of_cosines() ? 0 : 0.1;
+    test::HeadProblem problem = make_problem({.classes = 3000,
+                                              .dim = 40,
+                                              .rows = 48,
+                                              .bf16 = bf16(),
+                                              .cosine = cosine,
+                                              .bias = !cosine,
+                                              .margin = form,
+                                              .seed = 340});
+    problem.labels[3] = problem.labels[5];
+    problem.labels[9] = -1;
+    const StepPlan plan{.pass_rows = 48, .norm_rows = 12, .isa = isa(), .fused = true, .active = 300};
+    SCOPED_TRACE(text_of(problem, plan));
+    const StepResult plain = run_step(problem, plan);
+    const RandomStream stream(341, 1);
+    for (uint64_t c = 0; c < 3000; ++c) {
+      problem.corrections.push_back(stream.uniform(c, -3, 1));
+    }
+    if (cosine) {
+      problem.margin.filter = filter_near(part_of(problem, plain.active), 0.45);
+    }
+    const StepResult got = run_step(problem, plan);
+    ASSERT_EQ(got.active, plain.active);
+    test::HeadProblem part = part_of(problem, got.active);
+    part.target_logits = got.target;
+    const test::HeadAnswer want = solve(part);
+    const double bound = bf16() ? 1e-2 : 1e-5;
+    EXPECT_LE(test::relative_error(got.loss, want.loss), bound);
+    EXPECT_LE(test::relative_error(got.dx, want.dx), bound);
+    std::vector<double> dw(got.dw.size());
+    for (size_t i = 0; i < got.active.size(); ++i) {
+      std::copy_n(want.dw.begin() + static_cast<int64_t>(i) * problem.dim, problem.dim,
+                  dw.begin() + got.active[i] * problem.dim);
+    }
+    EXPECT_LE(test::relative_error(got.dw, dw), bound);
+    EXPECT_NE(got.loss, plain.loss);
+    EXPECT_EQ(got.best, plain.best) << "metrics look at what the head gives";
+    EXPECT_EQ(got.scores, plain.scores);
+    EXPECT_EQ(got.hit1, plain.hit1);
+    EXPECT_EQ(got.hit5, plain.hit5);
+    for (const int64_t shards : {1, 3}) {
+      for (const int64_t rows : {12, 48}) {
+        const StepResult other = run_step(problem, {.shards = shards,
+                                                    .pass_rows = rows,
+                                                    .norm_rows = 12,
+                                                    .workers = 2,
+                                                    .isa = isa(),
+                                                    .fused = rows == 48,
+                                                    .kept_blocks = shards - 1,
+                                                    .active = 300});
+        EXPECT_EQ(other.loss, got.loss);
+        EXPECT_EQ(other.dx, got.dx);
+        EXPECT_EQ(other.weight, got.weight);
+        EXPECT_EQ(other.bias, got.bias);
+        EXPECT_EQ(other.prepared, got.prepared);
+        EXPECT_EQ(other.best, got.best);
+        EXPECT_EQ(other.hit5, got.hit5);
+      }
+    }
   }
 }
 

@@ -128,6 +128,13 @@ HeadAnswer solve(const HeadProblem& problem) {
         problem.target_logits.empty() ? z[label] / scale : problem.target_logits[static_cast<size_t>(r)];
     const Psi target = psi(problem.margin, seen);
     z[label] = scale * target.value;
+    std::vector<bool> filtered(static_cast<size_t>(classes));
+    for (size_t c = 0; c < z.size(); ++c) {
+      if (c != label) {
+        filtered[c] = problem.margin.filter < 1 && z[c] > scale * problem.margin.filter;
+        z[c] = (filtered[c] ? 0 : z[c]) + (problem.corrections.empty() ? 0 : problem.corrections[c]);
+      }
+    }
     const double max = *std::max_element(z.begin(), z.end());
     double sum = 0;
     double total = 0;
@@ -143,7 +150,7 @@ HeadAnswer solve(const HeadProblem& problem) {
       const bool is_target = static_cast<size_t>(c) == label;
       double g = std::exp(z[static_cast<size_t>(c)] - lse) - (is_target ? 1 - smoothing : 0) -
                  smoothing / static_cast<double>(classes);
-      g *= scale * (is_target ? target.slope : 1) * problem.row_weight * factor;
+      g *= filtered[static_cast<size_t>(c)] ? 0 : scale * (is_target ? target.slope : 1) * problem.row_weight * factor;
       answer.db[static_cast<size_t>(c)] += g;
       for (int64_t d = 0; d < dim; ++d) {
         answer.dx[static_cast<size_t>(r * dim + d)] += g * w.rounded[static_cast<size_t>(c * dim + d)];
