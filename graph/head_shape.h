@@ -173,8 +173,8 @@ struct HeadScratch {
   Bytes pairs = 0;             // G once more, in the order of the other product (bf16)
   Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
-  // A tile that does not lie in memory as one run of f32 rows: weights [tile_classes, dim], two states of as many, and
-  // 1 / norm, bias and two states of the bias of each row.
+  // A tile that does not lie in memory as one run of f32 rows, or is caught up: weights [tile_classes, dim], two states
+  // of as many, and 1 / norm, bias and two states of the bias of each row.
   Bytes class_rows = 0;
   Bytes class_states = 0;
   Bytes class_vectors = 0;

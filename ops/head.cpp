@@ -46,6 +46,9 @@ void name_classes(const HeadStats& stats, const ActiveClasses* active) {
 
 HeadPasses::HeadPasses(const HeadShape& shape, Isa isa)
     : shape_(shape), layout_(head_layout(shape)), isa_(isa), kernels_(&head_kernels(isa, shape.bf16)) {
+  XRUN_CHECK(
+      shape.untouched == Untouched::kAsIs || (shape.weights == RowFormat::kF32 && shape.states == RowFormat::kF32),
+      "rows that catch up are f32");
   XRUN_CHECK(shape.blocks.classes > 0 && shape.dim > 0 && shape.top_k >= 0 && shape.workers > 0, "a head has a shape");
 }
 
@@ -74,7 +77,7 @@ void HeadPasses::forward(const HeadRows& rows, const HeadWeights& weights, std::
     return;
   }
   const HeadRows data{.features = rows.features, .labels = rows.labels, .logits = rows.logits, .active = rows.active};
-  const ClassRows classes(shape_, weights, nullptr, rows.active);
+  const ClassRows classes(shape_, *kernels_, weights, nullptr, rows.active);
   const HeadWork pass(shape_, layout_, *kernels_, HeadPass::kForward, data, classes, scratch);
   pass.prepare_rows(workers);
   const auto view = [&](std::byte* p) {

@@ -25,6 +25,7 @@
 namespace xrun::ops {
 
 struct HeadKernels;  // ops/head/kernels.h
+class IdleSteps;     // ops/head/catch_up.h
 
 // Of one row: p(class) = exp(z - max) * inverse_sum.
 struct RowSoftmax {
@@ -55,12 +56,24 @@ struct HeadRows {
   const ActiveClasses* active = nullptr;
 };
 
+// With shape.untouched = kExact: rows that no step uses follow training of all classes. Every pass opens a row as the
+// steps since its last update would have left it, with gradients of zero; only an update stores it, and its step.
+struct HeadCatchUp {
+  const IdleSteps* steps = nullptr;      // at the step that runs now; null: rows are used as they lie
+  int32_t* last = nullptr;               // [shard rows]: the step that updated a row last; -1: none
+  const float* velocity = nullptr;       // HeadUpdate::weight_states[0]
+  const float* bias_velocity = nullptr;  // HeadUpdate::bias_states[0]; null without bias
+  double weight_factor = 1;              // rate of the weights / that of `steps`
+  double bias_factor = 1;
+};
+
 // A shard's class rows.
 struct HeadWeights {
   std::byte* weight = nullptr;  // [shard rows, dim] in the shape's format
   float* scales = nullptr;      // [shard rows] of fp8 rows, else null
   float* bias = nullptr;        // [shard rows]; null without bias
-  float* prepared = nullptr;    // head_prepared_bytes; null when that is 0
+  float* prepared = nullptr;    // head_prepared_bytes, of rows as they lie; null when that is 0
+  HeadCatchUp catch_up;
 };
 
 // Update of a shard's rows with the gradient of its tile. States of weights are in the shape's format, as many as the

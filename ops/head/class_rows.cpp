@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
+#include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
 
 namespace xrun::ops {
@@ -25,7 +26,7 @@ void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes) {
 
 // A vector with an element a row: where it lies, or gathered into the slice.
 float* ClassRows::open_vector(float* values, TileClasses classes, int64_t part, const HeadSlice& slice) const {
-  if (values == nullptr || active_ == nullptr) {
+  if (values == nullptr || !copies()) {
     return values == nullptr ? nullptr : values + row(classes.begin);
   }
   float* const out = slice.class_vectors + part * tile_rows();
@@ -36,7 +37,7 @@ float* ClassRows::open_vector(float* values, TileClasses classes, int64_t part, 
 }
 
 void ClassRows::close_vector(float* values, TileClasses classes, const float* vector) const {
-  for (int64_t c = 0; active_ != nullptr && vector != nullptr && c < classes.count; ++c) {
+  for (int64_t c = 0; copies() && vector != nullptr && c < classes.count; ++c) {
     values[row(classes.begin + c)] = vector[c];
   }
 }
@@ -52,11 +53,41 @@ ClassTile ClassRows::open(TileClasses classes, const HeadSlice& slice) const {
   tile.weight = slice.class_rows;
   if (active_ != nullptr) {
     ask_for(classes, weights_.weight, shape_.dim * element_bytes(shape_.weights));
+    if (catches_up()) {
+      ask_for(classes, velocity(), shape_.dim * element_bytes(RowFormat::kF32));
+    }
   }
   for (int64_t c = 0; c < classes.count; ++c) {
     load(row(classes.begin + c), tile.weight + c * shape_.dim);
   }
+  if (catches_up()) {
+    catch_up(tile);
+  }
   return tile;
+}
+
+// Rows, their norms and biases, by the steps that they have missed.
+void ClassRows::catch_up(ClassTile& tile) const {
+  for (int64_t c = 0; c < tile.classes.count; ++c) {
+    const int64_t at = row(tile.classes.begin + c);
+    float* const weight = tile.weight + c * shape_.dim;
+    if (catch_up_weight(weights_.catch_up, at, shape_.dim, weight) && tile.inverse != nullptr) {
+      tile.inverse[c] = kernels_.inverse_norm(weight, shape_.dim);
+    }
+    if (tile.bias != nullptr) {
+      catch_up_bias(weights_.catch_up, at, tile.bias + c);
+    }
+  }
+}
+
+void ClassRows::catch_up_states(ClassTile& tile) const {
+  for (int64_t c = 0; c < tile.classes.count; ++c) {
+    const int64_t at = row(tile.classes.begin + c);
+    catch_up_velocity(weights_.catch_up, at, shape_.dim, tile.weight_states[0] + c * shape_.dim);
+    if (tile.bias_states[0] != nullptr) {
+      catch_up_velocity(weights_.catch_up, at, 1, tile.bias_states[0] + c);
+    }
+  }
 }
 
 void ClassRows::load(int64_t row, float* out) const {
@@ -80,6 +111,9 @@ void ClassRows::open_states(ClassTile& tile, const HeadSlice& slice) const {
                tile.weight_states[i] + c * shape_.dim);
     }
   }
+  if (catches_up()) {
+    catch_up_states(tile);
+  }
 }
 
 void ClassRows::store(const ClassTile& tile) const {
@@ -96,6 +130,9 @@ void ClassRows::store(const ClassTile& tile) const {
         weights_.scales[to] = scale;
       }
     }
+    if (catches_up()) {
+      weights_.catch_up.last[to] = static_cast<int32_t>(weights_.catch_up.steps->step());
+    }
     for (int i = 0; i < 2 && !in_place(shape_.states); ++i) {
       if (tile.weight_states[i] != nullptr) {
         store_row(shape_.states, tile.weight_states[i] + c * shape_.dim, shape_.dim,
@@ -105,14 +142,14 @@ void ClassRows::store(const ClassTile& tile) const {
   }
 }
 
-void ClassRows::close(const ClassTile& tile, const HeadKernels& kernels) const {
+void ClassRows::close(const ClassTile& tile) const {
   store(tile);
   for (int64_t c = 0; c < tile.classes.count && shape_.form.cosine; ++c) {
     float* const values = tile.weight + c * shape_.dim;
     if (shape_.weights != RowFormat::kF32) {
       load(row(tile.classes.begin + c), values);  // as it was rounded
     }
-    tile.inverse[c] = kernels.inverse_norm(values, shape_.dim);
+    tile.inverse[c] = kernels_.inverse_norm(values, shape_.dim);
   }
   close_vector(weights_.prepared, tile.classes, tile.inverse);
   close_vector(weights_.bias, tile.classes, tile.bias);
@@ -143,6 +180,9 @@ void ClassRows::ask_for(TileClasses classes, const std::byte* rows, int64_t byte
 
 void ClassRows::prefetch_weights(TileClasses classes, HeadPrefetch& prefetch) const {
   this->prefetch(classes, weights_.weight, shape_.weights, prefetch);
+  if (catches_up()) {
+    this->prefetch(classes, velocity(), RowFormat::kF32, prefetch);
+  }
 }
 
 void ClassRows::prefetch_states(TileClasses classes, HeadPrefetch& prefetch) const {

@@ -118,7 +118,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
   if (layout_.subtrees.empty()) {
     return;
   }
-  const ClassRows class_rows(shape_, weights, what.update, rows.active);
+  const ClassRows class_rows(shape_, *kernels_, weights, what.update, rows.active);
   const HeadWork pass(shape_, layout_, *kernels_, what.pass, rows, class_rows, scratch);
   pass.prepare_rows(workers);
   const int64_t first_block = layout_.blocks.begin;
@@ -153,7 +153,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
     if (what.update != nullptr) {
       class_rows.open_states(tile, slice);
       update_tile(pass, isa_, *what.update, tile, slice.weight_gradient, bias_gradient);
-      class_rows.close(tile, *kernels_);
+      class_rows.close(tile);
     }
   };
 

@@ -1,0 +1,92 @@
+#include "ops/head/catch_up.h"
+
+#include <algorithm>
+
+#include "graph/base/check.h"
+#include "graph/untouched.h"
+#include "ops/simd.h"
+
+namespace xrun::ops {
+namespace {
+
+constexpr double kSmallestPower = 1e-18;
+
+}  // namespace
+
+IdleSteps::IdleSteps(double momentum, bool nesterov) {
+  XRUN_CHECK(momentum > 0 && momentum <= kMostCatchUpMomentum, "a table of idle steps has an end");
+  const double mu = static_cast<float>(momentum);  // as updates have it
+  factor_ = nesterov ? mu : 1;
+  for (double power = 1; power >= kSmallestPower; power *= mu) {
+    powers_.push_back(power);
+  }
+}
+
+void IdleSteps::advance(int64_t step, const std::function<double(int64_t)>& rate) {
+  const auto window = static_cast<int64_t>(powers_.size()) - 1;
+  for (int64_t now = this->step(); now < step; ++now) {
+    const double moved = rate(now) * factor_;
+    for (int64_t last = std::max<int64_t>(0, now - window); last < now; ++last) {
+      sums_[static_cast<size_t>(last)] += moved * powers_[static_cast<size_t>(now - last)];
+    }
+    sums_.push_back(0);
+  }
+}
+
+bool catch_up_weight(const HeadCatchUp& by, int64_t row, int64_t dim, float* weight) {
+  const int32_t last = by.last[row];
+  if (!by.steps->missed(last)) {
+    return false;
+  }
+  const auto shift = static_cast<float>(by.steps->shift(last) * by.weight_factor);
+  const float* const velocity = by.velocity + row * dim;
+  for (int64_t i = 0; i < dim; i += kLanes) {
+    store_upto(weight + i, load_upto(weight + i, dim - i) - load_upto(velocity + i, dim - i) * shift, dim - i);
+  }
+  return true;
+}
+
+void catch_up_bias(const HeadCatchUp& by, int64_t row, float* bias) {
+  const int32_t last = by.last[row];
+  if (by.steps->missed(last)) {
+    *bias -= by.bias_velocity[row] * static_cast<float>(by.steps->shift(last) * by.bias_factor);
+  }
+}
+
+void catch_up_velocity(const HeadCatchUp& by, int64_t row, int64_t n, float* velocity) {
+  const int32_t last = by.last[row];
+  if (!by.steps->missed(last)) {
+    return;
+  }
+  const auto decay = static_cast<float>(by.steps->decay(last));
+  for (int64_t i = 0; i < n; i += kLanes) {
+    store_upto(velocity + i, load_upto(velocity + i, n - i) * decay, n - i);
+  }
+}
+
+void copy_caught_up(const HeadShape& shape, const HeadWeights& weights, ClassRange rows, const CaughtUpRows& out) {
+  const HeadCatchUp& by = weights.catch_up;
+  XRUN_CHECK(by.steps != nullptr && shape.weights == RowFormat::kF32, "rows that can be caught up are f32");
+  const int64_t dim = shape.dim;
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const int64_t to = row - rows.begin;
+    if (out.weight != nullptr) {
+      std::copy_n(reinterpret_cast<const float*>(weights.weight) + row * dim, dim, out.weight + to * dim);
+      catch_up_weight(by, row, dim, out.weight + to * dim);
+    }
+    if (out.velocity != nullptr) {
+      std::copy_n(by.velocity + row * dim, dim, out.velocity + to * dim);
+      catch_up_velocity(by, row, dim, out.velocity + to * dim);
+    }
+    if (out.bias != nullptr) {
+      out.bias[to] = weights.bias[row];
+      catch_up_bias(by, row, out.bias + to);
+    }
+    if (out.bias_velocity != nullptr) {
+      out.bias_velocity[to] = by.bias_velocity[row];
+      catch_up_velocity(by, row, 1, out.bias_velocity + to);
+    }
+  }
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,65 @@
+// Rows that no step uses, as dense training would have them (docs/algorithms.md, "Rows that no step uses"). SGD with
+// momentum mu and without decay does v = mu·v, w -= rate·v where the gradient is zero (w -= rate·mu·v in Nesterov's
+// form). So n idle steps behind step `last` do
+//   w -= v · S,  S = sum of rate(last + k) · mu^k over k = 1 .. n    (mu^(k + 1) in Nesterov's form)
+//   v *= mu^n
+// S is the same for all rows that have `last` in common, so a table has it for every step of the run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "graph/head_shape.h"
+#include "ops/head.h"
+
+namespace xrun::ops {
+
+// The table of a run. Bits depend on rates and momentum alone, however often it was advanced. Passes may read it at
+// once; advance it between them.
+class IdleSteps {
+ public:
+  // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/untouched.h).
+  IdleSteps(double momentum, bool nesterov);
+
+  // Takes in the steps before `step`, which runs next. `rate`: that of a step.
+  void advance(int64_t step, const std::function<double(int64_t)>& rate);
+  int64_t step() const { return static_cast<int64_t>(sums_.size()); }
+
+  // Whether a row that was last updated in step `last` has missed steps. A row without any update (-1) has a velocity
+  // of zero and misses none.
+  bool missed(int32_t last) const { return last >= 0 && last < step() - 1; }
+  // S and mu^n. REQUIRES: missed(last).
+  double shift(int32_t last) const { return sums_[static_cast<size_t>(last)]; }
+  double decay(int32_t last) const {
+    const auto idle = static_cast<size_t>(step() - 1 - last);
+    return idle < powers_.size() ? powers_[idle] : 0;
+  }
+
+ private:
+  // mu^k, down to the first one that no f32 feels beside the first term; the sums end there, too.
+  std::vector<double> powers_;
+  double factor_;             // of the shifts: 1, or mu in Nesterov's form
+  std::vector<double> sums_;  // by `last`
+};
+
+// Rows of a shard. `weight` and `bias` hold what lies in memory; rows that missed nothing stay as they are.
+// Whether the weights have changed.
+bool catch_up_weight(const HeadCatchUp& by, int64_t row, int64_t dim, float* weight);
+void catch_up_bias(const HeadCatchUp& by, int64_t row, float* bias);
+void catch_up_velocity(const HeadCatchUp& by, int64_t row, int64_t n, float* velocity);
+
+// Where a copy goes; null: not wanted.
+struct CaughtUpRows {
+  float* weight = nullptr;  // [rows, dim]
+  float* bias = nullptr;    // [rows]
+  float* velocity = nullptr;
+  float* bias_velocity = nullptr;
+};
+// Copies `rows` of a shard, counted from its first one, as the next step would find them; what is stored stays as it
+// is. For readers of class rows outside of head passes: the graph of classes, exports, digests.
+// REQUIRES: weights.catch_up has steps.
+void copy_caught_up(const HeadShape& shape, const HeadWeights& weights, ClassRange rows, const CaughtUpRows& out);
+
+}  // namespace xrun::ops

@@ -1,0 +1,471 @@
+#include "ops/head/catch_up.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numbers>
+#include <set>
+
+#include "graph/untouched.h"
+#include "tests/ops/head_runner.h"
+
+namespace xrun::ops {
+namespace {
+
+constexpr double kMomentum = 0.9;
+
+// Twenty steps of warmup, then a cosine.
+double rate_of(int64_t step) {
+  return step < 20 ? 0.02 * static_cast<double>(step)
+                   : 0.2 + 0.2 * std::cos(std::numbers::pi * static_cast<double>(step - 20) / 500);
+}
+
+double distance(const std::vector<float>& got, const std::vector<float>& want) {
+  return test::relative_error(got, std::vector<double>(want.begin(), want.end()));
+}
+
+TEST(IdleSteps, SumsAreThoseOfTheirDefinition) {
+  for (const bool nesterov : {false, true}) {
+    IdleSteps steps(kMomentum, nesterov);
+    steps.advance(1500, rate_of);
+    EXPECT_EQ(steps.step(), 1500);
+    EXPECT_FALSE(steps.missed(-1));
+    EXPECT_FALSE(steps.missed(1499));
+    const double mu = static_cast<float>(kMomentum);
+    for (const int32_t last : {0, 1, 19, 700, 1200, 1490, 1498}) {
+      ASSERT_TRUE(steps.missed(last));
+      double sum = 0;
+      for (int64_t step = last + 1; step < 1500; ++step) {
+        sum += rate_of(step) * std::pow(mu, static_cast<double>(step - last + (nesterov ? 1 : 0)));
+      }
+      EXPECT_NEAR(steps.shift(last), sum, 1e-13 * sum) << last;
+      EXPECT_NEAR(steps.decay(last), std::pow(mu, 1499 - last), 1e-13 * std::pow(mu, 1499 - last) + 1e-18) << last;
+    }
+  }
+}
+
+TEST(IdleSteps, ATableFromScratchHasTheBitsOfOneThatGrew) {
+  IdleSteps grown(0.99, false);
+  for (int64_t step = 1; step <= 6000; step += step % 7 + 1) {
+    grown.advance(step, rate_of);
+  }
+  IdleSteps fresh(0.99, false);
+  fresh.advance(grown.step(), rate_of);
+  for (int32_t last = 0; last < grown.step(); ++last) {
+    ASSERT_EQ(grown.shift(last), fresh.shift(last)) << last;
+  }
+}
+
+// Rows that were updated once and then left alone, beside updates with gradients of zero.
+TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
+  constexpr int64_t kDim = 43;
+  constexpr int64_t kSteps = 2000;
+  for (const bool nesterov : {false, true}) {
+    const OptimizerForm form{.kind = OptimizerKind::kSgd, .momentum = kMomentum, .nesterov = nesterov, .states = 1};
+    IdleSteps steps(kMomentum, nesterov);
+    steps.advance(kSteps, rate_of);
+    std::vector<int32_t> lasts{-1, 0, 3, 500, 1500, 1900, 1990, 1998, 1999};
+    const auto rows = static_cast<int64_t>(lasts.size());
+    const RandomStream stream(3, 3);
+    std::vector<float> weight(static_cast<size_t>(rows * kDim));
+    std::vector<float> velocity(weight.size());
+    std::vector<float> bias(lasts.size());
+    std::vector<float> bias_velocity(lasts.size());
+    uint64_t at = 0;
+    for (std::vector<float>* values : {&weight, &velocity, &bias, &bias_velocity}) {
+      for (float& x : *values) {
+        x = stream.normal(at++);
+      }
+    }
+    std::fill_n(velocity.begin(), kDim, 0.0F);  // of the row without an update
+    bias_velocity[0] = 0;
+    const HeadShape shape{.blocks = {rows, 64}, .dim = kDim, .shard = {0, rows}, .untouched = Untouched::kExact};
+    const HeadWeights stored{.weight = reinterpret_cast<std::byte*>(weight.data()),
+                             .bias = bias.data(),
+                             .catch_up = {.steps = &steps,
+                                          .last = lasts.data(),
+                                          .velocity = velocity.data(),
+                                          .bias_velocity = bias_velocity.data(),
+                                          .weight_factor = 0.5,
+                                          .bias_factor = 2}};
+    std::vector<float> got_weight(weight.size() - kDim);
+    std::vector<float> got_velocity(got_weight.size());
+    std::vector<float> got_bias(lasts.size() - 1);
+    std::vector<float> got_bias_velocity(got_bias.size());
+    const std::vector<float> before = weight;
+    copy_caught_up(shape, stored, {1, rows},
+                   {got_weight.data(), got_bias.data(), got_velocity.data(), got_bias_velocity.data()});
+    EXPECT_EQ(weight, before) << "what is stored stays";
+
+    const std::vector<float> none(kDim);
+    for (size_t row = 1; row < lasts.size(); ++row) {
+      float* const w = weight.data() + row * kDim;
+      float* const v = velocity.data() + row * kDim;
+      for (int64_t step = lasts[row] + 1; step < kSteps; ++step) {
+        update(Isa::kAvx2, form, update_scalars(form, 0.5 * rate_of(step), 0, true, step), w, none.data(), v, nullptr,
+               kDim);
+        update(Isa::kAvx2, form, update_scalars(form, 2 * rate_of(step), 0, false, step), &bias[row], none.data(),
+               &bias_velocity[row], nullptr, 1);
+      }
+      const auto got = got_weight.begin() + static_cast<int64_t>(row - 1) * kDim;
+      EXPECT_LE(distance({got, got + kDim}, {w, w + kDim}), 1e-6) << lasts[row];
+      for (size_t i = 0; i < kDim; ++i) {
+        // A velocity that has shrunk to 1e-18 counts as 0.
+        EXPECT_NEAR(got_velocity[(row - 1) * kDim + i], v[i], 2e-6 * std::abs(v[i]) + 1e-17) << lasts[row];
+      }
+      EXPECT_NEAR(got_bias[row - 1], bias[row], 2e-6 * (1 + std::abs(bias[row]))) << lasts[row];
+      EXPECT_NEAR(got_bias_velocity[row - 1], bias_velocity[row], 1e-6) << lasts[row];
+    }
+  }
+}
+
+// Many steps of a head, each with some classes: its state between steps, and what a step does.
+class Training {
+ public:
+  enum Rows { kDense, kExact };
+
+  Training(const test::HeadProblem& problem, const StepPlan& plan, Rows rows, bool nesterov)
+      : problem_(problem),
+        plan_(plan),
+        rows_(rows),
+        form_{.kind = OptimizerKind::kSgd, .momentum = kMomentum, .nesterov = nesterov, .states = 1},
+        workers_(plan.workers),
+        weight(problem.weight),
+        velocity(weight.size()),
+        bias(problem.bias),
+        bias_velocity(bias.size()),
+        prepared(static_cast<size_t>(problem.classes)),
+        last(static_cast<size_t>(problem.classes), -1),
+        steps_(kMomentum, nesterov) {
+    prepare();
+  }
+
+  void run(int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      steps_.advance(t, rate_of);
+      step(t);
+    }
+    steps_.advance(end, rate_of);
+  }
+
+  // As after a restart: the table is made again.
+  void resume() {
+    const int64_t step = steps_.step();
+    steps_ = IdleSteps(kMomentum, form_.nesterov);
+    steps_.advance(step, rate_of);
+  }
+
+  // Rows as the next step finds them.
+  std::pair<std::vector<float>, std::vector<float>> now() const {
+    std::vector<float> w(weight.size());
+    std::vector<float> v(velocity.size());
+    if (rows_ == kDense) {
+      return {weight, velocity};
+    }
+    for (int64_t r = 0; r < plan_.shards; ++r) {
+      const HeadShape shape = shape_at(r, problem_.rows);
+      const int64_t begin = shape.shard.begin * problem_.dim;
+      copy_caught_up(shape, weights(r), {0, shape.shard.size()},
+                     {.weight = w.data() + begin, .velocity = v.data() + begin});
+    }
+    return {w, v};
+  }
+
+  // The losses of the batch of `t` over all classes, as an evaluation sees them.
+  std::vector<float> evaluate(int64_t t) {
+    const test::HeadProblem batch = batch_of(t);
+    std::vector<float> seen(batch.labels.size());
+    forward(batch, 0, problem_.rows, nullptr, seen.data(), nullptr, nullptr);
+    return seen;
+  }
+
+ private:
+  HeadShape shape_at(int64_t shard, int64_t rows) const {
+    HeadShape shape = shape_of(problem_, plan_, shard, rows);
+    shape.untouched = rows_ == kExact ? Untouched::kExact : Untouched::kAsIs;
+    return shape;
+  }
+
+  HeadWeights weights(int64_t shard) const {
+    const int64_t begin = shape_at(shard, problem_.rows).shard.begin;
+    auto* self = const_cast<Training*>(this);
+    HeadWeights of{.weight = reinterpret_cast<std::byte*>(self->weight.data() + begin * problem_.dim),
+                   .bias = bias.empty() ? nullptr : self->bias.data() + begin,
+                   .prepared = problem_.form.cosine ? self->prepared.data() + begin : nullptr};
+    if (rows_ == kExact) {
+      of.catch_up = {.steps = &steps_,
+                     .last = self->last.data() + begin,
+                     .velocity = velocity.data() + begin * problem_.dim,
+                     .bias_velocity = bias.empty() ? nullptr : bias_velocity.data() + begin};
+    }
+    return of;
+  }
+
+  void prepare() {
+    for (int64_t r = 0; r < plan_.shards; ++r) {
+      HeadPasses(shape_at(r, problem_.rows), plan_.isa).prepare(weights(r), workers_);
+    }
+  }
+
+  test::HeadProblem batch_of(int64_t t) const {
+    test::HeadProblem batch = problem_;
+    const RandomStream stream(9, static_cast<uint64_t>(t));
+    stream.fill_normal(0, batch.features);
+    for (size_t row = 0; row < batch.labels.size(); ++row) {
+      batch.labels[row] = static_cast<int32_t>(stream.below(1'000'000 + row, static_cast<uint64_t>(batch.classes)));
+    }
+    return batch;
+  }
+
+  // Targets of the step, and as many others.
+  struct Selection {
+    std::vector<int32_t> offsets;
+    std::vector<int32_t> classes;
+    std::vector<int32_t> targets;
+  };
+  static Selection select(const HeadShape& shape, const std::set<int32_t>& active, const std::vector<int32_t>& labels) {
+    Selection of;
+    of.classes.assign(active.lower_bound(static_cast<int32_t>(shape.shard.begin)),
+                      active.lower_bound(static_cast<int32_t>(shape.shard.end)));
+    const BlockRange blocks = shape.blocks.of_rows(shape.shard);
+    for (int64_t block = blocks.begin; block <= blocks.end; ++block) {
+      of.offsets.push_back(static_cast<int32_t>(
+          std::lower_bound(of.classes.begin(), of.classes.end(), block * shape.blocks.size) - of.classes.begin()));
+    }
+    for (const int32_t label : labels) {
+      const auto found = std::lower_bound(of.classes.begin(), of.classes.end(), label);
+      of.targets.push_back(
+          found != of.classes.end() && *found == label ? static_cast<int32_t>(found - of.classes.begin()) : -1);
+    }
+    return of;
+  }
+
+  // `pass`: what a shard's pass takes part in; null: all classes.
+  void forward(const test::HeadProblem& batch, int64_t first, int64_t rows, const std::vector<ActiveClasses>* active,
+               float* loss, RowSoftmax* softmax, std::vector<Block>* logits) {
+    std::vector<Block> stats;
+    std::vector<const std::byte*> stats_at;
+    std::vector<ClassRange> shards;
+    for (int64_t r = 0; r < plan_.shards; ++r) {
+      HeadShape shape = shape_at(r, rows);
+      shape.kept_blocks = active == nullptr ? 0 : shape.kept_blocks;
+      const Block scratch(head_scratch_bytes(shape, HeadPass::kForward));
+      stats.emplace_back(head_stats_bytes(shape));
+      stats_at.push_back(stats.back().data());
+      shards.push_back(shape.shard);
+      HeadRows data{.features = reinterpret_cast<const std::byte*>(batch.features.data() + first * batch.dim),
+                    .labels = batch.labels.data() + first,
+                    .active = active == nullptr ? nullptr : &(*active)[static_cast<size_t>(r)]};
+      if (logits != nullptr) {
+        logits->emplace_back(head_logits_bytes(shape));
+        data.logits = logits->back().data();
+      }
+      HeadPasses(shape, plan_.isa).forward(data, weights(r), stats.back().data(), scratch.data(), workers_);
+    }
+    HeadJoin(shape_at(0, rows), shards, plan_.isa)
+        .combine_stats(stats_at, batch.labels.data() + first, nullptr, softmax, loss, {},
+                       active == nullptr ? 0 : active->front().all);
+  }
+
+  void step(int64_t t) {
+    const test::HeadProblem batch = batch_of(t);
+    std::set<int32_t> active(batch.labels.begin(), batch.labels.end());
+    const RandomStream stream(10, static_cast<uint64_t>(t));
+    for (uint64_t i = 0; i < batch.labels.size(); ++i) {
+      active.insert(static_cast<int32_t>(stream.below(i, static_cast<uint64_t>(batch.classes))));
+    }
+    std::vector<Selection> selections;
+    std::vector<HeadUpdate> updates;
+    for (int64_t r = 0; r < plan_.shards; ++r) {
+      const HeadShape shape = shape_at(r, problem_.rows);
+      selections.push_back(select(shape, active, batch.labels));
+      updates.push_back(
+          {.form = form_,
+           .weight = update_scalars(form_, rate_of(t), 0, true, t),
+           .bias = update_scalars(form_, rate_of(t), 0, false, t),
+           .weight_states = {reinterpret_cast<std::byte*>(velocity.data() + shape.shard.begin * batch.dim), nullptr},
+           .bias_states = {bias.empty() ? nullptr : bias_velocity.data() + shape.shard.begin, nullptr},
+           .step = t});
+    }
+    const auto part = [&](int64_t first) {
+      std::vector<ActiveClasses> parts;
+      for (const Selection& one : selections) {
+        parts.push_back({.offsets = one.offsets.data(),
+                         .classes = one.classes.data(),
+                         .targets = one.targets.data() + first,
+                         .all = static_cast<int64_t>(active.size())});
+      }
+      return parts;
+    };
+    std::vector<RowSoftmax> softmax(batch.labels.size());
+    const size_t seen = losses.size();
+    losses.resize(seen + batch.labels.size());
+    const auto data_of = [&](int64_t first, const ActiveClasses& of, std::byte* logits) {
+      return HeadRows{.features = reinterpret_cast<const std::byte*>(batch.features.data() + first * batch.dim),
+                      .labels = batch.labels.data() + first,
+                      .softmax = softmax.data() + first,
+                      .logits = logits,
+                      .active = &of};
+    };
+    for (int64_t first = 0; first < batch.rows; first += plan_.pass_rows) {
+      const std::vector<ActiveClasses> parts = part(first);
+      std::vector<Block> logits;
+      forward(batch, first, plan_.pass_rows, &parts, losses.data() + seen + first, softmax.data() + first, &logits);
+      for (int64_t r = 0; r < plan_.shards; ++r) {
+        const auto i = static_cast<size_t>(r);
+        const HeadShape shape = shape_at(r, plan_.pass_rows);
+        const Block scratch(head_scratch_bytes(shape, HeadPass::kBackward));
+        const Block gradient(head_gradient_bytes(shape));
+        HeadPasses(shape, plan_.isa)
+            .backward(data_of(first, parts[i], logits[i].data()), weights(r), gradient.data(),
+                      plan_.fused ? &updates[i] : nullptr, scratch.data(), workers_);
+      }
+    }
+    const std::vector<ActiveClasses> whole = part(0);
+    for (int64_t r = 0; r < plan_.shards && !plan_.fused; ++r) {
+      const HeadShape shape = shape_at(r, batch.rows);
+      const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));
+      const auto i = static_cast<size_t>(r);
+      HeadPasses(shape, plan_.isa)
+          .update(data_of(0, whole[i], nullptr), weights(r), updates[i], scratch.data(), workers_);
+    }
+    if (rows_ == kDense) {
+      move_others(t, active);
+    }
+  }
+
+  // Dense training: a gradient of zero for the classes without a part in the step.
+  void move_others(int64_t t, const std::set<int32_t>& active) {
+    const std::vector<float> none(static_cast<size_t>(problem_.dim));
+    for (int32_t c = 0; c < problem_.classes; ++c) {
+      const int64_t at = c * problem_.dim;
+      if (active.contains(c)) {
+        continue;
+      }
+      update(plan_.isa, form_, update_scalars(form_, rate_of(t), 0, true, t), weight.data() + at, none.data(),
+             velocity.data() + at, nullptr, problem_.dim);
+      if (!bias.empty()) {
+        update(plan_.isa, form_, update_scalars(form_, rate_of(t), 0, false, t), bias.data() + c, none.data(),
+               bias_velocity.data() + c, nullptr, 1);
+      }
+    }
+    prepare();
+  }
+
+  const test::HeadProblem& problem_;
+  StepPlan plan_;
+  Rows rows_;
+  OptimizerForm form_;
+  ThreadWorkers workers_;
+
+ public:
+  std::vector<float> weight;
+  std::vector<float> velocity;
+  std::vector<float> bias;
+  std::vector<float> bias_velocity;
+  std::vector<float> prepared;
+  std::vector<int32_t> last;
+  std::vector<float> losses;
+
+ private:
+  IdleSteps steps_;
+};
+
+test::HeadProblem problem_of(bool cosine, bool bf16) {
+  MarginForm form{.scale = cosine ? 16.0 : 1.0, .m2 = cosine ? 0.3 : 0.0, .m3 = cosine ? 0.1 : 0.0};
+  form.filter = cosine ? 0.4 : 1;
+  return make_problem({.classes = 900,
+                       .dim = 40,
+                       .rows = 24,
+                       .bf16 = bf16,
+                       .cosine = cosine,
+                       .bias = !cosine,
+                       .margin = form,
+                       .seed = 71});
+}
+
+StepPlan plan_of(int64_t shards, int64_t pass_rows, bool fused) {
+  return {.shards = shards,
+          .pass_rows = pass_rows,
+          .norm_rows = 12,
+          .workers = static_cast<int>(shards),
+          .isa = detect_isa(),
+          .fused = fused,
+          .kept_blocks = shards - 1,
+          .active = 48};
+}
+
+TEST(CatchUp, TrainingOfSomeClassesIsThatOfAll) {
+  constexpr int64_t kSteps = 120;
+  for (const bool cosine : {false, true}) {
+    for (const bool nesterov : {false, true}) {
+      SCOPED_TRACE("cosine " + std::to_string(cosine) + " nesterov " + std::to_string(nesterov));
+      const test::HeadProblem problem = problem_of(cosine, false);
+      Training dense(problem, plan_of(1, 24, true), Training::kDense, nesterov);
+      Training exact(problem, plan_of(1, 24, true), Training::kExact, nesterov);
+      dense.run(0, kSteps);
+      exact.run(0, kSteps);
+      EXPECT_GT(distance(exact.weight, dense.weight), 1e-5) << "rows that were left alone differ until they catch up";
+      const auto [weight, velocity] = exact.now();
+      EXPECT_LE(distance(weight, dense.weight), 1e-6);
+      EXPECT_LE(distance(velocity, dense.velocity), 1e-6);
+      EXPECT_LE(distance(exact.losses, dense.losses), 1e-6);
+      EXPECT_LE(distance(exact.evaluate(7), dense.evaluate(7)), 1e-6);
+    }
+  }
+}
+
+TEST(CatchUp, BitsDoNotDependOnShardsPassesRestartsOrReaders) {
+  constexpr int64_t kSteps = 60;
+  for (const bool bf16 : {false, true}) {
+    for (const bool cosine : {false, true}) {
+      const test::HeadProblem problem = problem_of(cosine, bf16);
+      Training one(problem, plan_of(1, 24, true), Training::kExact, cosine);
+      one.run(0, kSteps);
+      for (const int64_t shards : {1, 2, 3}) {
+        for (const int64_t rows : {12, 24}) {
+          SCOPED_TRACE("bf16 " + std::to_string(bf16) + " cosine " + std::to_string(cosine) + " shards " +
+                       std::to_string(shards) + " rows " + std::to_string(rows));
+          Training other(problem, plan_of(shards, rows, rows == 24 && shards > 1), Training::kExact, cosine);
+          other.run(0, 31);
+          other.evaluate(3);
+          other.now();
+          other.resume();
+          other.run(31, kSteps);
+          EXPECT_EQ(other.losses, one.losses);
+          EXPECT_EQ(other.weight, one.weight);
+          EXPECT_EQ(other.velocity, one.velocity);
+          EXPECT_EQ(other.bias, one.bias);
+          EXPECT_EQ(other.bias_velocity, one.bias_velocity);
+          EXPECT_EQ(other.last, one.last);
+          if (cosine) {
+            EXPECT_EQ(other.prepared, one.prepared);
+          }
+          EXPECT_EQ(other.now(), one.now());
+        }
+      }
+    }
+  }
+}
+
+TEST(Untouched, WhatHasNoFormulaIsRefusedWithTheReason) {
+  const auto why = [](std::string_view name, Attrs args, const GroupSpec& group = {}) {
+    return why_not_exact({.name = std::string(name), .args = std::move(args)}, &group);
+  };
+  EXPECT_EQ(why("sgd", {{"momentum", 0.9}}), "");
+  EXPECT_EQ(why("sgd", {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.0}}), "");
+  EXPECT_EQ(why_not_exact({.name = "sgd"}, nullptr), "");
+  EXPECT_EQ(why("adamw", {}), "the steps of `adamw` have no closed form where the gradient is zero; `sgd` has one");
+  EXPECT_EQ(why("sgd", {{"weight_decay", 1e-4}}),
+            "weight decay moves rows in every step, in proportion to what they are by then");
+  EXPECT_EQ(why("sgd", {{"weight_decay", 1e-4}}, {.weight_decay = 0.0}), "") << "a group has its own";
+  EXPECT_EQ(why("sgd", {{"momentum", 0.99999}}),
+            "a momentum of 0.99999 moves rows for too many steps; at most 0.9999 can be summed");
+  EXPECT_EQ(why("sgd", {}, {.weights = RowFormat::kBf16}),
+            "each step would round rows in bf16; rows and states in f32 are exact");
+  EXPECT_EQ(why("sgd", {}, {.states = RowFormat::kBf16}),
+            "each step would round rows in bf16; rows and states in f32 are exact");
+}
+
+}  // namespace
+}  // namespace xrun::ops
