@@ -198,7 +198,8 @@ std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module) 
   for (const Arena& arena : program.arenas) {
     DeviceSummary summary{.device = arena.device, .arena = arena.bytes, .live_max = arena.live_max};
     if (arena.device == kHost) {
-      summary.what = "batches of the loader";
+      const bool graph = std::ranges::any_of(program.heads, [](const HeadPlan& head) { return head.neighbours > 0; });
+      summary.what = graph ? "batches of the loader, graph of nearest classes" : "batches of the loader";
       devices.push_back(std::move(summary));
       continue;
     }

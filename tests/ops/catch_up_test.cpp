@@ -217,13 +217,12 @@ class Training {
     return batch;
   }
 
-  // Targets of the step, and as many others.
+  // The active classes of a shard.
   struct Selection {
     std::vector<int32_t> offsets;
     std::vector<int32_t> classes;
-    std::vector<int32_t> targets;
   };
-  static Selection select(const HeadShape& shape, const std::set<int32_t>& active, const std::vector<int32_t>& labels) {
+  static Selection select(const HeadShape& shape, const std::set<int32_t>& active) {
     Selection of;
     of.classes.assign(active.lower_bound(static_cast<int32_t>(shape.shard.begin)),
                       active.lower_bound(static_cast<int32_t>(shape.shard.end)));
@@ -231,11 +230,6 @@ class Training {
     for (int64_t block = blocks.begin; block <= blocks.end; ++block) {
       of.offsets.push_back(static_cast<int32_t>(
           std::lower_bound(of.classes.begin(), of.classes.end(), block * shape.blocks.size) - of.classes.begin()));
-    }
-    for (const int32_t label : labels) {
-      const auto found = std::lower_bound(of.classes.begin(), of.classes.end(), label);
-      of.targets.push_back(
-          found != of.classes.end() && *found == label ? static_cast<int32_t>(found - of.classes.begin()) : -1);
     }
     return of;
   }
@@ -278,7 +272,7 @@ class Training {
     std::vector<HeadUpdate> updates;
     for (int64_t r = 0; r < plan_.shards; ++r) {
       const HeadShape shape = shape_at(r, problem_.rows);
-      selections.push_back(select(shape, active, batch.labels));
+      selections.push_back(select(shape, active));
       updates.push_back(
           {.form = form_,
            .weight = update_scalars(form_, rate_of(t), 0, true, t),
@@ -287,16 +281,11 @@ class Training {
            .bias_states = {bias.empty() ? nullptr : bias_velocity.data() + shape.shard.begin, nullptr},
            .step = t});
     }
-    const auto part = [&](int64_t first) {
-      std::vector<ActiveClasses> parts;
-      for (const Selection& one : selections) {
-        parts.push_back({.offsets = one.offsets.data(),
-                         .classes = one.classes.data(),
-                         .targets = one.targets.data() + first,
-                         .all = static_cast<int64_t>(active.size())});
-      }
-      return parts;
-    };
+    std::vector<ActiveClasses> parts;
+    for (const Selection& one : selections) {
+      parts.push_back(
+          {.offsets = one.offsets.data(), .classes = one.classes.data(), .all = static_cast<int64_t>(active.size())});
+    }
     std::vector<RowSoftmax> softmax(batch.labels.size());
     const size_t seen = losses.size();
     losses.resize(seen + batch.labels.size());
@@ -308,7 +297,6 @@ class Training {
                       .active = &of};
     };
     for (int64_t first = 0; first < batch.rows; first += plan_.pass_rows) {
-      const std::vector<ActiveClasses> parts = part(first);
       std::vector<Block> logits;
       forward(batch, first, plan_.pass_rows, &parts, losses.data() + seen + first, softmax.data() + first, &logits);
       for (int64_t r = 0; r < plan_.shards; ++r) {
@@ -321,13 +309,12 @@ class Training {
                       plan_.fused ? &updates[i] : nullptr, scratch.data(), workers_);
       }
     }
-    const std::vector<ActiveClasses> whole = part(0);
     for (int64_t r = 0; r < plan_.shards && !plan_.fused; ++r) {
       const HeadShape shape = shape_at(r, batch.rows);
       const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));
       const auto i = static_cast<size_t>(r);
       HeadPasses(shape, plan_.isa)
-          .update(data_of(0, whole[i], nullptr), weights(r), updates[i], scratch.data(), workers_);
+          .update(data_of(0, parts[i], nullptr), weights(r), updates[i], scratch.data(), workers_);
     }
     if (rows_ == kDense) {
       move_others(t, active);
