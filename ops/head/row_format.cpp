@@ -6,6 +6,7 @@
 #include <immintrin.h>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "ops/simd.h"
 
@@ -111,13 +112,27 @@ float largest_of(const float* values, int64_t n) {
   return *std::max_element(lanes[0], lanes[0] + kEight) + nan;
 }
 
+// Sixteen random bits an element, or a half, which rounds to the nearest.
+struct Draws {
+  const RandomStream* random = nullptr;
+
+  // `words`: two elements each, from element `begin` on.
+  void fill(int64_t begin, std::span<uint32_t> words) const {
+    if (random == nullptr) {
+      std::ranges::fill(words, 0x8000'8000U);
+    } else {
+      random->fill(static_cast<uint64_t>(begin / kEight), words);
+    }
+  }
+};
+
 // body(first, values, draws) for eight elements at a time; behind the last one there are zeros.
 template <typename Body>
-void for_eights(const float* values, int64_t n, const RandomStream& random, const Body& body) {
+void for_eights(const float* values, int64_t n, const Draws& random, const Body& body) {
   for (int64_t begin = 0; begin < n; begin += kRun) {
     uint32_t words[kRun / 2];
     const int64_t count = std::min(kRun, n - begin);
-    random.fill(static_cast<uint64_t>(begin / kEight), {words, static_cast<size_t>((count + 7) / 8 * 4)});
+    random.fill(begin, {words, static_cast<size_t>((count + 7) / 8 * 4)});
     const auto* draws = reinterpret_cast<const std::byte*>(words);
     for (int64_t i = 0; i < count; i += kEight) {
       float some[kEight] = {};
@@ -129,6 +144,27 @@ void for_eights(const float* values, int64_t n, const RandomStream& random, cons
       body(begin + i, _mm256_loadu_ps(from), load_draws(draws + 2 * i));
     }
   }
+}
+
+float store(RowFormat format, const float* values, int64_t n, const Draws& random, std::byte* row) {
+  if (format == RowFormat::kF32) {
+    std::memcpy(row, values, static_cast<size_t>(n) * sizeof(float));
+    return 1;
+  }
+  if (format == RowFormat::kBf16) {
+    for_eights(values, n, random, [&](int64_t first, __m256 v, __m256i draws) {
+      const __m128i bits = to_bf16_bits(v, draws);
+      put(bits, 2, n - first, row + first * 2);
+    });
+    return 1;
+  }
+  const float scale = scale_of(largest_of(values, n));
+  const __m256 inverse = _mm256_set1_ps(scale == scale ? 1 / scale : 0);
+  for_eights(values, n, random, [&](int64_t first, __m256 v, __m256i draws) {
+    const __m128i codes = to_fp8(_mm256_mul_ps(v, inverse), draws);
+    put(_mm_cvtsi128_si64(_mm_packus_epi16(codes, codes)), 1, n - first, row + first);
+  });
+  return scale;
 }
 
 }  // namespace
@@ -159,24 +195,11 @@ void load_row(RowFormat format, const std::byte* row, float scale, int64_t n, fl
 }
 
 float store_row(RowFormat format, const float* values, int64_t n, const RandomStream& random, std::byte* row) {
-  if (format == RowFormat::kF32) {
-    std::memcpy(row, values, static_cast<size_t>(n) * sizeof(float));
-    return 1;
-  }
-  if (format == RowFormat::kBf16) {
-    for_eights(values, n, random, [&](int64_t first, __m256 v, __m256i draws) {
-      const __m128i bits = to_bf16_bits(v, draws);
-      put(bits, 2, n - first, row + first * 2);
-    });
-    return 1;
-  }
-  const float scale = scale_of(largest_of(values, n));
-  const __m256 inverse = _mm256_set1_ps(scale == scale ? 1 / scale : 0);
-  for_eights(values, n, random, [&](int64_t first, __m256 v, __m256i draws) {
-    const __m128i codes = to_fp8(_mm256_mul_ps(v, inverse), draws);
-    put(_mm_cvtsi128_si64(_mm_packus_epi16(codes, codes)), 1, n - first, row + first);
-  });
-  return scale;
+  return store(format, values, n, {&random}, row);
+}
+
+float store_nearest(RowFormat format, const float* values, int64_t n, std::byte* row) {
+  return store(format, values, n, {}, row);
 }
 
 }  // namespace xrun::ops

@@ -19,4 +19,8 @@ void load_row(RowFormat format, const std::byte* row, float scale, int64_t n, fl
 // fp8 row, a power of two by which its largest value just fits, else 1; NaN where a value is NaN or infinite.
 float store_row(RowFormat format, const float* values, int64_t n, const RandomStream& random, std::byte* row);
 
+// The same without random numbers: each value becomes the nearest one of the format, of two the one further from 0. For
+// rows that are rounded once and not in every step.
+float store_nearest(RowFormat format, const float* values, int64_t n, std::byte* row);
+
 }  // namespace xrun::ops

@@ -139,5 +139,41 @@ TEST(RowFormat, NumbersThatAreNotFiniteAreNotHidden) {
   }
 }
 
+// Against all numbers of the format.
+TEST(RowFormat, RoundingToTheNearestFindsTheNearest) {
+  std::vector<float> numbers;
+  for (int code = 0; code < 256; ++code) {
+    if ((code & 127) != 127) {
+      numbers.push_back(static_cast<float>(fp8_value(code)));
+    }
+  }
+  const RandomStream random(17, 1);
+  std::vector<float> values{448.0F};  // so that the scale is 1
+  for (uint64_t i = 0; i < 3000; ++i) {
+    const float size = std::ldexp(random.normal(i), static_cast<int>(i % 20) - 11);
+    values.push_back(std::min(448.0F, std::max(-448.0F, size)));
+  }
+  std::vector<std::byte> row(values.size());
+  const auto n = static_cast<int64_t>(values.size());
+  ASSERT_EQ(store_nearest(RowFormat::kFp8, values.data(), n, row.data()), 1.0F);
+  std::vector<float> rounded(values.size());
+  load_row(RowFormat::kFp8, row.data(), 1, n, rounded.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    float nearest = HUGE_VALF;
+    for (const float number : numbers) {
+      nearest = std::min(nearest, std::abs(number - values[i]));
+    }
+    EXPECT_EQ(std::abs(rounded[i] - values[i]), nearest) << values[i];
+  }
+  row.resize(2 * values.size());
+  store_nearest(RowFormat::kBf16, values.data(), n, row.data());
+  load_row(RowFormat::kBf16, row.data(), 1, n, rounded.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float step = std::abs(values[i]) * 0x1p-8F;
+    EXPECT_LE(std::abs(rounded[i] - values[i]), step) << values[i];
+    EXPECT_EQ(to_float(to_bf16(values[i])), rounded[i]) << values[i];
+  }
+}
+
 }  // namespace
 }  // namespace xrun::ops
