@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/units.h"
+#include "graph/group_rules.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -128,6 +129,9 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
     std::string text = fmt::format("group {}:", group.path);
     text += group.lr ? fmt::format(" lr={:g}", *group.lr) : "";
     text += group.weight_decay ? fmt::format(" weight_decay={:g}", *group.weight_decay) : "";
+    text += group.weights ? fmt::format(" weights={}", name_of(*group.weights)) : "";
+    text += group.states ? fmt::format(" states={}", name_of(*group.states)) : "";
+    text += group.untouched ? fmt::format(" untouched={}", name_of(*group.untouched)) : "";
     lines.line(text);
   }
   for (const std::string& path : train.freeze) {

@@ -16,8 +16,12 @@ Bytes gradient_bytes(const Program& program, const TensorType& gradient) {
   return align_up(gradient.bytes(0, program.norm_rows)) * (program.partials / program.replicas);
 }
 
-Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param) {
-  return (shard.row_end - shard.row_begin) * (param == head.weight ? head.dim : 1) * 4;
+Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose) {
+  const int64_t rows = shard.row_end - shard.row_begin;
+  if (param != head.weight || purpose == Purpose::kHeadScale) {
+    return rows * element_bytes(RowFormat::kF32);
+  }
+  return rows * head.dim * element_bytes(purpose == Purpose::kHeadWeight ? head.weights : head.states);
 }
 
 Bytes lists_bytes(const HeadPlan& head) { return head.classes * head.neighbours * 4; }

@@ -15,8 +15,10 @@ std::vector<std::string> optimizer_states(const Module& module);
 // kGradient: all partials of one replica.
 Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 
-// kHeadWeight and kHeadOptimizer: a shard's rows of the class weights or of the bias.
-Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param);
+// kHeadWeight, kHeadOptimizer and kHeadScale: of a shard's rows of the class weights or of the bias.
+Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose);
+// Whether a shard's rows have scales.
+inline bool has_scales(const HeadPlan& head) { return head.weights == RowFormat::kFp8; }
 
 // kHeadLists.
 Bytes lists_bytes(const HeadPlan& head);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/group_rules.h"
 #include "graph/head_shape.h"
 
 namespace xrun::planner {
@@ -81,6 +82,9 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
   }
   XRUN_TRY(find_readers(graph, head_nodes, training, plan));
   plan.top_k = std::min(plan.top_k, plan.classes);
+  const RowRules rules = row_rules(train, graph.param(plan.weight).name);
+  plan.weights = rules.weights;
+  plan.states = training ? rules.states : RowFormat::kF32;
   if (const ActiveSpec& active = train.active_classes;
       training && plan.loss.valid() && active.of(plan.classes) < plan.classes) {
     if (graph.value(plan.label).producer.valid()) {
@@ -93,6 +97,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
     plan.active = active.of(plan.classes);
     plan.neighbours = active.neighbours;
     plan.log_q = active.log_q;
+    plan.untouched = rules.untouched;
   }
   plan.frozen = training && graph.param(plan.weight).frozen;
   plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&

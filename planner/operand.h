@@ -63,6 +63,7 @@ enum class Role : uint8_t {
   kTerm,
   kFeatureGradient,  // of kReduceDx: the sum
   kRowFactor,        // of a head pass: by what the loss of each row is multiplied
+  kScales,           // of a head pass: of the shard's rows in fp8
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes

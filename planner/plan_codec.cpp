@@ -265,7 +265,7 @@ class Reader {
     Buffer buffer;
     buffer.id = BufferId(index);
     buffer.device = in.device();
-    buffer.purpose = value_of(in.purpose(), Purpose::kResult);
+    buffer.purpose = value_of(in.purpose(), Purpose::kHeadScale);
     buffer.bytes = in.bytes();
     buffer.offset = in.offset();
     buffer.first_use = in.first_use();
@@ -287,7 +287,7 @@ class Reader {
   }
 
   Operand get(const fb::Operand& in) {
-    return {.role = value_of(in.role(), Role::kRowFactor),
+    return {.role = value_of(in.role(), Role::kScales),
             .access = value_of(in.access(), Access::kUpdate),
             .by = value_of(in.by(), By::kWorker),
             .buffer = BufferId(in.buffer()),

@@ -69,6 +69,8 @@ const char* name_of(Purpose purpose) {
       return "norms";
     case Purpose::kResult:
       return "result";
+    case Purpose::kHeadScale:
+      return "head-scales";
   }
   return "";
 }
@@ -169,7 +171,7 @@ const char* name_of(Role role) {
       "statistics", "logits",        "selection",        "lists",     "mass",    "dx",    "loss",
       "hits",       "best classes",  "best scores",      "gradient",  "weight",  "state", "prepared",
       "norms",      "running state", "batch statistics", "from",      "to",      "sent",  "received",
-      "sum",        "term",          "feature gradient", "row factor"};
+      "sum",        "term",          "feature gradient", "row factor", "scales"};
   return kNames[static_cast<size_t>(role)];
 }
 
@@ -255,6 +257,10 @@ std::string print(const Program& program, const Graph& graph) {
                         : head.frozen     ? ", frozen"
                                           : "",
                         head.top_k);
+    if (head.weights != RowFormat::kF32 || head.states != RowFormat::kF32) {
+      text.insert(text.size() - sizeof(", shards") + 1,
+                  fmt::format(", rows {}, states {}", name_of(head.weights), name_of(head.states)));
+    }
     for (const HeadShard& shard : head.shards) {
       text += fmt::format(" [{}, {}) @{}", shard.row_begin, shard.row_end, shard.device);
       text += shard.kept_blocks > 0 ? fmt::format(" keeps {}", shard.kept_blocks) : "";

@@ -52,8 +52,8 @@ enum class Purpose : uint8_t {
   kOptimizer,      // one state of the optimizer for a weight            persistent
   kPrepared,       // a kernel's prepared form of a weight               persistent
   kGradient,       // of a weight: the replica's partials, each aligned. `value` is the gradient, `param` the weight
-  kHeadWeight,     // rows of this shard                                 persistent
-  kHeadOptimizer,  // persistent
+  kHeadWeight,     // rows of this shard in HeadPlan::weights; the bias  persistent
+  kHeadOptimizer,  // one state for them in HeadPlan::states             persistent
   kHeadPrepared,   // rounded rows of this shard                         persistent
   kInput,          // a batch input or label: the loader's slot          persistent (ring of the host arena)
   kActivation,  // value of a micro-batch, kept from F to B or crossing a stage; batch statistics (G) of operators with
@@ -79,6 +79,7 @@ enum class Purpose : uint8_t {
   kResult,  // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: of one
             // replica, or of all (-1) where a head makes them. Of a head's logits (inference): k = HeadPlan::top_k
             // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
+  kHeadScale,  // of the rows of this shard, where they are fp8: f32     persistent
 };
 
 struct Buffer {

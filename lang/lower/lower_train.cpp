@@ -100,6 +100,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   lower_settings(settings.root, DeclKind::kTrain, {}, scope);
   lower_norm_rows(settings, scope);
   check_watched();
+  check_rows();
   find_class_input(settings);
   // An update sums the gradients of that many batches: the mathematics of one batch as large as all of them.
   train.batch *= train.grad_accumulation;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "graph/group_rules.h"
 #include "graph/optimizer_def.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
@@ -76,10 +77,13 @@ void ModuleBuilder::lower_tensors(const SettingNode& node, Scope& scope, const S
 }
 
 void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope) {
-  group_ = {.path = path, .lr = {}, .weight_decay = {}, .span = node.span};
+  group_ = {};
+  group_.path = path;
+  group_.span = node.span;
   for (const SettingNode& child : node.children) {
     if (child.has_value()) {
       lower_setting(child, DeclKind::kTrain, "groups PATH", scope);
+      group_settings_.push_back({path, child.key, child.key_span, value_span(child)});
     }
   }
   GroupSpec group = std::move(group_);
@@ -88,7 +92,8 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
       lower_tensors_at(child, path + "." + child.key, scope);
     }
   }
-  const bool is_prefix_alone = !group.lr && !group.weight_decay && !node.children.empty();
+  const bool sets_nothing = !group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched;
+  const bool is_prefix_alone = sets_nothing && !node.children.empty();
   if (is_prefix_alone) {
     return;
   }
@@ -100,7 +105,7 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
       refuse_path(node.key_span, path);
     }
   }
-  if (!group.lr && !group.weight_decay) {
+  if (sets_nothing) {
     return;
   }
   module_.train.groups.push_back(std::move(group));
@@ -114,7 +119,7 @@ void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingD
   for (const std::string& path : module_.train.freeze) {
     bool any = false;
     for (Parameter& parameter : params) {
-      if (parameter.trained && is_prefix(path, parameter.name)) {
+      if (parameter.trained && is_below(path, parameter.name)) {
         parameter.frozen = any = true;
       }
     }

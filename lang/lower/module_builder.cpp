@@ -5,13 +5,10 @@
 #include <fmt/format.h>
 
 #include "graph/base/sha256.h"
+#include "graph/group_rules.h"
 #include "lang/lower/math_text.h"
 
 namespace xrun::lang {
-
-bool is_prefix(std::string_view prefix, std::string_view path) {
-  return path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '.');
-}
 
 Diagnostic extends_not_yet(Span at) {
   return fault("XG0199", at, "`extends` is not available yet", "of a later edition of xrun",
@@ -58,13 +55,13 @@ bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
     return true;  // hints of a file of machines are for a model that is elsewhere
   }
   const auto& params = ev_.graph().params;
-  return std::any_of(params.begin(), params.end(), [&](const Parameter& p) { return is_prefix(prefix, p.name); });
+  return std::any_of(params.begin(), params.end(), [&](const Parameter& p) { return is_below(prefix, p.name); });
 }
 
 bool ModuleBuilder::names_a_part(std::string_view prefix) const {
   const auto& nodes = ev_.graph().nodes;
   return names_a_tensor(prefix) ||
-         std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return is_prefix(prefix, node.path); });
+         std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) { return is_below(prefix, node.path); });
 }
 
 Module ModuleBuilder::build(const Choice& choice) {

@@ -25,9 +25,6 @@ struct Choice {
   bool has_unknown_data = false;  // the run names data that could not be had
 };
 
-// True where `path` is `prefix` or lies below it.
-bool is_prefix(std::string_view prefix, std::string_view path);
-
 Diagnostic extends_not_yet(Span at);
 
 // --set PATH=VALUE, parsed.
@@ -174,6 +171,19 @@ class ModuleBuilder {
   std::string differences(const MetricSpec& metric);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
   void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
+
+  // lower_rows.cpp
+  // A setting of the group of `path`, where it is written.
+  struct GroupSetting {
+    std::string path;
+    std::string key;
+    Span key_span;
+    Span value_span;
+  };
+  void check_rows();  // that formats and rules of class rows go with the heads and the optimizer
+  bool check_owner(const GroupSetting& setting);
+  void check_fp8(const GroupSetting& setting);
+  void check_exact(const GroupSetting& setting, const GroupSpec& group);
   bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
   void check_spans(const SettingNode& node);
@@ -210,6 +220,7 @@ class ModuleBuilder {
   int64_t earlier_norm_rows_ = 0;
   Scope model_scope_;
   GroupSpec group_;  // the group of tensors that is being read
+  std::vector<GroupSetting> group_settings_;
 };
 
 }  // namespace xrun::lang

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
+#include "graph/group_rules.h"
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
 
@@ -96,7 +97,7 @@ void ModuleBuilder::store(const SettingNode& node, Scope& scope, const SettingDe
   }
 }
 
-// Of a choice: its word; whether it is not the default; the enumerator of that number, `auto` not counted.
+// Of a choice: its word; whether it is not the default; the enumerator of that number, of hints `auto` not counted.
 template <auto kMember>
 void ModuleBuilder::store_choice(const SettingNode& node, Scope&, const SettingDef& def) {
   auto& member = spec_of(kMember).*kMember;
@@ -111,7 +112,11 @@ void ModuleBuilder::store_choice(const SettingNode& node, Scope&, const SettingD
     member = choice->word != def.fallback;
   } else {
     using Value = typename Held<Member>::Type;
-    member = Hint<Value>{static_cast<Value>(choice->index - 1), value_span(node)};
+    if constexpr (kIsHint<Member>) {
+      member = Hint<Value>{static_cast<Value>(choice->index - 1), value_span(node)};
+    } else {
+      member = static_cast<Value>(choice->index);
+    }
   }
 }
 
@@ -155,8 +160,12 @@ std::string rate_lines(const TrainSpec& train) {
 std::string group_lines(const TrainSpec& train) {
   std::string out;
   for (const GroupSpec& group : train.groups) {
-    out += fmt::format("group {} lr {} decay {}\n", group.path, exact(group.lr.value_or(1)),
+    out += fmt::format("group {} lr {} decay {}", group.path, exact(group.lr.value_or(1)),
                        group.weight_decay ? exact(*group.weight_decay) : "-");
+    out += group.weights ? fmt::format(" weights {}", name_of(*group.weights)) : "";
+    out += group.states ? fmt::format(" states {}", name_of(*group.states)) : "";
+    out += group.untouched ? fmt::format(" untouched {}", name_of(*group.untouched)) : "";
+    out += "\n";
   }
   return out;
 }
@@ -223,14 +232,25 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the rate", &B::lower_rate}
         .learned(rate_lines)
         .such_as("lr = cosine(0.1 .. 0)"),
-    Def{kTrain, "", "groups", "{ PATH { lr, weight_decay } }", "{}", "rates and decay of some tensors, by prefix",
-        &B::lower_group}
+    Def{kTrain, "", "groups", "{ PATH { lr, weight_decay, ... } }", "{}",
+        "rates, decay and formats of some tensors, by prefix", &B::lower_group}
         .learned(group_lines)
         .such_as("write a group for each prefix of tensors\ngroups {\n  PATH {\n    lr = 0.1\n  }\n}"),
-    Def{kTrain, "groups", "PATH", "{ lr, weight_decay }", "", "the tensors at and below a path", &B::lower_tensors},
+    Def{kTrain, "groups", "PATH", "{ lr, weight_decay, weights, states, untouched }", "",
+        "the tensors at and below a path", &B::lower_tensors},
     Def{kTrain, "groups PATH", "lr", "number", "1", "a factor of the rate", &B::store<&GroupSpec::lr>},
     Def{kTrain, "groups PATH", "weight_decay", "number", "that of the optimizer", "the decay of these tensors",
         &B::store<&GroupSpec::weight_decay>},
+    Def{kTrain, "groups PATH", "weights", "f32, bf16, fp8", "f32",
+        "how class weights of a head lie in memory; updates are rounded to it at random",
+        &B::store_choice<&GroupSpec::weights>},
+    Def{kTrain, "groups PATH", "states", "f32, bf16", "f32", "the same of what the optimizer keeps for them",
+        &B::store_choice<&GroupSpec::states>},
+    Def{kTrain, "groups PATH", "untouched", "as_is, exact", "as_is",
+        "rows of classes that are not active: they stay; or they catch up, when they are active again, with what decay "
+        "of the momentum would have done",
+        &B::store_choice<&GroupSpec::untouched>}
+        .not_yet("`untouched = {}`"),
     Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", &B::lower_freeze}.learned(
         freeze_lines),
     Def{kTrain, "", "precision", "f32, mixed(bf16 or f16)", "f32", "in what operands are rounded", &B::lower_precision}

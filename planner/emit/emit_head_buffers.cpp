@@ -32,7 +32,7 @@ void Emitter::add_head_buffers() {
         const Parameter& what = graph_.param(param);
         Buffer buffer{.device = shard.device,
                       .purpose = Purpose::kHeadWeight,
-                      .bytes = shard_bytes(head, shard, param),
+                      .bytes = shard_bytes(head, shard, param, Purpose::kHeadWeight),
                       .persistent = true,
                       .value = what.value,
                       .param = param,
@@ -42,11 +42,23 @@ void Emitter::add_head_buffers() {
                       .name = what.name};
         buffers.weights.push_back(add_buffer(buffer));
         buffer.purpose = Purpose::kHeadOptimizer;
+        buffer.bytes = shard_bytes(head, shard, param, Purpose::kHeadOptimizer);
         for (size_t state = 0; state < states.size(); ++state) {
           buffer.state = static_cast<int32_t>(state);
           buffer.name = what.name + "." + states[state];
           buffers.states.push_back(add_buffer(buffer));
         }
+      }
+      if (has_scales(head)) {
+        buffers.scales = add_buffer({.device = shard.device,
+                                     .purpose = Purpose::kHeadScale,
+                                     .bytes = shard_bytes(head, shard, head.weight, Purpose::kHeadScale),
+                                     .persistent = true,
+                                     .param = head.weight,
+                                     .replica = -1,
+                                     .head = static_cast<int32_t>(h),
+                                     .shard = shard.shard,
+                                     .name = graph_.param(head.weight).name + ".scale"});
       }
       const HeadShape shape = head_shape(program_, graph_, head, shard, head.rows);
       if (head.active > 0) {

@@ -73,6 +73,9 @@ void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& inst
   for (size_t i = 0; update && i < buffers.states.size(); ++i) {
     add_operand(Role::kState, buffers.states[i]);
   }
+  if (buffers.scales.valid()) {
+    add_operand(Role::kScales, buffers.scales);
+  }
   if (buffers.prepared.valid()) {
     add_operand(Role::kPrepared, buffers.prepared);
   }

@@ -148,6 +148,7 @@ class Emitter {
   struct ShardBuffers {
     std::vector<BufferId> weights;  // weight, bias
     std::vector<BufferId> states;
+    BufferId scales;
     BufferId prepared;
     BufferId selection;
     BufferId mass;

@@ -174,12 +174,15 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
     const HeadPlan& head = chosen.training.heads[h];
     Bytes state = 0;
     for (const Buffer& buffer : chosen.training.buffers) {
-      const bool holds = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer;
+      const bool holds = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer ||
+                         buffer.purpose == Purpose::kHeadScale;
       state += holds && buffer.head == static_cast<int32_t>(h) ? buffer.bytes : 0;
     }
     const std::string& name = input.module.graph.heads[static_cast<size_t>(head.head)].name;
+    const std::string formats = formats_text(chosen.training, static_cast<int32_t>(h));
     reasons.push_back({"shards " + name + " = " + std::to_string(head.shards.size()),
-                       "head state is " + format_bytes(state) + ", " + logits_text(head, chosen.training.batch)});
+                       "head state is " + format_bytes(state) + (formats.empty() ? "" : " (rows " + formats + ")") +
+                           ", " + logits_text(head, chosen.training.batch)});
   }
   return reasons;
 }

@@ -21,6 +21,9 @@ int recomputed_layers(const Program& program);
 // Buffers of a device that are alive when it needs most: their sizes add up to its Arena::live_max.
 std::vector<BufferId> live_at_peak(const Program& program, int device);
 
+// "in bf16, states in f32": class weights of a head that are not as wide as they could be; else empty.
+std::string formats_text(const Program& program, int32_t head);
+
 // Memory of a device at that moment by what it is for, largest first: "weights", "activations", ...
 struct MemoryPart {
   std::string name;

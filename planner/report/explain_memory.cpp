@@ -9,8 +9,13 @@
 namespace xrun::planner {
 namespace {
 
-const char* name_of(Purpose purpose) {
-  switch (purpose) {
+std::string name_of_rows(const Program& program, int32_t head) {
+  const std::string formats = formats_text(program, head);
+  return "class weights" + (formats.empty() ? " with optimizer states" : " " + formats);
+}
+
+std::string name_of(const Program& program, const Buffer& buffer) {
+  switch (buffer.purpose) {
     case Purpose::kWeight:
     case Purpose::kState:
       return "weights";
@@ -23,7 +28,8 @@ const char* name_of(Purpose purpose) {
     case Purpose::kHeadWeight:
     case Purpose::kHeadOptimizer:
     case Purpose::kHeadPrepared:
-      return "class weights with optimizer states";
+    case Purpose::kHeadScale:
+      return name_of_rows(program, buffer.head);
     case Purpose::kHeadLists:
     case Purpose::kHeadSnapshot:
     case Purpose::kHeadBuild:
@@ -49,6 +55,18 @@ void sort_largest_first(std::vector<MemoryPart>& parts) {
 }
 
 }  // namespace
+
+std::string formats_text(const Program& program, int32_t index) {
+  const HeadPlan& head = program.heads[static_cast<size_t>(index)];
+  const bool has_states = std::ranges::any_of(program.buffers, [&](const Buffer& buffer) {
+    return buffer.purpose == Purpose::kHeadOptimizer && buffer.head == index;
+  });
+  if (head.weights == RowFormat::kF32 && (head.states == RowFormat::kF32 || !has_states)) {
+    return "";
+  }
+  return "in " + std::string(name_of(head.weights)) +
+         (has_states ? ", states in " + std::string(name_of(head.states)) : "");
+}
 
 std::vector<BufferId> live_at_peak(const Program& program, int device) {
   std::map<int32_t, Bytes> change;  // by place in the time line
@@ -81,7 +99,7 @@ std::vector<BufferId> live_at_peak(const Program& program, int device) {
 std::vector<MemoryPart> memory_parts(const Program& program, int device) {
   std::map<std::string, Bytes> sums;
   for (const BufferId id : live_at_peak(program, device)) {
-    sums[name_of(program.buffer(id).purpose)] += align_up(program.buffer(id).bytes);
+    sums[name_of(program, program.buffer(id))] += align_up(program.buffer(id).bytes);
   }
   std::vector<MemoryPart> parts;
   for (const auto& [name, bytes] : sums) {

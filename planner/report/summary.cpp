@@ -14,7 +14,7 @@ namespace {
 
 bool is_head_buffer(Purpose purpose) {
   return purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadPrepared ||
-         purpose == Purpose::kHeadSelection || purpose == Purpose::kHeadMass || purpose == Purpose::kHeadStats ||
+         purpose == Purpose::kHeadScale || purpose == Purpose::kHeadSelection || purpose == Purpose::kHeadMass || purpose == Purpose::kHeadStats ||
          purpose == Purpose::kHeadSoftmax || purpose == Purpose::kHeadLogits || purpose == Purpose::kHeadGradient ||
          purpose == Purpose::kHeadScratch || purpose == Purpose::kGathered || purpose == Purpose::kTerms;
 }

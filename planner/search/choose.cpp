@@ -252,7 +252,9 @@ std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decis
   for (const HeadPlan& head : decision.heads) {
     const bool updated = head.loss.valid() && !head.frozen;
     for (const HeadShard& shard : head.shards) {
-      floors[shard.device] += shard_bytes(head, shard, head.weight) * (updated ? 1 + states : 1);
+      const auto bytes_of = [&](Purpose purpose) { return shard_bytes(head, shard, head.weight, purpose); };
+      floors[shard.device] +=
+          bytes_of(Purpose::kHeadWeight) + (updated ? states * bytes_of(Purpose::kHeadOptimizer) : 0);
     }
   }
   return floors;

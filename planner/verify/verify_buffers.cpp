@@ -27,6 +27,7 @@ bool is_persistent(Purpose purpose) {
     case Purpose::kHeadBuild:
     case Purpose::kHeadSelection:
     case Purpose::kHeadMass:
+    case Purpose::kHeadScale:
     case Purpose::kInput:
       return true;
     default:
@@ -141,6 +142,7 @@ class Buffers {
       case Purpose::kHeadWeight:
       case Purpose::kHeadOptimizer:
       case Purpose::kHeadPrepared:
+      case Purpose::kHeadScale:
         return check_shard(buffer);
       case Purpose::kHeadStats:
       case Purpose::kHeadSoftmax:
@@ -320,13 +322,14 @@ class Buffers {
     }
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     const bool prepared = buffer.purpose == Purpose::kHeadPrepared;
-    if (!buffer.param.valid() || (buffer.param != head.weight && (prepared || buffer.param != head.bias)) ||
-        (!prepared && buffer.value != graph_.param(buffer.param).value) ||
+    const bool of_rows = prepared || buffer.purpose == Purpose::kHeadScale;
+    if (!buffer.param.valid() || (buffer.param != head.weight && (of_rows || buffer.param != head.bias)) ||
+        (!of_rows && buffer.value != graph_.param(buffer.param).value) ||
         (buffer.purpose == Purpose::kHeadOptimizer ? !inside(buffer.state, 0, count(states_)) : buffer.state >= 0)) {
       return nothing(buffer, "weight of its head, or of no state");
     }
     return check_bytes(buffer, prepared ? head_prepared_bytes(head_shape(program_, graph_, head, *shard, head.rows))
-                                        : shard_bytes(head, *shard, buffer.param));
+                                        : shard_bytes(head, *shard, buffer.param, buffer.purpose));
   }
 
   Status check_logits(const Buffer& buffer) {
@@ -413,8 +416,9 @@ class Buffers {
         const auto has = [&](ParamId param, Purpose purpose, int state = -1) {
           return params_.find_shard(param, purpose, shard.shard, state) != nullptr;
         };
-        bool all = head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows)) == 0 ||
-                   has(head.weight, Purpose::kHeadPrepared);
+        bool all = (head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows)) == 0 ||
+                    has(head.weight, Purpose::kHeadPrepared)) &&
+                   (!has_scales(head) || has(head.weight, Purpose::kHeadScale));
         for (const ParamId param : {head.weight, head.bias}) {
           if (!param.valid()) {
             continue;
@@ -428,7 +432,7 @@ class Buffers {
               (head.active == 0 || (selections_.contains({Purpose::kHeadSelection, static_cast<int>(h), shard.shard}) &&
                                     selections_.contains({Purpose::kHeadMass, static_cast<int>(h), shard.shard})));
         if (!all) {
-          return wrong("shard {} of head {} lacks a weight, its prepared form, a state or its active classes",
+          return wrong("shard {} of head {} lacks a weight, its scales, its prepared form, a state or its active classes",
                        shard.shard, h);
         }
       }

@@ -280,6 +280,10 @@ class HeadOperands : OperandView {
                             params_.find_shard(param, Purpose::kHeadOptimizer, shard.shard, state), param, state));
       }
     }
+    if (has_scales(plan)) {
+      XRUN_TRY(take_whole(Role::kScales, access, params_.find_shard(plan.weight, Purpose::kHeadScale, shard.shard),
+                          plan.weight));
+    }
     if (head_prepared_bytes(head_shape(program_, graph_, plan, shard, plan.rows)) == 0) {
       return {};
     }

@@ -45,7 +45,8 @@ class Passes {
         }
         const auto& rows = weights[shard.shard];
         for (const Buffer* buffer : rows) {
-          if (buffer->device != shard.device || buffer->bytes != shard_bytes(head, shard, head.weight)) {
+          if (buffer->device != shard.device ||
+              buffer->bytes != shard_bytes(head, shard, head.weight, Purpose::kHeadWeight)) {
             return wrong("the rows of shard {} of head {} lie in a buffer of {} bytes on device {}", s, h,
                          buffer->bytes, buffer->device);
           }

@@ -429,12 +429,14 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
                fmt::format("  {} {}{}\n", record.highest ? "highest" : "lowest", printable_line(record.metric), best));
   }
   size_t width = 0;
+  size_t dtype_width = 4;
   for (const StoredTensor& row : rows) {
     width = std::max(width, row.name.size());
+    dtype_width = std::max(dtype_width, row.dtype.size());
   }
   for (const StoredTensor& row : rows) {
-    out += fmt::format("  {:<{}}   {:<4} [{}]\n", printable_line(row.name), width, printable_line(row.dtype),
-                       fmt::join(row.shape, ", "));
+    out += fmt::format("  {:<{}}   {:<{}} [{}]\n", printable_line(row.name), width, printable_line(row.dtype),
+                       dtype_width, fmt::join(row.shape, ", "));
   }
   return out;
 }

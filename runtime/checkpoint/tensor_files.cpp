@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 #include <map>
 #include <optional>
+#include <tuple>
 
+#include "graph/group_rules.h"
+#include "ops/head/row_format.h"
 #include "runtime/formats/safetensors.h"
 
 namespace xrun::runtime {
@@ -94,6 +97,21 @@ std::vector<StoredTensor> list(const StoredTensors& stored) {
   return tensors;
 }
 
+// Formats of class weights, which a run may have in another one than the checkpoint.
+std::optional<RowFormat> row_format(std::string_view dtype) {
+  return dtype == "F32"       ? std::optional(RowFormat::kF32)
+         : dtype == "BF16"    ? std::optional(RowFormat::kBf16)
+         : dtype == "F8_E4M3" ? std::optional(RowFormat::kFp8)
+                              : std::nullopt;
+}
+
+// Whether rows that are stored as `dtype` can fill the tensor.
+bool fills(std::string_view dtype, const StateTensor& tensor) {
+  const bool class_weights =
+      tensor.role == StateTensor::Role::kWeight && !tensor.head.empty() && tensor.type.rank() > 1;
+  return dtype == safetensors_name(tensor.type.dtype) || (class_weights && row_format(dtype));
+}
+
 // The stored form of `tensor`, or what is wrong with it. `found` stays null where it is not there.
 Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                  const StateTensor& tensor, const std::vector<StoredRows>*& found) {
@@ -107,10 +125,14 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
     if (!dims.empty()) {
       dims[0] = tensor.rows();
     }
-    if (dims != tensor.type.dims || part.tensor.dtype != safetensors_name(tensor.type.dtype)) {
+    if (dims != tensor.type.dims || !fills(part.tensor.dtype, tensor)) {
       return other_form(state, tensor,
                         fmt::format("`{}` is {} in the model, but {} {} in the checkpoint {}", tensor.name,
                                     to_text(tensor.type), part.tensor.dtype, shape_text(part.tensor.shape), info.path));
+    }
+    if (part.tensor.dtype != at->second[0].tensor.dtype) {
+      return damaged(info.path, fmt::format("has rows of `{}` in {} and in {}", tensor.name, at->second[0].tensor.dtype,
+                                            part.tensor.dtype));
     }
     if (part.row_begin != next) {
       return damaged(info.path, fmt::format("has rows of `{}` twice or not at all, at row {}", tensor.name, next));
@@ -127,16 +149,74 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
   return {};
 }
 
-// Reads the rows of `part` into `state`, a few MiB at a time.
-Status copy_rows(const SafetensorsFile& file, const StoredRows& part, const StateTensor& tensor, TrainState& state,
-                 std::vector<std::byte>& buffer) {
-  const Bytes row_bytes = tensor.row_bytes();
-  const int64_t step = std::max<int64_t>(1, row_bytes == 0 ? INT64_MAX : kChunk / row_bytes);
-  for (int64_t row = part.row_begin; row < part.row_end && row_bytes > 0; row += step) {
-    const int64_t end = std::min(part.row_end, row + step);
-    buffer.resize(static_cast<size_t>((end - row) * row_bytes));
-    XRUN_TRY(file.read(part.tensor, (row - part.row_begin) * row_bytes, buffer));
-    state.write_rows(tensor, row, end, buffer.data());
+// Where a tensor of the state lies in the files; class weights in fp8 with their scales.
+struct Found {
+  const StateTensor* tensor = nullptr;
+  const std::vector<StoredRows>* rows = nullptr;
+  const std::vector<StoredRows>* scales = nullptr;
+};
+
+// Scales are looked up with their rows, whatever the format of the state.
+Status find_tensor(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
+                   const StateTensor& tensor, Found& found) {
+  found.tensor = &tensor;
+  XRUN_TRY(find_rows(info, stored, state, tensor, found.rows));
+  if (found.rows->front().tensor.dtype != safetensors_name(DType::kF8E4M3)) {
+    return {};
+  }
+  XRUN_TRY(find_rows(info, stored, state, scales_of(tensor), found.scales));
+  const auto place = [](const StoredRows& part) { return std::tuple(part.file, part.row_begin, part.row_end); };
+  if (!std::ranges::equal(*found.rows, *found.scales, {}, place, place)) {
+    return damaged(info.path, fmt::format("has rows of `{}` apart from their scales", tensor.name));
+  }
+  return {};
+}
+
+// A part of `found` in one of its files.
+struct FoundPart {
+  const StateTensor* tensor = nullptr;
+  const StoredRows* rows = nullptr;
+  const StoredRows* scales = nullptr;
+};
+
+// Reads such a part into `state`, a few MiB at a time. Rows in the format of the state stay as they are; others are
+// rounded to the nearest.
+Status copy_rows(const SafetensorsFile& file, const std::string& path, const FoundPart& part, TrainState& state) {
+  const StateTensor& tensor = *part.tensor;
+  const bool as_it_is = part.rows->tensor.dtype == safetensors_name(tensor.type.dtype);
+  const RowFormat format = row_format(part.rows->tensor.dtype).value_or(RowFormat::kF32);
+  const int64_t width = tensor.row_elements();
+  const Bytes row_bytes = as_it_is ? tensor.row_bytes() : width * element_bytes(format);
+  const int64_t step = std::max<int64_t>(1, kChunk / std::max<Bytes>(1, width * element_bytes(RowFormat::kF32)));
+  std::vector<std::byte> rows;
+  std::vector<float> scales;
+  std::vector<float> values;
+  for (int64_t row = part.rows->row_begin; row < part.rows->row_end && row_bytes > 0; row += step) {
+    const int64_t end = std::min(part.rows->row_end, row + step);
+    rows.resize(static_cast<size_t>((end - row) * row_bytes));
+    XRUN_TRY(file.read(part.rows->tensor, (row - part.rows->row_begin) * row_bytes, rows));
+    scales.assign(static_cast<size_t>(end - row), 1.0F);
+    if (part.scales != nullptr) {
+      const Bytes first = (row - part.rows->row_begin) * static_cast<Bytes>(sizeof(float));
+      XRUN_TRY(file.read(part.scales->tensor, first, std::as_writable_bytes(std::span(scales))));
+      if (!std::ranges::all_of(scales, [](float scale) { return std::isfinite(scale) && scale > 0; })) {
+        return damaged(path, fmt::format("has a scale of `{}` that is not a positive number", tensor.name));
+      }
+    }
+    if (as_it_is) {
+      state.write_rows(tensor, row, end, rows.data());
+      if (part.scales != nullptr) {
+        state.write_rows(*state.find(scales_of(tensor).name), row, end,
+                         reinterpret_cast<const std::byte*>(scales.data()));
+      }
+      continue;
+    }
+    values.resize(static_cast<size_t>((end - row) * width));
+    for (int64_t i = 0; i < end - row; ++i) {
+      ops::load_row(format, rows.data() + i * row_bytes, scales[static_cast<size_t>(i)], width,
+                    values.data() + i * width);
+    }
+    state.write_values(tensor, row, end, values.data());
   }
   return {};
 }
@@ -187,13 +267,27 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
   return files;
 }
 
+// Whether no element of rows in memory is NaN or infinite.
+bool is_finite(DType dtype, std::span<const std::byte> rows) {
+  const auto all = [&]<typename T>(T, const auto& fine) {
+    const std::span numbers(reinterpret_cast<const T*>(rows.data()), rows.size() / sizeof(T));
+    return std::all_of(numbers.begin(), numbers.end(), fine);
+  };
+  switch (dtype) {
+    case DType::kF32:
+      return all(float{}, [](float x) { return std::isfinite(x); });
+    case DType::kBF16:
+      return all(uint16_t{}, [](uint16_t x) { return (x & 0x7F80U) != 0x7F80U; });
+    case DType::kF8E4M3:
+      return all(uint8_t{}, [](uint8_t x) { return (x & 0x7FU) != 0x7FU; });
+    default:
+      return true;
+  }
+}
+
 // A run that has gone wrong must not take the place of what it had learned before.
 Status expect_finite(const StateTensor& tensor, std::span<const std::byte> rows) {
-  if (tensor.type.dtype != DType::kF32) {
-    return {};
-  }
-  const std::span numbers(reinterpret_cast<const float*>(rows.data()), rows.size() / sizeof(float));
-  if (std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); })) {
+  if (is_finite(tensor.type.dtype, rows)) {
     return {};
   }
   return Error{ErrorKind::kNonFinite, "XG0810", "`" + tensor.name + "` is no longer finite, so it is not saved",
@@ -251,24 +345,21 @@ Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std
 
 namespace {
 
-// Where a tensor of the state lies in the files.
-using Found = std::vector<std::pair<const StateTensor*, const std::vector<StoredRows>*>>;
-
-Status copy_found(const StoredTensors& stored, const Found& found, TrainState& state) {
-  std::vector<std::vector<std::pair<const StateTensor*, const StoredRows*>>> parts_of(stored.files.size());
-  for (const auto& [tensor, parts] : found) {
-    for (const StoredRows& part : *parts) {
-      parts_of[part.file].emplace_back(tensor, &part);
+Status copy_found(const StoredTensors& stored, const std::vector<Found>& found, TrainState& state) {
+  std::vector<std::vector<FoundPart>> parts_of(stored.files.size());
+  for (const Found& one : found) {
+    for (size_t i = 0; i < one.rows->size(); ++i) {
+      const StoredRows& rows = (*one.rows)[i];
+      parts_of[rows.file].push_back({one.tensor, &rows, one.scales == nullptr ? nullptr : &(*one.scales)[i]});
     }
   }
-  std::vector<std::byte> buffer;
   for (size_t i = 0; i < stored.files.size(); ++i) {
     if (parts_of[i].empty()) {
       continue;
     }
     XRUN_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(stored.files[i]));
-    for (const auto& [tensor, part] : parts_of[i]) {
-      XRUN_TRY(copy_rows(file, *part, *tensor, state, buffer));
+    for (const FoundPart& part : parts_of[i]) {
+      XRUN_TRY(copy_rows(file, stored.files[i], part, state));
     }
   }
   return {};
@@ -287,16 +378,15 @@ std::optional<FreshPart> part_of_classes(const StateTensor& tensor, const std::s
 
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer) {
   XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
-  Found found;
+  std::vector<Found> found;
   for (const StateTensor& tensor : state.tensors()) {
-    const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
     if (tensor.role == StateTensor::Role::kGraph && optimizer) {
       state.keep(tensor, stored.rows.contains(tensor.name));
     }
-    if (tensor.kept && (optimizer || !only_to_go_on)) {
-      const std::vector<StoredRows>* rows = nullptr;
-      XRUN_TRY(find_rows(info, stored, state, tensor, rows));
-      found.emplace_back(&tensor, rows);
+    const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
+    const bool skipped = tensor.role == StateTensor::Role::kScale || (only_to_go_on && !(optimizer && tensor.kept));
+    if (!skipped) {
+      XRUN_TRY(find_tensor(info, stored, state, tensor, found.emplace_back()));
     }
   }
   return copy_found(stored, found, state);
@@ -310,15 +400,15 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
     const auto part = part_of_classes(tensor, class_layer);
     return part && std::ranges::find(fresh, part->path, &FreshPart::path) != fresh.end();
   };
-  Found found;
+  std::vector<Found> found;
   for (const StateTensor& tensor : state.tensors()) {
-    const bool skipped = std::ranges::any_of(skip, [&](const auto& path) { return is_below(path, tensor.name); });
-    if (tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph || skipped ||
-        is_fresh(tensor)) {
+    const bool skipped = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kGraph ||
+                         std::ranges::any_of(skip, [&](const auto& path) { return is_below(path, tensor.name); });
+    if (tensor.role == StateTensor::Role::kOptimizer || skipped || is_fresh(tensor)) {
       continue;
     }
-    const std::vector<StoredRows>* rows = nullptr;
-    Status there = find_rows(info, stored, state, tensor, rows);
+    Found one;
+    Status there = find_tensor(info, stored, state, tensor, one);
     const auto part = part_of_classes(tensor, class_layer);
     if (!there.ok() && there.error().code == "XG0702" && part) {
       fresh.push_back(*part);
@@ -332,10 +422,10 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
       }
       return error;
     }
-    found.emplace_back(&tensor, rows);
+    found.push_back(one);
   }
   // All of a part that is new, also where some of its tensors are there.
-  std::erase_if(found, [&](const auto& one) { return is_fresh(*one.first); });
+  std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
   return copy_found(stored, found, state);
 }
 

@@ -11,6 +11,7 @@
 #include "graph/base/xxh128.h"
 #include "graph/head_shape.h"
 #include "graph/optimizer_def.h"
+#include "ops/head/row_format.h"
 
 namespace xrun::runtime {
 namespace {
@@ -18,28 +19,27 @@ namespace {
 using planner::Buffer;
 using planner::Purpose;
 
-// The parameters of each head's classifier.
-std::string head_of(const Module& module, const planner::Program& program, ParamId param) {
+// The head that owns a parameter; null for those of the trunk.
+const planner::HeadPlan* head_with(const planner::Program& program, ParamId param) {
   for (const planner::HeadPlan& head : program.heads) {
     if (head.weight == param || head.bias == param) {
-      return module.graph.heads[static_cast<size_t>(head.head)].name;
+      return &head;
     }
   }
-  return "";
+  return nullptr;
 }
 
-std::pair<int64_t, int64_t> rows_of(const planner::Program& program, ParamId param, int shard, int64_t all) {
-  for (const planner::HeadPlan& head : program.heads) {
-    if (head.weight != param && head.bias != param) {
-      continue;
-    }
-    for (const planner::HeadShard& one : head.shards) {
-      if (one.shard == shard) {
-        return {one.row_begin, one.row_end};
-      }
+ClassRange rows_of(const planner::HeadPlan* head, int shard, int64_t all) {
+  for (size_t i = 0; head != nullptr && i < head->shards.size(); ++i) {
+    if (head->shards[i].shard == shard) {
+      return {head->shards[i].row_begin, head->shards[i].row_end};
     }
   }
   return {0, all};
+}
+
+DType dtype_of(RowFormat format) {
+  return format == RowFormat::kF32 ? DType::kF32 : format == RowFormat::kBf16 ? DType::kBF16 : DType::kF8E4M3;
 }
 
 std::vector<std::string> optimizer_states(const Module& module) {
@@ -47,25 +47,26 @@ std::vector<std::string> optimizer_states(const Module& module) {
   return def == nullptr ? std::vector<std::string>{} : def->states(module.train.optimizer.args);
 }
 
-// Values [first, first + count) of a tensor, counted over all of its rows, which lie in a buffer from `offset` on.
-struct FirstValues {
+// Rows [begin, end) of one copy of a piece.
+struct FirstRows {
   const StateTensor* tensor = nullptr;
-  const Buffer* buffer = nullptr;
-  int64_t first = 0;
-  int64_t offset = 0;
-  int64_t count = 0;
+  const TensorPiece* piece = nullptr;
+  planner::BufferId copy;
+  int64_t begin = 0;
+  int64_t end = 0;
 };
 
-// Cuts the values of a piece into items of work.
-void add_parts(const StateTensor& tensor, const Buffer& buffer, int64_t first, int64_t count,
-               std::vector<FirstValues>& parts) {
-  constexpr int64_t kMost = 64 * 1024;  // some hundred microseconds of random numbers
-  for (int64_t offset = 0; offset < count; offset += kMost) {
-    parts.push_back({&tensor, &buffer, first + offset, offset, std::min(kMost, count - offset)});
+// Cuts the rows of a piece into items of work.
+void add_parts(const StateTensor& tensor, const TensorPiece& piece, planner::BufferId copy,
+               std::vector<FirstRows>& parts) {
+  constexpr int64_t kMost = 64 * 1024;  // values: some hundred microseconds of random numbers
+  const int64_t most = std::max<int64_t>(1, kMost / std::max<int64_t>(1, tensor.row_elements()));
+  for (int64_t row = piece.row_begin; row < piece.row_end; row += most) {
+    parts.push_back({&tensor, &piece, copy, row, std::min(row + most, piece.row_end)});
   }
 }
 
-void fill_first_values(const FirstValues& part, const Init& init, uint64_t seed, std::span<float> values) {
+void fill_first_values(const FirstRows& part, const Init& init, uint64_t seed, std::span<float> values) {
   if (init.kind == Init::kConstant) {
     std::ranges::fill(values, static_cast<float>(init.value));
     return;
@@ -73,13 +74,29 @@ void fill_first_values(const FirstValues& part, const Init& init, uint64_t seed,
   const double deviation = init.kind == Init::kHeNormal
                                ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
                                : init.value;
-  RandomStream(seed, stable_hash(part.tensor->name)).fill_normal(static_cast<uint64_t>(part.first), values);
+  const auto first = static_cast<uint64_t>(part.begin * part.tensor->row_elements());
+  RandomStream(seed, stable_hash(part.tensor->name)).fill_normal(first, values);
   for (float& value : values) {
     value = static_cast<float>(deviation * static_cast<double>(value));
   }
 }
 
 }  // namespace
+
+RowFormat format_of(const StateTensor& tensor) {
+  return tensor.type.dtype == DType::kBF16     ? RowFormat::kBf16
+         : tensor.type.dtype == DType::kF8E4M3 ? RowFormat::kFp8
+                                               : RowFormat::kF32;
+}
+
+StateTensor scales_of(const StateTensor& weight) {
+  StateTensor scales = weight;
+  scales.name += ".scale";
+  scales.role = StateTensor::Role::kScale;
+  scales.type = {.dtype = DType::kF32, .dims = {weight.rows()}};
+  scales.pieces.clear();
+  return scales;
+}
 
 TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
                        const DeviceSet& devices)
@@ -90,40 +107,47 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
     const bool state = buffer.purpose == Purpose::kState;
     const bool optimizer = buffer.purpose == Purpose::kOptimizer || buffer.purpose == Purpose::kHeadOptimizer;
+    const bool scale = buffer.purpose == Purpose::kHeadScale;
     const bool graph = buffer.purpose == Purpose::kHeadLists || buffer.purpose == Purpose::kHeadSnapshot;
-    if (!weight && !state && !optimizer && !graph) {
+    if (!weight && !state && !optimizer && !scale && !graph) {
       continue;
     }
     const Parameter& parameter = module.graph.param(buffer.param);
-    std::string name = parameter.name;
+    const planner::HeadPlan* head = head_with(program, buffer.param);
+    StateTensor one{.name = parameter.name,
+                    .role = weight  ? StateTensor::Role::kWeight
+                            : state ? StateTensor::Role::kState
+                                    : StateTensor::Role::kOptimizer,
+                    .type = module.graph.value(parameter.value).type,
+                    .trained = parameter.trained,
+                    .head = head == nullptr ? "" : module.graph.heads[static_cast<size_t>(head->head)].name,
+                    .param = buffer.param,
+                    .pieces = {}};
+    one.type.sharded = false;
     if (optimizer) {
       XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
-      name += "." + states[static_cast<size_t>(buffer.state)];
-    } else if (graph) {
-      name += buffer.purpose == Purpose::kHeadLists ? ".lists" : ".snapshot";
+      one.name += "." + states[static_cast<size_t>(buffer.state)];
     }
-    StateTensor& tensor = by_name[name];
-    if (tensor.name.empty()) {
-      tensor.name = name;
-      tensor.role = weight  ? StateTensor::Role::kWeight
-                    : state ? StateTensor::Role::kState
-                    : graph ? StateTensor::Role::kGraph
-                            : StateTensor::Role::kOptimizer;
-      tensor.kept = !graph;
-      tensor.type = module.graph.value(parameter.value).type;
-      tensor.type.sharded = false;
-      if (buffer.purpose == Purpose::kHeadLists) {
-        tensor.type.dtype = DType::kI32;
-        tensor.type.dims[1] = program.heads[static_cast<size_t>(buffer.head)].neighbours;
-      }
-      tensor.trained = parameter.trained;
-      tensor.head = head_of(module, program, buffer.param);
-      tensor.param = buffer.param;
+    if (head != nullptr && head->weight == buffer.param && !graph) {
+      one.type.dtype = dtype_of(optimizer ? head->states : head->weights);
     }
+    if (scale) {
+      one = scales_of(one);
+    }
+    if (graph) {
+      one.role = StateTensor::Role::kGraph;
+      one.kept = false;
+      one.name += buffer.purpose == Purpose::kHeadLists ? ".lists" : ".snapshot";
+    }
+    if (buffer.purpose == Purpose::kHeadLists) {
+      one.type.dtype = DType::kI32;
+      one.type.dims[1] = head->neighbours;
+    }
+    StateTensor& tensor = by_name.try_emplace(one.name, one).first->second;
     if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
       continue;  // of another rank
     }
-    const auto [begin, end] = rows_of(program, buffer.param, buffer.shard, tensor.rows());
+    const auto [begin, end] = rows_of(head, buffer.shard, tensor.rows());
     const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
                                     [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
     if (piece != tensor.pieces.end()) {
@@ -147,17 +171,15 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
 }
 
 void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
-  std::vector<std::vector<FirstValues>> parts(static_cast<size_t>(program_.devices));
+  std::vector<std::vector<FirstRows>> parts(static_cast<size_t>(program_.devices));
   for (const StateTensor& tensor : tensors_) {
-    if (tensor.role == StateTensor::Role::kGraph || (wanted && !wanted(tensor))) {
-      continue;
+    const bool made = tensor.role != StateTensor::Role::kScale && tensor.role != StateTensor::Role::kGraph;
+    if (!made || (wanted && !wanted(tensor))) {
+      continue;  // scales come with their rows, graphs are built
     }
-    const int64_t width = tensor.row_bytes() / static_cast<int64_t>(sizeof(float));
     for (const TensorPiece& piece : tensor.pieces) {
       for (const planner::BufferId copy : piece.copies) {
-        const Buffer& buffer = program_.buffer(copy);
-        add_parts(tensor, buffer, piece.row_begin * width, (piece.row_end - piece.row_begin) * width,
-                  parts[static_cast<size_t>(buffer.device)]);
+        add_parts(tensor, piece, copy, parts[static_cast<size_t>(program_.buffer(copy).device)]);
       }
     }
   }
@@ -166,11 +188,16 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
     const auto make = [&](const tbb::blocked_range<size_t>& range) {
       std::vector<float> values;
       for (size_t item = range.begin(); item != range.end(); ++item) {
-        const FirstValues& part = own[item];
-        const bool optimizer = part.tensor->role == StateTensor::Role::kOptimizer;
-        values.resize(static_cast<size_t>(part.count));
-        fill_first_values(part, optimizer ? Init{} : module_.graph.param(part.tensor->param).init, seed, values);
-        memory_.write(part.buffer->id, part.offset * static_cast<Bytes>(sizeof(float)),
+        const FirstRows& part = own[item];
+        const StateTensor& tensor = *part.tensor;
+        const bool optimizer = tensor.role == StateTensor::Role::kOptimizer;
+        values.resize(static_cast<size_t>((part.end - part.begin) * tensor.row_elements()));
+        fill_first_values(part, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed, values);
+        if (tensor.type.dtype != DType::kF32) {
+          write_values(tensor, part.begin, part.end, values.data());  // of a head: a row lies in one place
+          continue;
+        }
+        memory_.write(part.copy, (part.begin - part.piece->row_begin) * tensor.row_bytes(),
                       std::as_bytes(std::span(values)));
       }
     };
@@ -179,10 +206,6 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
   };
   const Status made = run_on_each(devices_, make_values);
   XRUN_CHECK(made.ok(), "first values are made without errors");
-}
-
-bool is_below(std::string_view path, std::string_view name) {
-  return name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '.');
 }
 
 std::string TrainState::class_layer() const {
@@ -241,11 +264,41 @@ void TrainState::write_rows(const StateTensor& tensor, int64_t row_begin, int64_
   }
 }
 
+void TrainState::read_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const {
+  const RowFormat format = format_of(tensor);
+  const int64_t width = tensor.row_elements();
+  std::vector<std::byte> rows(static_cast<size_t>((row_end - row_begin) * tensor.row_bytes()));
+  std::vector<float> scales(static_cast<size_t>(row_end - row_begin), 1.0F);
+  read_rows(tensor, row_begin, row_end, rows.data());
+  if (format == RowFormat::kFp8) {
+    read_rows(*find(scales_of(tensor).name), row_begin, row_end, reinterpret_cast<std::byte*>(scales.data()));
+  }
+  for (int64_t i = 0; i < row_end - row_begin; ++i) {
+    ops::load_row(format, rows.data() + i * tensor.row_bytes(), scales[static_cast<size_t>(i)], width, out + i * width);
+  }
+}
+
+void TrainState::write_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const float* in) {
+  const RowFormat format = format_of(tensor);
+  const int64_t width = tensor.row_elements();
+  std::vector<std::byte> rows(static_cast<size_t>((row_end - row_begin) * tensor.row_bytes()));
+  std::vector<float> scales(static_cast<size_t>(row_end - row_begin));
+  for (int64_t i = 0; i < row_end - row_begin; ++i) {
+    scales[static_cast<size_t>(i)] =
+        ops::store_nearest(format, in + i * width, width, rows.data() + i * tensor.row_bytes());
+  }
+  write_rows(tensor, row_begin, row_end, rows.data());
+  if (format == RowFormat::kFp8) {
+    write_rows(*find(scales_of(tensor).name), row_begin, row_end, reinterpret_cast<const std::byte*>(scales.data()));
+  }
+}
+
 void TrainState::copy_from(const TrainState& other) {
   std::vector<std::byte> staging;
   for (const StateTensor& tensor : tensors_) {
     const StateTensor* source = other.find(tensor.name);
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
+    XRUN_CHECK(source == nullptr || source->type.dtype == tensor.type.dtype, tensor.name + " in another format");
     for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
       for_chunks(tensor, source->pieces[p].row_begin, source->pieces[p].row_end, [&](int64_t row, int64_t rows) {
         staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
@@ -261,7 +314,8 @@ std::vector<RangeDigest> TrainState::range_digests() const {
   std::vector<std::byte> staging;
   int64_t first = 0;  // range of the tensor
   for (const StateTensor& tensor : tensors_) {
-    if (tensor.role != StateTensor::Role::kWeight || !tensor.trained) {
+    const bool weight = tensor.role == StateTensor::Role::kWeight || tensor.role == StateTensor::Role::kScale;
+    if (!weight || !tensor.trained) {
       continue;
     }
     const int64_t range =

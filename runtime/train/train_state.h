@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/group_rules.h"
 #include "graph/module.h"
 #include "planner/program.h"
 #include "runtime/device/bound_memory.h"
@@ -24,10 +25,10 @@ struct TensorPiece {
 };
 
 struct StateTensor {
-  enum class Role { kWeight, kState, kOptimizer, kGraph };
-  std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity"
+  enum class Role { kWeight, kState, kOptimizer, kScale, kGraph };
+  std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity", "id.weight.scale"
   Role role = Role::kWeight;
-  TensorType type;  // without a batch dimension
+  TensorType type;  // as it lies in memory, without a batch dimension; f32 but for class weights and their states
   bool trained = true;
   // Of a graph of nearest classes: whether the run needs it to go on. A checkpoint has it where it does.
   bool kept = true;
@@ -37,8 +38,14 @@ struct StateTensor {
 
   // Rows are along the first dimension; a scalar has one row.
   int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
-  Bytes row_bytes() const { return rows() == 0 ? 0 : type.bytes(0, 0) / rows(); }
+  int64_t row_elements() const { return rows() == 0 ? 0 : type.elements(0, 0) / rows(); }
+  Bytes row_bytes() const { return row_elements() * size_of(type.dtype); }
 };
+
+// The format of a tensor's rows: f32, bf16 or fp8.
+RowFormat format_of(const StateTensor& tensor);
+// The scales of class weights in fp8, without pieces.
+StateTensor scales_of(const StateTensor& weight);
 
 // The digest of a fixed range of rows. Ranges are counted over all trained weights in name order: of a head's tensors
 // each class block is one, every other tensor is one as a whole.
@@ -52,9 +59,6 @@ struct RangeDigest {
 // ranks, in any order and more than once.
 std::string digest_of(std::vector<RangeDigest> ranges);
 
-// Whether a tensor or a part of the model is called `path`, or lies below it.
-bool is_below(std::string_view path, std::string_view name);
-
 // Threads: between steps only, one thread.
 class TrainState {
  public:
@@ -62,9 +66,10 @@ class TrainState {
   TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
              const DeviceSet& devices);
 
-  // First values of weights and states from the seed (docs/determinism.md, "Random numbers"); optimizer states are
-  // zero. Of the tensors that `wanted` takes, where it is given: what a checkpoint fills needs none. Tasks of a device
-  // make what lies in its memory, so that its pages are touched first on its own NUMA node.
+  // First values of weights and states from the seed (docs/determinism.md, "Random numbers"), class weights rounded to
+  // the nearest of their format; optimizer states are zero. Of the tensors that `wanted` takes, where it is given: what
+  // a checkpoint fills needs none. Tasks of a device make what lies in its memory, so that its pages are touched first
+  // on its own NUMA node.
   void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {});
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
@@ -84,6 +89,10 @@ class TrainState {
   // prepares them again (Session::weights_changed).
   void read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const;
   void write_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const std::byte* in);
+  // The same as f32, whatever the format of the tensor, [rows, row_elements()]. Values are rounded to the nearest of a
+  // narrow format, and scales of fp8 rows are written with them.
+  void read_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
+  void write_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const float* in);
   // Copies weights and states of `other`, which may be laid out in another way, by name; optimizer states where both
   // have them.
   void copy_from(const TrainState& other);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "graph/base/check.h"
+#include "graph/group_rules.h"
 #include "graph/reader_def.h"
 #include "runtime/device/host.h"
 #include "runtime/train/class_graphs.h"

@@ -452,6 +452,8 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
                                                         {"train.reduce", "sum"},
                                                         {"train.order", "sequential"},
                                                         {"train.groups.embed.lr", "0.5"},
+                                                        {"train.groups.id.weights", "bf16"},
+                                                        {"train.groups.id.states", "bf16"},
                                                         {"classes", "11"}}) {
     EXPECT_NE(digest(small_run(), {{path, value}}), base) << path;
   }
@@ -467,7 +469,8 @@ TEST(Digest, ItsTextStays) {
       "  order = sequential\n  groups {\n    id { weight_decay = 0 }\n    embed { lr = 0.5 }\n  }\n"
       "  metrics = [accuracy(id, label)]\n  log { every = 3 steps }\n";
   std::string text;
-  for (const std::string& settings : {std::string(), std::string("  clip = value(0.5)\n"), all}) {
+  const std::string rows = "  groups {\n    id {\n      weights = fp8\n      states = bf16\n    }\n  }\n";
+  for (const std::string& settings : {std::string(), std::string("  clip = value(0.5)\n"), all, rows}) {
     const Checked checked(small_run(settings));
     ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
     text += math_text(checked.module()) + "\n";

@@ -80,6 +80,36 @@ TEST(Emit, OneFOneBKeepsTheRowsForASweepAtTheEnd) {
   }
 }
 
+TEST(Emit, RowsOfAHeadTakeTheBytesOfTheirFormats) {
+  // Of class weights, their bias, their optimizer states and their scales.
+  const auto bytes = [](RowFormat weights, RowFormat states, bool training) {
+    const Module made = make_module(
+        {.layers = 1, .classes = 1000, .head = true, .head_bias = true, .weights = weights, .states = states});
+    const Module module = training ? prepare_training(made) : prepare_inference(made);
+    const auto program = emit_layout(module, {.shards = 3}, training);
+    EXPECT_TRUE(program.ok());
+    EXPECT_TRUE(verify_program(*program, module).ok());
+    std::vector<Bytes> sums(4);
+    for (const Buffer& buffer : program->buffers) {
+      const bool bias = buffer.param == program->heads[0].bias;
+      sums[0] += buffer.purpose == Purpose::kHeadWeight && !bias ? buffer.bytes : 0;
+      sums[1] += buffer.purpose == Purpose::kHeadWeight && bias ? buffer.bytes : 0;
+      sums[2] += buffer.purpose == Purpose::kHeadOptimizer && !bias ? buffer.bytes : 0;
+      sums[3] += buffer.purpose == Purpose::kHeadScale ? buffer.bytes : 0;
+    }
+    return sums;
+  };
+  constexpr Bytes kElements = 1000 * 64;
+  EXPECT_EQ(bytes(RowFormat::kF32, RowFormat::kF32, true), (std::vector<Bytes>{4 * kElements, 4000, 4 * kElements, 0}));
+  EXPECT_EQ(bytes(RowFormat::kBf16, RowFormat::kF32, true),
+            (std::vector<Bytes>{2 * kElements, 4000, 4 * kElements, 0}));
+  EXPECT_EQ(bytes(RowFormat::kBf16, RowFormat::kBf16, true),
+            (std::vector<Bytes>{2 * kElements, 4000, 2 * kElements, 0}));
+  EXPECT_EQ(bytes(RowFormat::kFp8, RowFormat::kBf16, true), (std::vector<Bytes>{kElements, 4000, 2 * kElements, 4000}));
+  EXPECT_EQ(bytes(RowFormat::kFp8, RowFormat::kBf16, false), (std::vector<Bytes>{kElements, 4000, 0, 4000}))
+      << "of inference";
+}
+
 TEST(Emit, OneFOneBHoldsFewerActivationsThanGPipe) {
   const Module module = prepare_training(make_module({.layers = 8, .width = 512, .norm = false, .batch = 512}));
   Layout layout{.stages = 4, .micro_batches = 16, .devices = 4};

@@ -50,6 +50,36 @@ TEST(Report, PageOfAPlanWithHead) {
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
 }
 
+TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
+  Module module = testing::make_module({.layers = 1,
+                                        .input = 256,
+                                        .width = 256,
+                                        .classes = 20902,
+                                        .head = true,
+                                        .weights = RowFormat::kFp8,
+                                        .states = RowFormat::kBf16});
+  const auto planned = [&](Bytes memory) {
+    const Module training = testing::prepare_training(module);
+    const Module inference = testing::prepare_inference(module);
+    const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 1, .threads = 2, .memory = memory};
+    return make_plan(training, inference, testing::make_facts(training), testing::make_facts(inference), machine, {});
+  };
+  const auto plan = planned(kGiB);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_NE(report_why(*plan, "shards").find("in fp8, states in bf16"), std::string::npos)
+      << report_why(*plan, "shards");
+  const auto parts = memory_parts(plan->training, 0);
+  const auto rows = std::ranges::find(parts, "class weights in fp8, states in bf16", &MemoryPart::name);
+  ASSERT_NE(rows, parts.end());
+  constexpr Bytes kRows = 20902;
+  EXPECT_NEAR(static_cast<double>(rows->bytes), kRows * (256 * 3 + 4), 64 * 3) << "weights, states and scales";
+  EXPECT_NE(print(plan->training, testing::prepare_training(module).graph).find(", rows fp8, states bf16, shards"),
+            std::string::npos);
+  const auto refused = planned(kMiB);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().notes[0].find("class weights in fp8, states in bf16"), std::string::npos);
+}
+
 // A plan file is somebody's: its strings stay in their lines. The console replaces what steers a terminal.
 TEST(Report, StringsOfAPlanForgeNoLines) {
   const std::string hostile = "x\nforged: all is well";

@@ -206,6 +206,8 @@ struct ModelOptions {
   int64_t norm_rows = 8;
   std::string optimizer = "sgd";
   double momentum = 0.9;
+  RowFormat weights = RowFormat::kF32;  // of class weights
+  RowFormat states = RowFormat::kF32;
 };
 
 // The checked module of a small classifier, as the language would give it: before graph/pipeline.h.
@@ -261,6 +263,13 @@ inline Module make_module(const ModelOptions& options) {
   module.train.metrics.push_back({"accuracy", accuracy, "", {}});
   module.train.optimizer = {options.optimizer, {{"momentum", options.momentum}}, {}};
   module.train.precision = options.precision;
+  if (options.weights != RowFormat::kF32 || options.states != RowFormat::kF32) {
+    GroupSpec group;
+    group.path = "id";
+    group.weights = options.weights;
+    group.states = options.states;
+    module.train.groups.push_back(group);
+  }
   module.has_train = true;
   module.math_digest = "0123456789abcdef";
   return module;

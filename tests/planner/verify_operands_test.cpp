@@ -6,6 +6,14 @@
 namespace xrun::planner::testing {
 namespace {
 
+const ModelOptions kFp8Head{.layers = 2,
+                            .classes = 900,
+                            .head = true,
+                            .head_bias = true,
+                            .head_cosine = true,
+                            .weights = RowFormat::kFp8,
+                            .states = RowFormat::kBf16};
+
 TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
   const auto pass = [](Program& p, Kind kind) -> Instruction& {
     return find(p, [=](const Instruction& one) { return one.kind == kind && one.stage == 1; });
@@ -88,6 +96,8 @@ TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
     expect_operand_found("where its operand", [=](Program& p) { drop(find(p, kind), Role::kRowFactor); },
                          {.weighted = true});
   }
+  expect_operand_found("where its operand", [](Program& p) { drop(find(p, Kind::kHeadForward), Role::kScales); },
+                       {.model = kFp8Head});
   expect_found("is not the classifier", [](Program& p) { p.heads[0].node = NodeId(0); });
   expect_found("is not a loss", [](Program& p) { p.heads[0].loss = NodeId(0); });
   expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
@@ -109,6 +119,10 @@ TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
   }
   small(Purpose::kNorms, {.clip_heads = true});
   small(Purpose::kHeadPrepared, cosine);
+  const CaseOptions fp8{.model = kFp8Head};
+  small(Purpose::kHeadScale, fp8);
+  small(Purpose::kHeadWeight, fp8);
+  small(Purpose::kHeadOptimizer, fp8);
   expect_operand_found(
       "has 0 bytes for", [](Program& p) { find(p, Purpose::kHeadPrepared).bytes = 0; }, cosine);
   for (const Purpose purpose : {Purpose::kHeadWeight, Purpose::kHeadOptimizer}) {
@@ -183,16 +197,24 @@ TEST(VerifyOperands, WhatTheUpdateTakesForGrantedIsThere) {
   };
   expect_operand_found("no weight and states", unbound(Purpose::kOptimizer));
   expect_operand_found("lacks a weight", unbound(Purpose::kHeadOptimizer));
+  expect_operand_found("lacks a weight, its scales", unbound(Purpose::kHeadScale), {.model = kFp8Head});
   expect_operand_found("no weight and states", unbound(Purpose::kWeight));
 }
 
 TEST(VerifyOperands, HeadsThatAreNotTheModelsAreFound) {
   const std::vector<std::function<void(HeadPlan&)>> damages{
-      [](HeadPlan& h) { h.row_weight = 1; },      [](HeadPlan& h) { h.bf16 = true; },
-      [](HeadPlan& h) { h.feature_grad = {}; },   [](HeadPlan& h) { h.feature_grad = h.label; },
-      [](HeadPlan& h) { h.label = h.feature; },   [](HeadPlan& h) { h.top_k = 0; },
-      [](HeadPlan& h) { h.update_sweep = true; }, [](HeadPlan& h) { h.metrics.clear(); },
-      [](HeadPlan& h) { h.bias = h.weight; },     [](HeadPlan& h) { h.row_factor = h.label; },
+      [](HeadPlan& h) { h.row_weight = 1; },
+      [](HeadPlan& h) { h.bf16 = true; },
+      [](HeadPlan& h) { h.feature_grad = {}; },
+      [](HeadPlan& h) { h.feature_grad = h.label; },
+      [](HeadPlan& h) { h.label = h.feature; },
+      [](HeadPlan& h) { h.top_k = 0; },
+      [](HeadPlan& h) { h.update_sweep = true; },
+      [](HeadPlan& h) { h.metrics.clear(); },
+      [](HeadPlan& h) { h.bias = h.weight; },
+      [](HeadPlan& h) { h.row_factor = h.label; },
+      [](HeadPlan& h) { h.weights = RowFormat::kBf16; },
+      [](HeadPlan& h) { h.states = RowFormat::kBf16; },
   };
   for (const auto& damage : damages) {
     expect_operand_found("of the model", [&](Program& p) { damage(p.heads[0]); });

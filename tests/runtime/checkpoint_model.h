@@ -22,17 +22,17 @@ namespace xrun::runtime::testing {
 namespace fs = std::filesystem;
 
 // The state of a small model: a trunk weight, running statistics, a scalar, and a head of `classes` rows over `shards`
-// shards, with the two optimizer states of adamw for each weight.
+// shards, with the two optimizer states of adamw for each weight; its rows are in the format `rows`, states in f32.
 class CheckpointModel {
  public:
-  explicit CheckpointModel(int shards, int64_t classes = 300, bool training = true) {
+  explicit CheckpointModel(int shards, int64_t classes = 300, bool training = true, RowFormat rows = RowFormat::kF32) {
     module_.train.optimizer = {"adamw", {}, {}};
     add("trunk.conv.weight", {4, 3, 2}, true, false);
     add("trunk.bn.mean", {5}, false, false);
     add("trunk.scale", {}, true, false);
     add("id.weight", {classes, 8}, true, true);
     module_.graph.heads.push_back({.name = "id"});
-    planner::HeadPlan head{.head = 0, .weight = ParamId(3), .classes = classes, .dim = 8};
+    planner::HeadPlan head{.head = 0, .weight = ParamId(3), .classes = classes, .dim = 8, .weights = rows};
     for (int r = 0; r < shards; ++r) {
       head.shards.push_back({.shard = r, .row_begin = classes * r / shards, .row_end = classes * (r + 1) / shards});
     }
@@ -41,13 +41,16 @@ class CheckpointModel {
       const Parameter& param = module_.graph.params[p];
       const bool is_head = p == 3;
       for (int r = 0; r < (is_head ? shards : 1); ++r) {
-        const Bytes bytes =
-            is_head ? (head.shards[static_cast<size_t>(r)].row_end - head.shards[static_cast<size_t>(r)].row_begin) * 32
-                    : module_.graph.value(param.value).type.bytes(0, 0);
+        const int64_t count =
+            is_head ? head.shards[static_cast<size_t>(r)].row_end - head.shards[static_cast<size_t>(r)].row_begin : 0;
+        const Bytes bytes = is_head ? count * 32 : module_.graph.value(param.value).type.bytes(0, 0);
         place(is_head         ? planner::Purpose::kHeadWeight
               : param.trained ? planner::Purpose::kWeight
                               : planner::Purpose::kState,
-              bytes, p, -1, is_head ? r : -1);
+              is_head ? count * 8 * element_bytes(rows) : bytes, p, -1, is_head ? r : -1);
+        if (is_head && rows == RowFormat::kFp8) {
+          place(planner::Purpose::kHeadScale, count * 4, p, -1, r);
+        }
         for (int state = 0; training && param.trained && state < 2; ++state) {
           place(is_head ? planner::Purpose::kHeadOptimizer : planner::Purpose::kOptimizer, bytes, p, state,
                 is_head ? r : -1);
@@ -66,12 +69,15 @@ class CheckpointModel {
   // Numbers that depend on the seed, the tensor and the row, not on the shards.
   void fill(uint64_t seed) {
     for (const StateTensor& tensor : state_->tensors()) {
+      if (tensor.role == StateTensor::Role::kScale) {
+        continue;  // comes with its rows
+      }
       const RandomStream stream(seed, stable_hash(tensor.name));
-      std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.row_bytes() / 4));
+      std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.row_elements()));
       for (size_t i = 0; i < values.size(); ++i) {
         values[i] = stream.normal(i);
       }
-      state_->write_rows(tensor, 0, tensor.rows(), reinterpret_cast<const std::byte*>(values.data()));
+      state_->write_values(tensor, 0, tensor.rows(), values.data());
     }
   }
 

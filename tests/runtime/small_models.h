@@ -35,7 +35,9 @@ struct ModelOptions {
   int64_t steps = 30;
   ClipSpec clip;
   ActiveSpec active;
-  bool weighted = false;  // the rows of a class count by a weight of its own
+  bool weighted = false;                // the rows of a class count by a weight of its own
+  RowFormat weights = RowFormat::kF32;  // of class weights
+  RowFormat states = RowFormat::kF32;
 };
 
 // Of a class, where rows are weighted.
@@ -126,6 +128,13 @@ inline Module make_module(const ModelOptions& options) {
   module.train.precision = options.precision;
   module.train.clip = options.clip;
   module.train.active_classes = options.active;
+  if (options.weights != RowFormat::kF32 || options.states != RowFormat::kF32) {
+    GroupSpec group;
+    group.path = "id";
+    group.weights = options.weights;
+    group.states = options.states;
+    module.train.groups.push_back(group);
+  }
   if (options.weighted) {
     module.train.class_weights.kind = ClassWeightsSpec::kInverseFrequency;
     module.train.class_input = "label";

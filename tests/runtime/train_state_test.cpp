@@ -79,6 +79,77 @@ TEST_F(TrainStateTest, FirstValuesAreThoseOfTheSeedWhateverThePlan) {
   EXPECT_NEAR(std::sqrt(square / static_cast<double>(values.size())), deviation, 0.1 * deviation);
 }
 
+TEST_F(TrainStateTest, ClassRowsInNarrowFormatsHaveTensorsOfTheirOwn) {
+  options_.weights = RowFormat::kFp8;
+  options_.states = RowFormat::kBf16;
+  prepared_ = prepare_for(make_module(options_));
+  const auto made = make_state(prepared_, {.devices = 2, .threads = 2, .shards = 3});
+  EXPECT_EQ(made->state->find("id.weight")->type.dtype, DType::kF8E4M3);
+  EXPECT_EQ(made->state->find("id.weight.velocity")->type.dtype, DType::kBF16);
+  EXPECT_EQ(made->state->find("stem.weight")->type.dtype, DType::kF32);
+  const StateTensor* scales = made->state->find("id.weight.scale");
+  ASSERT_NE(scales, nullptr);
+  EXPECT_EQ(scales->role, StateTensor::Role::kScale);
+  EXPECT_EQ(scales->type.dims, std::vector<int64_t>{333});
+  EXPECT_EQ(scales->pieces.size(), 3u);
+  EXPECT_EQ(scales->head, "id");
+}
+
+// The rows of the seed, each value the nearest of the format.
+TEST_F(TrainStateTest, FirstValuesOfNarrowRowsAreThoseOfF32Rounded) {
+  const auto values_of = [&](const PlanChoice& choice, std::string* digest) {
+    const auto made = make_state(prepared_, choice);
+    made->state->initialise(5);
+    *digest = made->state->weights_digest();
+    const StateTensor& weight = *made->state->find("id.weight");
+    std::vector<float> values(static_cast<size_t>(weight.rows() * weight.row_elements()));
+    made->state->read_values(weight, 0, weight.rows(), values.data());
+    return values;
+  };
+  std::string digest;
+  const std::vector<float> wide = values_of({}, &digest);
+  for (const auto& [format, step] :
+       std::vector<std::pair<RowFormat, double>>{{RowFormat::kBf16, 0x1p-8}, {RowFormat::kFp8, 0x1p-4}}) {
+    options_.weights = format;
+    prepared_ = prepare_for(make_module(options_));
+    std::string one;
+    std::string other;
+    const std::vector<float> narrow = values_of({}, &one);
+    EXPECT_EQ(values_of({.devices = 3, .threads = 3, .shards = 5}, &other), narrow);
+    EXPECT_EQ(one, other);
+    EXPECT_NE(one, digest);
+    // Half a step of the number itself, and of the smallest that the row's scale gives.
+    const auto dim = static_cast<size_t>(options_.width);
+    for (size_t row = 0; row < narrow.size() / dim; ++row) {
+      float largest = 0;
+      for (size_t i = row * dim; i < (row + 1) * dim; ++i) {
+        largest = std::max(largest, std::abs(wide[i]));
+      }
+      for (size_t i = row * dim; i < (row + 1) * dim; ++i) {
+        const double far = std::max(step * std::abs(static_cast<double>(wide[i])),
+                                    format == RowFormat::kFp8 ? 0x1p-10 / 224 * static_cast<double>(largest) : 0.0);
+        ASSERT_NEAR(narrow[i], wide[i], far) << i;
+      }
+    }
+  }
+}
+
+TEST_F(TrainStateTest, ValuesOfNarrowRowsAreWrittenAndReadAcrossShards) {
+  options_.weights = RowFormat::kFp8;
+  prepared_ = prepare_for(make_module(options_));
+  const auto made = make_state(prepared_, {.devices = 2, .threads = 2, .shards = 3});
+  const StateTensor& weight = *made->state->find("id.weight");
+  std::vector<float> written(static_cast<size_t>(300 * weight.row_elements()));
+  for (size_t i = 0; i < written.size(); ++i) {  // numbers of fp8, with another scale in each row
+    const auto row = static_cast<int>(i / static_cast<size_t>(weight.row_elements()));
+    written[i] = std::ldexp(static_cast<float>(8 + i % 8), row % 40 - 20);
+  }
+  made->state->write_values(weight, 20, 320, written.data());
+  std::vector<float> read(written.size());
+  made->state->read_values(weight, 20, 320, read.data());
+  EXPECT_EQ(read, written);
+}
+
 TEST_F(TrainStateTest, WhatIsNotWantedKeepsItsValues) {
   const auto all = make_state(prepared_, {});
   all->state->initialise(5);

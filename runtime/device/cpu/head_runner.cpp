@@ -94,6 +94,9 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
         bound.update.weight_states[operand.index] = binder_.at(operand);
       }
       break;
+    case Role::kScales:
+      bound.weights.scales = binder_.at<float>(operand);
+      break;
     case Role::kPrepared:
       bound.weights.prepared = binder_.at<float>(operand);
       break;
@@ -148,6 +151,8 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
                            .active = bound.selection == nullptr ? nullptr : &active};
   if (bound.updates) {
     const Graph& graph = module_.graph;
+    bound.update.seed = step.seed;
+    bound.update.step = step.step;
     bound.update.weight =
         scalars_of(rule_of(module_.train, form_, graph, head.weight), form_, step.rate, step.step, grad_scale);
     if (head.bias.valid()) {
@@ -224,6 +229,8 @@ void HeadRunner::prepare(const BoundMemory& memory, int device, ops::Workers& wo
       std::byte* const data = memory.at(buffer);
       if (buffer.purpose == Purpose::kHeadPrepared) {
         shards[buffer.shard].prepared = reinterpret_cast<float*>(data);
+      } else if (buffer.purpose == Purpose::kHeadScale) {
+        shards[buffer.shard].scales = reinterpret_cast<float*>(data);
       } else if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.bias) {
         shards[buffer.shard].bias = reinterpret_cast<float*>(data);
       } else if (buffer.purpose == Purpose::kHeadWeight) {

@@ -1,34 +1,16 @@
 #include "runtime/device/cpu/update_rule.h"
 
+#include "graph/group_rules.h"
+
 namespace xrun::runtime {
-namespace {
-
-bool has_prefix(std::string_view name, std::string_view prefix) {
-  return name.starts_with(prefix) && (name.size() == prefix.size() || name[prefix.size()] == '.');
-}
-
-}  // namespace
 
 UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param) {
   const Parameter& parameter = graph.param(param);
-  UpdateRule rule{1, form.weight_decay, graph.value(parameter.value).type.rank() > 1};
+  UpdateRule rule{.rate_factor = group_rule(train, parameter.name, &GroupSpec::lr).value_or(1),
+                  .decay = group_rule(train, parameter.name, &GroupSpec::weight_decay).value_or(form.weight_decay),
+                  .decays = graph.value(parameter.value).type.rank() > 1};
   if (train.clip.kind == ClipSpec::kValue) {
     rule.grad_limit = train.clip.limit;
-  }
-  size_t longest_rate = 0;
-  size_t longest_decay = 0;
-  for (const GroupSpec& group : train.groups) {
-    if (!has_prefix(parameter.name, group.path)) {
-      continue;
-    }
-    if (group.lr && group.path.size() >= longest_rate) {
-      rule.rate_factor = *group.lr;
-      longest_rate = group.path.size();
-    }
-    if (group.weight_decay && group.path.size() >= longest_decay) {
-      rule.decay = *group.weight_decay;
-      longest_decay = group.path.size();
-    }
   }
   return rule;
 }

@@ -1,0 +1,124 @@
+// Settings of groups that only the class weights of a sharded head have: their formats, and rows of classes that are
+// not active.
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "graph/group_rules.h"
+#include "graph/optimizer_def.h"
+#include "lang/lower/module_builder.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+namespace {
+
+// Settings of class rows are one family of faults.
+constexpr const char* kCode = "XG0515";
+
+int count_states(const CallSpec& optimizer) {
+  const OptimizerDef* def = find_optimizer(optimizer.name);
+  return def == nullptr || def->states == nullptr ? 0 : static_cast<int>(def->states(optimizer.args).size());
+}
+
+}  // namespace
+
+void ModuleBuilder::check_rows() {
+  for (const GroupSetting& setting : group_settings_) {
+    const auto group = std::ranges::find(module_.train.groups, setting.path, &GroupSpec::path);
+    const bool is_rows = setting.key == "weights" || setting.key == "states" || setting.key == "untouched";
+    if (!is_rows || group == module_.train.groups.end() || !choice_.model || !check_owner(setting)) {
+      continue;
+    }
+    if (setting.key == "weights" && group->weights == RowFormat::kFp8) {
+      check_fp8(setting);
+    } else if (setting.key == "untouched" && group->untouched == Untouched::kExact) {
+      check_exact(setting, *group);
+    }
+  }
+}
+
+// Whether the path has class weights and no others; reports where it has others.
+bool ModuleBuilder::check_owner(const GroupSetting& setting) {
+  const Graph& graph = ev_.graph();
+  bool any = false;
+  bool rows = false;
+  bool others = false;
+  for (const Parameter& parameter : graph.params) {
+    if (is_below(setting.path, parameter.name)) {
+      any = true;
+      rows = rows || (parameter.head && graph.value(parameter.value).type.rank() > 1);
+      others = others || !parameter.head;
+    }
+  }
+  if (!any || (rows && !others)) {
+    return any;  // a path of nothing was reported
+  }
+  const std::string heads = fmt::format("{}", fmt::join(names_of(graph.heads, &Head::name), ", "));
+  ev_.refuse(kCode, setting.key_span, {"`{}` is for the class weights of a sharded head", setting.key},
+             fmt::format("`{}` has other tensors", setting.path),
+             heads.empty() ? Help("leave it out: the model has no sharded head")
+                           : Help("put it in the group of a head: {}", heads));
+  return false;
+}
+
+// With random rounding the mean of fp8 weights is right, but an update adds noise that grows with its size. Updates of
+// sgd are as small as the gradients, which vanish for most rows; those divided by second moments are about as large as
+// the rate for every element of every row, so that the noise grows with each step.
+void ModuleBuilder::check_fp8(const GroupSetting& setting) {
+  const CallSpec& optimizer = module_.train.optimizer;
+  if (count_states(optimizer) < 2) {
+    return;
+  }
+  ev_.report(fault(kCode, setting.value_span, {"class weights in fp8 cannot hold the updates of `{}`", optimizer.name},
+                   "rounded to 3 bits", replacement("write bf16, or train with sgd", setting.value_span, "bf16"))
+                 .also(optimizer.span, "moves every element by about the rate")
+                 .note("where gradients vanish, sgd stops; updates that are divided by second moments go on, and the "
+                       "noise of their rounding adds up"));
+}
+
+// The closed form of what a row would have done: a velocity that only decays, w -= rate · velocity.
+void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& group) {
+  const TrainSpec& train = module_.train;
+  const CallSpec& optimizer = train.optimizer;
+  if (optimizer.name.empty()) {
+    return;  // reported
+  }
+  const auto refuse = [&](Span cause, std::string why, const std::string& fix) {
+    Diagnostic d = fault(kCode, setting.value_span, "`untouched = exact` needs sgd with momentum in f32 and no decay",
+                         "", replacement(fix + ", or write as_is", setting.value_span, "as_is"));
+    if (cause.valid()) {
+      d.also(cause, std::move(why));
+    }
+    ev_.report(std::move(d));
+  };
+  for (const Parameter& parameter : ev_.graph().params) {
+    if (!is_below(group.path, parameter.name) || ev_.graph().value(parameter.value).type.rank() < 2) {
+      continue;
+    }
+    const RowRules rules = row_rules(train, parameter.name);
+    const double decay =
+        group_rule(train, parameter.name, &GroupSpec::weight_decay).value_or(optimizer.args.real("weight_decay", 0));
+    if (optimizer.name != "sgd") {
+      return refuse(optimizer.span, "has no closed form over steps without a gradient", "take sgd(momentum=0.9)");
+    }
+    if (optimizer.args.real("momentum", 0) == 0) {
+      return refuse(optimizer.span, "leaves such rows as they are", "give sgd a momentum");
+    }
+    if (optimizer.args.flag("nesterov", false)) {
+      return refuse(optimizer.span, "looks ahead", "leave `nesterov` out");
+    }
+    if (decay != 0) {
+      return refuse(optimizer.span, fmt::format("decay is {}", decay), "set weight_decay = 0 in the group");
+    }
+    if (rules.weights != RowFormat::kF32 || rules.states != RowFormat::kF32) {
+      return refuse(group.span, "rows in a narrow format", "leave `weights` and `states` at f32");
+    }
+  }
+  if (train.active_classes.kind == ActiveSpec::kAll) {
+    return refuse({}, "", "choose some of the classes: active_classes = sample(10%)");
+  }
+  ev_.not_yet(setting.key_span, "`untouched = exact`",
+              replacement("leave it out, or write as_is", setting.value_span, "as_is"));
+}
+
+}  // namespace xrun::lang

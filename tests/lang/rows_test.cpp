@@ -1,0 +1,82 @@
+// Settings of groups that only class weights of a sharded head have.
+#include <array>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/group_rules.h"
+#include "lang/print_module.h"
+#include "tests/lang/checked.h"
+
+namespace xrun::lang {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string with_group(const std::string& settings, const std::string& optimizer = "sgd(momentum=0.9)",
+                       const std::string& path = "id") {
+  std::string text = small_run("  groups {\n    " + path + " {\n" + settings + "    }\n  }\n");
+  return replaced(text, "sgd(momentum=0.9)", optimizer);
+}
+
+TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
+  const Checked plain(small_run());
+  const Checked checked(with_group("      weights = bf16\n      states = bf16\n      untouched = as_is\n"));
+  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+  const RowRules rules = row_rules(checked.module().train, "id.weight");
+  EXPECT_EQ(rules.weights, RowFormat::kBf16);
+  EXPECT_EQ(rules.states, RowFormat::kBf16);
+  EXPECT_EQ(rules.untouched, Untouched::kAsIs);
+  EXPECT_EQ(row_rules(checked.module().train, "embed.weight").weights, RowFormat::kF32);
+  EXPECT_NE(checked.module().math_digest, plain.module().math_digest);
+  EXPECT_THAT(print_module(checked.module(), checked.file->run),
+              HasSubstr("  group id: weights=bf16 states=bf16 untouched=as_is\n"));
+  EXPECT_TRUE(checked.module().not_yet.empty());
+}
+
+TEST(Rows, TheLongestPathDecides) {
+  const Checked checked(
+      with_group("      weights = bf16\n      weight_decay = 0.5\n      weight {\n        weights = fp8\n      }\n"));
+  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+  EXPECT_EQ(row_rules(checked.module().train, "id.weight").weights, RowFormat::kFp8);
+  EXPECT_EQ(group_rule(checked.module().train, "id.weight", &GroupSpec::weight_decay), 0.5);
+}
+
+TEST(Rows, OtherTensorsHaveNoFormats) {
+  for (const char* setting : {"weights = bf16", "states = bf16", "untouched = as_is"}) {
+    const Checked checked(with_group("      " + std::string(setting) + "\n", "sgd", "embed"));
+    EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << checked.rendered();
+    EXPECT_THAT(checked.rendered(), HasSubstr("`embed` has other tensors"));
+    EXPECT_THAT(checked.rendered(), HasSubstr("put it in the group of a head: id"));
+  }
+}
+
+TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
+  const Checked checked(with_group("      weights = fp8\n", "adamw"));
+  EXPECT_THAT(checked.codes(), ElementsAre("XG0515"));
+  EXPECT_THAT(checked.rendered(), HasSubstr("class weights in fp8 cannot hold the updates of `adamw`"));
+  EXPECT_THAT(Checked(with_group("      weights = bf16\n      states = bf16\n", "adamw")).codes(), ElementsAre());
+  EXPECT_THAT(Checked(with_group("      weights = fp8\n      states = bf16\n")).codes(), ElementsAre());
+  EXPECT_THAT(Checked(with_group("      states = fp8\n")).codes(), ElementsAre("XG0205"));
+}
+
+TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
+  for (const auto& [optimizer, settings, why] : std::vector<std::array<std::string, 3>>{
+           {"adamw", "", "take sgd(momentum=0.9)"},
+           {"sgd", "", "give sgd a momentum"},
+           {"sgd(momentum=0.9, nesterov=true)", "", "leave `nesterov` out"},
+           {"sgd(momentum=0.9, weight_decay=1e-4)", "", "set weight_decay = 0 in the group"},
+           {"sgd(momentum=0.9)", "      weight_decay = 1e-4\n", "set weight_decay = 0 in the group"},
+           {"sgd(momentum=0.9)", "      states = bf16\n", "leave `weights` and `states` at f32"},
+           {"sgd(momentum=0.9)", "      weights = fp8\n", "leave `weights` and `states` at f32"},
+           {"sgd(momentum=0.9)", "", "choose some of the classes"},
+           {"sgd(momentum=0.9, weight_decay=1e-4)", "      weight_decay = 0\n", "choose some of the classes"},
+       }) {
+    const Checked checked(with_group("      untouched = exact\n" + settings, optimizer));
+    EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << optimizer << settings;
+    EXPECT_THAT(checked.rendered(), HasSubstr(why));
+  }
+}
+
+}  // namespace
+}  // namespace xrun::lang
