@@ -167,10 +167,10 @@ const char* name_of(Kind kind) {
 
 const char* name_of(Role role) {
   constexpr const char* kNames[] = {
-      "zeroed",     "input",         "output",           "scratch",   "feature", "label", "softmax",
-      "statistics", "logits",        "selection",        "lists",     "mass",    "dx",    "loss",
-      "hits",       "best classes",  "best scores",      "gradient",  "weight",  "state", "prepared",
-      "norms",      "running state", "batch statistics", "from",      "to",      "sent",  "received",
+      "zeroed",     "input",         "output",           "scratch",    "feature", "label", "softmax",
+      "statistics", "logits",        "selection",        "lists",      "mass",    "dx",    "loss",
+      "hits",       "best classes",  "best scores",      "gradient",   "weight",  "state", "prepared",
+      "norms",      "running state", "batch statistics", "from",       "to",      "sent",  "received",
       "sum",        "term",          "feature gradient", "row factor", "scales"};
   return kNames[static_cast<size_t>(role)];
 }

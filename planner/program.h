@@ -74,11 +74,11 @@ enum class Purpose : uint8_t {
   kHeadGradient,   // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
   kHeadScratch,    // of one pass of one shard: head_scratch_bytes
   kScratch,        // one aligned slice a worker
-  kNorms,   // f64 partial sums of squares for clip = norm, of all tensors that it counts in name order: one for each
-            // 4 096 elements (the last may be short); tensors of heads: one for each class block
-  kResult,  // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: of one
-            // replica, or of all (-1) where a head makes them. Of a head's logits (inference): k = HeadPlan::top_k
-            // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
+  kNorms,      // f64 partial sums of squares for clip = norm, of all tensors that it counts in name order: one for each
+               // 4 096 elements (the last may be short); tensors of heads: one for each class block
+  kResult,     // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: of one
+               // replica, or of all (-1) where a head makes them. Of a head's logits (inference): k = HeadPlan::top_k
+               // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
   kHeadScale,  // of the rows of this shard, where they are fp8: f32     persistent
 };
 

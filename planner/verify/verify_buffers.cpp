@@ -432,8 +432,9 @@ class Buffers {
               (head.active == 0 || (selections_.contains({Purpose::kHeadSelection, static_cast<int>(h), shard.shard}) &&
                                     selections_.contains({Purpose::kHeadMass, static_cast<int>(h), shard.shard})));
         if (!all) {
-          return wrong("shard {} of head {} lacks a weight, its scales, its prepared form, a state or its active classes",
-                       shard.shard, h);
+          return wrong(
+              "shard {} of head {} lacks a weight, its scales, its prepared form, a state or its active classes",
+              shard.shard, h);
         }
       }
     }
