@@ -1,5 +1,5 @@
 // Steps of a build: k-means over a sample of the classes gives the centres of the cells; each class finds the cells
-// that are nearest to it; classes are packed in the order of their cells; then 512 classes at a time, neighbours in
+// that are nearest to it; classes are packed in the order of their cells; then 1,024 classes at a time, neighbours in
 // that order, are compared with the cells that they want, cell by cell. Each step shares out blocks of classes, and
 // all sums go over classes in ascending order.
 #include "ops/knn_cells.h"
@@ -21,8 +21,8 @@ constexpr int64_t kPanel = kKnnPanel;
 constexpr int64_t kRows = KnnBlockSearch::kRows;
 constexpr uint64_t kSample = 0x6b6e6e63;  // keeps these random numbers apart from others
 constexpr int64_t kClassesOfCell = 64;    // on average, at least
-constexpr int64_t kSampleOfCell = 32;     // classes of the sample, on average
-constexpr int kIterations = 5;            // of k-means
+constexpr int64_t kSampleOfCell = 16;     // classes of the sample, on average
+constexpr int kIterations = 4;            // of k-means
 constexpr int64_t kLargest = 8;           // times the average: the most classes of a cell that one is compared with
 
 int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }

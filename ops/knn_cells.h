@@ -51,21 +51,4 @@ class KnnCells {
   Isa isa_;
 };
 
-// How much of the exact graph lists have: of the nearest neighbours of `kClasses` classes that are drawn by `seed`, the
-// share that their lists name. The classes are compared with all others.
-class KnnRecall {
- public:
-  static constexpr int64_t kClasses = 256;
-
-  KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa);
-  Bytes scratch_bytes() const;
-  // From 0 to 1; 1 where no class has neighbours. Allocates nothing. Not for two calls at once with one `scratch`.
-  double measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-
- private:
-  KnnShape shape_;
-  uint64_t seed_;
-  Isa isa_;
-};
-
 }  // namespace xrun::ops

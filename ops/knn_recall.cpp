@@ -1,4 +1,5 @@
-// Recall of a graph of nearest classes (ops/knn_cells.h, KnnRecall).
+#include "ops/knn_recall.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -6,7 +7,6 @@
 #include "graph/base/random.h"
 #include "ops/knn/block_search.h"
 #include "ops/knn/rows.h"
-#include "ops/knn_cells.h"
 
 namespace xrun::ops {
 namespace {

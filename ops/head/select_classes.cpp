@@ -222,10 +222,11 @@ int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t l
 int64_t count_common(std::span<const int32_t> left, std::span<const int32_t> right) {
   int64_t common = 0;
   for (size_t i = 0, j = 0; i < left.size() && j < right.size();) {
-    common += left[i] == right[j] ? 1 : 0;
-    const bool next_left = left[i] <= right[j];
-    j += right[j] <= left[i] ? 1 : 0;
-    i += next_left ? 1 : 0;
+    const int32_t one = left[i];
+    const int32_t other = right[j];
+    common += one == other ? 1 : 0;
+    i += one <= other ? 1 : 0;
+    j += other <= one ? 1 : 0;
   }
   return common;
 }

@@ -7,7 +7,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr int64_t kPanels = 4;  // of a product: they stay in the first-level cache at 64 dimensions
+constexpr int64_t kPanels = 8;  // of a product
 constexpr int64_t kStride = kPanels * kKnnPanel + 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 

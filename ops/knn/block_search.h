@@ -1,4 +1,4 @@
-// Up to 512 class rows at a time, each with the list of the best of the classes that it was compared with. Scores are
+// Up to 1,024 class rows at a time, each with the list of the best of the classes that it was compared with. Scores are
 // the exact ones of ops/knn.h, so a list does not depend on the order of the comparisons.
 #pragma once
 
@@ -23,7 +23,7 @@ struct KnnPanels {
 // Works in given memory; used by one worker at a time. Allocates nothing.
 class KnnBlockSearch {
  public:
-  static constexpr int64_t kRows = 512;
+  static constexpr int64_t kRows = 1024;
 
   // Lists are wanted for `wanted` classes. The memory has bytes(dim, most), wanted <= most; what it holds of rows and
   // lists stays as it is.

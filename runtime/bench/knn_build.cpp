@@ -4,6 +4,7 @@
 #include "graph/base/random.h"
 #include "ops/knn.h"
 #include "ops/knn_cells.h"
+#include "ops/knn_recall.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"

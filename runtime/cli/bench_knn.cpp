@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "ops/knn_recall.h"
 #include "runtime/bench/knn_build.h"
 #include "runtime/cli/bench.h"
 #include "runtime/data/sku_tree.h"
@@ -115,13 +116,14 @@ class KnnBenchmark final : public Benchmark {
   // What an approximate graph compared, and how much it found.
   void add_recall(const runtime::KnnFigures& figures, BenchReport& report) const {
     const auto classes = static_cast<double>(one_.classes);
+    const auto compared = static_cast<double>(figures.compared);
     report.fields.push_back(
-        {"compared", fmt::format("{} million of pairs, {:.2f} % of all",
-                                 format_count(std::llround(static_cast<double>(figures.compared) / 1e6)),
-                                 100 * static_cast<double>(figures.compared) / (classes * classes))});
+        {"compared", fmt::format("{} million of pairs, {:.2f} % of all", format_count(std::llround(compared / 1e6)),
+                                 100 * compared / (classes * classes))});
     report.fields.push_back(
-        {"recall", fmt::format("{:.1f} % of the nearest of {} classes, which took {} to find", 100 * figures.recall,
-                               std::min<int64_t>(256, one_.classes), format_seconds(figures.recall_time.wall))});
+        {"recall",
+         fmt::format("{:.1f} % of the nearest of {} classes, which took {} to find", 100 * figures.recall,
+                     std::min(ops::KnnRecall::kClasses, one_.classes), format_seconds(figures.recall_time.wall))});
     report.json["probes"] = one_.probes;
     report.json["compared"] = figures.compared;
     report.json["recall"] = figures.recall;
