@@ -1,15 +1,40 @@
 #include "ops/head/catch_up.h"
 
 #include <algorithm>
+#include <immintrin.h>
 
 #include "graph/base/check.h"
 #include "graph/untouched.h"
-#include "ops/simd.h"
 
 namespace xrun::ops {
 namespace {
 
 constexpr double kSmallestPower = 1e-18;
+
+// Eight lanes, since sixteen go through memory in code for AVX2.
+constexpr int64_t kEight = 8;
+
+// to -= from · by
+void subtract(float* to, const float* from, float by, int64_t n) {
+  int64_t i = 0;
+  for (; i + kEight <= n; i += kEight) {
+    const __m256 moved = _mm256_mul_ps(_mm256_loadu_ps(from + i), _mm256_set1_ps(by));
+    _mm256_storeu_ps(to + i, _mm256_sub_ps(_mm256_loadu_ps(to + i), moved));
+  }
+  for (; i < n; ++i) {
+    to[i] -= from[i] * by;
+  }
+}
+
+void multiply(float* values, float by, int64_t n) {
+  int64_t i = 0;
+  for (; i + kEight <= n; i += kEight) {
+    _mm256_storeu_ps(values + i, _mm256_mul_ps(_mm256_loadu_ps(values + i), _mm256_set1_ps(by)));
+  }
+  for (; i < n; ++i) {
+    values[i] *= by;
+  }
+}
 
 }  // namespace
 
@@ -38,11 +63,7 @@ bool catch_up_weight(const HeadCatchUp& by, int64_t row, int64_t dim, float* wei
   if (!by.steps->missed(last)) {
     return false;
   }
-  const auto shift = static_cast<float>(by.steps->shift(last) * by.weight_factor);
-  const float* const velocity = by.velocity + row * dim;
-  for (int64_t i = 0; i < dim; i += kLanes) {
-    store_upto(weight + i, load_upto(weight + i, dim - i) - load_upto(velocity + i, dim - i) * shift, dim - i);
-  }
+  subtract(weight, by.velocity + row * dim, static_cast<float>(by.steps->shift(last) * by.weight_factor), dim);
   return true;
 }
 
@@ -55,12 +76,8 @@ void catch_up_bias(const HeadCatchUp& by, int64_t row, float* bias) {
 
 void catch_up_velocity(const HeadCatchUp& by, int64_t row, int64_t n, float* velocity) {
   const int32_t last = by.last[row];
-  if (!by.steps->missed(last)) {
-    return;
-  }
-  const auto decay = static_cast<float>(by.steps->decay(last));
-  for (int64_t i = 0; i < n; i += kLanes) {
-    store_upto(velocity + i, load_upto(velocity + i, n - i) * decay, n - i);
+  if (by.steps->missed(last)) {
+    multiply(velocity, static_cast<float>(by.steps->decay(last)), n);
   }
 }
 

@@ -54,6 +54,7 @@ ClassTile ClassRows::open(TileClasses classes, const HeadSlice& slice) const {
   if (active_ != nullptr) {
     ask_for(classes, weights_.weight, shape_.dim * element_bytes(shape_.weights));
     if (catches_up()) {
+      ask_for(classes, last(), sizeof(int32_t));
       ask_for(classes, velocity(), shape_.dim * element_bytes(RowFormat::kF32));
     }
   }
@@ -182,6 +183,7 @@ void ClassRows::prefetch_weights(TileClasses classes, HeadPrefetch& prefetch) co
   this->prefetch(classes, weights_.weight, shape_.weights, prefetch);
   if (catches_up()) {
     this->prefetch(classes, velocity(), RowFormat::kF32, prefetch);
+    ask_for(classes, last(), sizeof(int32_t));
   }
 }
 

@@ -70,6 +70,7 @@ class ClassRows {
     return update_->weight_states[i] + row * shape_.dim * element_bytes(shape_.states);
   }
   const std::byte* velocity() const { return reinterpret_cast<const std::byte*>(weights_.catch_up.velocity); }
+  const std::byte* last() const { return reinterpret_cast<const std::byte*>(weights_.catch_up.last); }
   float* open_vector(float* values, TileClasses classes, int64_t part, const HeadSlice& slice) const;
   void close_vector(float* values, TileClasses classes, const float* vector) const;
   void prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const;
