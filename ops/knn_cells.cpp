@@ -18,57 +18,11 @@ namespace xrun::ops {
 namespace {
 
 constexpr int64_t kPanel = kKnnPanel;
-constexpr int64_t kRows = KnnBlockSearch::kRows;
+constexpr int64_t kRows = kKnnSearchRows;
 constexpr uint64_t kSample = 0x6b6e6e63;  // keeps these random numbers apart from others
-constexpr int64_t kClassesOfCell = 64;    // on average, at least
-constexpr int64_t kSampleOfCell = 16;     // classes of the sample, on average
 constexpr int kIterations = 4;            // of k-means
-constexpr int64_t kLargest = 8;           // times the average: the most classes of a cell that one is compared with
 
 int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }
-
-// A pure function of the shape: places in the scratch.
-struct Layout {
-  explicit Layout(const KnnCellsShape& shape)
-      : classes(shape.graph.classes),
-        dim(shape.graph.dim),
-        dim_padded(align_up(dim, kPanel)),
-        cells(shape.cells()),
-        probes(std::min(shape.probes, cells)),
-        sample(std::min(classes, kSampleOfCell * cells)),
-        largest(std::max(kLargest * classes / cells, 2 * kRows)),
-        most(std::max(probes, shape.graph.found() - 1)) {
-    inverse = take(classes * 4);
-    probed = take(classes * probes * 4);
-    order = take(classes * 4);
-    starts = take((cells + 1) * 4);
-    centres = take(cells * dim_padded * 4);
-    centre_panels = take(align_up(cells, kPanel) * dim_padded * 4);
-    panels = take(align_up(classes, kPanel) * dim_padded * 4);
-    const Bytes first = end;
-    wanted = take(kRows * probes * 8) - first;
-    rows = take(kRows * 4) - first;
-    sums = take(dim_padded * 8) - first;
-    direction = take(dim_padded * 4) - first;
-    compared = take(8) - first;
-    search = take(KnnBlockSearch::bytes(dim, most)) - first;
-    slice = end - first;
-    workers = first;
-    total = first + slice * shape.graph.workers;
-  }
-  Bytes take(Bytes bytes) {
-    const Bytes begin = end;
-    end += align_up(bytes);
-    return begin;
-  }
-
-  int64_t classes, dim, dim_padded, cells, probes, sample, largest, most;
-  Bytes inverse, probed, order, starts, centres, centre_panels, panels, workers;
-  Bytes wanted, rows, sums, direction, compared, search;  // in a worker's slice
-  Bytes slice = 0;
-  Bytes end = 0;
-  Bytes total = 0;
-};
 
 class Build {
  public:
@@ -109,7 +63,7 @@ class Build {
   ClassRange classes_of(int64_t cell, bool own_cell, int64_t around) const;
 
   const KnnCellsShape& shape_;
-  const Layout at_;
+  const KnnCellsLayout at_;
   const Isa isa_;
   std::byte* const base_;
   const KnnRows rows_;
@@ -298,11 +252,6 @@ KnnCellsReport Build::run(Workers& workers) {
 
 }  // namespace
 
-int64_t KnnCellsShape::cells() const {
-  const auto balanced = std::llround(std::sqrt(static_cast<double>(graph.classes) * static_cast<double>(probes)));
-  return std::clamp<int64_t>(graph.classes / kClassesOfCell, 1, balanced);
-}
-
 KnnCells::KnnCells(const KnnCellsShape& shape, Isa isa) : shape_(shape), isa_(isa) {
   const KnnShape& graph = shape.graph;
   XRUN_CHECK(graph.classes > 0 && graph.classes <= std::numeric_limits<int32_t>::max() && graph.dim > 0 &&
@@ -310,7 +259,7 @@ KnnCells::KnnCells(const KnnCellsShape& shape, Isa isa) : shape_(shape), isa_(is
              "a graph of neighbours has a shape");
 }
 
-Bytes KnnCells::scratch_bytes() const { return Layout(shape_).total; }
+Bytes KnnCells::scratch_bytes() const { return KnnCellsLayout(shape_).total; }
 
 KnnCellsReport KnnCells::build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const {
   XRUN_CHECK(workers.count() <= shape_.graph.workers, "more workers than slices");

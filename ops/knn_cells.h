@@ -15,20 +15,11 @@
 #include <cstdint>
 
 #include "graph/base/units.h"
+#include "graph/knn_cells_layout.h"
 #include "ops/isa.h"
-#include "ops/knn.h"
 #include "ops/workers.h"
 
 namespace xrun::ops {
-
-struct KnnCellsShape {
-  KnnShape graph;
-  int64_t probes = 16;  // cells that a class is compared with; more take longer and find more
-  uint64_t seed = 0;    // of the sample
-
-  // So many that finding the nearest cells takes as long as the comparisons, and that each has 64 classes on average.
-  int64_t cells() const;
-};
 
 struct KnnCellsReport {
   int64_t compared = 0;  // pairs of classes, each from both sides

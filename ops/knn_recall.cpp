@@ -5,6 +5,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/random.h"
+#include "graph/knn_cells_layout.h"
 #include "ops/knn/block_search.h"
 #include "ops/knn/rows.h"
 
@@ -12,44 +13,18 @@ namespace xrun::ops {
 namespace {
 
 constexpr uint64_t kSample = 0x6b6e6e72;  // keeps these random numbers apart from others
-constexpr int64_t kPacked = 128;          // classes that are packed at a time
-constexpr int64_t kRun = 4096;            // classes that a worker takes at a time
-
-struct Layout {
-  explicit Layout(const KnnShape& shape)
-      : rows(std::min(KnnRecall::kClasses, shape.classes)),
-        dim_padded(align_up(shape.dim, kKnnPanel)),
-        wanted(shape.found() - 1) {
-    const auto take = [this](Bytes bytes) {
-      const Bytes begin = slice;
-      slice += align_up(bytes);
-      return begin;
-    };
-    all = take(rows * 4);
-    ids = take(kPacked * 4);
-    inverse = take(kPacked * 4);
-    direction = take(dim_padded * 4);
-    panels = take(kPacked * dim_padded * 4);
-    search = take(KnnBlockSearch::bytes(shape.dim, wanted));
-    best = slice * shape.workers;
-    total = best + align_up(shape.workers * wanted * 8);
-  }
-  int64_t rows, dim_padded, wanted;
-  Bytes all, ids, inverse, direction, panels, search;  // in a worker's slice
-  Bytes slice = 0;
-  Bytes best;  // of one row, from all workers
-  Bytes total;
-};
+constexpr int64_t kPacked = kKnnRecallPacked;
+constexpr int64_t kRun = 4096;  // classes that a worker takes at a time
 
 }  // namespace
 
 KnnRecall::KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa) : shape_(shape), seed_(seed), isa_(isa) {}
 
-Bytes KnnRecall::scratch_bytes() const { return Layout(shape_).total; }
+Bytes KnnRecall::scratch_bytes() const { return KnnRecallLayout(shape_).total; }
 
 double KnnRecall::measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const {
   XRUN_CHECK(workers.count() <= shape_.workers, "more workers than slices");
-  const Layout at(shape_);
+  const KnnRecallLayout at(shape_);
   if (at.wanted == 0) {
     return 1;
   }

@@ -14,8 +14,6 @@ namespace xrun::ops {
 
 class KnnRecall {
  public:
-  static constexpr int64_t kClasses = 256;
-
   KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa);
   Bytes scratch_bytes() const;
   // From 0 to 1; 1 where no class has neighbours. Allocates nothing. Not for two calls at once with one `scratch`.

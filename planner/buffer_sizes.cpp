@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "graph/knn_cells_layout.h"
 #include "graph/optimizer_def.h"
 
 namespace xrun::planner {
@@ -27,7 +28,8 @@ Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, P
 Bytes lists_bytes(const HeadPlan& head) { return head.classes * head.neighbours * 4; }
 
 Bytes build_bytes(const Program& program, const HeadPlan& head) {
-  return align_up(lists_bytes(head)) + knn_scratch_bytes(knn_shape(program, head));
+  const KnnShape shape = knn_shape(program, head);
+  return align_up(lists_bytes(head)) + (head.exact_graph ? knn_scratch_bytes(shape) : knn_cells_scratch_bytes(shape));
 }
 
 std::vector<ShardPart> shard_parts(const Program& program, const Graph& graph, const HeadPlan& head) {

@@ -224,6 +224,7 @@ struct HeadPlan {
   // HeadShape's fields of the same names.
   int64_t active = 0;
   int64_t neighbours = 0;
+  bool exact_graph = true;  // ActiveSpec::exact
   bool log_q = false;
   Untouched untouched = Untouched::kAsIs;
   RowFormat weights = RowFormat::kF32;

@@ -8,39 +8,14 @@ namespace xrun::ops {
 namespace {
 
 constexpr int64_t kPanels = 8;  // of a product
-constexpr int64_t kStride = kPanels * kKnnPanel + 16;
+constexpr int64_t kStride = kKnnSearchStride;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-int64_t padded(int64_t dim) { return align_up(dim, kKnnPanel); }
-int64_t capacity_of(int64_t most) { return align_up(std::max<int64_t>(2 * most, 64), 8); }
 
 }  // namespace
 
-struct KnnBlockSearch::At {
-  At(int64_t dim_padded, int64_t most) {
-    const auto take = [this](int64_t count, int64_t element) {
-      const Bytes begin = total;
-      total += align_up(count * element);
-      return begin;
-    };
-    directions = take(kRows * dim_padded, 4);
-    left = take(kRows * dim_padded, 4);
-    tile = take(kKnnPanel * kStride, 4);
-    hits = take(kKnnPanel * kKnnPanel, 4);
-    own = take(kRows, 4);
-    keys = take(kRows * capacity_of(most), 8);
-    counts = take(kRows, 4);
-    limits = take(kRows, 4);
-  }
-  Bytes directions, left, tile, hits, own, keys, counts, limits;
-  Bytes total = 0;
-};
-
-Bytes KnnBlockSearch::bytes(int64_t dim, int64_t most) { return At(padded(dim), most).total; }
-
 KnnBlockSearch::KnnBlockSearch(Isa isa, int64_t dim, int64_t wanted, int64_t most, std::byte* memory)
-    : kernels_(head_kernels(isa, false)), scan_(knn_scan(isa)), dim_padded_(padded(dim)) {
-  const At at(dim_padded_, most);
+    : kernels_(head_kernels(isa, false)), scan_(knn_scan(isa)), dim_padded_(align_up(dim, kKnnPanel)) {
+  const KnnSearchLayout at(dim, most);
   directions_ = reinterpret_cast<float*>(memory + at.directions);
   left_ = reinterpret_cast<float*>(memory + at.left);
   tile_ = reinterpret_cast<float*>(memory + at.tile);
@@ -49,7 +24,7 @@ KnnBlockSearch::KnnBlockSearch(Isa isa, int64_t dim, int64_t wanted, int64_t mos
   lists_ = {.keys = reinterpret_cast<uint64_t*>(memory + at.keys),
             .counts = reinterpret_cast<int32_t*>(memory + at.counts),
             .limits = reinterpret_cast<float*>(memory + at.limits),
-            .capacity = capacity_of(most),
+            .capacity = at.capacity,
             .wanted = wanted};
 }
 

@@ -7,6 +7,7 @@
 
 #include "graph/base/units.h"
 #include "graph/head_shape.h"
+#include "graph/knn_cells_layout.h"
 #include "ops/head/kernels.h"
 #include "ops/isa.h"
 #include "ops/knn/candidates.h"
@@ -23,12 +24,9 @@ struct KnnPanels {
 // Works in given memory; used by one worker at a time. Allocates nothing.
 class KnnBlockSearch {
  public:
-  static constexpr int64_t kRows = 1024;
-
-  // Lists are wanted for `wanted` classes. The memory has bytes(dim, most), wanted <= most; what it holds of rows and
-  // lists stays as it is.
+  // Lists are wanted for `wanted` classes. The memory has KnnSearchLayout(dim, most).total bytes, wanted <= most; what
+  // it holds of rows and lists stays as it is.
   KnnBlockSearch(Isa isa, int64_t dim, int64_t wanted, int64_t most, std::byte* memory);
-  static Bytes bytes(int64_t dim, int64_t most);
 
   // Empties the lists of the first `rows` rows.
   void clear(int64_t rows);
@@ -43,16 +41,14 @@ class KnnBlockSearch {
   std::span<const uint64_t> best(int64_t i);
 
  private:
-  struct At;  // places in the memory
-
   const HeadKernels& kernels_;
   KnnScan scan_;
   int64_t dim_padded_;
-  float* directions_;  // [kRows][dim_padded]
+  float* directions_;  // [kKnnSearchRows][dim_padded]
   float* left_;        // those that are compared
   float* tile_;
   int32_t* hits_;
-  int32_t* own_;  // [kRows]
+  int32_t* own_;  // [kKnnSearchRows]
   KnnCandidates lists_;
 };
 

@@ -189,8 +189,9 @@ void BarProgress::on_eval(const runtime::EvalEvent& e) {
 }
 
 void BarProgress::on_graph(const runtime::GraphEvent& e) {
-  line(fmt::format("  Graph     nearest classes of `{}` by the weights of step {} ({}, waited {})", e.head,
-                   format_count(e.of_step), format_seconds(e.seconds), format_seconds(e.waited)));
+  line(fmt::format("  Graph     nearest classes of `{}` by the weights of step {} ({}{}, waited {})", e.head,
+                   format_count(e.of_step), e.recall < 1 ? fmt::format("recall {:.1f} %, ", 100 * e.recall) : "",
+                   format_seconds(e.seconds), format_seconds(e.waited)));
 }
 
 void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {

@@ -121,9 +121,8 @@ class KnnBenchmark final : public Benchmark {
         {"compared", fmt::format("{} million of pairs, {:.2f} % of all", format_count(std::llround(compared / 1e6)),
                                  100 * compared / (classes * classes))});
     report.fields.push_back(
-        {"recall",
-         fmt::format("{:.1f} % of the nearest of {} classes, which took {} to find", 100 * figures.recall,
-                     std::min(ops::KnnRecall::kClasses, one_.classes), format_seconds(figures.recall_time.wall))});
+        {"recall", fmt::format("{:.1f} % of the nearest of {} classes, which took {} to find", 100 * figures.recall,
+                               std::min(kKnnRecallClasses, one_.classes), format_seconds(figures.recall_time.wall))});
     report.json["probes"] = one_.probes;
     report.json["compared"] = figures.compared;
     report.json["recall"] = figures.recall;

@@ -110,7 +110,12 @@ void JsonProgress::on_eval(const runtime::EvalEvent& e) {
 
 void JsonProgress::on_graph(const runtime::GraphEvent& e) {
   emit(port_, "graph",
-       {{"step", e.step}, {"head", e.head}, {"of_step", e.of_step}, {"seconds", e.seconds}, {"waited_s", e.waited}});
+       {{"step", e.step},
+        {"head", e.head},
+        {"of_step", e.of_step},
+        {"recall", e.recall},
+        {"seconds", e.seconds},
+        {"waited_s", e.waited}});
 }
 
 void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {

@@ -125,8 +125,8 @@ void PlainProgress::on_eval(const runtime::EvalEvent& e) {
 void PlainProgress::on_graph(const runtime::GraphEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
-  tell(fmt::format("{} graph step={} head={} of_step={} seconds={:.2f} waited={:.2f}", stamp(time), e.step, e.head,
-                   e.of_step, e.seconds, e.waited),
+  tell(fmt::format("{} graph step={} head={} of_step={} recall={:.4f} seconds={:.2f} waited={:.2f}", stamp(time),
+                   e.step, e.head, e.of_step, e.recall, e.seconds, e.waited),
        time);
 }
 

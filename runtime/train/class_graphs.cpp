@@ -8,6 +8,8 @@
 
 #include "graph/base/check.h"
 #include "ops/knn.h"
+#include "ops/knn_cells.h"
+#include "ops/knn_recall.h"
 #include "planner/program.h"
 
 namespace xrun::runtime {
@@ -51,6 +53,7 @@ struct ClassGraphs::Graph {
   std::byte* scratch = nullptr;
   int64_t next = 0;  // build
   Seconds seconds = 0;
+  double recall = 1;
   std::unique_ptr<BackgroundWork> work;  // last: it reads the others
 };
 
@@ -137,7 +140,13 @@ Status ClassGraphs::build(Graph& graph) {
   try {
     graph.work = std::make_unique<BackgroundWork>(shape.workers, [&graph, shape, isa = isa_](ops::Workers& workers) {
       const auto begin = Clock::now();
-      ops::KnnGraph(shape, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
+      if (graph.head->exact_graph) {
+        ops::KnnGraph(shape, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
+      } else {
+        ops::KnnCells({.graph = shape}, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
+        graph.recall =
+            ops::KnnRecall(shape, 0, isa).measure(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
+      }
       graph.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     });
   } catch (const std::system_error&) {
@@ -160,6 +169,7 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
   events_.on_graph({.step = done,
                     .head = session_.module().graph.heads[static_cast<size_t>(graph.head->head)].name,
                     .of_step = schedule_.begin_of(graph.next),
+                    .recall = graph.recall,
                     .seconds = graph.seconds,
                     .waited = std::chrono::duration<double>(Clock::now() - begin).count()});
   ++graph.next;

@@ -93,6 +93,7 @@ struct GraphEvent {
   int64_t step = 0;  // as many are done
   std::string head;
   int64_t of_step = 0;  // whose weights it was built from
+  double recall = 1;    // of the nearest classes, the share that the lists have: measured, where the graph is not exact
   Seconds seconds = 0;  // of the build, beside the steps
   Seconds waited = 0;   // for its end
 };

@@ -138,6 +138,20 @@ TEST_F(KnnRunsTest, EveryPlanSelectsTheSameClasses) {
   }
 }
 
+TEST_F(KnnRunsTest, AnApproximateGraphTellsItsRecall) {
+  options_.active.exact = false;
+  prepared_ = prepare_for(make_module(options_));
+  const auto outcome = train_with(nullptr, -1);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  ASSERT_EQ(events_.graphs.size(), 2u);
+  EXPECT_GT(events_.graphs[1].recall, 0.3);
+  EXPECT_LE(events_.graphs[1].recall, 1);
+  choice_ = {.devices = 2, .threads = 3, .micro_batches = 2, .shards = 2};
+  const auto other = train_with(nullptr, -1);
+  ASSERT_TRUE(other.ok()) << other.error().message;
+  EXPECT_EQ(other->weights, outcome->weights);
+}
+
 TEST_F(KnnRunsTest, AStoppedRunGoesOnWithTheGraphThatItHadAndTheOneThatWasBuilt) {
   const auto whole = train_with(nullptr, -1);
   ASSERT_TRUE(whole.ok()) << whole.error().message;

@@ -1,0 +1,62 @@
+// Sizes of an approximate build of the graph of nearest classes and of the measurement of its recall, and the places of
+// their working memory. The planner counts with them, and the kernels (ops/knn_cells.h, ops/knn_recall.h) lay their
+// buffers out by them.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/knn_layout.h"
+
+namespace xrun {
+
+struct KnnCellsShape {
+  KnnShape graph;
+  int64_t probes = 16;  // cells that a class is compared with; more take longer and find more
+  uint64_t seed = 0;    // of the sample
+
+  // So many that finding the nearest cells takes as long as the comparisons, and that each has 64 classes on average.
+  int64_t cells() const;
+};
+
+inline constexpr int64_t kKnnSearchRows = 1024;                  // rows of a search, at most
+inline constexpr int64_t kKnnSearchStride = 8 * kKnnPanel + 16;  // of a tile of scores
+inline constexpr int64_t kKnnRecallClasses = 256;                // whose lists are compared with the exact ones
+inline constexpr int64_t kKnnRecallPacked = 128;                 // classes that are packed at a time
+
+// Of a search with lists of at most `most` classes (ops/knn/block_search.h).
+struct KnnSearchLayout {
+  KnnSearchLayout(int64_t dim, int64_t most);
+
+  int64_t dim_padded;
+  int64_t capacity;  // of a list
+  Bytes directions, left, tile, hits, own, keys, counts, limits;
+  Bytes total = 0;
+};
+
+struct KnnCellsLayout {
+  explicit KnnCellsLayout(const KnnCellsShape& shape);
+
+  int64_t classes, dim, dim_padded, cells, probes;
+  int64_t sample;   // classes by which cells are found
+  int64_t largest;  // the most classes of a cell that one is compared with
+  int64_t most;     // entries of a list of the search
+  Bytes inverse, probed, order, starts, centres, centre_panels, panels, workers;
+  Bytes wanted, rows, sums, direction, compared, search;  // in a worker's slice
+  Bytes slice = 0;
+  Bytes total = 0;
+};
+
+struct KnnRecallLayout {
+  explicit KnnRecallLayout(const KnnShape& shape);
+
+  int64_t rows, dim_padded, wanted;
+  Bytes all, ids, inverse, direction, panels, search;  // in a worker's slice
+  Bytes slice = 0;
+  Bytes best;  // of one row, from all workers
+  Bytes total;
+};
+
+// Working memory of an approximate build, and then of the measurement of its recall.
+Bytes knn_cells_scratch_bytes(const KnnShape& shape);
+
+}  // namespace xrun
