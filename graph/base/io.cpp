@@ -52,6 +52,14 @@ int Io::truncate(int file) {
   return -unless_interrupted([&] { return ::ftruncate(file, 0); });
 }
 
+int Io::reserve(int file, int64_t bytes) {
+  int fault = EINTR;
+  while (fault == EINTR) {
+    fault = ::posix_fallocate(file, 0, bytes);
+  }
+  return fault;
+}
+
 int Io::sync(int file) {
   return -unless_interrupted([&] { return ::fsync(file); });
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -22,6 +23,9 @@ class Io {
   virtual int write(int file, std::span<const std::byte> bytes);
   /// Makes a file empty.
   virtual int truncate(int file);
+  /// Makes a file at least `bytes` long, zeros where it was shorter, with room on the disk for all of them: what is
+  /// written there later finds no full disk.
+  virtual int reserve(int file, int64_t bytes);
   /// Of a file: its bytes outlive a power cut. Of a directory: the names in it do.
   virtual int sync(int file);
 

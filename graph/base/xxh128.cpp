@@ -1,5 +1,6 @@
 #include "graph/base/xxh128.h"
 
+#include <bit>
 #include <string_view>
 #include <xxhash.h>
 
@@ -34,6 +35,12 @@ std::string xxh128(std::span<const std::byte> bytes) {
   Xxh128 hash;
   hash.add(bytes);
   return hash.hex();
+}
+
+std::array<std::byte, 16> xxh128_bytes(std::span<const std::byte> bytes) {
+  XXH128_canonical_t canonical;
+  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+  return std::bit_cast<std::array<std::byte, 16>>(canonical);
 }
 
 }  // namespace xrun

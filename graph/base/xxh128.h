@@ -1,6 +1,7 @@
-// XXH3-128 over a stream of bytes, as 32 hex digits: what checkpoints name their files' contents by.
+// XXH3-128 over bytes: as 32 hex digits, which is what checkpoints name their files' contents by, or as 16 bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -22,5 +23,8 @@ class Xxh128 {
 };
 
 std::string xxh128(std::span<const std::byte> bytes);
+
+// The canonical, big-endian bytes of a digest; allocates nothing.
+std::array<std::byte, 16> xxh128_bytes(std::span<const std::byte> bytes);
 
 }  // namespace xrun

@@ -114,6 +114,11 @@ Result<std::optional<std::string>> highest_in(const std::string& directory) {
 
 }  // namespace
 
+std::string parent_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
 Error checkpoint_write_error(const std::string& path, int number) {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
   return world_error("XG0711", {"cannot write {}: {}", path, std::strerror(number)},

@@ -12,6 +12,9 @@
 
 namespace xrun::runtime {
 
+// The directory that a file lies in.
+std::string parent_of(const std::string& path);
+
 // What the system says when writing fails: XG0711, kWorld.
 Error checkpoint_write_error(const std::string& path, int number);
 

@@ -2,7 +2,8 @@
 // sees them, and are noted with what syncs have made durable. When the power goes, calls fail and do nothing more;
 // `lose` then leaves there what a disk may hold: of each file the synced bytes, those of now, a part of these, or
 // zeroes; and of the names in a directory what the last sync left, with any of the changes since, as far as they fit
-// together.
+// together. Files whose room was reserved are changed in place, by writes to memory, and not renamed: each sector is
+// that of the last sync or that of now.
 //   path of a rename: within one directory        files: as small as memory holds them
 #pragma once
 
@@ -37,6 +38,7 @@ class LosingIo final : public Io {
   void forget_exchange() { has_exchange_ = false; }
 
   void lose(Random& random) {
+    look_at_places(*root_, root_path_);
     fall(*root_, random);
     for (const auto& entry : std::filesystem::directory_iterator(root_path_)) {
       std::filesystem::remove_all(entry.path());
@@ -84,11 +86,21 @@ class LosingIo final : public Io {
     open_.at(file)->now.clear();
     return Io::truncate(file);
   }
+  int reserve(int file, int64_t bytes) override {
+    const int fault = is_cut() ? EIO : Io::reserve(file, bytes);
+    if (fault == 0) {
+      open_.at(file)->is_in_place = true;
+    }
+    return fault;
+  }
   int sync(int file) override {  // the real disk is not asked to: it takes long, and its power stays
     if (is_cut()) {
       return EIO;
     }
     Node& node = *open_.at(file);
+    if (node.is_in_place) {
+      node.now = text_of("/proc/self/fd/" + std::to_string(file));
+    }
     node.synced = node.now;
     node.synced_names = node.names;
     node.changes.clear();
@@ -148,6 +160,7 @@ class LosingIo final : public Io {
 
   struct Node {
     bool is_directory = false;
+    bool is_in_place = false;
     std::string synced, now;    // bytes of a file
     Names synced_names, names;  // in a directory
     std::vector<Change> changes;
@@ -156,12 +169,25 @@ class LosingIo final : public Io {
   static std::string parent_of(const std::string& path) { return std::filesystem::path(path).parent_path().string(); }
   static std::string name_of(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
+  static std::string text_of(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  static void look_at_places(Node& node, const std::string& path) {
+    if (node.is_in_place) {
+      node.now = text_of(path);
+    }
+    for (const auto& [name, child] : node.names) {
+      look_at_places(*child, path + "/" + name);
+    }
+  }
+
   static std::shared_ptr<Node> scan(const std::filesystem::path& path) {
     auto node = std::make_shared<Node>();
     node->is_directory = std::filesystem::is_directory(path);
     if (!node->is_directory) {
-      std::ifstream in(path, std::ios::binary);
-      node->now.assign(std::istreambuf_iterator<char>(in), {});
+      node->now = text_of(path);
       node->synced = node->now;
       return node;
     }
@@ -217,7 +243,7 @@ class LosingIo final : public Io {
 
   static void fall(Node& node, Random& random) {
     if (!node.is_directory) {
-      node.now = torn(node.synced, node.now, random);
+      node.now = node.is_in_place ? mixed(node.synced, node.now, random) : torn(node.synced, node.now, random);
       return;
     }
     // All changes, none, the first few, or any of them.
@@ -251,6 +277,19 @@ class LosingIo final : public Io {
       default:
         return now.substr(0, until) + std::string(now.size() - until, '\0');
     }
+  }
+
+  static std::string mixed(std::string synced, const std::string& now, Random& random) {
+    constexpr size_t kSector = 512;
+    synced.resize(now.size(), '\0');
+    const uint64_t way = random() % 3;  // sectors of either, most of them of one, or most of the other
+    for (size_t at = 0; at < now.size(); at += kSector) {
+      const uint64_t draw = random() % 16;
+      if (draw < (way == 0 ? 8 : way == 1 ? 1 : 15)) {
+        synced.replace(at, kSector, now, at, kSector);
+      }
+    }
+    return synced;
   }
 
   static void put(const Node& node, const std::string& path) {

@@ -1,0 +1,360 @@
+#include "runtime/checkpoint/rows_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "graph/base/durable.h"
+#include "graph/base/errors.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/file_mapping.h"
+#include "runtime/checkpoint/own_files.h"
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStartAgain = "go on from a checkpoint of another directory, or start again";
+
+Error bad_file(std::string_view path, std::string_view why) {
+  return content_error("XG0710", {"{} {}", path, why}, kStartAgain);
+}
+
+Error foreign_file(std::string_view path) {
+  return world_error("XG0711", {"{} is no rows file, and would be written over", path},
+                     "move it away, or choose another directory with -C or `checkpoint { dir }`");
+}
+
+Error in_use(std::string_view path, std::string_view by) {
+  return world_error("XG0712", {"{} is in use by {}", path, by}, "wait for it, or choose another directory with -C");
+}
+
+Error unmapped(std::string_view path, int fault) {
+  return world_error("XG0713", {"cannot map {}: {}", path, std::strerror(fault)},
+                     "keep the rows on a file system that maps files, or allow more address space (ulimit -v)");
+}
+
+// Nothing is known of a kernel that tells no boot id.
+bool is_of_this_boot(const Owner& owner, const Owner& here) {
+  return owner.boot == here.boot && owner.boot.find_first_not_of('0') != std::string::npos;
+}
+
+}  // namespace
+
+RowsFile::RowsFile(std::string path, RowsFileOptions options) : path_(std::move(path)), options_(std::move(options)) {}
+
+RowsFile::RowsFile(RowsFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      options_(std::move(other.options_)),
+      file_(std::exchange(other.file_, -1)),
+      has_locks_(other.has_locks_),
+      header_(std::move(other.header_)),
+      mapped_(std::move(other.mapped_)),
+      log_(std::exchange(other.log_, std::nullopt)),
+      next_(std::exchange(other.next_, std::nullopt)),
+      logged_(std::move(other.logged_)),
+      fresh_(std::move(other.fresh_)),
+      record_(std::move(other.record_)) {}
+
+RowsFile::~RowsFile() {
+  static_cast<void>(close());  // where it fails, a power cut finds the log open
+}
+
+Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& layout, RowsFileOptions options) {
+  XRUN_CHECK(is_valid(layout), "rows that no file can have");
+  Io& io = *options.io;
+  {
+    RowsFile old(path, options);
+    const Status opened = old.open(O_RDWR);
+    if (opened.ok()) {
+      std::byte start[16] = {};
+      const ssize_t got = ::pread(old.file_, start, sizeof start, 0);
+      if (got != 0 && !is_rows_file(start)) {  // an empty one is what a kill has left
+        return foreign_file(path);
+      }
+      if (const int fault = io.unlink(path); fault != 0) {
+        return checkpoint_write_error(path, fault);
+      }
+      old.remove_logs("");
+    } else if (opened.error().code != "XG0710") {
+      return opened.error();
+    }
+  }
+  RowsFile made(path, std::move(options));
+  made.header_ = {draw_id(), layout};
+  XRUN_TRY(made.open(O_RDWR | O_CREAT | O_EXCL));
+  const std::string header = print_rows_header(made.header_);
+  const int fault = io.write(made.file_, std::as_bytes(std::span(header)));
+  const Status reserved = fault == 0 ? made.reserve() : Status(checkpoint_write_error(path, fault));
+  if (!reserved.ok()) {
+    io.unlink(path);
+    return reserved.error();
+  }
+  made.make_room();
+  return made;
+}
+
+Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
+                                   RowsFileOptions options) {
+  RowsFile made(path, std::move(options));
+  XRUN_TRY(made.open(O_RDWR));
+  XRUN_TRY(made.read_header(layout, version));
+  if (!is_digest(version.log)) {
+    return bad_file(path, "has no undo log of this name");
+  }
+  const std::string log_path = made.log_path(version.log);
+  XRUN_ASSIGN(UndoReader log, UndoReader::open(log_path, layout));
+  const UndoHeader before = log.header();
+  if (before.rows != version.rows || before.log != version.log) {
+    return bad_file(log_path, "is the undo log of another file");
+  }
+  if (!made.has_locks_ && !has_ended(before.owner) && is_of_this_boot(before.owner, made.options_.owner)) {
+    return in_use(path, fmt::format("process {}, as far as is known: its file system has no locks", before.owner.pid));
+  }
+  XRUN_TRY(made.reserve());  // copies of files may have holes
+  made.make_room();
+  XRUN_TRY(made.undo(log, !is_of_this_boot(before.owner, made.options_.owner)));
+  const UndoHeader header{version.rows, version.log, before.step, made.options_.owner, made.options_.durable};
+  XRUN_ASSIGN(made.log_, UndoLog::create(log_path, header, *made.options_.io));
+  made.remove_logs(version.log);
+  return made;
+}
+
+Status RowsFile::open(int flags) {
+  Io& io = *options_.io;
+  file_ = io.open(path_, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  struct stat info {};
+  if (file_ == -ENOENT && (flags & O_CREAT) == 0) {
+    return bad_file(path_, "is missing");
+  }
+  if (file_ == -ELOOP || file_ == -EISDIR || file_ == -ENXIO) {
+    return foreign_file(path_);
+  }
+  if (file_ < 0 || ::fstat(file_, &info) != 0) {
+    return checkpoint_write_error(path_, file_ < 0 ? -file_ : errno);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return foreign_file(path_);
+  }
+  const int fault = io.lock(file_);
+  has_locks_ = fault == 0;
+  return fault == EWOULDBLOCK ? in_use(path_, "another process") : Status();
+}
+
+Status RowsFile::read_header(const RowsLayout& layout, const RowsVersion& version) {
+  std::vector<std::byte> start(static_cast<size_t>(kRowsHeaderBytes));
+  struct stat info {};
+  const ssize_t got = ::pread(file_, start.data(), start.size(), 0);
+  if (got < 0 || ::fstat(file_, &info) != 0) {
+    return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(errno)}, kStartAgain);
+  }
+  XRUN_ASSIGN(header_, parse_rows_header(std::span(start).first(static_cast<size_t>(got)), path_));
+  if (header_.id != version.rows) {
+    return bad_file(path_, "is of another run than the checkpoint");
+  }
+  if (const std::string other = difference(header_.layout, layout); !other.empty()) {
+    return content_error("XG0702", {"{} {}", path_, other},
+                         "take the checkpoint of this model, or the model of this checkpoint");
+  }
+  if (info.st_size != layout.file_bytes()) {
+    return bad_file(path_, fmt::format("has {} bytes, not {}", info.st_size, layout.file_bytes()));
+  }
+  return {};
+}
+
+Status RowsFile::reserve() {
+  const Bytes bytes = header_.layout.file_bytes();
+  const int fault = options_.io->reserve(file_, bytes);
+  if (fault == 0) {
+    return {};
+  }
+  Error error = checkpoint_write_error(path_, fault);
+  error.message += fmt::format(" (the rows need {})", format_bytes(bytes));
+  return error;
+}
+
+// All memory that logging takes, so that steps allocate none.
+void RowsFile::make_room() {
+  const RowsLayout& layout = header_.layout;
+  const int64_t most = layout.rows_of_record();
+  mapped_.assign(layout.sections.size(), nullptr);
+  logged_.assign(static_cast<size_t>((layout.rows + 63) / 64), 0);
+  fresh_.resize(static_cast<size_t>(most));
+  record_.resize(static_cast<size_t>(layout.record_bytes(most)));
+}
+
+// The log is read twice: nothing is written back before all of it is known to be good.
+Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
+  const RowsLayout& layout = header_.layout;
+  int64_t rows = 0;
+  while (true) {
+    XRUN_ASSIGN(const auto record, log.next(power_was_cut));
+    if (!record) {
+      break;
+    }
+    rows += static_cast<int64_t>(record->rows.size());
+    for (const int32_t row : record->rows) {
+      uint64_t& bits = logged_[static_cast<size_t>(row) / 64];
+      const uint64_t bit = uint64_t{1} << (row % 64);
+      if ((bits & bit) != 0) {
+        return bad_file(log_path(log.header().log), fmt::format("has row {} twice", row));
+      }
+      bits |= bit;
+    }
+  }
+  std::ranges::fill(logged_, 0);
+  if (power_was_cut && rows > 0 && !log.is_closed() && !log.header().durable) {
+    return world_error("XG0717",
+                       {"{} was in use when the machine stopped, or comes from another machine: rows that have changed "
+                        "since step {} may be lost",
+                        path_, log.header().step},
+                       "start again; a run with durable logs goes on after power cuts, too");
+  }
+  if (rows == 0) {
+    return {};
+  }
+  const FileMapping whole(file_, layout.file_bytes());
+  if (whole.fault() != 0) {
+    return unmapped(path_, whole.fault());
+  }
+  log.rewind();
+  while (true) {
+    XRUN_ASSIGN(const auto record, log.next(power_was_cut));
+    if (!record) {
+      break;
+    }
+    const std::byte* from = record->bytes;
+    for (size_t i = 0; i < layout.sections.size(); ++i) {
+      std::byte* const base = whole.at(layout.offset(i));
+      const auto width = static_cast<size_t>(layout.sections[i].row_bytes);
+      ask_for_rows(base, layout.sections[i].row_bytes, record->rows);
+      for (const int32_t row : record->rows) {
+        std::memcpy(base + static_cast<size_t>(row) * width, from, width);
+        from += width;
+      }
+    }
+  }
+  const int fault = options_.io->sync(file_);
+  return fault == 0 ? Status() : checkpoint_write_error(path_, fault);
+}
+
+Bytes RowsFile::mapped_bytes(size_t section) const {
+  return align_up(header_.layout.rows * header_.layout.sections[section].row_bytes, page_bytes());
+}
+
+Status RowsFile::map(size_t section, std::byte* to) {
+  XRUN_CHECK(reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(page_bytes()) == 0, "not aligned to a page");
+  const auto bytes = static_cast<size_t>(mapped_bytes(section));
+  void* const at =
+      ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, header_.layout.offset(section));
+  if (at == MAP_FAILED) {
+    return unmapped(path_, errno);
+  }
+  ::madvise(at, bytes, MADV_RANDOM);  // read_ahead says what is needed; its neighbours are not
+  mapped_[section] = to;
+  return {};
+}
+
+Status RowsFile::log_old(std::span<const int32_t> rows) {
+  XRUN_CHECK(!next_, "rows change before the checkpoint is switched or given up");
+  if (!log_) {
+    return {};
+  }
+  size_t count = 0;
+  const auto append = [&] {
+    const Status done =
+        log_->append(header_.layout, std::span(fresh_).first(std::exchange(count, 0)), mapped_, record_);
+    return done;
+  };
+  for (const int32_t row : rows) {
+    uint64_t& bits = logged_[static_cast<size_t>(row) / 64];
+    const uint64_t bit = uint64_t{1} << (row % 64);
+    if ((bits & bit) != 0) {
+      continue;
+    }
+    bits |= bit;
+    fresh_[count++] = row;
+    if (count == fresh_.size()) {
+      XRUN_TRY(append());
+    }
+  }
+  if (count > 0) {
+    XRUN_TRY(append());
+  }
+  return log_->before_change();
+}
+
+void RowsFile::read_ahead(std::span<const int32_t> rows) const {
+  for (size_t i = 0; i < mapped_.size(); ++i) {
+    ask_for_rows(mapped_[i], header_.layout.sections[i].row_bytes, rows);
+  }
+}
+
+Result<RowsVersion> RowsFile::prepare_checkpoint(int64_t step) {
+  XRUN_CHECK(!next_, "a checkpoint is prepared already");
+  if (const int fault = options_.io->sync(file_); fault != 0) {
+    return checkpoint_write_error(path_, fault);
+  }
+  const UndoHeader header{header_.id, draw_id(), step, options_.owner, options_.durable};
+  XRUN_ASSIGN(next_, UndoLog::create(log_path(header.log), header, *options_.io));
+  return RowsVersion{header.rows, header.log};
+}
+
+void RowsFile::switch_checkpoint() {
+  XRUN_CHECK(next_.has_value(), "no checkpoint is prepared");
+  if (log_) {
+    options_.io->unlink(log_->path());  // one that stays is removed when the rows are restored
+  }
+  log_ = std::exchange(next_, std::nullopt);
+  std::ranges::fill(logged_, 0);
+}
+
+Status RowsFile::give_up_checkpoint() {
+  if (!next_) {
+    return {};
+  }
+  int fault = options_.io->unlink(next_->path());
+  fault = fault == 0 ? sync_directory(parent_of(path_), *options_.io) : fault;
+  if (fault != 0) {
+    return checkpoint_write_error(path_, fault);
+  }
+  next_.reset();
+  return {};
+}
+
+Status RowsFile::close() {
+  Status done = log_ && log_->bytes() > kUndoHeaderBytes ? log_->close() : Status();
+  log_.reset();
+  next_.reset();
+  if (file_ >= 0) {
+    options_.io->close(std::exchange(file_, -1));
+  }
+  return done;
+}
+
+// Logs of checkpoints that can no longer be restored. REQUIRES: the file is locked.
+void RowsFile::remove_logs(const std::string& but) const {
+  const std::string begin = fs::path(path_).filename().string() + ".undo-";
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator at(parent_of(path_), error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  for (const std::string& name : names) {
+    const std::string log = name.starts_with(begin) ? name.substr(begin.size(), 32) : "";
+    const std::string rest = log.empty() ? "" : name.substr(begin.size() + log.size());
+    if (is_digest(log) && name != begin + but && (rest.empty() || rest.starts_with(".tmp-"))) {
+      remove_own_file(parent_of(path_) + "/" + name, *options_.io);
+    }
+  }
+}
+
+}  // namespace xrun::runtime

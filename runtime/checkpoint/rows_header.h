@@ -1,0 +1,31 @@
+// The header of a rows file (docs/formats.md, "Rows files and undo logs"): whose rows it has, and in which sections.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "graph/base/result.h"
+#include "graph/rows_layout.h"
+
+namespace xrun::runtime {
+
+struct RowsHeader {
+  std::string id;  // 32 hex digits that are drawn when the file is made
+  RowsLayout layout;
+};
+
+// kRowsHeaderBytes; one header has one text.
+std::string print_rows_header(const RowsHeader& header);
+
+// `start` is the beginning of a file, or all of it where it is shorter; `path` is for messages. Errors: XG0710 it is no
+// rows file, damaged or cut short, XG0714 a later version wrote it.
+Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::string_view path);
+
+bool is_rows_file(std::span<const std::byte> start);
+
+// 32 hex digits that no other call gives.
+std::string draw_id();
+
+}  // namespace xrun::runtime

@@ -1,0 +1,117 @@
+// The undo log of a rows file (docs/formats.md, "Rows files and undo logs"): the bytes that rows had at a checkpoint,
+// appended before a row is changed for the first time after it. Writing them back gives the rows of that checkpoint.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/io.h"
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "graph/rows_layout.h"
+#include "runtime/checkpoint/owner.h"
+
+namespace xrun::runtime {
+
+struct UndoHeader {
+  std::string rows;      // id of the rows file
+  std::string log;       // id of the log
+  int64_t step = 0;      // of the checkpoint
+  Owner owner;           // the process that appends to it
+  bool durable = false;  // records are synced before their rows change
+
+  bool operator==(const UndoHeader&) const = default;
+};
+
+std::string print_undo_header(const UndoHeader& header);
+// Errors: as parse_rows_header.
+Result<UndoHeader> parse_undo_header(std::span<const std::byte> start, std::string_view path);
+
+// Appends records. Threads: one at a time. After a call that failed nothing more is appended, since the log may end in
+// a part of a record.
+class UndoLog {
+ public:
+  // An empty log in place of one of this name, durable with its name. Errors: XG0711.
+  static Result<UndoLog> create(std::string path, const UndoHeader& header, Io& io);
+  UndoLog(UndoLog&& other) noexcept;
+  UndoLog& operator=(UndoLog&& other) noexcept;
+  ~UndoLog();
+
+  // `rows` ascending, none of them in the log yet, at most rows_of_record(); `sections` is where each section lies.
+  // `buffer` has room for a record. Errors: XG0711.
+  Status append(const RowsLayout& layout, std::span<const int32_t> rows, std::span<const std::byte* const> sections,
+                std::span<std::byte> buffer);
+  // The rows that were appended may be changed now. The first records of a log are synced even where the log is not
+  // durable: a log without any then says that no row has changed, also after a power cut. Errors: XG0711.
+  Status before_change();
+  // A last record: nothing will change any more. Makes the log durable. Errors: XG0711.
+  Status close();
+
+  const UndoHeader& header() const { return header_; }
+  const std::string& path() const { return path_; }
+  Bytes bytes() const { return end_; }
+
+ private:
+  UndoLog(std::string path, UndoHeader header, Io& io) : io_(&io), path_(std::move(path)), header_(std::move(header)) {}
+  Status write(std::span<const std::byte> bytes);
+  Status sync();
+
+  Io* io_;
+  std::string path_;
+  UndoHeader header_;
+  int file_ = -1;
+  Bytes end_ = 0;
+  Bytes synced_ = 0;
+  int fault_ = 0;  // of the call that failed
+};
+
+struct UndoRecord {
+  std::span<const int32_t> rows;  // ascending
+  const std::byte* bytes;         // of all sections, each with the bytes of these rows
+};
+
+// Reads a log from its start. A log may end in a part of a record: its rows were not changed, as its writer died
+// before. Other damage is an error. Threads: one.
+class UndoReader {
+ public:
+  // Errors: XG0710, XG0713, XG0714.
+  static Result<UndoReader> open(const std::string& path, const RowsLayout& layout);
+  // Of an open file, which it closes; `path` is for messages. Errors: the same.
+  static Result<UndoReader> read(int file, const std::string& path, const RowsLayout& layout);
+  UndoReader(UndoReader&& other) noexcept;
+  UndoReader& operator=(UndoReader&&) = delete;
+  ~UndoReader();
+
+  const UndoHeader& header() const { return header_; }
+  // The next record, which is valid until the next call; none at the end. With `power_was_cut` the log may have lost
+  // what was not synced, and may end in any bytes. Errors: XG0710, XG0713.
+  Result<std::optional<UndoRecord>> next(bool power_was_cut);
+  // After the end: whether the writer closed it.
+  bool is_closed() const { return closed_; }
+  // Begins again.
+  void rewind();
+
+ private:
+  struct Head;
+  UndoReader(std::string path, const RowsLayout& layout) : path_(std::move(path)), layout_(layout) {}
+  Status read_at(Bytes at, std::span<std::byte> out) const;
+  // The record at `at` with its head, if there is a whole one.
+  Result<std::optional<Head>> record_at(Bytes at);
+  Result<bool> is_followed_by_records_of_later_syncs();
+  Error damaged_at(std::string_view why) const;
+
+  std::string path_;
+  RowsLayout layout_;
+  UndoHeader header_;
+  int file_ = -1;
+  Bytes size_ = 0;
+  Bytes at_ = kUndoHeaderBytes;
+  bool closed_ = false;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace xrun::runtime

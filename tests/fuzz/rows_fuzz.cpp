@@ -1,0 +1,54 @@
+// Headers of rows files, and undo logs: one header has one text, and records name rows that are there.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "runtime/checkpoint/rows_header.h"
+#include "runtime/checkpoint/undo_log.h"
+
+namespace {
+
+using namespace xrun;
+
+void read_header(std::span<const std::byte> bytes) {
+  const auto header = runtime::parse_rows_header(bytes, "input");
+  if (header.ok()) {
+    const std::string text = runtime::print_rows_header(*header);
+    XRUN_CHECK(is_valid(header->layout) &&
+                   std::string_view(text) == std::string_view(reinterpret_cast<const char*>(bytes.data()), text.size()),
+               "one header has one text");
+  }
+}
+
+// Behind a header that is right, so that records are reached.
+void read_log(std::span<const uint8_t> records, bool power_was_cut) {
+  static const RowsLayout layout{
+      .tensor = "t", .rows = 100, .sections = {{"weight", "f8e4m3", 3}, {"scale", "f32", 4}}};
+  static const int file = ::memfd_create("log", 0);
+  const std::string id(32, 'a');
+  const std::string header = runtime::print_undo_header({id, id, 7, {std::string(runtime::kBootDigits, 'b'), 1, 2, 3}});
+  XRUN_CHECK(
+      ::ftruncate(file, 0) == 0 && ::pwrite(file, header.data(), header.size(), 0) == kUndoHeaderBytes &&
+          ::pwrite(file, records.data(), records.size(), kUndoHeaderBytes) == static_cast<ssize_t>(records.size()),
+      "a file in memory");
+  // The name of a descriptor is a link, which a log must not be: it is opened by its descriptor.
+  auto log = runtime::UndoReader::read(::dup(file), "input", layout);
+  XRUN_CHECK(log.ok(), "the header is right");
+  for (auto record = log->next(power_was_cut); record.ok() && record->has_value(); record = log->next(power_was_cut)) {
+    XRUN_CHECK((*record)->rows.front() >= 0 && (*record)->rows.back() < layout.rows, "rows of the file");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span all(data, size);
+  read_header(std::as_bytes(all));
+  static_cast<void>(runtime::parse_undo_header(std::as_bytes(all), "input"));
+  if (size > 0) {
+    read_log(all.subspan(1), (data[0] & 1) != 0);
+  }
+  return 0;
+}
