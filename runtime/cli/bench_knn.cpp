@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "graph/knn_cells_layout.h"
 #include "ops/knn_recall.h"
 #include "runtime/bench/knn_build.h"
 #include "runtime/cli/bench.h"
