@@ -5,6 +5,7 @@
 
 #include "graph/cost.h"
 #include "graph/reader_def.h"
+#include "graph/reading_task.h"
 
 namespace xrun::planner {
 namespace {
@@ -16,8 +17,21 @@ constexpr Seconds kCall = 2e-7;
 // take 4.3 us (docs/benchmarks.md, "Figures"), a row of the digits with its label 0.7 us.
 constexpr Seconds kSample = 2.5e-7;
 constexpr Seconds kElement = 1e-9;
-// Drawing an element of a synthetic sample: two normal numbers.
+// Drawing an element of a made-up sample: two normal numbers of `synthetic`, or four of `sku_tree`, which draws them in
+// blocks and so in half the time each.
 constexpr Seconds kDrawn = 3e-8;
+
+// Head passes on one core of AMD Zen 4, by `xrun bench head` (docs/benchmarks.md, "Figures"): the share of the peak
+// that products reach; an exponential, a maximum and a sum for each logit, as so many operations in f32; what a row
+// costs in each class block beside its products; a class row that lies alone in memory; elements that are widened or
+// rounded; and an active class that is drawn.
+constexpr double kHeadShare = 0.9;
+constexpr Flops kLogit = 56;
+constexpr Seconds kBlockRow = 2e-8;
+constexpr Seconds kRowApart = 1e-7;
+constexpr Seconds kWidened = 4.5e-10;
+constexpr Seconds kRounded = 2.5e-9;
+constexpr Seconds kSelected = 5e-8;
 
 double ceil_div(int64_t a, int64_t b) {
   const int64_t whole = (a + b - 1) / b;
@@ -74,9 +88,32 @@ Seconds CostModel::backward_pass(Seconds block, int64_t blocks, int64_t partials
   return ceil_div(meeting, workers) * ceil_div(blocks, meeting) * block;
 }
 
-Seconds CostModel::head(double macs, int workers) const {
-  const double each = facts_.head_seconds_per_mac > 0 ? facts_.head_seconds_per_mac : 2 / facts_.flops_per_second_f32;
-  return macs * each / static_cast<double>(workers);
+Seconds CostModel::head_products(double macs, bool bf16) const {
+  const double rate = bf16 ? facts_.flops_per_second_bf16 : facts_.flops_per_second_f32;
+  return facts_.head_seconds_per_mac > 0 ? macs * facts_.head_seconds_per_mac : 2 * macs / (kHeadShare * rate);
+}
+
+Seconds CostModel::head(const HeadSweep& sweep, int workers) const {
+  const double logits = sweep.rows * sweep.classes;
+  const double elements = sweep.classes * sweep.dim;
+  Seconds time =
+      head_products(logits * sweep.dim * sweep.macs, sweep.bf16) + (sweep.apart ? sweep.classes * kRowApart : 0.0);
+  if (facts_.head_seconds_per_mac == 0) {
+    const double bytes =
+        static_cast<double>(element_bytes(sweep.weights)) * (sweep.updates ? 2 : 1) +
+        static_cast<double>(element_bytes(sweep.state_format)) * (sweep.updates ? 2 * sweep.states : 0);
+    time += logits * kLogit / facts_.flops_per_second_f32 + sweep.rows * sweep.blocks * kBlockRow +
+            elements * bytes / facts_.bytes_per_second;
+  }
+  const bool narrow = sweep.weights != RowFormat::kF32;
+  const double states = sweep.state_format != RowFormat::kF32 ? sweep.states : 0;
+  time += narrow ? elements * kWidened : 0.0;
+  time += sweep.updates ? elements * kRounded * ((narrow ? 1 : 0) + states) : 0.0;
+  return time / static_cast<double>(workers);
+}
+
+Seconds CostModel::selection(int64_t active, int64_t targets) const {
+  return kSelected * static_cast<double>(active + targets);
 }
 
 Seconds CostModel::sweep(Bytes bytes, int workers) const {
@@ -125,6 +162,15 @@ Seconds CostModel::loader(const Module& module) const {
     }
   }
   return sample * static_cast<double>(module.train.batch);
+}
+
+Seconds CostModel::step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const {
+  const int workers = std::min(machine_.cores, machine_.threads);
+  const Seconds loading = loader(module);
+  const Seconds row = loading / static_cast<double>(std::max<int64_t>(1, module.train.batch));
+  // A whole task before the step, and after a wait what is left of one, half of it on average.
+  const Seconds held = std::min(loading / workers, (kReadingTask + row) * (1 + waits / 2.0));
+  return std::max(held + makespan, (work + loading) / workers);
 }
 
 }  // namespace xrun::planner

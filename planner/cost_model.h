@@ -11,6 +11,29 @@
 
 namespace xrun::planner {
 
+// Multiply-adds per (row, class, dim) of each pass of a head (docs/algorithms.md, "Head sweeps"): statistics 1;
+// gradients recompute the logits and sum dX, and dW where the update is fused; the update sweep recomputes the logits
+// once more for dW.
+inline constexpr double kHeadForwardMacs = 1;
+inline constexpr double kHeadBackwardMacs = 2;
+inline constexpr double kHeadFusedMacs = 3;
+inline constexpr double kHeadUpdateMacs = 2;
+
+// What a pass of a head does on one device.
+struct HeadSweep {
+  double rows = 0;
+  double classes = 0;  // that take part
+  double blocks = 0;   // class blocks that they lie in
+  double dim = 0;
+  double macs = kHeadForwardMacs;  // per row, class and dim
+  bool bf16 = false;               // products
+  bool apart = false;              // class rows that take part are not neighbours in memory
+  bool updates = false;            // writes class rows and `states` states of the optimizer
+  RowFormat weights = RowFormat::kF32;
+  RowFormat state_format = RowFormat::kF32;
+  int states = 0;
+};
+
 class CostModel {
  public:
   // Both must outlive the model.
@@ -27,8 +50,12 @@ class CostModel {
   Seconds forward_pass(Seconds block, int64_t blocks, int workers) const;
   Seconds backward_pass(Seconds block, int64_t blocks, int64_t partials, int workers) const;
 
-  // `macs` multiply-adds of rows x classes x dim on a device with `workers` workers.
-  Seconds head(double macs, int workers) const;
+  // A sweep of a head on a device with `workers` workers.
+  Seconds head(const HeadSweep& sweep, int workers) const;
+  // `macs` multiply-adds of products of a head, by one worker.
+  Seconds head_products(double macs, bool bf16) const;
+  // Drawing `active` classes of a head for a step, beside the `targets` of its rows, by one worker.
+  Seconds selection(int64_t active, int64_t targets) const;
   // Elementwise work over `bytes` read and written, such as an update.
   Seconds sweep(Bytes bytes, int workers) const;
 
@@ -48,6 +75,9 @@ class CostModel {
 
   // Reading and transforming the samples of a step, on one core.
   Seconds loader(const Module& module) const;
+  // The step of a program that takes `makespan` by itself, keeps workers busy for `work` seconds in all, and leaves one
+  // of them waiting `waits` times, with the loader on the same workers (docs/algorithms.md, "The loader's share").
+  Seconds step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const;
 
   const KernelFacts& facts() const { return facts_; }
   const Machine& machine() const { return machine_; }
@@ -56,13 +86,5 @@ class CostModel {
   const KernelFacts& facts_;
   const Machine& machine_;
 };
-
-// Multiply-adds per (row, class, dim) of each pass of a head (docs/algorithms.md, "Head sweeps"): statistics 1;
-// gradients recompute the logits and sum dX, and dW where the update is fused; the update sweep recomputes the logits
-// once more for dW.
-inline constexpr double kHeadForwardMacs = 1;
-inline constexpr double kHeadBackwardMacs = 2;
-inline constexpr double kHeadFusedMacs = 3;
-inline constexpr double kHeadUpdateMacs = 2;
 
 }  // namespace xrun::planner

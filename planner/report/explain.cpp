@@ -157,14 +157,16 @@ Reason explain_micro_batches(const Choice& choice, const std::vector<Candidate>&
 
 // How many of a head's logits are there at a time.
 std::string logits_text(const HeadPlan& head, int64_t batch) {
+  const int64_t active = head.active > 0 ? head.active : head.classes;
   int64_t kept = 0;
   for (const HeadShard& shard : head.shards) {
     kept += head.kept_classes(shard);
   }
+  kept = kept * active / head.classes;
   if (kept == 0) {
-    return "its logits would be " + format_bytes(batch * head.classes * 4);
+    return "its logits would be " + format_bytes(batch * active * 4);
   }
-  const std::string of = kept == head.classes ? "all" : format_count(kept) + " of " + format_count(head.classes);
+  const std::string of = kept == active ? "all" : format_count(kept) + " of " + format_count(active);
   return "logits of " + of + " classes, " + format_bytes(head.rows * kept * 4) + ", are kept for the backward pass";
 }
 

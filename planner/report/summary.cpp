@@ -93,7 +93,8 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
     classes = std::max(classes, shard.row_end - shard.row_begin);
   }
   part.how = plural(static_cast<int64_t>(head.shards.size()), "shard") + ", " +
-             (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes";
+             (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes" +
+             (head.active > 0 ? ", " + format_count(head.active) + " of all active" : "");
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
   part.time = busiest(plan.training, [&](const Instruction& i) { return is_of_head(i.kind) && i.head == own; });
@@ -186,8 +187,9 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
     parts.push_back(
         {.name = "waiting",
          .how = crowded ? std::to_string(plan.machine.threads) + " threads share " + plural(plan.machine.cores, "core")
-                : plan.machine.devices == 1 ? "for data"
-                                            : "for other devices",
+                : plan.machine.devices == 1    ? "for data"
+                : module.data.bindings.empty() ? "for other devices"
+                                               : "for data and other devices",
          .time = waiting});
   }
   return parts;
@@ -281,7 +283,8 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, in
     LayerSummary layer{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name,
                        .output = format_count(head.classes),
                        .stage = -1,
-                       .forward_flops = 2.0 * static_cast<double>(head.classes) * static_cast<double>(head.dim)};
+                       .forward_flops = 2.0 * static_cast<double>(head.active > 0 ? head.active : head.classes) *
+                                        static_cast<double>(head.dim)};
     count_params(head.node, layer);
     const auto of_head = [&](Kind kind) {
       return busiest(program, [&](const Instruction& i) { return i.kind == kind && i.head == head.head; });

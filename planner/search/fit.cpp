@@ -32,6 +32,21 @@ Seconds work_of(const Program& program) {
   return sum;
 }
 
+// How often a device waits before a computation, at most.
+int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_over) {
+  std::vector<int> waits(static_cast<size_t>(program.devices), 0);
+  std::vector<Seconds> free(waits.size(), 0);
+  for (const Instruction& instruction : program.instructions) {  // of a device in order
+    if (instruction.stream == Stream::kCompute && instruction.group < 0) {
+      const auto device = static_cast<size_t>(instruction.device);
+      const InstructionTime& time = times.instructions[static_cast<size_t>(instruction.id.index)];
+      waits[device] += time.start > free[device] + hand_over ? 1 : 0;
+      free[device] = time.end;
+    }
+  }
+  return std::ranges::max(waits);
+}
+
 // Bytes by which a plan is over its limits: all devices together, and the one that is over by the most.
 MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
   return {std::max<Bytes>(0, fitted.memory.sum() - limits.total),
@@ -69,9 +84,8 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   predict_durations(fitted.inference, input.inference_cost);
   XRUN_ASSIGN(const ProgramTimes times, simulate(fitted.training, search.machine.cores));
   Prediction& predicted = fitted.predicted;
-  // The loader works on the same cores: behind what idles, else beside what computes.
-  const Seconds work = work_of(fitted.training) + search.cost.loader(search.module);
-  predicted.step = std::max(times.makespan, work / search.machine.cores);
+  predicted.step = search.cost.step_with_loader(search.module, times.makespan, work_of(fitted.training),
+                                                waits_of(fitted.training, times, search.cost.hand_over()));
   predicted.images_per_second = predicted.step > 0 ? static_cast<double>(fitted.training.batch) / predicted.step : 0;
   predicted.exposed_comm = times.exposed_comm;
   return fitted;

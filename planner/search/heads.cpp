@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/buffer_sizes.h"
 #include "planner/search/mesh.h"
 
 namespace xrun::planner {
@@ -38,42 +39,87 @@ Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chai
   return plans;
 }
 
-HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, int64_t batch, bool training) {
+namespace {
+
+// What the shards of a head on one device have to do in a pass.
+struct DeviceWork {
+  HeadSweep sweep;
+  double kept = 0;  // classes whose logits are kept from pass to pass
+};
+
+DeviceWork work_on(const HeadPlan& head, int device, int states) {
+  DeviceWork work{.sweep = {.rows = static_cast<double>(head.rows),
+                            .dim = static_cast<double>(head.dim),
+                            .bf16 = head.bf16,
+                            .apart = head.active > 0,
+                            .weights = head.weights,
+                            .state_format = head.states,
+                            .states = states}};
+  const double share = head.active > 0 ? static_cast<double>(head.active) / static_cast<double>(head.classes) : 1.0;
+  for (const HeadShard& shard : head.shards) {
+    if (shard.device == device) {
+      work.sweep.classes += share * static_cast<double>(shard.row_end - shard.row_begin);
+      work.sweep.blocks += static_cast<double>(head.blocks().of_rows({shard.row_begin, shard.row_end}).size());
+      work.kept += share * static_cast<double>(head.kept_classes(shard));
+    }
+  }
+  return work;
+}
+
+HeadTimes times_on(const HeadPlan& head, int device, const CostModel& cost, int64_t batch, int states) {
+  HeadTimes times;
+  const int workers = cost.machine().threads_of(device);
+  DeviceWork work = work_on(head, device, states);
+  HeadSweep& sweep = work.sweep;
+  if (sweep.classes == 0) {
+    return times;
+  }
+  // Kept logits are copied out, and copied back instead of being made again.
+  const Seconds copy = cost.sweep(static_cast<Bytes>(work.kept * sweep.rows) * 4, workers);
+  times.forward = cost.head(sweep, workers) + copy;
+  sweep.updates = !head.update_sweep && !head.frozen;
+  sweep.macs = (sweep.updates ? kHeadFusedMacs : kHeadBackwardMacs) - work.kept / sweep.classes;
+  times.backward = cost.head(sweep, workers) + copy;
+  if (head.update_sweep) {
+    sweep.rows = static_cast<double>(batch);
+    sweep.macs = kHeadUpdateMacs;
+    sweep.updates = true;
+    times.update = cost.head(sweep, workers);
+  }
+  if (head.active > 0) {
+    times.selection = cost.selection(static_cast<int64_t>(sweep.classes), batch);
+  }
+  return times;
+}
+
+}  // namespace
+
+TrainingHeads training_heads(const Module& module) {
+  return {.batch = module.train.batch, .states = static_cast<int>(optimizer_states(module).size())};
+}
+
+HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training) {
   HeadTimes times;
   const Machine& machine = cost.machine();
   for (const HeadPlan& head : heads) {
-    std::vector<double> classes(static_cast<size_t>(machine.devices), 0);
-    std::vector<int64_t> kept(static_cast<size_t>(machine.devices), 0);
-    for (const HeadShard& shard : head.shards) {
-      classes[static_cast<size_t>(shard.device)] += static_cast<double>(shard.row_end - shard.row_begin);
-      kept[static_cast<size_t>(shard.device)] += head.kept_classes(shard);
-    }
     HeadTimes slowest;
     for (int d = 0; d < machine.devices; ++d) {
-      const double macs = classes[static_cast<size_t>(d)] * static_cast<double>(head.dim);
-      const double rows = static_cast<double>(head.rows);
-      const int workers = machine.threads_of(d);
-      // Kept logits are copied out, and copied back instead of being made again.
-      const int64_t kept_classes = kept[static_cast<size_t>(d)];
-      const double kept_macs = static_cast<double>(kept_classes) * static_cast<double>(head.dim);
-      const Seconds copy = cost.sweep(kept_classes * head.rows * 4, workers);
-      slowest.forward = std::max(slowest.forward, cost.head(macs * rows * kHeadForwardMacs, workers) + copy);
-      const double each = head.update_sweep || head.frozen ? kHeadBackwardMacs : kHeadFusedMacs;
-      slowest.backward = std::max(slowest.backward, cost.head((macs * each - kept_macs) * rows, workers) + copy);
-      if (head.update_sweep) {
-        slowest.update =
-            std::max(slowest.update, cost.head(macs * static_cast<double>(batch) * kHeadUpdateMacs, workers));
-      }
+      const HeadTimes own = times_on(head, d, cost, training.batch, training.states);
+      slowest.forward = std::max(slowest.forward, own.forward);
+      slowest.backward = std::max(slowest.backward, own.backward);
+      slowest.update = std::max(slowest.update, own.update);
+      slowest.selection = std::max(slowest.selection, own.selection);
     }
     times.forward += slowest.forward;
-    if (training) {
+    if (training.trains) {
       times.backward += slowest.backward;
       times.update += slowest.update;
+      times.selection += slowest.selection;
     }
     const Bytes features = head.rows * head.dim * 4;
     const int members = static_cast<int>(std::min<size_t>(head.shards.size(), static_cast<size_t>(machine.devices)));
     times.collectives += cost.all_gather(features, members) + cost.all_gather(head.rows * 16 * members, members) +
-                         (training ? cost.reduce_scatter(features * members, members) : 0.0);
+                         (training.trains ? cost.reduce_scatter(features * members, members) : 0.0);
   }
   return times;
 }

@@ -15,14 +15,21 @@ namespace xrun::planner {
 Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows);
 
 // Seconds of the passes of all heads on the slowest device. `pass` is statistics and gradients with the collectives
-// between them; `update` is the sweep of the step.
+// between them; `update` is the sweep of the step, and `selection` that of its active classes.
 struct HeadTimes {
   Seconds forward = 0;
   Seconds backward = 0;
   Seconds update = 0;
+  Seconds selection = 0;
   Seconds collectives = 0;
   Seconds pass() const { return forward + backward + collectives; }
 };
-HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, int64_t batch, bool training);
+struct TrainingHeads {
+  int64_t batch = 0;
+  bool trains = true;
+  int states = 0;  // of the optimizer for each weight
+};
+TrainingHeads training_heads(const Module& module);
+HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training);
 
 }  // namespace xrun::planner

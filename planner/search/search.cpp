@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "graph/base/check.h"
-#include "graph/optimizer_def.h"
+#include "planner/buffer_sizes.h"
 #include "planner/search/heads.h"
 #include "planner/search/mesh.h"
 #include "planner/search/remat.h"
@@ -60,10 +60,7 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
 
 // Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
 Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
-  const OptimizerDef* optimizer = find_optimizer(input.module.train.optimizer.name);
-  const auto states = optimizer != nullptr && optimizer->states != nullptr
-                          ? static_cast<Bytes>(optimizer->states(input.module.train.optimizer.args).size())
-                          : 0;
+  const auto states = static_cast<Bytes>(optimizer_states(input.module).size());
   Seconds slowest = 0;
   for (const PartitionStage& stage : cuts.stages) {
     Bytes bytes = 0;
@@ -196,7 +193,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   const int local = setting.micro_batches / setting.replicas;
   const int64_t rows = one_pass(input.module, setting) ? train.batch : train.batch / local;
   XRUN_ASSIGN(std::vector<HeadPlan> heads, plan_heads(input.module, input.chain, input.machine.devices, rows));
-  const HeadTimes head = head_times(heads, input.cost, train.batch, true);
+  const HeadTimes head = head_times(heads, input.cost, training_heads(input.module));
   const PartitionRequest request = make_request(input, setting, recompute, limits);
   std::vector<Partition> all;
   if (request.layers.empty()) {
@@ -230,7 +227,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
     decision.head_update_time = head.update;
     StepTimes times{.schedule = simulate(decision.schedule, order),
                     .heads = order.head * order.head_passes,
-                    .after = head.update * all_devices +
+                    .after = (head.update + head.selection) * all_devices +
                              update_time(input, setting, cuts) * input.cost.crowding(setting.stages * setting.replicas),
                     .collectives = head.collectives * order.head_passes};
     for (const Stage& stage : decision.stages) {
@@ -299,7 +296,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   const int local = decision.micro_batches / decision.replicas;
   const int64_t rows = decision.heads.empty() ? decision.batch : decision.heads[0].rows;
   XRUN_ASSIGN(made.heads, plan_heads(inference, chain, machine.devices, rows));
-  const HeadTimes head = head_times(made.heads, cost, decision.batch, false);
+  const HeadTimes head = head_times(made.heads, cost, {.batch = decision.batch, .trains = false});
   made.head_forward_time = head.forward;
   made.head_backward_time = 0;
   made.head_update_time = 0;

@@ -5,12 +5,10 @@
 #include <new>
 
 #include "graph/base/check.h"
+#include "graph/reading_task.h"
 
 namespace xrun::runtime {
 namespace {
-
-// Long beside what queuing a task costs (about a microsecond), short beside a pass of a stage.
-constexpr Seconds kTaskTime = 1e-3;
 
 Seconds system_clock() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -93,7 +91,7 @@ void RowTasks::run_task() {
       break;
     }
     fill(*position);
-  } while (clock_() - begin < kTaskTime);
+  } while (clock_() - begin < kReadingTask);
   // The last touch of `this` is under the lock, so stop() cannot return while a task is still here.
   const std::scoped_lock lock(mutex_);
   if (!ended_ && next_ < end_) {

@@ -18,8 +18,8 @@
 namespace xrun::runtime {
 
 // Tasks of an arena of low priority take the workers that the devices leave. A worker looks for tasks of a higher
-// priority between two tasks only, so a task takes rows one by one until 1 ms has passed, and another task goes on
-// where it ended: a device waits for a worker as long as that and one row.
+// priority between two tasks only, so a task takes rows one by one until kReadingTask has passed, and another task goes
+// on where it ended: a device waits for a worker as long as that and one row.
 //
 // Threads: start, begin, wait and stop belong to one thread, which is no worker of this arena.
 class RowTasks {

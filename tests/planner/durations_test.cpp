@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/reading_task.h"
 #include "tests/planner/decisions.h"
 
 namespace xrun::planner::testing {
@@ -83,6 +84,98 @@ TEST(Durations, SyntheticSamplesAreDrawnByTheLoader) {
   EXPECT_DOUBLE_EQ(cost.loader(made.module), 64 * 100 * 3e-8);
   made.module.data.sources[0].name = "test";
   EXPECT_EQ(cost.loader(made.module), 0) << "only training is predicted";
+}
+
+// Between two steps the loader's tasks take all workers, so that the next step begins behind those that run; what is
+// left of its work is done where devices wait, else beside what they compute.
+TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
+  Made made = make({}, 2);
+  const auto step = [&](int threads, int cores, int64_t elements, Seconds makespan, Seconds work, int waits = 0) {
+    made.machine.threads = threads;
+    made.machine.cores = cores;
+    made.module.data.sources = {source("train", "synthetic",
+                                       {{"shape", std::vector<int64_t>{elements}},
+                                        {"classes", int64_t{10}},
+                                        {"samples", int64_t{10}},
+                                        {"seed", int64_t{1}},
+                                        {"noise", 1.0}})};
+    return CostModel(made.facts, made.machine).step_with_loader(made.module, makespan, work, waits);
+  };
+  const Seconds sample = 1000 * 3e-8;
+  const Seconds task = kReadingTask + sample;  // and the sample that it is at
+  ASSERT_GT(64 * sample / 2, task);
+  EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3), task + 5e-3) << "the rest fits where devices wait";
+  EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3, 3), 2.5 * task + 5e-3) << "tasks begin where devices wait, too";
+  EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 9e-3), (9e-3 + 64 * sample) / 2) << "all workers are busy all the time";
+  EXPECT_DOUBLE_EQ(step(2, 2, 10, 5e-3, 6e-3), 64 * 10 * 3e-8 / 2 + 5e-3) << "less than a task";
+  EXPECT_DOUBLE_EQ(step(1, 2, 1000, 5e-3, 5e-3), 5e-3 + 64 * sample) << "one worker has both to do";
+}
+
+// Passes of heads on one core of AMD Zen 4 with AVX-512 as `xrun bench head --threads 1 --batch 256 --kept 0 --cosine`
+// measured them (docs/benchmarks.md, "Figures"), in seconds: forward, then backward with the update.
+struct MeasuredHead {
+  const char* what;
+  HeadSweep sweep;
+  Seconds forward;
+  Seconds backward;
+};
+
+TEST(Durations, PassesOfHeadsTakeWhatWasMeasured) {
+  const auto all = [](double classes, double blocks, double dim, bool bf16, RowFormat weights = RowFormat::kF32) {
+    return HeadSweep{.rows = 256, .classes = classes, .blocks = blocks, .dim = dim, .bf16 = bf16, .weights = weights};
+  };
+  const auto sampled = [](double classes, double blocks, double dim) {
+    return HeadSweep{.rows = 256, .classes = classes, .blocks = blocks, .dim = dim, .apart = true};
+  };
+  const MeasuredHead measured[] = {
+      {"1 000 x 64", all(1000, 16, 64, false), 0.620e-3, 1.393e-3},
+      {"1 000 x 256", all(1000, 16, 256, false), 1.810e-3, 4.960e-3},
+      {"4 000 x 64", all(4000, 63, 64, false), 2.226e-3, 4.918e-3},
+      {"64 000 x 64", all(64'000, 125, 64, false), 29.08e-3, 74.31e-3},
+      {"64 000 x 256", all(64'000, 125, 256, false), 90.19e-3, 256.5e-3},
+      {"20 000 x 512", all(20'000, 79, 512, false), 54.57e-3, 158.6e-3},
+      {"16 000 x 128, bf16", all(16'000, 125, 128, true), 8.310e-3, 20.45e-3},
+      {"20 000 x 512, bf16", all(20'000, 79, 512, true), 30.57e-3, 85.63e-3},
+      {"200 000 x 64, bf16", all(200'000, 98, 64, true), 57.25e-3, 133.5e-3},
+      {"the same, rows in bf16", all(200'000, 98, 64, true, RowFormat::kBf16), 63.13e-3, 166.7e-3},
+      {"the same, rows in fp8", all(200'000, 98, 64, true, RowFormat::kFp8), 55.40e-3, 153.1e-3},
+      {"10 000 of 1M x 64", sampled(10'256, 62, 64), 5.280e-3, 12.16e-3},
+      {"10 000 of 10M x 64", sampled(10'256, 77, 64), 7.299e-3, 15.11e-3},
+      {"100 000 of 1M x 64", sampled(100'256, 123, 64), 50.16e-3, 131.6e-3},
+  };
+  const KernelFacts facts{.flops_per_second_f32 = 1.2e11, .flops_per_second_bf16 = 2e11};
+  const Machine machine;
+  const CostModel cost(facts, machine);
+  for (const MeasuredHead& one : measured) {
+    HeadSweep sweep = one.sweep;
+    EXPECT_NEAR(cost.head(sweep, 1) / one.forward, 1, 0.25) << one.what << ", forward";
+    sweep.updates = true;
+    sweep.macs = kHeadFusedMacs;
+    EXPECT_NEAR(cost.head(sweep, 1) / one.backward, 1, 0.25) << one.what << ", backward";
+  }
+  EXPECT_NEAR(cost.selection(10'000, 256) / 0.36e-3, 1, 0.5);
+  EXPECT_NEAR(cost.selection(100'000, 256) / 8.1e-3, 1, 0.5);
+}
+
+TEST(Durations, AStepOfAHeadTakesAsLongAsItsActiveClasses) {
+  Module module = prepare_training(make_module({.layers = 1, .classes = 100'000, .head = true, .batch = 64}));
+  const KernelFacts facts;
+  const Machine machine = make_test_machine(2);
+  const CostModel cost(facts, machine);
+  const auto times = [&](int64_t active) {
+    std::vector<HeadPlan> heads = head_plans(module, {.shards = 2, .devices = 2}, 64);
+    heads[0].active = active;
+    return head_times(heads, cost, {.batch = 64});
+  };
+  const HeadTimes all = times(0);
+  const HeadTimes tenth = times(10'000);
+  const HeadTimes hundredth = times(1'000);
+  EXPECT_EQ(all.selection, 0);
+  EXPECT_GT(tenth.selection, 0);
+  EXPECT_GT(tenth.backward, 0.08 * all.backward);
+  EXPECT_LT(tenth.backward, 0.25 * all.backward);
+  EXPECT_LT(hundredth.backward, 0.4 * tenth.backward);
+  EXPECT_LT(hundredth.selection, tenth.selection);
 }
 
 }  // namespace
