@@ -36,6 +36,16 @@ struct Prediction {
   Seconds exposed_comm = 0;
 };
 
+// What a choice of active classes and of the format of class rows costs on the devices and with the settings of a plan.
+struct HeadCost {
+  std::string text;     // "sample 10 %, f32"
+  bool chosen = false;  // by the text
+  bool fits = true;
+  Seconds step = 0;
+  Bytes memory = 0;  // of the run
+  Bytes moved = 0;   // in a step: class rows, states of the optimizer and kept logits, as passes read and write them
+};
+
 struct Plan {
   std::string id;  // first 8 hex digits of a digest over the contents
   std::string model;
@@ -52,6 +62,9 @@ struct Plan {
   Bytes decoding = 0;   // held by a worker that decodes pictures, where the data was there; plan files do not keep it
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
+  // Of the head `costs_of`, where it is large (explain_head_choices); plan files do not keep them.
+  std::string costs_of;
+  std::vector<HeadCost> costs;
 };
 
 }  // namespace xrun::planner

@@ -7,6 +7,7 @@
 #include "planner/report/explain.h"
 #include "planner/search/choose.h"
 #include "planner/search/fixes.h"
+#include "planner/search/head_choices.h"
 #include "planner/search/search.h"
 #include "planner/verify/verify_program.h"
 
@@ -97,6 +98,23 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   plan.isa = training_facts.isa;
   plan.id = digest_text(plan, training.graph, inference.graph);
   return plan;
+}
+
+Status explain_head_choices(Plan& plan, const Module& training, const Module& inference,
+                            const KernelFacts& training_facts, const KernelFacts& inference_facts) {
+  const auto largest = largest_head(plan.training.heads);
+  if (!largest || plan.training.heads[*largest].classes < kLargeHead) {
+    return {};
+  }
+  const HeadPlan& head = plan.training.heads[*largest];
+  const CostModel cost(training_facts, plan.machine);
+  const CostModel inference_cost(inference_facts, plan.machine);
+  const Chain chain = make_chain(training, cost);
+  const Chain inference_chain = make_chain(inference, inference_cost);
+  const SearchInput space{training, chain, cost, plan.machine, {}, plan.training.deterministic};
+  XRUN_ASSIGN(plan.costs, head_costs({space, inference, inference_facts, inference_chain, inference_cost}, plan, head));
+  plan.costs_of = training.graph.heads[static_cast<size_t>(head.head)].name;
+  return {};
 }
 
 Status explain_idle_devices(Plan& plan, const Module& training, const Module& inference,

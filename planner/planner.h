@@ -31,6 +31,16 @@ Status check_size(const Module& module, bool prepared);
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options);
 
+// Heads of so many classes and more are large: what they cost depends on which classes are active and how their rows
+// lie in memory, so these are among the reports of a plan and the fixes of one that does not fit.
+inline constexpr int64_t kLargeHead = 100'000;
+
+// Fills Plan::costs where the largest head that is trained is a large one: a program of the plan's settings for each
+// choice that differs from the text's in active classes or in formats. The other arguments are those that the plan was
+// made with.
+Status explain_head_choices(Plan& plan, const Module& training, const Module& inference,
+                            const KernelFacts& training_facts, const KernelFacts& inference_facts);
+
 // Where the batch of `plan` has fewer row blocks than there are devices: adds to the reasons of `replicas` and
 // `micro_batches` which row block would use more of them, and what that gains by prediction. Takes about as long as a
 // plan. The other arguments are those that the plan was made with.

@@ -181,6 +181,11 @@ Json json_of(const Alternative& other) {
   return {{"settings", other.text}, {"step_seconds", other.step}, {"memory", other.memory}, {"note", other.note}};
 }
 
+Json json_of(const HeadCost& cost) {
+  return {{"choice", cost.text},       {"chosen", cost.chosen}, {"fits", cost.fits},
+          {"step_seconds", cost.step}, {"memory", cost.memory}, {"rows_moved", cost.moved}};
+}
+
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth) {
   Json document{{"v", kReportVersion}, {"plan", plan.id}};
   if (table == "layers") {
@@ -222,7 +227,7 @@ std::string gantt_json(const Plan& plan) {
 
 std::string report_json(const Plan& plan, const Module& module) {
   const Program& program = plan.training;
-  const Json document = {{"v", kReportVersion},
+  Json document = {{"v", kReportVersion},
                          {"plan", plan.id},
                          {"model", plan.model},
                          {"digests", digests_of(plan)},
@@ -247,6 +252,9 @@ std::string report_json(const Plan& plan, const Module& module) {
                          {"predicted", predicted_of(plan, module)},
                          {"why", list_of(plan.why)},
                          {"alternatives", list_of(plan.alternatives)}};
+  if (!plan.costs.empty()) {
+    document["head_choices"] = {{"head", plan.costs_of}, {"choices", list_of(plan.costs)}};
+  }
   return document_text(document);
 }
 

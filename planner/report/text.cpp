@@ -168,6 +168,17 @@ std::string alternatives_lines(const Plan& plan, int columns = 0) {
   return plan.alternatives.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
+// What other choices of active classes and formats cost.
+std::string costs_lines(const Plan& plan, int columns) {
+  TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
+  table.add({"classes  ", "of " + plan.costs_of, "step", "memory", "rows moved", ""});
+  for (const HeadCost& cost : plan.costs) {
+    table.add({"", cost.text, format_seconds(cost.step), format_bytes(cost.memory), format_bytes(cost.moved),
+               std::string(cost.chosen ? "chosen" : "changes training") + (cost.fits ? "" : ", does not fit")});
+  }
+  return plan.costs.empty() ? "" : "\n" + table.text("  ", columns);
+}
+
 std::string layers_table(const Plan& plan, const Module& module, int depth) {
   const bool staged = plan.training.stages.size() > 1;
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
@@ -231,7 +242,8 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          memory_line(plan, memory) + fold(communication_lines(plan)) + devices_lines(plan, module, memory, columns) +
-         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns);
+         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
+         costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {

@@ -6,6 +6,9 @@
 #include <functional>
 #include <optional>
 
+#include "planner/search/head_choices.h"
+#include "planner/search/heads.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -87,6 +90,30 @@ class FixSearch {
       }
     }
     return smaller_too && !blocks.empty() ? smaller_rows_and_batch(facts_of, blocks.back()) : std::nullopt;
+  }
+
+  // Other active classes, or other formats of class rows, of a large head.
+  std::vector<FixLine> head_choices() const {
+    const Module& module = base_.module;
+    const auto heads = plan_heads(module, base_.chain, base_.machine.devices, module.train.batch);
+    const auto largest = heads.ok() ? largest_head(*heads) : std::nullopt;
+    std::vector<FixLine> lines;
+    if (!largest || (*heads)[*largest].classes < kLargeHead) {
+      return lines;
+    }
+    const HeadPlan& head = (*heads)[*largest];
+    const auto index = static_cast<size_t>(head.head);
+    const HeadChoice now = choice_of(module, head);
+    const int states = training_heads(module).states;
+    for (const HeadChoice& choice : single_changes(module, head)) {
+      const std::string text = setting_text(choice, now, module.graph.heads[index].name, states);
+      const auto made = choose_changed(input_, with_choice(module, index, choice),
+                                       with_choice(input_.inference, index, choice), limits_, kOneProgram);
+      if (!text.empty() && made.ok() && !made->fitted.empty()) {
+        lines.push_back(line_of(text, made->fitted[0], "   changes training"));
+      }
+    }
+    return lines;
   }
 
   Result<std::vector<Setting>> settings_of(const Module& module) const {
@@ -181,6 +208,7 @@ std::vector<std::string> find_fixes(const Module& training, const FitInput& inpu
   }
   const auto batch = weights_alone ? std::nullopt : fix_search.smaller_batch(known);
   const auto rows = weights_alone || !facts_of ? std::nullopt : fix_search.smaller_rows(facts_of, !batch.has_value());
+  std::ranges::move(fix_search.head_choices(), std::back_inserter(fixes));
   for (const auto& line : {rows, batch}) {
     if (line) {
       fixes.push_back(*line);

@@ -8,8 +8,9 @@
 
 namespace xrun::planner {
 
-// Lines for explain_infeasible: hints left out, where there are any; then a smaller row block; then the largest half,
-// quarter, ... of the batch that fits, which changes training. A change that leaves nothing to plan is no fix, and no
+// Lines for explain_infeasible, fastest first: hints left out, where there are any; of a large head other active
+// classes, or other formats of class rows; a smaller row block; the largest half, quarter, ... of the batch that fits.
+// All but the first change training. A change that leaves nothing to plan is no fix, and no
 // error either.
 //   refused   what was found of `training` itself
 //   facts_of  of the kernels of other row blocks; without it these are not looked at

@@ -112,6 +112,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
   plan->add_option("--diff", line.plan.diff, "print what differs from this plan instead")->type_name("PLAN");
   plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 where the plans differ");
   plan->add_option("--why", line.plan.why, "print the reasons for one decision instead")->type_name("KEY");
+  plan->add_option("--fit", line.plan.fit, "print how many classes fit instead, for each choice of the head")
+      ->check(CLI::IsMember({"classes"}));
 
   CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint or a log",
                                [&line] { return run_show(line.global, line.show); });

@@ -41,6 +41,7 @@ struct PlanArgs {
   std::string diff;      // an older plan: what differs
   bool exit_code = false;
   std::string why;  // a decision
+  std::string fit;  // "classes": how many fit
 };
 
 struct ShowArgs {

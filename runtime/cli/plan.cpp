@@ -1,9 +1,12 @@
 // `xrun plan`: search, verify, print, write.
+#include <chrono>
 #include <filesystem>
 
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
+#include "planner/class_fit.h"
 #include "planner/plan_file.h"
+#include "planner/report/classes.h"
 #include "planner/report/diff.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
@@ -29,6 +32,15 @@ Status check_request(const PlanArgs& args) {
   }
   if (!args.diff.empty() && !args.why.empty()) {
     return fault("`--diff` and `--why` exclude one another", "ask for one of them");
+  }
+  if (!args.fit.empty()) {
+    const std::string other = !args.diff.empty()    ? "--diff"
+                              : !args.why.empty()   ? "--why"
+                              : args.output.empty() ? ""
+                                                    : "-o";
+    if (!other.empty()) {
+      return fault("`--fit` makes no plan of the file, and `" + other + "` needs one", "ask for one of them");
+    }
   }
   if (args.dry_run && !args.output.empty()) {
     return fault("`--dry-run` writes nothing, and `-o " + args.output + "` says where to write",
@@ -75,6 +87,29 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
   return 0;
 }
 
+// Looking for more classes ends after so long.
+constexpr std::chrono::seconds kFitTime(60);
+
+int print_fit(const GlobalOptions& options, const PlanArgs& args, const Console& console) {
+  int exit = 0;
+  const auto model = model_from(args.file, options, console, exit);
+  if (!model) {
+    return exit;
+  }
+  const PreparedModel& prepared = model->prepared;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto fits = planner::fit_classes({prepared.training, prepared.inference, prepared.training_facts,
+                                          prepared.inference_facts, prepared.machine, options.deterministic,
+                                          [&] { return std::chrono::steady_clock::now() - begin < kFitTime; }});
+  if (!fits.ok()) {
+    return console.fail(fits.error(), model->model.sources);
+  }
+  console.out(console.json()
+                  ? planner::classes_json(*fits, prepared.training, prepared.machine)
+                  : planner::report_classes(*fits, prepared.training, prepared.machine, console.page_columns()));
+  return 0;
+}
+
 }  // namespace
 
 int run_plan(const GlobalOptions& options, const PlanArgs& args) {
@@ -83,11 +118,14 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   if (const Status request = check_request(args); !request.ok()) {
     return console.fail(request.error());
   }
+  if (!args.fit.empty()) {
+    return print_fit(options, args, console);
+  }
   auto planned = plan_from(args.file, options, console, true, exit);
   if (!planned) {
     return exit;
   }
-  if (const Status explained = explain_idle_devices(*planned); !explained.ok()) {
+  if (const Status explained = explain_choices(*planned); !explained.ok()) {
     return console.fail(explained.error(), planned->model.sources);
   }
   Phase phase(console);

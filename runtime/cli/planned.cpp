@@ -243,15 +243,23 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
                             : make_planned(path, options, console, needs_training, exit, nullptr);
 }
 
+std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
+                                       int& exit) {
+  Phase phase(console);
+  return read_model(path, options, console, true, exit, phase);
+}
+
 std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
                                        const Console& console, int& exit) {
   return make_planned(path, options, console, true, exit, &texts);
 }
 
-Status explain_idle_devices(PlannedModel& planned) {
+Status explain_choices(PlannedModel& planned) {
   const PreparedModel& prepared = planned.prepared;
-  return planner::explain_idle_devices(planned.plan, prepared.training, prepared.inference, prepared.training_facts,
-                                       prepared.inference_facts, facts_of(prepared));
+  XRUN_TRY(planner::explain_idle_devices(planned.plan, prepared.training, prepared.inference, prepared.training_facts,
+                                         prepared.inference_facts, facts_of(prepared)));
+  return planner::explain_head_choices(planned.plan, prepared.training, prepared.inference, prepared.training_facts,
+                                       prepared.inference_facts);
 }
 
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {

@@ -28,13 +28,17 @@ struct PlannedModel {
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
 
-// The same for files that lie in memory, by path.
+// FILE without a plan: what a planner is given of it.
+std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
+                                       int& exit);
+
+// The same as plan_from for files that lie in memory, by path.
 std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
                                        const Console& console, int& exit);
 
-// Adds to the plan's reasons which row block would use devices that now are idle (planner/planner.h). For commands that
-// print the reasons.
-Status explain_idle_devices(PlannedModel& planned);
+// Adds to the plan which row block would use devices that now are idle, and what other choices for a large head cost
+// (planner/planner.h). For commands that print them.
+Status explain_choices(PlannedModel& planned);
 
 // A plan or a checkpoint may be used in another directory than the one that it was made in, so that it keeps absolute
 // paths of its sources.

@@ -154,7 +154,7 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
   if (!planned) {
     return exit;
   }
-  if (const Status explained = is_plan_file(args.file) ? Status() : explain_idle_devices(*planned); !explained.ok()) {
+  if (const Status explained = is_plan_file(args.file) ? Status() : explain_choices(*planned); !explained.ok()) {
     return console.fail(explained.error(), planned->model.sources);
   }
   console.out(describe_plan(*planned, args, console));

@@ -247,6 +247,22 @@ TEST_F(Command, PlansAreComparedAndTheirDecisionsExplained) {
   EXPECT_THAT(why.out, Not(HasSubstr("recompute = ")));
 }
 
+TEST_F(Command, HowManyClassesFitIsSaidForEachChoice) {
+  directory.write("tiny.xgraph", tiny_model());
+  const auto page = run({"plan", "tiny.xgraph", "--fit", "classes", "--set", "schedule.memory_limit=2MiB"});
+  EXPECT_EQ(page.exit, 0) << page.err;
+  EXPECT_THAT(page.out, HasSubstr("head `id` of 24 dims (the file has 37)"));
+  EXPECT_THAT(page.out, HasSubstr("sample 10 %"));
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/tiny.xplan")) << "it was only asked";
+  const auto json =
+      run({"plan", "tiny.xgraph", "--fit", "classes", "--set", "schedule.memory_limit=2MiB", "--format", "json"});
+  EXPECT_GT(nlohmann::json::parse(json.out)["choices"][0]["classes"].get<int64_t>(), 1000);
+  EXPECT_EQ(run({"plan", "tiny.xgraph", "--fit", "classes", "--set", "schedule.memory_limit=1KiB"}).exit, 3);
+  EXPECT_EQ(run({"plan", "tiny.xgraph", "--fit", "images"}).exit, 2);
+  EXPECT_EQ(run({"plan", "tiny.xgraph", "--fit", "classes", "--why", "stages"}).exit, 2);
+  EXPECT_EQ(run({"plan", "tiny.xgraph", "--fit", "classes", "-o", "x.xplan"}).exit, 2);
+}
+
 TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none"}).exit, 0);

@@ -1,0 +1,55 @@
+// How many classes fit: the largest head for which there is a plan, for each choice of active classes and of the format
+// of class rows. The number of classes of a head is varied by itself: data, labels and all other layers stay as the
+// text has them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/kernel_facts.h"
+#include "graph/module.h"
+#include "planner/machine.h"
+
+namespace xrun::planner {
+
+// What more classes would be too much for: the memory of the machine, `memory_limit` of a device, class numbers of 32
+// bits.
+enum class ClassLimit { kMemory, kDevice, kNumbers };
+
+struct ClassFit {
+  std::string rows;       // in memory: "bf16, states bf16"
+  std::string active;     // "sample 10 %"
+  bool of_text = false;   // the choice that the text makes
+  int64_t classes = 0;    // the most that fit, to three digits; 0: none
+  bool complete = false;  // else time was over: more may fit
+  Seconds step = 0;       // predicted, with so many
+  Bytes memory = 0;       // of the run
+  ClassLimit limit = ClassLimit::kMemory;
+};
+
+struct ClassFits {
+  std::string head;
+  int64_t classes = 0;  // of the text
+  int64_t dim = 0;
+  std::vector<ClassFit> choices;
+  int plans = 0;  // that were made
+};
+
+struct ClassFitInput {
+  const Module& training;  // prepared with its backward part
+  const Module& inference;
+  const KernelFacts& training_facts;
+  const KernelFacts& inference_facts;
+  const Machine& machine;
+  bool deterministic = false;
+  std::function<bool()> in_time;  // asked before each plan
+};
+
+// Of the trained head with the most classes. Plans are made for numbers of three digits, each for the number that is
+// found and the next one that does not fit.
+// Errors: kContent XG0629 for a model without such a head; kInfeasible XG0601 where no choice has a plan for one class;
+// those of plan_heads.
+Result<ClassFits> fit_classes(const ClassFitInput& input);
+
+}  // namespace xrun::planner

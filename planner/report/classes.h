@@ -1,0 +1,18 @@
+// How many classes fit (planner/class_fit.h), as text for people and as JSON.
+#pragma once
+
+#include <string>
+
+#include "planner/class_fit.h"
+
+namespace xrun::planner {
+
+// The page of `xrun plan --fit classes`, ending in a newline; no line is wider than `columns`, where words allow it; 0:
+// no limit.
+std::string report_classes(const ClassFits& fits, const Module& module, const Machine& machine, int columns = 0);
+
+// {v, model, head, classes, dim, cluster: {name, memory}, choices: [{rows, active, of_text, classes, complete,
+// step_seconds, memory, limit}], plans}.
+std::string classes_json(const ClassFits& fits, const Module& module, const Machine& machine);
+
+}  // namespace xrun::planner

@@ -1,0 +1,54 @@
+// Choices of a head that change what is learned: which classes are active, and how class rows lie in memory. What each
+// costs is found by plans of changed modules.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/plan.h"
+#include "planner/search/choose.h"
+
+namespace xrun::planner {
+
+struct HeadChoice {
+  ActiveSpec active;
+  RowFormat weights = RowFormat::kF32;
+  RowFormat states = RowFormat::kF32;
+
+  bool same_rows(const HeadChoice& other) const { return weights == other.weights && states == other.states; }
+  bool same_active(const HeadChoice& other) const;
+};
+
+// "all", "sample 10 %", "knn 10 %".
+std::string active_text(const ActiveSpec& active);
+// "bf16", "bf16, states bf16".
+std::string rows_text(const HeadChoice& choice, int states);
+// What a text says for `choice` where it differs from `from`: "active_classes = sample(10%)", "weights = bf16 in group
+// id".
+std::string setting_text(const HeadChoice& choice, const HeadChoice& from, const std::string& head, int states);
+
+// The head with the most classes that is trained; none without one.
+std::optional<size_t> largest_head(const std::vector<HeadPlan>& heads);
+// As the text has it. `head`: of `module`, by plan_heads.
+HeadChoice choice_of(const Module& module, const HeadPlan& head);
+// That of the text first, then active classes and formats that may be had instead, all with all.
+std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head);
+// Of these the ones that differ from the text in active classes or in formats, not in both.
+std::vector<HeadChoice> single_changes(const Module& module, const HeadPlan& head);
+
+// The module with another choice, or with `classes` classes, for the head at `head` in Graph::heads. Classes change the
+// types of the class weights and the logits alone: data, labels and all other layers stay.
+Module with_choice(Module module, size_t head, const HeadChoice& choice);
+Module with_classes(Module module, size_t head, int64_t classes);
+
+// What each choice of `single_changes` costs under the plan's settings, that of the text first. `head`: of `plan`.
+// Errors: those of layer_hints, decide and fit.
+Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan, const HeadPlan& head);
+
+// What a plan of changed modules would choose; the chains of `base` are those of all of them.
+// Errors: those of layer_hints, legal_settings, search and choose.
+Result<Choice> choose_changed(const FitInput& base, const Module& training, const Module& inference,
+                              const MemoryLimits& limits, const Effort& effort);
+
+}  // namespace xrun::planner
