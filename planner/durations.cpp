@@ -85,10 +85,15 @@ void predict_durations(Program& program, const CostModel& cost) {
                               prepare_time(instruction, cost) / workers;
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
+    } else if (instruction.kind == Kind::kHeadSelect) {
+      const HeadPlan& head = program.heads[static_cast<size_t>(instruction.head)];
+      const HeadShard& shard = head.shards[static_cast<size_t>(instruction.shard)];
+      const int64_t active = head.active * (shard.row_end - shard.row_begin) / head.classes;
+      instruction.predicted = cost.hand_over() + cost.selection(active, program.batch);
     } else if (instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumReplicas) {
       instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
-    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kHeadSelect ||
-               instruction.kind == Kind::kFoldPartials || instruction.kind == Kind::kNorm) {
+    } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
+               instruction.kind == Kind::kNorm) {
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
     } else {
       instruction.predicted += cost.hand_over() + cost.sweep(zeroed_bytes(instruction), workers);

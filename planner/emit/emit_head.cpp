@@ -76,7 +76,9 @@ Seconds Emitter::share(size_t head, const HeadShard& shard, Seconds slowest) con
 Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const {
   const HeadPlan& plan = program_.heads[head];
   const double rows = static_cast<double>(is_head_sweep(kind) ? program_.batch : plan.rows);
-  const double macs = rows * static_cast<double>(shard.row_end - shard.row_begin) * static_cast<double>(plan.dim);
+  const double active = plan.active > 0 ? static_cast<double>(plan.active) / static_cast<double>(plan.classes) : 1;
+  const double macs =
+      active * rows * static_cast<double>(shard.row_end - shard.row_begin) * static_cast<double>(plan.dim);
   Instruction instruction{.kind = kind,
                           .device = shard.device,
                           .replica = -1,
@@ -92,7 +94,7 @@ Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& s
       break;
     case Kind::kHeadBackward:
       instruction.flops = (plan.update_sweep || plan.frozen ? 4 : 6) * macs -
-                          2 * rows * static_cast<double>(plan.kept_classes(shard) * plan.dim);
+                          2 * active * rows * static_cast<double>(plan.kept_classes(shard) * plan.dim);
       instruction.predicted = share(head, shard, decision_.head_backward_time);
       break;
     default:
