@@ -22,6 +22,8 @@ ops::KnnCells cells_of(const KnnCase& one, ops::Isa isa) {
   return {{.graph = shape_of(one), .probes = one.probes}, isa};
 }
 
+ops::KnnRecall recall_of(const KnnCase& one, ops::Isa isa) { return {shape_of(one), 0, isa}; }
+
 Bytes scratch_bytes(const KnnCase& one, ops::Isa isa) {
   return one.probes > 0 ? cells_of(one, isa).scratch_bytes() : ops::KnnGraph(shape_of(one), isa).scratch_bytes();
 }
@@ -30,6 +32,7 @@ KnnMemory memory_of(const KnnCase& one, ops::Isa isa, Bytes last_cache) {
   return {.weights = align_up(one.classes * one.dim * 4),
           .lists = align_up(one.classes * one.neighbours * 4),
           .scratch = align_up(scratch_bytes(one, isa)),
+          .recall = one.probes > 0 ? align_up(recall_of(one, isa).scratch_bytes()) : 0,
           .roofline = Roofline::memory_bytes(last_cache)};
 }
 
@@ -107,10 +110,9 @@ Result<KnnFigures> measure_knn_build(const KnnCase& one) {
     figures.peak = peak_resident();  // a build allocates nothing, so the next ones need no more
 
     if (one.probes > 0) {
-      const ops::KnnRecall recall(shape_of(one), 0, isa);
-      XRUN_ASSIGN(const auto working, device.map(recall.scratch_bytes()));
-      figures.recall_time =
-          timed([&] { figures.recall = recall.measure(weights, lists, working->kernel_address(0), workers); });
+      XRUN_ASSIGN(const auto working, device.map(need.recall));
+      figures.recall_time = timed(
+          [&] { figures.recall = recall_of(one, isa).measure(weights, lists, working->kernel_address(0), workers); });
     }
 
     XRUN_ASSIGN(const auto arrays, device.map(need.roofline));

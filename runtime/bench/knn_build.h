@@ -34,8 +34,9 @@ struct KnnMemory {
   Bytes weights = 0;
   Bytes lists = 0;
   Bytes scratch = 0;
+  Bytes recall = 0;  // to measure that of an approximate graph
   Bytes roofline = 0;
-  Bytes sum() const { return weights + lists + scratch + roofline; }
+  Bytes sum() const { return weights + lists + scratch + recall + roofline; }
 };
 
 struct KnnRound {
