@@ -156,8 +156,11 @@ Status UndoLog::append(const RowsLayout& layout, std::span<const int32_t> rows,
   }
   for (size_t i = 0; i < sections.size() && n > 0; ++i) {
     const auto width = static_cast<size_t>(layout.sections[i].row_bytes);
-    for (const int32_t row : rows) {
-      std::memcpy(to, sections[i] + static_cast<size_t>(row) * width, width);
+    for (size_t k = 0; k < rows.size(); ++k) {
+      // Rows lie far apart: each is a miss of caches and of the TLB, which the processor takes several of at a time.
+      constexpr size_t kAhead = 32;
+      __builtin_prefetch(sections[i] + static_cast<size_t>(rows[std::min(k + kAhead, rows.size() - 1)]) * width);
+      std::memcpy(to, sections[i] + static_cast<size_t>(rows[k]) * width, width);
       to += width;
     }
   }
@@ -327,7 +330,7 @@ Result<std::optional<UndoReader::Head>> UndoReader::record_at(Bytes at) {
 
 // A record that says that the log was durable beyond this place shows that a power cut has not taken what is missing.
 Result<bool> UndoReader::is_followed_by_records_of_later_syncs() {
-  std::vector<uint64_t> words(static_cast<size_t>(kMiB) / sizeof(uint64_t));
+  std::vector<uint64_t> words(static_cast<size_t>(std::min(kMiB, size_ - at_)) / sizeof(uint64_t));
   for (Bytes begin = at_; begin < size_; begin += kMiB) {
     const auto count = static_cast<size_t>(std::min(kMiB, size_ - begin)) / sizeof(uint64_t);
     XRUN_TRY(read_at(begin, std::as_writable_bytes(std::span(words).first(count))));
