@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fmt/format.h>
 #include <span>
 #include <system_error>
 
@@ -39,6 +40,17 @@ int64_t GraphSchedule::next(int64_t done) const {
     ++build;
   }
   return build;
+}
+
+std::optional<WarnEvent> slow_build(const std::string& head, Seconds build, Seconds waited) {
+  constexpr Seconds kLong = 1;
+  if (waited < kLong || waited < build / 2) {
+    return std::nullopt;
+  }
+  return WarnEvent{
+      "XG0819", fmt::format("steps waited {} for the graph of nearest classes of `{}`, which takes {} to build: make "
+                            "`rebuild` of `active_classes` longer, or write exact=false",
+                            format_seconds(waited), head, format_seconds(build))};
 }
 
 // Of one head.
@@ -162,16 +174,23 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
   if (!graph.work->wait(stop_)) {
     return Error{ErrorKind::kInterrupted, "", "stopped while a graph of classes was built", ""};
   }
+  const Seconds waited = std::chrono::duration<double>(Clock::now() - begin).count();
+  const std::string& head = session_.module().graph.heads[static_cast<size_t>(graph.head->head)].name;
   graph.work = nullptr;
   std::copy_n(graph.next_lists, graph.head->classes * graph.head->neighbours, graph.lists_in_use);
   session_.state().keep(*graph.lists, true);
   session_.state().keep(*graph.snapshot, false);
   events_.on_graph({.step = done,
-                    .head = session_.module().graph.heads[static_cast<size_t>(graph.head->head)].name,
+                    .head = head,
                     .of_step = schedule_.begin_of(graph.next),
                     .recall = graph.recall,
                     .seconds = graph.seconds,
-                    .waited = std::chrono::duration<double>(Clock::now() - begin).count()});
+                    .waited = waited});
+  const auto warning = warned_ ? std::nullopt : slow_build(head, graph.seconds, waited);
+  if (warning) {
+    warned_ = true;
+    events_.on_warn(*warning);
+  }
   ++graph.next;
   return {};
 }

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "graph/specs.h"
@@ -35,6 +37,9 @@ class GraphSchedule {
   bool at_start_ = false;
 };
 
+// XG0819 where steps wait for most of a build: a longer period costs them less. `waited`: of the `build` seconds.
+std::optional<WarnEvent> slow_build(const std::string& head, Seconds build, Seconds waited);
+
 // Threads: the trainer's, between steps.
 class ClassGraphs {
  public:
@@ -60,6 +65,7 @@ class ClassGraphs {
   const std::atomic<bool>* stop_;
   EventSink& events_;
   std::vector<std::unique_ptr<Graph>> graphs_;  // of the heads that have one
+  bool warned_ = false;
 };
 
 }  // namespace xrun::runtime

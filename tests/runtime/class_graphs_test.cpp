@@ -55,6 +55,17 @@ TEST(GraphSchedule, WeightsOfAnotherRunHaveAGraphAtOnce) {
   EXPECT_EQ(schedule.next(1), 1);
 }
 
+TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
+  EXPECT_FALSE(slow_build("id", 300, 100).has_value());
+  EXPECT_FALSE(slow_build("id", 0.5, 0.5).has_value()) << "nobody notices";
+  const auto warning = slow_build("id", 300, 280);
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_EQ(warning->code, "XG0819");
+  EXPECT_EQ(warning->message,
+            "steps waited 4 min 40 s for the graph of nearest classes of `id`, which takes 5 min 0 s to build: make "
+            "`rebuild` of `active_classes` longer, or write exact=false");
+}
+
 TEST(BackgroundWork, DoesEachItemOnce) {
   std::vector<std::atomic<int>> done(1000);
   BackgroundWork work(3, [&](ops::Workers& workers) {
