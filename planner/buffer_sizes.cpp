@@ -19,7 +19,7 @@ Bytes gradient_bytes(const Program& program, const TensorType& gradient) {
 
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose) {
   const int64_t rows = shard.row_end - shard.row_begin;
-  if (param != head.weight || purpose == Purpose::kHeadScale) {
+  if (param != head.weight || purpose == Purpose::kHeadScale || purpose == Purpose::kHeadLast) {
     return rows * element_bytes(RowFormat::kF32);
   }
   return rows * head.dim * element_bytes(purpose == Purpose::kHeadWeight ? head.weights : head.states);

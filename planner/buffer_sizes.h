@@ -15,10 +15,12 @@ std::vector<std::string> optimizer_states(const Module& module);
 // kGradient: all partials of one replica.
 Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 
-// kHeadWeight, kHeadOptimizer and kHeadScale: of a shard's rows of the class weights or of the bias.
+// kHeadWeight, kHeadOptimizer, kHeadScale and kHeadLast: of a shard's rows of the class weights or of the bias.
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose);
 // Whether a shard's rows have scales.
 inline bool has_scales(const HeadPlan& head) { return head.weights == RowFormat::kFp8; }
+// Whether rows catch up with steps that they took no part in: all passes read the states and the step of each row.
+inline bool catches_up(const HeadPlan& head) { return head.untouched == Untouched::kExact; }
 
 // kHeadLists.
 Bytes lists_bytes(const HeadPlan& head);

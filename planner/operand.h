@@ -64,6 +64,7 @@ enum class Role : uint8_t {
   kFeatureGradient,  // of kReduceDx: the sum
   kRowFactor,        // of a head pass: by what the loss of each row is multiplied
   kScales,           // of a head pass: of the shard's rows in fp8
+  kLast,             // of a head pass: the step that updated each of the shard's rows last
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes

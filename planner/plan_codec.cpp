@@ -266,7 +266,7 @@ class Reader {
     Buffer buffer;
     buffer.id = BufferId(index);
     buffer.device = in.device();
-    buffer.purpose = value_of(in.purpose(), Purpose::kHeadScale);
+    buffer.purpose = value_of(in.purpose(), Purpose::kHeadLast);
     buffer.bytes = in.bytes();
     buffer.offset = in.offset();
     buffer.first_use = in.first_use();
@@ -288,7 +288,7 @@ class Reader {
   }
 
   Operand get(const fb::Operand& in) {
-    return {.role = value_of(in.role(), Role::kScales),
+    return {.role = value_of(in.role(), Role::kLast),
             .access = value_of(in.access(), Access::kUpdate),
             .by = value_of(in.by(), By::kWorker),
             .buffer = BufferId(in.buffer()),

@@ -71,6 +71,8 @@ const char* name_of(Purpose purpose) {
       return "result";
     case Purpose::kHeadScale:
       return "head-scales";
+    case Purpose::kHeadLast:
+      return "head-last";
   }
   return "";
 }
@@ -171,7 +173,7 @@ const char* name_of(Role role) {
       "statistics", "logits",        "selection",        "lists",      "mass",    "dx",    "loss",
       "hits",       "best classes",  "best scores",      "gradient",   "weight",  "state", "prepared",
       "norms",      "running state", "batch statistics", "from",       "to",      "sent",  "received",
-      "sum",        "term",          "feature gradient", "row factor", "scales"};
+      "sum",        "term",          "feature gradient", "row factor", "scales",  "last"};
   return kNames[static_cast<size_t>(role)];
 }
 

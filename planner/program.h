@@ -80,6 +80,7 @@ enum class Purpose : uint8_t {
                // replica, or of all (-1) where a head makes them. Of a head's logits (inference): k = HeadPlan::top_k
                // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
   kHeadScale,  // of the rows of this shard, where they are fp8: f32     persistent
+  kHeadLast,   // of the rows of this shard, with Untouched::kExact: i32, the step that updated each last; persistent
 };
 
 struct Buffer {

@@ -6,6 +6,7 @@
 
 #include "graph/group_rules.h"
 #include "graph/optimizer_def.h"
+#include "graph/untouched.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -104,8 +105,9 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     if (optimizer.args.real("momentum", 0) == 0) {
       return refuse(optimizer.span, "leaves such rows as they are", "give sgd a momentum");
     }
-    if (optimizer.args.flag("nesterov", false)) {
-      return refuse(optimizer.span, "looks ahead", "leave `nesterov` out");
+    if (optimizer.args.real("momentum", 0) > kMostCatchUpMomentum) {
+      return refuse(optimizer.span, "moves rows for too many steps",
+                    fmt::format("take {} at most", kMostCatchUpMomentum));
     }
     if (decay != 0) {
       return refuse(optimizer.span, fmt::format("decay is {}", decay), "set weight_decay = 0 in the group");
@@ -117,8 +119,6 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
   if (train.active_classes.kind == ActiveSpec::kAll) {
     return refuse({}, "", "choose some of the classes: active_classes = sample(10%)");
   }
-  ev_.not_yet(setting.key_span, "`untouched = exact`",
-              replacement("leave it out, or write as_is", setting.value_span, "as_is"));
 }
 
 }  // namespace xrun::lang

@@ -249,8 +249,7 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "groups PATH", "untouched", "as_is, exact", "as_is",
         "rows of classes that are not active: they stay; or they catch up, when they are active again, with what decay "
         "of the momentum would have done",
-        &B::store_choice<&GroupSpec::untouched>}
-        .not_yet("`untouched = {}`"),
+        &B::store_choice<&GroupSpec::untouched>},
     Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", &B::lower_freeze}.learned(
         freeze_lines),
     Def{kTrain, "", "precision", "f32, mixed(bf16 or f16)", "f32", "in what operands are rounded", &B::lower_precision}

@@ -81,6 +81,15 @@ void catch_up_velocity(const HeadCatchUp& by, int64_t row, int64_t n, float* vel
   }
 }
 
+void shift_rows(std::span<const float> shifts, std::span<const float> velocity, std::span<float> rows) {
+  const auto dim = static_cast<int64_t>(rows.size() / std::max<size_t>(1, shifts.size()));
+  for (int64_t row = 0; row < std::ssize(shifts); ++row) {
+    if (shifts[static_cast<size_t>(row)] != 0) {
+      subtract(rows.data() + row * dim, velocity.data() + row * dim, shifts[static_cast<size_t>(row)], dim);
+    }
+  }
+}
+
 void copy_caught_up(const HeadShape& shape, const HeadWeights& weights, ClassRange rows, const CaughtUpRows& out) {
   const HeadCatchUp& by = weights.catch_up;
   XRUN_CHECK(by.steps != nullptr && shape.weights == RowFormat::kF32, "rows that can be caught up are f32");

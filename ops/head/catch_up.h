@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "graph/head_shape.h"
@@ -49,6 +50,9 @@ class IdleSteps {
 bool catch_up_weight(const HeadCatchUp& by, int64_t row, int64_t dim, float* weight);
 void catch_up_bias(const HeadCatchUp& by, int64_t row, float* bias);
 void catch_up_velocity(const HeadCatchUp& by, int64_t row, int64_t n, float* velocity);
+
+// rows -= velocity · shift, [shifts, elements of a row] each: what catch_up_weight and catch_up_bias do to a row.
+void shift_rows(std::span<const float> shifts, std::span<const float> velocity, std::span<float> rows);
 
 // Where a copy goes; null: not wanted.
 struct CaughtUpRows {

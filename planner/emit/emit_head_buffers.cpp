@@ -60,6 +60,17 @@ void Emitter::add_head_buffers() {
                                      .shard = shard.shard,
                                      .name = graph_.param(head.weight).name + ".scale"});
       }
+      if (catches_up(head) && updates(h)) {
+        buffers.last = add_buffer({.device = shard.device,
+                                   .purpose = Purpose::kHeadLast,
+                                   .bytes = shard_bytes(head, shard, head.weight, Purpose::kHeadLast),
+                                   .persistent = true,
+                                   .param = head.weight,
+                                   .replica = -1,
+                                   .head = static_cast<int32_t>(h),
+                                   .shard = shard.shard,
+                                   .name = graph_.param(head.weight).name + ".last"});
+      }
       const HeadShape shape = head_shape(program_, graph_, head, shard, head.rows);
       if (head.active > 0) {
         const auto add_one = [&](Purpose purpose, Bytes bytes, const char* name) {

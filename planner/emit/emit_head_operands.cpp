@@ -58,7 +58,7 @@ void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) 
                                   .bytes = (pass < 0 ? program_.batch : plan.rows) * kHeadSoftmaxRow});
 }
 
-// The rows of a shard; with their optimizer states where they are updated.
+// The rows of a shard; with their optimizer states where they are updated, or catch up.
 void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const {
   const ShardBuffers& buffers = shards_.at({head, shard.shard});
   const Access access = update ? Access::kUpdate : Access::kRead;
@@ -70,8 +70,11 @@ void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& inst
   for (const BufferId id : buffers.weights) {
     add_operand(Role::kWeight, id);
   }
-  for (size_t i = 0; update && i < buffers.states.size(); ++i) {
+  for (size_t i = 0; (update || buffers.last.valid()) && i < buffers.states.size(); ++i) {
     add_operand(Role::kState, buffers.states[i]);
+  }
+  if (buffers.last.valid()) {
+    add_operand(Role::kLast, buffers.last);
   }
   if (buffers.scales.valid()) {
     add_operand(Role::kScales, buffers.scales);

@@ -149,6 +149,7 @@ class Emitter {
     std::vector<BufferId> weights;  // weight, bias
     std::vector<BufferId> states;
     BufferId scales;
+    BufferId last;
     BufferId prepared;
     BufferId selection;
     BufferId mass;

@@ -177,7 +177,7 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
     Bytes state = 0;
     for (const Buffer& buffer : chosen.training.buffers) {
       const bool holds = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer ||
-                         buffer.purpose == Purpose::kHeadScale;
+                         buffer.purpose == Purpose::kHeadScale || buffer.purpose == Purpose::kHeadLast;
       state += holds && buffer.head == static_cast<int32_t>(h) ? buffer.bytes : 0;
     }
     const std::string& name = input.module.graph.heads[static_cast<size_t>(head.head)].name;

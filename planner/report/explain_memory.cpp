@@ -29,6 +29,7 @@ std::string name_of(const Program& program, const Buffer& buffer) {
     case Purpose::kHeadOptimizer:
     case Purpose::kHeadPrepared:
     case Purpose::kHeadScale:
+    case Purpose::kHeadLast:
       return name_of_rows(program, buffer.head);
     case Purpose::kHeadLists:
     case Purpose::kHeadSnapshot:

@@ -14,10 +14,10 @@ namespace {
 
 bool is_head_buffer(Purpose purpose) {
   return purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadPrepared ||
-         purpose == Purpose::kHeadScale || purpose == Purpose::kHeadSelection || purpose == Purpose::kHeadMass ||
-         purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax || purpose == Purpose::kHeadLogits ||
-         purpose == Purpose::kHeadGradient || purpose == Purpose::kHeadScratch || purpose == Purpose::kGathered ||
-         purpose == Purpose::kTerms;
+         purpose == Purpose::kHeadScale || purpose == Purpose::kHeadLast || purpose == Purpose::kHeadSelection ||
+         purpose == Purpose::kHeadMass || purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax ||
+         purpose == Purpose::kHeadLogits || purpose == Purpose::kHeadGradient || purpose == Purpose::kHeadScratch ||
+         purpose == Purpose::kGathered || purpose == Purpose::kTerms;
 }
 
 // The busiest device's seconds of instructions of some kind.

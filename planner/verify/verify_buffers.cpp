@@ -28,6 +28,7 @@ bool is_persistent(Purpose purpose) {
     case Purpose::kHeadSelection:
     case Purpose::kHeadMass:
     case Purpose::kHeadScale:
+    case Purpose::kHeadLast:
     case Purpose::kInput:
       return true;
     default:
@@ -143,6 +144,7 @@ class Buffers {
       case Purpose::kHeadOptimizer:
       case Purpose::kHeadPrepared:
       case Purpose::kHeadScale:
+      case Purpose::kHeadLast:
         return check_shard(buffer);
       case Purpose::kHeadStats:
       case Purpose::kHeadSoftmax:
@@ -322,7 +324,7 @@ class Buffers {
     }
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     const bool prepared = buffer.purpose == Purpose::kHeadPrepared;
-    const bool of_rows = prepared || buffer.purpose == Purpose::kHeadScale;
+    const bool of_rows = prepared || buffer.purpose == Purpose::kHeadScale || buffer.purpose == Purpose::kHeadLast;
     if (!buffer.param.valid() || (buffer.param != head.weight && (of_rows || buffer.param != head.bias)) ||
         (!of_rows && buffer.value != graph_.param(buffer.param).value) ||
         (buffer.purpose == Purpose::kHeadOptimizer ? !inside(buffer.state, 0, count(states_)) : buffer.state >= 0)) {
@@ -418,7 +420,8 @@ class Buffers {
         };
         bool all = (head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows)) == 0 ||
                     has(head.weight, Purpose::kHeadPrepared)) &&
-                   (!has_scales(head) || has(head.weight, Purpose::kHeadScale));
+                   (!has_scales(head) || has(head.weight, Purpose::kHeadScale)) &&
+                   (!catches_up(head) || !updated || has(head.weight, Purpose::kHeadLast));
         for (const ParamId param : {head.weight, head.bias}) {
           if (!param.valid()) {
             continue;

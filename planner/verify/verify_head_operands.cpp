@@ -274,11 +274,16 @@ class HeadOperands : OperandView {
             take_whole(Role::kWeight, access, params_.find_shard(param, Purpose::kHeadWeight, shard.shard), param));
       }
     }
+    const bool exact = catches_up(plan) && !plan.frozen;
     for (const ParamId param : {plan.weight, plan.bias}) {
-      for (int state = 0; update && param.valid() && state < states_; ++state) {
+      for (int state = 0; (update || exact) && param.valid() && state < states_; ++state) {
         XRUN_TRY(take_whole(Role::kState, access,
                             params_.find_shard(param, Purpose::kHeadOptimizer, shard.shard, state), param, state));
       }
+    }
+    if (exact) {
+      XRUN_TRY(take_whole(Role::kLast, access, params_.find_shard(plan.weight, Purpose::kHeadLast, shard.shard),
+                          plan.weight));
     }
     if (has_scales(plan)) {
       XRUN_TRY(take_whole(Role::kScales, access, params_.find_shard(plan.weight, Purpose::kHeadScale, shard.shard),

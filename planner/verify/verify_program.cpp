@@ -180,7 +180,7 @@ class Structure {
     const auto end = static_cast<int64_t>(program_.instructions.size());
     if (!ids || !inside(buffer.device, kHost, program_.devices) || !inside(buffer.bytes, 0, int64_t{1} << 50) ||
         !inside(buffer.offset, 0, int64_t{1} << 50) || buffer.offset % kAlignment != 0 ||
-        static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kHeadScale) ||
+        static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kHeadLast) ||
         !inside(buffer.first_use, 0, end) || !inside(buffer.last_use, buffer.first_use, end) ||
         !inside(buffer.micro_batch, -1, program_.micro_batches) || !inside(buffer.replica, -1, program_.replicas) ||
         !inside(buffer.head, -1, count(program_.heads)) || !inside(buffer.head_pass, -1, program_.micro_batches) ||
@@ -239,7 +239,7 @@ class Structure {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&
                        (!operand.param.valid() || is_param(operand.param)) &&
                        inside(operand.buffer.index, 0, count(program_.buffers));
-      const bool enums = static_cast<uint8_t>(operand.role) <= static_cast<uint8_t>(Role::kScales) &&
+      const bool enums = static_cast<uint8_t>(operand.role) <= static_cast<uint8_t>(Role::kLast) &&
                          static_cast<uint8_t>(operand.access) <= static_cast<uint8_t>(Access::kUpdate) &&
                          static_cast<uint8_t>(operand.by) <= static_cast<uint8_t>(By::kWorker);
       constexpr int64_t kMostBytes = int64_t{1} << 50;

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "graph/group_rules.h"
+#include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
 #include "runtime/formats/safetensors.h"
 
@@ -154,7 +155,18 @@ struct Found {
   const StateTensor* tensor = nullptr;
   const std::vector<StoredRows>* rows = nullptr;
   const std::vector<StoredRows>* scales = nullptr;
+  // Of rows that catch up, where they are read to be used and not to go on.
+  const std::vector<StoredRows>* shifts = nullptr;
+  const std::vector<StoredRows>* velocity = nullptr;
 };
+
+Status lie_together(const CheckpointInfo& info, const StateTensor& tensor, const std::vector<StoredRows>& rows,
+                    const std::vector<StoredRows>& others, const char* what) {
+  const auto place = [](const StoredRows& part) { return std::tuple(part.file, part.row_begin, part.row_end); };
+  return std::ranges::equal(rows, others, {}, place, place)
+             ? Status()
+             : damaged(info.path, fmt::format("has rows of `{}` apart from their {}", tensor.name, what));
+}
 
 // Scales are looked up with their rows, whatever the format of the state.
 Status find_tensor(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
@@ -165,11 +177,24 @@ Status find_tensor(const CheckpointInfo& info, const StoredTensors& stored, cons
     return {};
   }
   XRUN_TRY(find_rows(info, stored, state, scales_of(tensor), found.scales));
-  const auto place = [](const StoredRows& part) { return std::tuple(part.file, part.row_begin, part.row_end); };
-  if (!std::ranges::equal(*found.rows, *found.scales, {}, place, place)) {
-    return damaged(info.path, fmt::format("has rows of `{}` apart from their scales", tensor.name));
+  return lie_together(info, tensor, *found.rows, *found.scales, "scales");
+}
+
+// What a reader of class rows that catch up needs beside them.
+Status find_shifts(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
+                   const StateTensor& tensor, Found& found) {
+  const StateTensor shifts = shifts_of(tensor);
+  if (tensor.role != StateTensor::Role::kWeight || !stored.rows.contains(shifts.name)) {
+    return {};
   }
-  return {};
+  StateTensor velocity = tensor;
+  velocity.name += ".velocity";
+  velocity.role = StateTensor::Role::kOptimizer;
+  velocity.type.dtype = DType::kF32;
+  XRUN_TRY(find_rows(info, stored, state, shifts, found.shifts));
+  XRUN_TRY(find_rows(info, stored, state, velocity, found.velocity));
+  XRUN_TRY(lie_together(info, tensor, *found.rows, *found.shifts, "shifts"));
+  return lie_together(info, tensor, *found.rows, *found.velocity, "velocities");
 }
 
 // A part of `found` in one of its files.
@@ -177,13 +202,33 @@ struct FoundPart {
   const StateTensor* tensor = nullptr;
   const StoredRows* rows = nullptr;
   const StoredRows* scales = nullptr;
+  const StoredRows* shifts = nullptr;
+  const StoredRows* velocity = nullptr;
 };
+
+// Has rows from `row` on, as they lie in the file, catch up.
+Status shift(const SafetensorsFile& file, const std::string& path, const FoundPart& part, int64_t row,
+             std::vector<float>& values) {
+  const int64_t width = part.tensor->row_elements();
+  const int64_t before = row - part.rows->row_begin;
+  std::vector<float> shifts(values.size() / static_cast<size_t>(width));
+  std::vector<float> velocity(values.size());
+  constexpr auto kFloat = static_cast<Bytes>(sizeof(float));
+  XRUN_TRY(file.read(part.shifts->tensor, before * kFloat, std::as_writable_bytes(std::span(shifts))));
+  XRUN_TRY(file.read(part.velocity->tensor, before * width * kFloat, std::as_writable_bytes(std::span(velocity))));
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(shifts, finite) || !std::ranges::all_of(velocity, finite)) {
+    return damaged(path, fmt::format("has a shift or a velocity of `{}` that is not a number", part.tensor->name));
+  }
+  ops::shift_rows(shifts, velocity, values);
+  return {};
+}
 
 // Reads such a part into `state`, a few MiB at a time. Rows in the format of the state stay as they are; others are
 // rounded to the nearest.
 Status copy_rows(const SafetensorsFile& file, const std::string& path, const FoundPart& part, TrainState& state) {
   const StateTensor& tensor = *part.tensor;
-  const bool as_it_is = part.rows->tensor.dtype == safetensors_name(tensor.type.dtype);
+  const bool as_it_is = part.rows->tensor.dtype == safetensors_name(tensor.type.dtype) && part.shifts == nullptr;
   const RowFormat format = row_format(part.rows->tensor.dtype).value_or(RowFormat::kF32);
   const int64_t width = tensor.row_elements();
   const Bytes row_bytes = as_it_is ? tensor.row_bytes() : width * element_bytes(format);
@@ -215,6 +260,9 @@ Status copy_rows(const SafetensorsFile& file, const std::string& path, const Fou
     for (int64_t i = 0; i < end - row; ++i) {
       ops::load_row(format, rows.data() + i * row_bytes, scales[static_cast<size_t>(i)], width,
                     values.data() + i * width);
+    }
+    if (part.shifts != nullptr) {
+      XRUN_TRY(shift(file, path, part, row, values));
     }
     state.write_values(tensor, row, end, values.data());
   }
@@ -350,7 +398,10 @@ Status copy_found(const StoredTensors& stored, const std::vector<Found>& found, 
   for (const Found& one : found) {
     for (size_t i = 0; i < one.rows->size(); ++i) {
       const StoredRows& rows = (*one.rows)[i];
-      parts_of[rows.file].push_back({one.tensor, &rows, one.scales == nullptr ? nullptr : &(*one.scales)[i]});
+      const auto beside = [i](const std::vector<StoredRows>* others) {
+        return others == nullptr ? nullptr : &(*others)[i];
+      };
+      parts_of[rows.file].push_back({one.tensor, &rows, beside(one.scales), beside(one.shifts), beside(one.velocity)});
     }
   }
   for (size_t i = 0; i < stored.files.size(); ++i) {
@@ -384,9 +435,12 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
       state.keep(tensor, stored.rows.contains(tensor.name));
     }
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
-    const bool skipped = tensor.role == StateTensor::Role::kScale || (only_to_go_on && !(optimizer && tensor.kept));
-    if (!skipped) {
+    const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
+    if (!comes_along && !(only_to_go_on && !(optimizer && tensor.kept))) {
       XRUN_TRY(find_tensor(info, stored, state, tensor, found.emplace_back()));
+      if (!optimizer) {
+        XRUN_TRY(find_shifts(info, stored, state, tensor, found.back()));
+      }
     }
   }
   return copy_found(stored, found, state);
@@ -403,12 +457,16 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
   std::vector<Found> found;
   for (const StateTensor& tensor : state.tensors()) {
     const bool skipped = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kGraph ||
+                         tensor.role == StateTensor::Role::kShift ||
                          std::ranges::any_of(skip, [&](const auto& path) { return is_below(path, tensor.name); });
     if (tensor.role == StateTensor::Role::kOptimizer || skipped || is_fresh(tensor)) {
       continue;
     }
     Found one;
     Status there = find_tensor(info, stored, state, tensor, one);
+    if (there.ok()) {
+      there = find_shifts(info, stored, state, tensor, one);
+    }
     const auto part = part_of_classes(tensor, class_layer);
     if (!there.ok() && there.error().code == "XG0702" && part) {
       fresh.push_back(*part);

@@ -10,6 +10,10 @@
 #include "ops/isa.h"
 #include "planner/program.h"
 
+namespace xrun::ops {
+class IdleSteps;  // ops/head/catch_up.h
+}
+
 namespace xrun::runtime {
 
 struct BackendOptions {
@@ -19,10 +23,11 @@ struct BackendOptions {
 // What is different from step to step.
 struct StepContext {
   uint64_t seed = 0;
-  int64_t step = 0;                    // counted from 0
-  double rate = 0;                     // of the curve
-  bool measures_mass = false;          // of the active classes in the softmax (ops/head/mass.h)
-  std::span<std::byte* const> inputs;  // by index in Graph::inputs: the step's position of the loader's ring
+  int64_t step = 0;                      // counted from 0
+  double rate = 0;                       // of the curve
+  const ops::IdleSteps* idle = nullptr;  // of rows that catch up
+  bool measures_mass = false;            // of the active classes in the softmax (ops/head/mass.h)
+  std::span<std::byte* const> inputs;    // by index in Graph::inputs: the step's position of the loader's ring
 };
 
 // Who is told how far an instruction is. Threads: any, one call at a time for one instruction.

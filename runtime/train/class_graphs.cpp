@@ -136,7 +136,7 @@ Status ClassGraphs::begin(int64_t done) {
 Status ClassGraphs::before_step(int64_t done) {
   for (const auto& graph : graphs_) {
     if (schedule_.begin_of(graph->next) == done && graph->work == nullptr) {
-      session_.state().read_values(*graph->weight, 0, graph->head->classes, graph->snapshot_rows);
+      session_.state().read_current(*graph->weight, 0, graph->head->classes, graph->snapshot_rows);
       session_.state().keep(*graph->snapshot, true);
       XRUN_TRY(build(*graph));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
+#include "ops/head/catch_up.h"
 #include "ops/head/mass.h"
 #include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/backend.h"
@@ -69,13 +70,33 @@ class BoundSession final : public Session {
 
   std::span<const BatchView> ring() const override { return ring_; }
 
+  void follow(std::function<double(int64_t step)> rate, int64_t done) override {
+    const bool exact = std::ranges::any_of(
+        program_.heads, [](const planner::HeadPlan& head) { return head.untouched == Untouched::kExact; });
+    if (exact) {
+      const Attrs& arguments = module_.train.optimizer.args;
+      idle_ = std::make_unique<ops::IdleSteps>(arguments.real("momentum", 0), arguments.flag("nesterov", false));
+      rate_ = std::move(rate);
+      idle_->advance(done, rate_);
+      state_.catch_up_by(idle_.get());
+    }
+  }
+
   Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop) override {
+    XRUN_CHECK(idle_ == nullptr || rate_(step) == rate, "a step has the rate of the curve");
+    if (idle_ != nullptr) {
+      idle_->advance(step, rate_);
+    }
     backend_->begin_step({.seed = module_.train.seed,
                           .step = step,
                           .rate = rate,
+                          .idle = idle_.get(),
                           .measures_mass = measures_mass_,
                           .inputs = ring_[static_cast<size_t>(slot)].inputs});
     Outcome outcome{.status = executor_->step()};
+    if (idle_ != nullptr) {
+      idle_->advance(step + 1, rate_);  // as readers between steps find the rows
+    }
     outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
     if (communicator_ != nullptr) {
       outcome = communicator_->agree(std::move(outcome));
@@ -207,6 +228,8 @@ class BoundSession final : public Session {
   std::vector<BatchView> ring_;
   bool measured_ = false;
   bool measures_mass_ = false;
+  std::unique_ptr<ops::IdleSteps> idle_;  // where rows catch up
+  std::function<double(int64_t)> rate_;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
   std::unique_ptr<Backend> backend_;

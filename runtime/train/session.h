@@ -51,6 +51,10 @@ class Session {
   // The host slots of inputs and labels, one view a ring position.
   virtual std::span<const BatchView> ring() const = 0;
 
+  // The rate of every step, for rows that follow training of all classes (Untouched::kExact), of which `done` are done.
+  // REQUIRES: before the first step and the first reader of such rows.
+  virtual void follow(std::function<double(int64_t step)> rate, int64_t done) = 0;
+
   // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. `stop`, looked at
   // when the instructions have ended: this process was asked to stop. Errors: kNonFinite with the operator and the
   // rows; those of kernels; of several ranks, that of any of them.

@@ -9,8 +9,10 @@
 #include "graph/base/check.h"
 #include "graph/base/random.h"
 #include "graph/base/xxh128.h"
+#include "graph/group_rules.h"
 #include "graph/head_shape.h"
 #include "graph/optimizer_def.h"
+#include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
 
 namespace xrun::runtime {
@@ -89,6 +91,15 @@ RowFormat format_of(const StateTensor& tensor) {
                                                : RowFormat::kF32;
 }
 
+StateTensor shifts_of(const StateTensor& weight) {
+  StateTensor shifts = weight;
+  shifts.name += ".shift";
+  shifts.role = StateTensor::Role::kShift;
+  shifts.type = {.dtype = DType::kF32, .dims = {weight.rows()}};
+  shifts.pieces.clear();
+  return shifts;
+}
+
 StateTensor scales_of(const StateTensor& weight) {
   StateTensor scales = weight;
   scales.name += ".scale";
@@ -109,7 +120,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     const bool optimizer = buffer.purpose == Purpose::kOptimizer || buffer.purpose == Purpose::kHeadOptimizer;
     const bool scale = buffer.purpose == Purpose::kHeadScale;
     const bool graph = buffer.purpose == Purpose::kHeadLists || buffer.purpose == Purpose::kHeadSnapshot;
-    if (!weight && !state && !optimizer && !scale && !graph) {
+    const bool last = buffer.purpose == Purpose::kHeadLast;
+    if (!weight && !state && !optimizer && !scale && !graph && !last) {
       continue;
     }
     const Parameter& parameter = module.graph.param(buffer.param);
@@ -128,11 +140,16 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
       XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
       one.name += "." + states[static_cast<size_t>(buffer.state)];
     }
-    if (head != nullptr && head->weight == buffer.param && !graph) {
+    if (head != nullptr && head->weight == buffer.param && !graph && !last) {
       one.type.dtype = dtype_of(optimizer ? head->states : head->weights);
     }
     if (scale) {
       one = scales_of(one);
+    }
+    if (last) {
+      one.name += ".last";
+      one.type.dtype = DType::kI32;
+      one.type.dims.resize(1);
     }
     if (graph) {
       one.role = StateTensor::Role::kGraph;
@@ -168,14 +185,23 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     XRUN_CHECK(at == tensor.rows() || program.ranks > 1, "rows of " + name + " are missing");
     tensors_.push_back(std::move(tensor));
   }
+  std::vector<StateTensor> shifts;
+  for (const StateTensor& tensor : tensors_) {
+    if (catches_up(tensor)) {
+      shifts.push_back(shifts_of(tensor));
+    }
+  }
+  std::ranges::move(shifts, std::back_inserter(tensors_));
+  std::ranges::sort(tensors_, {}, &StateTensor::name);
 }
 
 void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
   std::vector<std::vector<FirstRows>> parts(static_cast<size_t>(program_.devices));
   for (const StateTensor& tensor : tensors_) {
-    const bool made = tensor.role != StateTensor::Role::kScale && tensor.role != StateTensor::Role::kGraph;
+    const bool made = tensor.role != StateTensor::Role::kScale && tensor.role != StateTensor::Role::kGraph &&
+                      tensor.role != StateTensor::Role::kShift;
     if (!made || (wanted && !wanted(tensor))) {
-      continue;  // scales come with their rows, graphs are built
+      continue;  // scales come with their rows, graphs are built, shifts computed
     }
     for (const TensorPiece& piece : tensor.pieces) {
       for (const planner::BufferId copy : piece.copies) {
@@ -191,6 +217,11 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
         const FirstRows& part = own[item];
         const StateTensor& tensor = *part.tensor;
         const bool optimizer = tensor.role == StateTensor::Role::kOptimizer;
+        if (tensor.type.dtype == DType::kI32) {
+          const std::vector<int32_t> never(static_cast<size_t>(part.end - part.begin), -1);
+          write_rows(tensor, part.begin, part.end, reinterpret_cast<const std::byte*>(never.data()));
+          continue;
+        }
         values.resize(static_cast<size_t>((part.end - part.begin) * tensor.row_elements()));
         fill_first_values(part, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed, values);
         if (tensor.type.dtype != DType::kF32) {
@@ -241,6 +272,10 @@ const StateTensor* TrainState::find(std::string_view name) const {
 }
 
 void TrainState::read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const {
+  if (tensor.role == StateTensor::Role::kShift) {
+    read_shifts(tensor, row_begin, row_end, reinterpret_cast<float*>(out));
+    return;
+  }
   const Bytes width = tensor.row_bytes();
   for (const TensorPiece& piece : tensor.pieces) {
     const int64_t from = std::max(row_begin, piece.row_begin);
@@ -293,6 +328,38 @@ void TrainState::write_values(const StateTensor& tensor, int64_t row_begin, int6
   }
 }
 
+bool TrainState::catches_up(const StateTensor& tensor) const {
+  const planner::HeadPlan* head =
+      tensor.role == StateTensor::Role::kWeight ? head_with(program_, tensor.param) : nullptr;
+  return head != nullptr && find(module_.graph.param(head->weight).name + ".last") != nullptr;
+}
+
+void TrainState::read_shifts(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const {
+  XRUN_CHECK(idle_ != nullptr, "shifts of rows before the run knows its rates");
+  const planner::HeadPlan& head = *head_with(program_, tensor.param);
+  std::vector<int32_t> last(static_cast<size_t>(row_end - row_begin));
+  read_rows(*find(module_.graph.param(head.weight).name + ".last"), row_begin, row_end,
+            reinterpret_cast<std::byte*>(last.data()));
+  const double factor = group_rule(module_.train, module_.graph.param(tensor.param).name, &GroupSpec::lr).value_or(1);
+  std::ranges::transform(last, out, [&](int32_t step) {
+    return idle_->missed(step) ? static_cast<float>(idle_->shift(step) * factor) : 0.0F;
+  });
+}
+
+void TrainState::read_current(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const {
+  read_values(tensor, row_begin, row_end, out);
+  if (!catches_up(tensor)) {
+    return;
+  }
+  const auto rows = static_cast<size_t>(row_end - row_begin);
+  const auto width = static_cast<size_t>(tensor.row_elements());
+  std::vector<float> shifts(rows);
+  std::vector<float> velocity(rows * width);
+  read_shifts(tensor, row_begin, row_end, shifts.data());
+  read_values(*find(tensor.name + "." + optimizer_states(module_)[0]), row_begin, row_end, velocity.data());
+  ops::shift_rows(shifts, velocity, {out, rows * width});
+}
+
 void TrainState::copy_from(const TrainState& other) {
   std::vector<std::byte> staging;
   for (const StateTensor& tensor : tensors_) {
@@ -302,7 +369,11 @@ void TrainState::copy_from(const TrainState& other) {
     for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
       for_chunks(tensor, source->pieces[p].row_begin, source->pieces[p].row_end, [&](int64_t row, int64_t rows) {
         staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
-        other.read_rows(*source, row, row + rows, staging.data());
+        if (other.catches_up(*source)) {
+          other.read_current(*source, row, row + rows, reinterpret_cast<float*>(staging.data()));
+        } else {
+          other.read_rows(*source, row, row + rows, staging.data());
+        }
         write_rows(tensor, row, row + rows, staging.data());
       });
     }

@@ -14,6 +14,10 @@
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/device.h"
 
+namespace xrun::ops {
+class IdleSteps;  // ops/head/catch_up.h
+}
+
 namespace xrun::runtime {
 
 // Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy a replica. A tensor outside of heads
@@ -25,7 +29,7 @@ struct TensorPiece {
 };
 
 struct StateTensor {
-  enum class Role { kWeight, kState, kOptimizer, kScale, kGraph };
+  enum class Role { kWeight, kState, kOptimizer, kScale, kGraph, kShift };
   std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity", "id.weight.scale"
   Role role = Role::kWeight;
   TensorType type;  // as it lies in memory, without a batch dimension; f32 but for class weights and their states
@@ -58,6 +62,10 @@ struct RangeDigest {
 // The digest of all trained weights: XXH3-128 over the digests of all ranges in order. `ranges` may come from several
 // ranks, in any order and more than once.
 std::string digest_of(std::vector<RangeDigest> ranges);
+
+// Of a tensor of class rows that catch up: f32 [rows], computed when it is read. What a reader finds in a row is the
+// row minus its velocity times the shift, so a checkpoint with shifts is read without the rates of its run.
+StateTensor shifts_of(const StateTensor& weight);
 
 // Threads: between steps only, one thread.
 class TrainState {
@@ -93,6 +101,10 @@ class TrainState {
   // narrow format, and scales of fp8 rows are written with them.
   void read_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   void write_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const float* in);
+  // The same of weights as the next step would find them: rows that take no part in steps have caught up.
+  void read_current(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
+  // By which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
+  void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }
   // Copies weights and states of `other`, which may be laid out in another way, by name; optimizer states where both
   // have them.
   void copy_from(const TrainState& other);
@@ -103,6 +115,9 @@ class TrainState {
   std::string weights_digest() const { return digest_of(range_digests()); }
 
  private:
+  // Of a tensor with shifts.
+  void read_shifts(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
+  bool catches_up(const StateTensor& tensor) const;
   // Calls body(first row, rows) for rows [begin, end), as many at a time as the staging buffer holds.
   template <typename Body>
   void for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const;
@@ -112,6 +127,7 @@ class TrainState {
   const BoundMemory& memory_;
   const DeviceSet& devices_;
   std::vector<StateTensor> tensors_;
+  const ops::IdleSteps* idle_ = nullptr;
 };
 
 }  // namespace xrun::runtime

@@ -169,6 +169,7 @@ class Run {
     } else if (!resumed_) {
       initialise({});
     }
+    session_->follow([this](int64_t step) { return curve_.at(step); }, done_);
     XRUN_TRY(graphs_.begin(done_));
     return session_->weights_changed();
   }

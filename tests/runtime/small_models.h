@@ -38,6 +38,7 @@ struct ModelOptions {
   bool weighted = false;                // the rows of a class count by a weight of its own
   RowFormat weights = RowFormat::kF32;  // of class weights
   RowFormat states = RowFormat::kF32;
+  Untouched untouched = Untouched::kAsIs;
 };
 
 // Of a class, where rows are weighted.
@@ -128,11 +129,13 @@ inline Module make_module(const ModelOptions& options) {
   module.train.precision = options.precision;
   module.train.clip = options.clip;
   module.train.active_classes = options.active;
-  if (options.weights != RowFormat::kF32 || options.states != RowFormat::kF32) {
+  if (options.weights != RowFormat::kF32 || options.states != RowFormat::kF32 ||
+      options.untouched != Untouched::kAsIs) {
     GroupSpec group;
     group.path = "id";
     group.weights = options.weights;
     group.states = options.states;
+    group.untouched = options.untouched;
     module.train.groups.push_back(group);
   }
   if (options.weighted) {

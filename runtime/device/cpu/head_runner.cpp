@@ -94,6 +94,9 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
         bound.update.weight_states[operand.index] = binder_.at(operand);
       }
       break;
+    case Role::kLast:
+      bound.weights.catch_up.last = binder_.at<int32_t>(operand);
+      break;
     case Role::kScales:
       bound.weights.scales = binder_.at<float>(operand);
       break;
@@ -149,6 +152,14 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
                            .factors = reinterpret_cast<const float*>(bound.factors.at(step)),
                            .logits = bound.logits,
                            .active = bound.selection == nullptr ? nullptr : &active};
+  if (ops::HeadCatchUp& by = bound.weights.catch_up; by.last != nullptr) {
+    XRUN_CHECK(step.idle != nullptr, "rows catch up in a session that follows no rate");
+    by.steps = step.idle;
+    by.velocity = reinterpret_cast<const float*>(bound.update.weight_states[0]);
+    by.bias_velocity = bound.update.bias_states[0];
+    by.weight_factor = rule_of(module_.train, form_, module_.graph, head.weight).rate_factor;
+    by.bias_factor = head.bias.valid() ? rule_of(module_.train, form_, module_.graph, head.bias).rate_factor : 1;
+  }
   if (bound.updates) {
     const Graph& graph = module_.graph;
     bound.update.seed = step.seed;
