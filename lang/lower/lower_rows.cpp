@@ -117,7 +117,11 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     }
   }
   if (train.active_classes.kind == ActiveSpec::kAll) {
-    return refuse({}, "", "choose some of the classes: active_classes = sample(10%)");
+    ev_.report(fault(kCode, setting.value_span, "`untouched = exact` is about classes that are not active, and all are",
+                     "",
+                     replacement("choose some of the classes: active_classes = sample(10%), or write as_is",
+                                 setting.value_span, "as_is")));
+    return;
   }
 }
 

@@ -62,20 +62,16 @@ class ClassSet {
   int shift_;
 };
 
-// Appends classes of the targets' lists to `chosen`, which begins with the targets; returns how many are chosen in all.
-int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t targets, ClassSet met, int32_t* chosen) {
+// Appends classes of the targets' lists to `chosen`, which begins with the targets, while there is room; returns how
+// many are chosen in all. The lists take turns, of which `first` has the first one.
+int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t targets, int64_t first, ClassSet met,
+                       int32_t* chosen) {
   std::for_each(chosen, chosen + targets, [&](int32_t target) { met.insert(target); });
   int64_t count = targets;
-  for (int64_t position = 0; position < shape.neighbours; ++position) {
-    const int64_t before = count;
-    for (int64_t i = 0; i < targets; ++i) {
-      const int32_t one = lists[chosen[i] * shape.neighbours + position];
-      if (one < 0 || one >= shape.blocks.classes || !met.insert(one)) {
-        continue;
-      }
-      if (count >= shape.active) {
-        return before;
-      }
+  for (int64_t turn = 0; turn < shape.neighbours * targets && count < shape.active; ++turn) {
+    const int64_t list = (first + turn) % targets;
+    const int32_t one = lists[chosen[list] * shape.neighbours + turn / targets];
+    if (one >= 0 && one < shape.blocks.classes && met.insert(one)) {
       chosen[count++] = one;
     }
   }
@@ -146,7 +142,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
 
   const int64_t targets = distinct_targets(shape, labels, chosen);
   const int64_t count =
-      lists == nullptr ? targets : add_neighbours(shape, lists, targets, {part(at.met), at.slots}, chosen);
+      lists == nullptr ? targets : add_neighbours(shape, lists, targets, step, {part(at.met), at.slots}, chosen);
   const auto block_of = [&](int64_t one) { return one / shape.blocks.size; };
   const int64_t all_blocks = shape.blocks.count();
   std::fill_n(counts, all_blocks, 0);
@@ -191,9 +187,9 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
 
   const auto of_shard = static_cast<size_t>(offsets[blocks.size()]);
   of_step = {.all = count + drawn,
-                    .near = count - targets,
-                    .of_shard = static_cast<int64_t>(of_shard),
-                    .common = count_common({former, static_cast<size_t>(last)}, {classes, of_shard})};
+             .near = count - targets,
+             .of_shard = static_cast<int64_t>(of_shard),
+             .common = count_common({former, static_cast<size_t>(last)}, {classes, of_shard})};
   return selected_classes(shape, memory);
 }
 

@@ -16,8 +16,8 @@ namespace xrun::ops {
 // Selects for one shard: shape.active classes of the head, or all targets where these are more. Targets outside of
 // 0..C-1 are of no class.
 //   lists   [classes of the head][shape.neighbours], as KnnGraph writes them; entries outside of 0..C-1 are of no
-//           class. The lists of the targets are read position by position, and all classes of a position join as long
-//           as there is room for all of them. Null: none join.
+//           class. The lists of the targets are read position by position, in each step from another list on, as long
+//           as there is room. Null: none join.
 //   memory  head_selection of the shape; the result lies in it, and what the last step selected there is compared with
 //           it. REQUIRES: zeros before the first step, or its `common` counts nothing in particular.
 // With shape.log_q, a drawn class is corrected by -log of the share of its block's classes, chosen ones left out, that

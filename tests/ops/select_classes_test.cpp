@@ -114,7 +114,8 @@ struct Chosen {
   std::set<int32_t> near;
 };
 
-Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const std::vector<int32_t>& lists) {
+Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const std::vector<int32_t>& lists,
+              int64_t step) {
   const int64_t classes = shape.blocks.classes;
   const auto is_class = [&](int32_t c) { return c >= 0 && c < classes; };
   Chosen chosen;
@@ -130,18 +131,17 @@ Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const 
       }
     }
   }
-  // All those up to the largest position at which there is room for all of them.
-  for (int64_t p = 0; p < shape.neighbours; ++p) {
-    std::set<int32_t> up_to;
-    for (int32_t c = 0; c < classes; ++c) {
-      if (smallest[static_cast<size_t>(c)] <= p && !chosen.targets.contains(c)) {
-        up_to.insert(c);
+  // By position, and of one position by the turn of the list, those for which there is room.
+  const std::vector<int32_t> targets(chosen.targets.begin(), chosen.targets.end());
+  for (int64_t p = 0; p < shape.neighbours && !lists.empty(); ++p) {
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const int32_t target = targets[(static_cast<size_t>(step) + i) % targets.size()];
+      const int32_t one = lists[static_cast<size_t>(target * shape.neighbours + p)];
+      const bool room = static_cast<int64_t>(chosen.targets.size() + chosen.near.size()) < shape.active;
+      if (room && is_class(one) && smallest[static_cast<size_t>(one)] == p && !chosen.targets.contains(one)) {
+        chosen.near.insert(one);
       }
     }
-    if (static_cast<int64_t>(chosen.targets.size() + up_to.size()) > shape.active) {
-      break;
-    }
-    chosen.near = up_to;
   }
   return chosen;
 }
@@ -150,7 +150,7 @@ Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const 
 void expect_selection(const HeadShape& shape, const std::vector<int32_t>& labels, const std::vector<int32_t>& lists) {
   const int64_t classes = shape.blocks.classes;
   const Selected got = select(shape, labels, lists);
-  const Chosen want = choose(shape, labels, lists);
+  const Chosen want = choose(shape, labels, lists, Draw{}.step);
   const auto is_chosen = [&](int32_t c) { return want.targets.contains(c) || want.near.contains(c); };
   const auto chosen = static_cast<int64_t>(want.targets.size() + want.near.size());
   EXPECT_EQ(got.near, static_cast<int64_t>(want.near.size()));
@@ -224,13 +224,17 @@ TEST(SelectClasses, ListsAreReadByPositionAsLongAsThereIsRoom) {
 }
 
 // Positions 0 and 1 are two classes; position 2 adds two more.
-TEST(SelectClasses, APositionJoinsAsAWholeOrNotAtAll) {
+TEST(SelectClasses, TheLastPositionJoinsAsFarAsThereIsRoomByTurns) {
   const std::vector<int32_t> lists = {0, 5, 6, 1, 5, 7, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 7, 7, 7};
   for (int64_t active = 1; active <= 8; ++active) {
     HeadShape shape = selection_of(8, active, 2, 3);
     const Selected got = select(shape, {0, 1}, lists);
-    EXPECT_EQ(got.near, active < 3 ? 0 : active < 5 ? 1 : 3) << active;
+    EXPECT_EQ(got.near, std::clamp<int64_t>(active - 2, 0, 3)) << active;
     EXPECT_EQ(got.all, std::max<int64_t>(2, active));
+  }
+  for (const int64_t step : {0, 1, 2}) {
+    const Selected got = select(selection_of(8, 4, 2, 3), {0, 1}, lists, {.step = step});
+    EXPECT_EQ(got.classes, (std::vector<int32_t>{0, 1, 5, step % 2 == 0 ? 6 : 7})) << step;
   }
 }
 
