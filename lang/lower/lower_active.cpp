@@ -72,11 +72,21 @@ void ModuleBuilder::check_active_classes() {
                {"write head id = classifier(x, classes) in the model, or leave `active_classes` out"});
     return;
   }
+  const TrainSpan& run = train.duration;
+  if (active.kind == ActiveSpec::kKnn && train.init_checkpoint.empty() && active.rebuild.unit == run.unit &&
+      active.rebuild.amount >= run.amount) {
+    ev_.refuse("XG0214", active.span,
+               {"the first graph is built after {}, when the run of {} is over", to_text(active.rebuild), to_text(run)},
+               "no step would use a graph", {"write a shorter `rebuild`, such as 0.25 epochs, or sample(10%)"});
+  }
   for (const Head& head : graph.heads) {
     const Node& node = graph.node(head.node);
     const int64_t classes = graph.value(node.inputs[1]).type.dims[0];
     const int64_t needed = std::min(train.batch, classes);
-    if (active.of(classes) < needed) {
+    if (active.amount > 1 && active.amount > static_cast<double>(classes)) {
+      ev_.refuse("XG0214", active.span, {"`{}` has {} classes, not {:.0f}", head.name, classes, active.amount},
+                 "too many classes", {"write a smaller number, a share such as 10%, or active_classes = all"});
+    } else if (active.of(classes) < needed) {
       ev_.refuse("XG0214", active.span,
                  {"{} of the {} classes of `{}` are active, but a step of {} samples may have {} labels",
                   active.of(classes), classes, head.name, train.batch, needed},

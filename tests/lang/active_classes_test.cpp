@@ -71,6 +71,21 @@ TEST(ActiveClasses, HaveRoomForAllLabelsOfABatch) {
   EXPECT_THAT(few.rendered(), HasSubstr("help: write a share or a number that makes 128 classes or more"));
 }
 
+TEST(ActiveClasses, AreNoMoreThanThereAre) {
+  const Checked many = with_active("sample(1001)");
+  EXPECT_THAT(many.codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(many.rendered(), HasSubstr("`id` has 1000 classes, not 1001"));
+  EXPECT_THAT(with_active("sample(1000)").codes(), IsEmpty());
+}
+
+TEST(ActiveClasses, OfAGraphNeedAGraphBeforeTheEnd) {
+  const std::string knn = "knn(neighbours=16, active=20%, rebuild=";
+  const Checked late = with_active(knn + "2 epochs)\n  epochs = 2");
+  EXPECT_THAT(late.codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(late.rendered(), HasSubstr("the first graph is built after 2 epochs, when the run of 2 epochs is over"));
+  EXPECT_THAT(with_active(knn + "0.5 epochs)\n  epochs = 2").codes(), IsEmpty());
+}
+
 TEST(ActiveClasses, OfAGraphNeedCosines) {
   const Checked inner =
       with_active("knn(neighbours=16, active=20%, rebuild=1000 steps)", "classifier(feature, classes)");
