@@ -8,8 +8,12 @@
 namespace xrun::lang {
 namespace {
 
-// Without the word that the line begins with: "cosine 0.1 0 rest" of "rate cosine 0.1 0 rest".
+// Without the word that the line begins with: "cosine 0.1 0 rest" of "rate cosine 0.1 0 rest". A part without text is
+// of a setting that is not there.
 std::string value_of(const std::string& text) {
+  if (text.empty()) {
+    return "not set";
+  }
   const std::string line = text.substr(0, text.find('\n'));
   const size_t equals = line.find(" = ");
   return equals != std::string::npos ? line.substr(equals + 3) : line.substr(std::min(line.find(' ') + 1, line.size()));

@@ -78,5 +78,15 @@ TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
   }
 }
 
+TEST(MathDifference, ASettingThatOneTextLacksIsNotSetThere) {
+  const Checked then(with_group("      weights = bf16\n"));
+  const Checked now(small_run());
+  const auto differences = math_differences(*then.file, *now.file);
+  const auto groups = std::ranges::find(differences, "train.groups", &MathDifference::what);
+  ASSERT_NE(groups, differences.end());
+  EXPECT_THAT(groups->then, HasSubstr("weights bf16"));
+  EXPECT_EQ(groups->now, "not set");
+}
+
 }  // namespace
 }  // namespace xrun::lang
