@@ -121,7 +121,6 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
                      "",
                      replacement("choose some of the classes: active_classes = sample(10%), or write as_is",
                                  setting.value_span, "as_is")));
-    return;
   }
 }
 
