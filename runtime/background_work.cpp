@@ -30,8 +30,10 @@ class ThreadWorkers final : public ops::Workers {
     std::atomic<int64_t> next = 0;
     const auto take_items = [&](int worker) {
       const ops::ComputeModes modes;
-      bool idle = true;
-      set_policy(SCHED_IDLE);
+      bool idle = !waited_for_;  // a call that is waited for does not fall back behind others
+      if (idle) {
+        set_policy(SCHED_IDLE);
+      }
       for (int64_t item = next++; item < items && !cancelled_; item = next++) {
         if (idle && waited_for_) {
           set_policy(SCHED_OTHER);
