@@ -4,25 +4,24 @@
 #include <cstdint>
 #include <sched.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include "ops/compute_modes.h"
 
 namespace xrun::runtime {
 namespace {
 
-// Of the calling thread. Where the system refuses it, the work has the priority of the steps.
-void set_policy(int policy) {
+void set_policy(pid_t thread, int policy) {
   const sched_param none{};
-  sched_setscheduler(0, policy, &none);
+  sched_setscheduler(thread, policy, &none);
 }
 
 // Threads for the items of one call, which take longer than it takes to start them.
 class ThreadWorkers final : public ops::Workers {
  public:
-  ThreadWorkers(int threads, const std::atomic<bool>& cancelled, const std::atomic<bool>& waited_for)
-      : threads_(threads), cancelled_(cancelled), waited_for_(waited_for) {}
+  ThreadWorkers(int threads, const std::atomic<bool>& cancelled, IdleThreads& idle)
+      : threads_(threads), cancelled_(cancelled), idle_(idle) {}
 
   int count() const override { return threads_; }
 
@@ -30,22 +29,18 @@ class ThreadWorkers final : public ops::Workers {
     std::atomic<int64_t> next = 0;
     const auto take_items = [&](int worker) {
       const ops::ComputeModes modes;
-      bool idle = !waited_for_;  // a call that is waited for does not fall back behind others
-      if (idle) {
-        set_policy(SCHED_IDLE);
-      }
       for (int64_t item = next++; item < items && !cancelled_; item = next++) {
-        if (idle && waited_for_) {
-          set_policy(SCHED_OTHER);
-          idle = false;
-        }
         body(item, worker);
       }
     };
     std::vector<std::thread> others;
     try {
       for (int worker = 1; worker < threads_ && worker < items; ++worker) {
-        others.emplace_back(take_items, worker);
+        others.emplace_back([&take_items, this, worker] {
+          idle_.enter();
+          take_items(worker);
+          idle_.leave();
+        });
       }
     } catch (const std::system_error&) {
       // Those that have started do the rest.
@@ -59,15 +54,42 @@ class ThreadWorkers final : public ops::Workers {
  private:
   int threads_;
   const std::atomic<bool>& cancelled_;
-  const std::atomic<bool>& waited_for_;
+  IdleThreads& idle_;
 };
 
 }  // namespace
 
+// A thread holds the lock at the priority of others alone, so that `raise` never waits for one of idle priority.
+void IdleThreads::enter() {
+  {
+    const std::lock_guard lock(mutex_);
+    threads_.push_back(gettid());
+  }
+  if (!raised_) {
+    set_policy(gettid(), SCHED_IDLE);
+  }
+}
+
+void IdleThreads::leave() {
+  set_policy(gettid(), SCHED_OTHER);
+  const std::lock_guard lock(mutex_);
+  std::erase(threads_, gettid());
+}
+
+void IdleThreads::raise() {
+  raised_ = true;
+  const std::lock_guard lock(mutex_);
+  for (const pid_t thread : threads_) {
+    set_policy(thread, SCHED_OTHER);
+  }
+}
+
 BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work)
     : thread_([this, threads, work = std::move(work)] {
-        ThreadWorkers workers(threads, cancelled_, waited_for_);
+        idle_.enter();
+        ThreadWorkers workers(threads, cancelled_, idle_);
         work(workers);
+        idle_.leave();
         done_ = true;
       }) {}
 
@@ -79,8 +101,8 @@ BackgroundWork::~BackgroundWork() {
 }
 
 bool BackgroundWork::wait(const std::atomic<bool>* stop) {
-  waited_for_ = true;
   while (!done_ && (stop == nullptr || !*stop)) {
+    idle_.raise();  // each time: a thread may have entered just before the first
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return done_;

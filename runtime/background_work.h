@@ -3,11 +3,29 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
+#include <sys/types.h>
 #include <thread>
+#include <vector>
 
 #include "ops/workers.h"
 
 namespace xrun::runtime {
+
+// Threads that have idle priority until somebody waits for what they do. The one that waits raises them: on a machine
+// that others fill, a thread of idle priority may not run for minutes, and so cannot raise itself. Where the system
+// refuses idle priority, the threads have that of the steps. Threads: any.
+class IdleThreads {
+ public:
+  void enter();  // the calling thread
+  void leave();  // the calling thread
+  void raise();  // all that have entered, and those that enter from now on
+
+ private:
+  std::mutex mutex_;
+  std::vector<pid_t> threads_;
+  std::atomic<bool> raised_ = false;
+};
 
 // Threads: one owns it; `work` runs on others.
 class BackgroundWork {
@@ -25,7 +43,7 @@ class BackgroundWork {
 
  private:
   std::atomic<bool> cancelled_ = false;
-  std::atomic<bool> waited_for_ = false;
+  IdleThreads idle_;
   std::atomic<bool> done_ = false;
   std::thread thread_;
 };

@@ -2,9 +2,11 @@
 // and where a run is stopped.
 #include "runtime/train/class_graphs.h"
 
+#include <chrono>
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <thread>
 
 #include "tests/runtime/run_fixture.h"
@@ -97,6 +99,28 @@ TEST(BackgroundWork, IsLeftWhenNobodyWantsIt) {
     EXPECT_FALSE(work.wait(&stop));
   }
   EXPECT_LT(items, int64_t{1} << 40);
+}
+
+// Each of two items lasts until its thread has the priority of others: on a full machine it could not raise itself.
+TEST(BackgroundWork, IsRaisedByTheOneThatWaits) {
+  std::atomic<int> raised = 0;
+  std::atomic<int> idle = 0;
+  BackgroundWork work(2, [&](ops::Workers& workers) {
+    workers.for_each(2, [&](int64_t, int) {
+      idle += sched_getscheduler(0) == SCHED_IDLE;
+      const auto start = std::chrono::steady_clock::now();
+      while (sched_getscheduler(0) == SCHED_IDLE &&
+             std::chrono::steady_clock::now() - start < std::chrono::minutes(1)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      raised += sched_getscheduler(0) == SCHED_OTHER;
+    });
+  });
+  while (idle < 1) {  // the other may enter once it is raised already
+    std::this_thread::yield();
+  }
+  EXPECT_TRUE(work.wait());
+  EXPECT_EQ(raised, 2);
 }
 
 class KnnRunsTest : public RunsTest {
