@@ -110,5 +110,65 @@ TEST(Memory, PartialsOfADeterministicRunAreCounted) {
   EXPECT_EQ(four, 4 * one);
 }
 
+// What lies in memory from step to step because the text asks for it: rows, what the optimizer keeps for them, and the
+// step that updated each last.
+bool is_weight_or_state(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kWeight:
+    case Purpose::kOptimizer:
+    case Purpose::kHeadWeight:
+    case Purpose::kHeadScale:
+    case Purpose::kHeadOptimizer:
+    case Purpose::kHeadLast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// docs/memory.md, "A million classes". Blocks of 32 rows, since products in bf16 fill smaller ones up to that. The
+// graph of nearest classes lies in the host arena and is not counted.
+TEST(Memory, HeadsOfAMillionClassesNeedAtMost64MiBBeyondWeightsAndState) {
+  const std::vector<ActiveSpec> modes{
+      {.kind = ActiveSpec::kAll},
+      {.kind = ActiveSpec::kSample, .amount = 0.1},
+      {.kind = ActiveSpec::kSample, .amount = 0.01, .log_q = true},
+      {.kind = ActiveSpec::kKnn, .amount = 0.1, .neighbours = 32, .rebuild = {1000, TrainSpan::kSteps}},
+      {.kind = ActiveSpec::kKnn, .amount = 0.01, .neighbours = 32, .rebuild = {1000, TrainSpan::kSteps}}};
+  Bytes most = 0;
+  for (const ActiveSpec& mode : modes) {
+    for (const RowFormat format : {RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8}) {
+      for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+        ModelOptions options{
+            .layers = 1, .input = 512, .width = 512, .classes = 1'000'000, .head = true, .head_cosine = true};
+        options.precision = precision;
+        options.batch = 256;
+        options.norm_rows = 32;
+        options.weights = format;
+        Module module = make_module(options);
+        module.train.active_classes = mode;
+        module = prepare_training(std::move(module));
+        for (const int threads : {1, 2, 16}) {
+          for (const int devices : {1, 2}) {
+            const auto program = emit_layout(module, {.shards = devices, .devices = devices}, true, threads);
+            ASSERT_TRUE(program.ok()) << program.error().message;
+            Bytes beyond = 0;
+            for (const Arena& arena : program->arenas) {
+              beyond += arena.device == kHost ? 0 : arena.bytes;
+            }
+            for (const Buffer& buffer : program->buffers) {
+              beyond -= buffer.device != kHost && is_weight_or_state(buffer.purpose) ? buffer.bytes : 0;
+            }
+            most = std::max(most, beyond);
+            EXPECT_LE(beyond, 64 * kMiB) << "mode " << mode.kind << ", active " << mode.amount << ", " << threads
+                                         << " threads, " << devices << " devices";
+          }
+        }
+      }
+    }
+  }
+  RecordProperty("most_mib", std::to_string(most / kMiB));
+}
+
 }  // namespace
 }  // namespace xrun::planner::testing
