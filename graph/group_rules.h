@@ -30,6 +30,9 @@ struct RowRules {
   Untouched untouched = Untouched::kAsIs;
 };
 constexpr std::string_view name_of(Untouched untouched) { return untouched == Untouched::kAsIs ? "as_is" : "exact"; }
+// Rows follow training of all classes (Untouched::kExact) up to this momentum: the effect of an update ends within a few
+// hundred thousand steps, over which a table sums (ops/head/catch_up.h).
+inline constexpr double kMostCatchUpMomentum = 0.9999;
 RowRules row_rules(const TrainSpec& train, std::string_view weight);
 
 }  // namespace xrun

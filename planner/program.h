@@ -144,6 +144,8 @@ enum class Stream : uint8_t { kCompute, kComm };
 constexpr bool communicates(Kind kind) { return kind >= Kind::kSend; }
 constexpr bool is_stage_pass(Kind kind) { return kind <= Kind::kBackward; }
 constexpr bool is_head_pass(Kind kind) { return kind >= Kind::kHeadForward && kind <= Kind::kHeadUpdate; }
+// All computations of a head: its passes, and what is done before and behind them.
+constexpr bool is_of_head(Kind kind) { return kind >= Kind::kHeadSelect && kind <= Kind::kReduceDx; }
 // Passes over all rows of the batch at the end of a step.
 constexpr bool is_head_sweep(Kind kind) { return kind == Kind::kHeadNorms || kind == Kind::kHeadUpdate; }
 

@@ -6,7 +6,6 @@
 
 #include "graph/group_rules.h"
 #include "graph/optimizer_def.h"
-#include "graph/untouched.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 

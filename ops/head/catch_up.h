@@ -21,7 +21,7 @@ namespace xrun::ops {
 // once; advance it between them.
 class IdleSteps {
  public:
-  // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/untouched.h).
+  // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/group_rules.h).
   IdleSteps(double momentum, bool nesterov);
 
   // Takes in the steps before `step`, which runs next. `rate`: that of a step.

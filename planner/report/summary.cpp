@@ -79,10 +79,6 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
   return part;
 }
 
-bool is_of_head(Kind kind) {
-  return is_head_pass(kind) || kind == Kind::kReduceDx || kind == Kind::kHeadSelect || kind == Kind::kHeadMass;
-}
-
 PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   const Graph& graph = module.graph;
   const HeadPlan& head = plan.training.heads[index];

@@ -83,10 +83,8 @@ class BoundSession final : public Session {
   }
 
   Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop) override {
-    XRUN_CHECK(idle_ == nullptr || rate_(step) == rate, "a step has the rate of the curve");
-    if (idle_ != nullptr) {
-      idle_->advance(step, rate_);
-    }
+    XRUN_CHECK(idle_ == nullptr || (idle_->step() == step && rate_(step) == rate),
+               "steps follow one another, each with the rate of the curve");
     backend_->begin_step({.seed = module_.train.seed,
                           .step = step,
                           .rate = rate,
@@ -95,7 +93,7 @@ class BoundSession final : public Session {
                           .inputs = ring_[static_cast<size_t>(slot)].inputs});
     Outcome outcome{.status = executor_->step()};
     if (idle_ != nullptr) {
-      idle_->advance(step + 1, rate_);  // as readers between steps find the rows
+      idle_->advance(step + 1, rate_);  // as the next step finds the rows, and readers before it
     }
     outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
     if (communicator_ != nullptr) {

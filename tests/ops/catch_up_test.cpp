@@ -6,7 +6,6 @@
 #include <numbers>
 #include <set>
 
-#include "graph/untouched.h"
 #include "tests/ops/head_runner.h"
 
 namespace xrun::ops {
@@ -433,25 +432,6 @@ TEST(CatchUp, BitsDoNotDependOnShardsPassesRestartsOrReaders) {
       }
     }
   }
-}
-
-TEST(Untouched, WhatHasNoFormulaIsRefusedWithTheReason) {
-  const auto why = [](std::string_view name, Attrs args, const GroupSpec& group = {}) {
-    return why_not_exact({.name = std::string(name), .args = std::move(args)}, &group);
-  };
-  EXPECT_EQ(why("sgd", {{"momentum", 0.9}}), "");
-  EXPECT_EQ(why("sgd", {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.0}}), "");
-  EXPECT_EQ(why_not_exact({.name = "sgd"}, nullptr), "");
-  EXPECT_EQ(why("adamw", {}), "the steps of `adamw` have no closed form where the gradient is zero; `sgd` has one");
-  EXPECT_EQ(why("sgd", {{"weight_decay", 1e-4}}),
-            "weight decay moves rows in every step, in proportion to what they are by then");
-  EXPECT_EQ(why("sgd", {{"weight_decay", 1e-4}}, {.weight_decay = 0.0}), "") << "a group has its own";
-  EXPECT_EQ(why("sgd", {{"momentum", 0.99999}}),
-            "a momentum of 0.99999 moves rows for too many steps; at most 0.9999 can be summed");
-  EXPECT_EQ(why("sgd", {}, {.weights = RowFormat::kBf16}),
-            "each step would round rows in bf16; rows and states in f32 are exact");
-  EXPECT_EQ(why("sgd", {}, {.states = RowFormat::kBf16}),
-            "each step would round rows in bf16; rows and states in f32 are exact");
 }
 
 }  // namespace

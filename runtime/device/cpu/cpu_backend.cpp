@@ -133,8 +133,7 @@ CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {
       return stage_runner_.run(pass, step_, workers);
     };
   }
-  if (is_head_pass(instruction.kind) || instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kHeadSelect ||
-      instruction.kind == Kind::kHeadMass) {
+  if (is_of_head(instruction.kind)) {
     return [this, head = head_runner_.bind(instruction),
             norms = norms_of(instruction)](ops::Workers& workers) mutable -> Status {
       XRUN_ASSIGN(const double scale, grad_scale(norms));
