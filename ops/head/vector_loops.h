@@ -51,7 +51,15 @@ float dot(const float* a, const float* b, int64_t n) {
 
 template <typename V>
 float inverse_norm(const float* w, int64_t dim) {
-  const float norm = __builtin_sqrtf(dot<V>(w, w, dim));
+  const float squares = dot<V>(w, w, dim);
+  if (squares == __builtin_inff()) {  // of numbers above 1e19, which f32 has and the squares of which it has not
+    double sum = 0;
+    for (int64_t i = 0; i < dim; ++i) {
+      sum += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+    }
+    return static_cast<float>(1 / __builtin_sqrt(sum));
+  }
+  const float norm = __builtin_sqrtf(squares);
   return 1.0F / (norm < kHeadEpsilon ? kHeadEpsilon : norm);
 }
 

@@ -20,12 +20,18 @@
 
 namespace xrun::ops {
 
-// Real threads that take items as they come.
+// Real threads that take items as they come; one worker is the calling thread.
 class ThreadWorkers final : public Workers {
  public:
   explicit ThreadWorkers(int count) : count_(count) {}
   int count() const override { return count_; }
   void for_each(int64_t items, ItemBody body) override {
+    for (int64_t item = 0; count_ == 1 && item < items; ++item) {
+      body(item, 0);
+    }
+    if (count_ == 1) {
+      return;
+    }
     std::atomic<int64_t> next = 0;
     std::vector<std::thread> threads;
     for (int worker = 0; worker < count_; ++worker) {
@@ -74,6 +80,8 @@ struct StepPlan {
   int64_t active = 0;      // classes that take part
   int64_t neighbours = 0;  // of `lists`, by which they are chosen first
   std::vector<int32_t> lists;
+  bool log_q = false;
+  OptimizerForm form{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
 };
 
 struct StepResult {
@@ -88,10 +96,12 @@ struct StepResult {
   std::vector<float> db;
   std::vector<float> weight;  // after the update
   std::vector<float> bias;
-  std::vector<float> state;
+  std::vector<float> state;  // the first one of the optimizer
+  std::vector<float> second_state;
   std::vector<float> prepared;  // after the update
   double squares = 0;
-  std::vector<int32_t> active;  // classes
+  std::vector<int32_t> active;     // classes
+  std::vector<float> corrections;  // of these, with log_q
 
   bool operator==(const StepResult&) const = default;
 };
@@ -116,6 +126,7 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .active = plan.active,
           .step_rows = problem.rows,
           .neighbours = plan.neighbours,
+          .log_q = plan.log_q,
           .weights = plan.weights,
           .states = plan.states,
           .kept_blocks = plan.kept_blocks};
@@ -155,12 +166,17 @@ inline std::vector<float> floats(const std::byte* data, size_t n) {
   return values;
 }
 
-// One step with momentum 0.9, rate 0.1, decay 0.01.
+// What the states of the optimizer are before the step.
+inline constexpr float kFirstState = 0.5F;
+inline constexpr float kSecondState = 0.25F;
+inline constexpr float kBiasState = 0.25F;
+
+// One step with rate 0.1 and decay 0.01.
 inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& plan) {
   const int64_t dim = problem.dim;
   const int64_t h = plan.pass_rows;
   ThreadWorkers workers(plan.workers);
-  const OptimizerForm form{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
+  const OptimizerForm& form = plan.form;
   const UpdateScalars scalars = update_scalars(form, 0.1, 0.01, true, 0);
   const UpdateScalars bias_scalars = update_scalars(form, 0.1, 0.01, false, 0);
 
@@ -175,10 +191,12 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                     .db = std::vector<float>(problem.bias.size()),
                     .weight = problem.weight,
                     .bias = problem.bias,
-                    .state = std::vector<float>(problem.weight.size(), 0.5F)};
-  std::vector<float> bias_state(problem.bias.size(), 0.25F);
+                    .state = std::vector<float>(problem.weight.size(), kFirstState),
+                    .second_state = std::vector<float>(problem.weight.size(), kSecondState)};
+  std::vector<float> bias_states[2] = {std::vector<float>(problem.bias.size(), kBiasState),
+                                       std::vector<float>(problem.bias.size(), kBiasState)};
   NarrowRows weight_rows(plan.weights, result.weight, dim);
-  NarrowRows state_rows(plan.states, result.state, dim);
+  NarrowRows state_rows[2] = {{plan.states, result.state, dim}, {plan.states, result.second_state, dim}};
   std::vector<Bf16> narrow(problem.features.size());
   for (size_t i = 0; i < narrow.size(); ++i) {
     narrow[i] = to_bf16(problem.features[i]);
@@ -201,13 +219,11 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                        .scales = plan.weights == RowFormat::kFp8 ? weight_rows.scales.data() + begin : nullptr,
                        .bias = problem.form.bias ? result.bias.data() + begin : nullptr,
                        .prepared = reinterpret_cast<float*>(prepared.back().data())});
-    updates.push_back({.form = form,
-                       .weight = scalars,
-                       .bias = bias_scalars,
-                       .weight_states = {state_rows.at(begin), nullptr},
-                       .bias_states = {problem.form.bias ? bias_state.data() + begin : nullptr, nullptr},
-                       .seed = 5,
-                       .step = 3});
+    updates.push_back({.form = form, .weight = scalars, .bias = bias_scalars, .seed = 5, .step = 3});
+    for (int i = 0; i < form.states; ++i) {
+      updates.back().weight_states[i] = state_rows[i].at(begin);
+      updates.back().bias_states[i] = problem.form.bias ? bias_states[i].data() + begin : nullptr;
+    }
     HeadPasses(shape, plan.isa).prepare(weights.back(), workers);
   }
 
@@ -226,7 +242,12 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     for (const int32_t* one = all; one < end && !problem.corrections.empty(); ++one) {
       corrections.back().push_back(problem.corrections[static_cast<size_t>(*one)]);
     }
-    active.back().corrections = problem.corrections.empty() ? nullptr : corrections.back().data();
+    if (plan.log_q) {
+      result.corrections.insert(result.corrections.end(), active.back().corrections,
+                                active.back().corrections + (end - all));
+    } else {
+      active.back().corrections = problem.corrections.empty() ? nullptr : corrections.back().data();
+    }
   }
   const int64_t all_active = active.empty() ? 0 : active[0].all;
 
@@ -324,7 +345,8 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
     }
   }
   result.weight = weight_rows.values();
-  result.state = state_rows.values();
+  result.state = state_rows[0].values();
+  result.second_state = state_rows[1].values();
   for (size_t r = 0; r < shards.size() && problem.form.cosine; ++r) {
     const std::vector<float> own = floats(prepared[r].data(), static_cast<size_t>(shards[r].size()));
     result.prepared.insert(result.prepared.end(), own.begin(), own.end());

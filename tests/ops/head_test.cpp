@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ops/head/margin.h"
-#include "tests/ops/head_runner.h"
+#include "tests/ops/head_check.h"
 
 namespace xrun::ops {
 namespace {
@@ -18,22 +18,6 @@ std::vector<Isa> isas(bool bf16) {
     all.push_back(Isa::kAmx);
   }
   return all;
-}
-
-// What the processor has, whether or not the product would choose it.
-bool has(Isa isa) {
-  __builtin_cpu_init();
-  switch (isa) {
-    case Isa::kAvx2:
-      return true;
-    case Isa::kAvx512:
-      return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0;
-    case Isa::kAvx512Bf16:
-      return __builtin_cpu_supports("avx512bf16") != 0;
-    case Isa::kAmx:
-      return detect_isa() == Isa::kAmx;
-  }
-  return false;
 }
 
 std::string text_of(const test::HeadProblem& p, const StepPlan& plan) {
@@ -99,10 +83,6 @@ void expect_right(test::HeadProblem problem, const StepPlan& plan) {
       EXPECT_LE(better, i);
     }
   }
-}
-
-MarginForm margin(double scale, double m1, double m2, double m3, MarginGrad grad = MarginGrad::kCapped) {
-  return {.scale = scale, .m1 = m1, .m2 = m2, .m3 = m3, .grad = grad};
 }
 
 class HeadOnIsa : public testing::TestWithParam<std::tuple<Isa, bool>> {
@@ -174,35 +154,6 @@ TEST_P(HeadOnIsa, EveryMarginMatchesTheOracleWithExtremeCosines) {
   }
 }
 
-// In the widest gap between cosines near `about`, so that roundings leave each of them on its side.
-double filter_near(const test::HeadProblem& problem, double about) {
-  std::vector<double> cosines = solve(problem).logits;
-  std::erase_if(cosines, [&](double x) { return std::abs(x - about) > 0.05; });
-  std::sort(cosines.begin(), cosines.end());
-  double filter = 1;
-  double widest = 0;
-  for (size_t i = 1; i < cosines.size(); ++i) {
-    if (cosines[i] - cosines[i - 1] > widest) {
-      widest = cosines[i] - cosines[i - 1];
-      filter = (cosines[i] + cosines[i - 1]) / 2;
-    }
-  }
-  EXPECT_GE(widest, 1e-3);
-  return filter;
-}
-
-// Cosines of other classes above the filter.
-int64_t filtered(const test::HeadProblem& problem) {
-  const std::vector<double> cosines = solve(problem).logits;
-  int64_t count = 0;
-  for (size_t i = 0; i < cosines.size(); ++i) {
-    const auto classes = static_cast<size_t>(problem.classes);
-    const auto label = static_cast<size_t>(problem.labels[i / classes]);
-    count += i % classes != label && cosines[i] > problem.margin.filter ? 1 : 0;
-  }
-  return count;
-}
-
 const MarginForm kFilteredForms[] = {margin(16, 1, 0, 0), margin(16, 1, 0.5, 0), margin(24, 1, 0, 0.4),
                                      margin(16, 1.35, 0, 0), margin(16, 1, 0.3, 0.2)};
 
@@ -229,47 +180,6 @@ TEST_P(HeadOnIsa, FiltersMatchTheOracleWithEveryMargin) {
     EXPECT_EQ(got.scores, plain.scores);
     EXPECT_EQ(got.hit1, plain.hit1);
     EXPECT_EQ(got.hit5, plain.hit5);
-  }
-}
-
-// The oracle itself, by differences of its loss.
-TEST(HeadOracle, GradientsUnderAFilterAndCorrectionsAreThoseOfTheLoss) {
-  for (const MarginForm& form : kFilteredForms) {
-    test::HeadProblem problem =
-        make_problem({.classes = 90, .dim = 24, .rows = 6, .cosine = true, .margin = form, .seed = 320});
-    problem.margin.filter = filter_near(problem, 0.4);
-    ASSERT_GE(filtered(problem), 3);
-    for (int64_t c = 0; c < problem.classes; ++c) {
-      problem.corrections.push_back(0.1F * static_cast<float>(c % 13) - 1);
-    }
-    const test::HeadAnswer at = solve(problem);
-    const auto objective = [&] {
-      const test::HeadAnswer answer = solve(problem);
-      double sum = 0;
-      for (const double loss : answer.loss) {
-        sum += loss * problem.row_weight;
-      }
-      return sum;
-    };
-    const auto expect_slopes = [&](std::vector<float>& values, const std::vector<double>& slopes, float step) {
-      double size = 0;
-      for (const double slope : slopes) {
-        size = std::max(size, std::abs(slope));
-      }
-      for (size_t i = 0; i < values.size(); i += 7) {
-        const float before = values[i];
-        values[i] = before + step;
-        const double high = values[i];
-        const double above = objective();
-        values[i] = before - step;
-        const double low = values[i];
-        const double slope = (above - objective()) / (high - low);
-        values[i] = before;
-        ASSERT_NEAR(slope, slopes[i], 1e-4 * size) << i;
-      }
-    };
-    expect_slopes(problem.features, at.dx, 1e-3F);
-    expect_slopes(problem.weight, at.dw, 5e-5F);
   }
 }
 
@@ -320,15 +230,6 @@ TEST_P(HeadOnIsa, SmoothingMatchesTheOracle) {
                                .seed = 11}),
                  {.shards = 2, .pass_rows = 10, .norm_rows = 5, .isa = isa()});
   }
-}
-
-// Factors of rows, as of classes that count more: 0 leaves a row out.
-std::vector<float> some_factors(int64_t rows) {
-  std::vector<float> factors;
-  for (int64_t row = 0; row < rows; ++row) {
-    factors.push_back(row % 5 == 3 ? 0 : 0.3F * static_cast<float>(1 + row % 7));
-  }
-  return factors;
 }
 
 TEST_P(HeadOnIsa, FactorsOfRowsMatchTheOracle) {
@@ -480,30 +381,6 @@ TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
       }
     }
   }
-}
-
-// The same problem over some of the classes.
-test::HeadProblem part_of(const test::HeadProblem& whole, const std::vector<int32_t>& classes) {
-  test::HeadProblem part = whole;
-  part.classes = static_cast<int64_t>(classes.size());
-  part.weight.clear();
-  part.bias.clear();
-  part.corrections.clear();
-  for (const int32_t one : classes) {
-    const auto first = whole.weight.begin() + one * whole.dim;
-    part.weight.insert(part.weight.end(), first, first + whole.dim);
-    if (whole.form.bias) {
-      part.bias.push_back(whole.bias[static_cast<size_t>(one)]);
-    }
-    if (!whole.corrections.empty()) {
-      part.corrections.push_back(whole.corrections[static_cast<size_t>(one)]);
-    }
-  }
-  for (int32_t& label : part.labels) {
-    const auto at = std::lower_bound(classes.begin(), classes.end(), label);
-    label = at != classes.end() && *at == label ? static_cast<int32_t>(at - classes.begin()) : -1;
-  }
-  return part;
 }
 
 // The active classes are a head of their own, and the others stay as they are; whatever the shards, the rows of a pass,

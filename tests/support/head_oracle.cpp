@@ -9,6 +9,9 @@ namespace xrun::test {
 
 namespace {
 
+constexpr double kSmallestNorm = 1e-12;
+constexpr double kSmallestExp = 1e-28;  // in f32 smaller ones lose bits, and then vanish
+
 // What products read: in f32 the values themselves, in bf16 the nearest bf16 of their f32.
 double rounded(double x, bool bf16) {
   if (!bf16) {
@@ -27,6 +30,7 @@ struct Operand {
   std::vector<double> plain;    // normalised, not rounded
   std::vector<double> rounded;  // as products read it
   std::vector<double> norm;
+  std::vector<double> size;  // norms of what products read
 };
 
 Operand operand(const std::vector<float>& values, int64_t rows, int64_t dim, bool cosine, bool bf16) {
@@ -37,11 +41,14 @@ Operand operand(const std::vector<float>& values, int64_t rows, int64_t dim, boo
       const double x = values[static_cast<size_t>(r * dim + d)];
       squares += x * x;
     }
-    made.norm.push_back(cosine ? std::max(std::sqrt(squares), 1e-12) : 1);
+    made.norm.push_back(cosine ? std::max(std::sqrt(squares), kSmallestNorm) : 1);
+    double read = 0;
     for (int64_t d = 0; d < dim; ++d) {
       made.plain.push_back(values[static_cast<size_t>(r * dim + d)] / made.norm.back());
       made.rounded.push_back(rounded(made.plain.back(), bf16));
+      read += made.rounded.back() * made.rounded.back();
     }
+    made.size.push_back(std::sqrt(read));
   }
   return made;
 }
@@ -80,11 +87,13 @@ Psi psi(const MarginForm& form, double x) {
   return {value, form.m1 * std::fabs(std::sin(phi)) / std::max(root, 1e-3)};
 }
 
-// Through the division by the norm: (g - (g · u) u) / norm for each row.
+// Through the division by the norm: (g - (g · u) u) / norm for each row; g / norm where the divisor is the smallest
+// one.
 void unnormalise(std::vector<double>& gradient, const Operand& of, int64_t dim) {
   for (size_t r = 0; r < of.norm.size(); ++r) {
     double along = 0;
-    for (size_t d = r * static_cast<size_t>(dim); d < (r + 1) * static_cast<size_t>(dim); ++d) {
+    for (size_t d = r * static_cast<size_t>(dim); of.norm[r] > kSmallestNorm && d < (r + 1) * static_cast<size_t>(dim);
+         ++d) {
       along += gradient[d] * of.plain[d];
     }
     for (size_t d = r * static_cast<size_t>(dim); d < (r + 1) * static_cast<size_t>(dim); ++d) {
@@ -105,6 +114,8 @@ HeadAnswer solve(const HeadProblem& problem) {
   answer.dx.resize(x.plain.size());
   answer.dw.resize(w.plain.size());
   answer.db.resize(static_cast<size_t>(classes));
+  answer.dx_size.resize(x.norm.size());
+  answer.dw_size.resize(w.norm.size());
   const double smoothing = problem.margin.smoothing;
   const double scale = problem.margin.scale;
   for (int64_t r = 0; r < problem.rows; ++r) {
@@ -121,6 +132,7 @@ HeadAnswer solve(const HeadProblem& problem) {
     }
     if (const int32_t number = problem.labels[static_cast<size_t>(r)]; number < 0 || number >= classes) {
       answer.loss.push_back(0);
+      answer.loss_size.push_back(0);
       continue;
     }
     const auto label = static_cast<size_t>(problem.labels[static_cast<size_t>(r)]);
@@ -146,11 +158,21 @@ HeadAnswer solve(const HeadProblem& problem) {
     const double factor = problem.factors.empty() ? 1 : problem.factors[static_cast<size_t>(r)];
     answer.loss.push_back(factor *
                           (lse - (1 - smoothing) * z[label] - smoothing * total / static_cast<double>(classes)));
+    answer.loss_size.push_back(
+        factor * (std::fabs(lse) + std::fabs(z[label]) + smoothing * std::fabs(total) / static_cast<double>(classes)));
+    // Of a target's gradient the part across the class weight has the slope of the margin.
+    const double steep = cosine ? target.slope * std::sqrt(std::max(0.0, 1 - seen * seen)) : 0;
     for (int64_t c = 0; c < classes; ++c) {
       const bool is_target = static_cast<size_t>(c) == label;
-      double g = std::exp(z[static_cast<size_t>(c)] - lse) - (is_target ? 1 - smoothing : 0) -
-                 smoothing / static_cast<double>(classes);
-      g *= filtered[static_cast<size_t>(c)] ? 0 : scale * (is_target ? target.slope : 1) * problem.row_weight * factor;
+      const double p = std::exp(z[static_cast<size_t>(c)] - lse);
+      const double outer =
+          filtered[static_cast<size_t>(c)] ? 0 : scale * problem.row_weight * factor;  // by psi of the class
+      const double smooth = smoothing / static_cast<double>(classes);
+      const double g = (p - (is_target ? 1 - smoothing : 0) - smooth) * outer * (is_target ? target.slope : 1);
+      const double size =
+          (std::max(p, kSmallestExp) + (is_target ? 1 - smoothing : 0) + smooth) * outer * (is_target ? 1 + steep : 1);
+      answer.dx_size[static_cast<size_t>(r)] += size * w.size[static_cast<size_t>(c)];
+      answer.dw_size[static_cast<size_t>(c)] += size * x.size[static_cast<size_t>(r)];
       answer.db[static_cast<size_t>(c)] += g;
       for (int64_t d = 0; d < dim; ++d) {
         answer.dx[static_cast<size_t>(r * dim + d)] += g * w.rounded[static_cast<size_t>(c * dim + d)];
@@ -161,6 +183,12 @@ HeadAnswer solve(const HeadProblem& problem) {
   if (cosine) {
     unnormalise(answer.dx, x, dim);
     unnormalise(answer.dw, w, dim);
+  }
+  for (size_t r = 0; r < x.norm.size(); ++r) {
+    answer.dx_size[r] /= x.norm[r];
+  }
+  for (size_t c = 0; c < w.norm.size(); ++c) {
+    answer.dw_size[c] /= w.norm[c];
   }
   return answer;
 }

@@ -32,6 +32,10 @@ struct HeadAnswer {
   std::vector<double> dw;      // [classes, dim]
   std::vector<double> db;      // [classes]
   std::vector<double> logits;  // [rows, classes], before the margin
+  // How large the terms of each sum are, which may cancel: what its roundings are relative to.
+  std::vector<double> loss_size;  // [rows]
+  std::vector<double> dx_size;    // [rows]: of the norm of the row's gradient
+  std::vector<double> dw_size;    // [classes]
 };
 
 HeadAnswer solve(const HeadProblem& problem);
