@@ -6,22 +6,58 @@
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "ops/compute_modes.h"
 
 namespace xrun::runtime {
 namespace {
 
+// Ends the work behind a call whose items were not all done: what follows would read what they have not written. An
+// exception of this file, since nothing between `for_each` and the thread's first function has to know of it.
+struct Cancelled {};
+
+// 0: the calling thread. Where the system refuses it, the work has the priority of the steps.
 void set_policy(pid_t thread, int policy) {
   const sched_param none{};
   sched_setscheduler(thread, policy, &none);
 }
 
-// Threads for the items of one call, which take longer than it takes to start them.
-class ThreadWorkers final : public ops::Workers {
+}  // namespace
+
+// The threads of the work, by worker: they run where a processor would idle, until somebody waits for them. On a busy
+// machine such a thread may stand still in the middle of an item for minutes, so whoever waits raises all at once.
+// Without a lock, which a thread that stands still might hold.
+class BackgroundWork::Priority {
  public:
-  ThreadWorkers(int threads, const std::atomic<bool>& cancelled, IdleThreads& idle)
-      : threads_(threads), cancelled_(cancelled), idle_(idle) {}
+  explicit Priority(int threads) : threads_(static_cast<size_t>(threads)) {}
+
+  void enter(int worker) {
+    threads_[static_cast<size_t>(worker)] = gettid();
+    if (!raised_) {
+      set_policy(0, SCHED_IDLE);
+    }
+  }
+  void leave(int worker) { threads_[static_cast<size_t>(worker)] = 0; }
+  void raise() {
+    raised_ = true;
+    for (const std::atomic<pid_t>& thread : threads_) {
+      if (const pid_t id = thread; id != 0) {
+        set_policy(id, SCHED_OTHER);
+      }
+    }
+  }
+
+ private:
+  std::atomic<bool> raised_ = false;
+  std::vector<std::atomic<pid_t>> threads_;  // 0: none runs
+};
+
+// Threads for the items of one call, which take longer than it takes to start them.
+class BackgroundWork::ThreadWorkers final : public ops::Workers {
+ public:
+  ThreadWorkers(int threads, Priority& priority, const std::atomic<bool>& cancelled)
+      : threads_(threads), priority_(priority), cancelled_(cancelled) {}
 
   int count() const override { return threads_; }
 
@@ -36,10 +72,10 @@ class ThreadWorkers final : public ops::Workers {
     std::vector<std::thread> others;
     try {
       for (int worker = 1; worker < threads_ && worker < items; ++worker) {
-        others.emplace_back([&take_items, this, worker] {
-          idle_.enter();
+        others.emplace_back([&, worker] {
+          priority_.enter(worker);
           take_items(worker);
-          idle_.leave();
+          priority_.leave(worker);
         });
       }
     } catch (const std::system_error&) {
@@ -49,52 +85,33 @@ class ThreadWorkers final : public ops::Workers {
     for (std::thread& other : others) {
       other.join();
     }
+    if (cancelled_) {
+      throw Cancelled();
+    }
   }
 
  private:
   int threads_;
+  Priority& priority_;
   const std::atomic<bool>& cancelled_;
-  IdleThreads& idle_;
 };
 
-}  // namespace
-
-// A thread holds the lock at the priority of others alone, so that `raise` never waits for one of idle priority.
-void IdleThreads::enter() {
-  {
-    const std::lock_guard lock(mutex_);
-    threads_.push_back(gettid());
-  }
-  if (!raised_) {
-    set_policy(gettid(), SCHED_IDLE);
-  }
-}
-
-void IdleThreads::leave() {
-  set_policy(gettid(), SCHED_OTHER);
-  const std::lock_guard lock(mutex_);
-  std::erase(threads_, gettid());
-}
-
-void IdleThreads::raise() {
-  raised_ = true;
-  const std::lock_guard lock(mutex_);
-  for (const pid_t thread : threads_) {
-    set_policy(thread, SCHED_OTHER);
-  }
-}
-
 BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work)
-    : thread_([this, threads, work = std::move(work)] {
-        idle_.enter();
-        ThreadWorkers workers(threads, cancelled_, idle_);
-        work(workers);
-        idle_.leave();
-        done_ = true;
+    : priority_(std::make_unique<Priority>(threads)), thread_([this, threads, work = std::move(work)] {
+        priority_->enter(0);
+        ThreadWorkers workers(threads, *priority_, cancelled_);
+        try {
+          work(workers);
+          done_ = true;
+        } catch (const Cancelled&) {
+          // Nobody wants it any more.
+        }
+        priority_->leave(0);
       }) {}
 
 BackgroundWork::~BackgroundWork() {
   cancelled_ = true;
+  priority_->raise();
   if (thread_.joinable()) {
     thread_.join();
   }
@@ -102,7 +119,7 @@ BackgroundWork::~BackgroundWork() {
 
 bool BackgroundWork::wait(const std::atomic<bool>* stop) {
   while (!done_ && (stop == nullptr || !*stop)) {
-    idle_.raise();  // each time: a thread may have entered just before the first
+    priority_->raise();  // each time: a thread may have entered just now
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return done_;

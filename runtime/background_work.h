@@ -3,29 +3,12 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
-#include <sys/types.h>
+#include <memory>
 #include <thread>
-#include <vector>
 
 #include "ops/workers.h"
 
 namespace xrun::runtime {
-
-// Threads that have idle priority until somebody waits for what they do. The one that waits raises them: on a machine
-// that others fill, a thread of idle priority may not run for minutes, and so cannot raise itself. Where the system
-// refuses idle priority, the threads have that of the steps. Threads: any.
-class IdleThreads {
- public:
-  void enter();  // the calling thread
-  void leave();  // the calling thread
-  void raise();  // all that have entered, and those that enter from now on
-
- private:
-  std::mutex mutex_;
-  std::vector<pid_t> threads_;
-  std::atomic<bool> raised_ = false;
-};
 
 // Threads: one owns it; `work` runs on others.
 class BackgroundWork {
@@ -33,7 +16,8 @@ class BackgroundWork {
   // Starts `work`, whose workers are `threads` threads, or as many as the system lets start beside the first. Throws
   // std::system_error where it lets none start.
   BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work);
-  // Cancels it: items that have not begun are left out, and what the work makes is not whole.
+  // Cancels it: items that have not begun are left out, and the call of for_each that had them does not return to the
+  // work, which ends there.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
@@ -42,8 +26,11 @@ class BackgroundWork {
   bool wait(const std::atomic<bool>* stop = nullptr);
 
  private:
+  class Priority;
+  class ThreadWorkers;
+
+  std::unique_ptr<Priority> priority_;
   std::atomic<bool> cancelled_ = false;
-  IdleThreads idle_;
   std::atomic<bool> done_ = false;
   std::thread thread_;
 };
