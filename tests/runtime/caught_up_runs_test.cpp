@@ -1,4 +1,5 @@
-// Runs whose class rows follow training of all classes (`untouched = exact`): any plan, stop and reader.
+// Runs whose class rows follow training of all classes (`untouched = exact`): any plan and reader;
+// stopped_runs_test.cpp has the stops.
 #include <cmath>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -15,7 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::make_module;
 using testing::make_program;
-using testing::MemoryStore;
 using testing::PlanChoice;
 using testing::prepare_for;
 using testing::RunsTest;
@@ -51,20 +51,6 @@ TEST_F(CaughtUpRuns, EveryPlanGivesTheSameBits) {
   const auto as_is = train_with(nullptr, -1);
   ASSERT_TRUE(as_is.ok());
   EXPECT_NE(as_is->weights, whole->weights) << "rows did not catch up";
-}
-
-TEST_F(CaughtUpRuns, AStoppedRunGoesOnWithTheSameBits) {
-  const auto whole = train_with(nullptr, -1);
-  ASSERT_TRUE(whole.ok()) << whole.error().message;
-  for (const int64_t steps : {1, 7, 23}) {
-    MemoryStore store;
-    ASSERT_TRUE(train_with(&store, steps).ok());
-    EXPECT_TRUE(store.tensors.contains("id.weight.last"));
-    const auto rest = train_with(&store, -1);
-    ASSERT_TRUE(rest.ok()) << rest.error().message;
-    EXPECT_EQ(rest->weights, whole->weights) << "stopped after step " << steps;
-    EXPECT_EQ(rest->loss, whole->loss) << steps;
-  }
 }
 
 // What is measured on the way, and by a reader of the checkpoint, who knows no rates.

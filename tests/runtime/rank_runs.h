@@ -1,0 +1,167 @@
+// Some steps of a plan, in one process or by ranks that share no memory: a thread each, with arenas of its own, that
+// sends everything else as messages (tests/support/message_communicator.h).
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/train/session.h"
+#include "runtime/train/train_state.h"
+#include "tests/runtime/plan_maker.h"
+#include "tests/runtime/small_models.h"
+#include "tests/support/message_communicator.h"
+
+namespace xrun::runtime::testing {
+
+using Channels = std::vector<std::shared_ptr<Channel>>;  // by rank, none for the own one
+
+struct RankOptions {
+  int steps = 3;
+  int fails_in_step = -1;  // this rank's data are not finite then
+  int stops_in_step = -1;  // this rank is asked to stop then
+  // Of a head whose active classes come from lists: the graph of nearest classes, which runs of several ranks do not
+  // build yet.
+  std::vector<int32_t> lists;
+};
+
+// What one rank ends with: the weights of all ranks, and the ranges that it has itself.
+struct RankResult {
+  Status status;
+  int steps = 0;
+  std::vector<float> losses;    // of the rows of all steps, where this rank has them
+  std::vector<int64_t> active;  // of the first head, by step, where this rank has a shard of it
+  std::string weights;
+  size_t ranges = 0;
+  bool stops = false;
+};
+
+// `session`: new. Takes the steps and notes what they give.
+inline Status run_steps(Session& session, const ModelOptions& model, const RankOptions& options, RankResult& result) {
+  const TrainSpec& train = session.module().train;
+  const planner::Program& program = session.program();
+  session.state().initialise(train.seed);
+  session.follow([&](int64_t) { return model.rate; }, 0);
+  for (const planner::Buffer& buffer : program.buffers) {
+    if (buffer.purpose == planner::Purpose::kHeadLists) {
+      std::ranges::copy(options.lists, reinterpret_cast<int32_t*>(session.host_memory(buffer.id)));
+    }
+  }
+  XRUN_TRY(session.weights_changed());
+  SyntheticRows rows(session.module().graph, model, 1000);
+  XRUN_TRY(rows.start(0, session.ring()));
+  std::atomic<bool> stop{false};
+  for (; result.steps < options.steps && !result.stops; ++result.steps) {
+    const int step = result.steps;
+    XRUN_TRY(rows.wait(step));
+    const int slot = step % static_cast<int>(session.ring().size());
+    if (step == options.fails_in_step) {
+      auto* const data = reinterpret_cast<float*>(session.ring()[static_cast<size_t>(slot)].inputs[0]);
+      std::fill_n(data, 8, std::numeric_limits<float>::infinity());
+    }
+    stop = step == options.stops_in_step;
+    XRUN_TRY(session.step(step, model.rate, slot, &stop));
+    result.stops = session.stops();
+    std::vector<float> losses(static_cast<size_t>(program.batch));
+    if (session.read_rows(train.loss, std::as_writable_bytes(std::span(losses))).ok()) {
+      result.losses.insert(result.losses.end(), losses.begin(), losses.end());
+    }
+    if (!program.heads.empty() && session.active(0).classes > 0) {
+      result.active.push_back(session.active(0).classes);
+    }
+  }
+  return {};
+}
+
+inline RankResult run_rank(const Prepared& prepared, const ModelOptions& model, planner::Program program, int rank,
+                           const Channels& channels, const RankOptions& options = {}) {
+  RankResult result;
+  const auto run = [&]() -> Status {
+    std::vector<int> threads;
+    int first = program.devices;
+    for (int d = 0; d < program.devices; ++d) {
+      if (program.rank_of(d) == rank) {
+        threads.push_back(program.threads[static_cast<size_t>(d)]);
+        first = std::min(first, d);
+      }
+    }
+    const auto devices = make_cpu_devices(threads, {}, first);
+    MessageCommunicator* communicator = nullptr;
+    SessionOptions session_options{.isa = prepared.isa, .check_memory = true, .rank = rank};
+    session_options.communicator = [&](std::span<const Exchange> exchanges) {
+      auto made = std::make_unique<MessageCommunicator>(
+          rank, [&](int device) { return program.rank_of(device); }, exchanges, channels);
+      communicator = made.get();
+      return made;
+    };
+    XRUN_ASSIGN(auto session, Session::create(prepared.module, program, *devices, session_options));
+    XRUN_TRY(run_steps(*session, model, options, result));
+    const std::vector<RangeDigest> own = session->state().range_digests();
+    result.ranges = own.size();
+    std::string text;
+    for (const RangeDigest& one : own) {
+      text += std::to_string(one.range) + " " + one.digest + " ";
+    }
+    std::vector<RangeDigest> all;
+    for (const std::string& said : communicator->gather(text)) {
+      std::istringstream in(said);
+      for (RangeDigest one; in >> one.range >> one.digest;) {
+        all.push_back(one);
+      }
+    }
+    result.weights = digest_of(all);
+    return {};
+  };
+  result.status = run();
+  return result;
+}
+
+// Connects all pairs of ranks; [rank] has its channels.
+inline std::vector<Channels> connect(int ranks) {
+  std::vector<Channels> channels(static_cast<size_t>(ranks), Channels(static_cast<size_t>(ranks)));
+  for (size_t a = 0; a < channels.size(); ++a) {
+    for (size_t b = a + 1; b < channels.size(); ++b) {
+      std::tie(channels[a][b], channels[b][a]) = make_queue_channel();
+    }
+  }
+  return channels;
+}
+
+// A thread for each rank. `options`: of each rank.
+inline std::vector<RankResult> run_ranks(const Prepared& prepared, const ModelOptions& model, planner::Program program,
+                                         int ranks, const std::vector<RankOptions>& options = {}) {
+  program.ranks = ranks;
+  const std::vector<Channels> channels = connect(ranks);
+  std::vector<RankResult> results(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < results.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      results[rank] = run_rank(prepared, model, program, static_cast<int>(rank), channels[rank],
+                               rank < options.size() ? options[rank] : RankOptions{});
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  return results;
+}
+
+// The same plan in one process.
+inline RankResult run_one(const Prepared& prepared, const ModelOptions& model, const planner::Program& program,
+                          const RankOptions& options = {}) {
+  RankResult result;
+  const auto devices = make_cpu_devices(program.threads);
+  auto session = Session::create(prepared.module, program, *devices, {.isa = prepared.isa});
+  XRUN_CHECK(session.ok(), "no session");
+  result.status = run_steps(**session, model, options, result);
+  XRUN_CHECK(result.status.ok(), result.status.ok() ? "" : result.status.error().message);
+  result.weights = (*session)->state().weights_digest();
+  return result;
+}
+
+}  // namespace xrun::runtime::testing

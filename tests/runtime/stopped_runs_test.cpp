@@ -1,0 +1,95 @@
+// Runs with active classes that are stopped in the middle of an epoch, also while a graph of nearest classes is built,
+// and that go on by another plan: the next hundred losses are those of the run that was not stopped.
+#include <gtest/gtest.h>
+
+#include "tests/runtime/run_fixture.h"
+
+namespace xrun::runtime {
+namespace {
+
+using testing::make_module;
+using testing::MemoryStore;
+using testing::PlanChoice;
+using testing::prepare_for;
+using testing::RunsTest;
+
+struct Kept {
+  const char* name;
+  ActiveSpec::Kind kind;
+  RowFormat weights = RowFormat::kF32;
+  RowFormat states = RowFormat::kF32;
+  Untouched untouched = Untouched::kAsIs;
+  bool exact_graph = true;
+};
+
+class StoppedRuns : public RunsTest, public ::testing::WithParamInterface<Kept> {
+ protected:
+  static constexpr int64_t kFollowing = 100;
+
+  StoppedRuns() {
+    const Kept& kept = GetParam();
+    options_ = {.classes = 1500, .head = true, .cosine = true, .dropout = 0.1, .steps = 56 + kFollowing};
+    options_.arguments = {{"momentum", 0.9}};
+    options_.active = {.kind = kept.kind, .amount = 0.3, .exact = kept.exact_graph};
+    if (kept.kind == ActiveSpec::kKnn) {
+      options_.active.neighbours = 8;
+      options_.active.rebuild = {50, TrainSpan::kSteps};  // a build lasts from step 50 to 55, 100 to 105, ...
+    }
+    options_.weights = kept.weights;
+    options_.states = kept.states;
+    options_.untouched = kept.untouched;
+    prepared_ = prepare_for(make_module(options_));
+  }
+
+  std::vector<double> losses() {
+    std::vector<double> losses;
+    for (const StepReport& step : events_.steps) {
+      losses.push_back(step.loss);
+    }
+    events_.steps.clear();
+    return losses;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Kept, StoppedRuns,
+    ::testing::Values(Kept{"KnnExact", ActiveSpec::kKnn, RowFormat::kF32, RowFormat::kF32, Untouched::kExact},
+                      Kept{"KnnBf16", ActiveSpec::kKnn, RowFormat::kBf16, RowFormat::kBf16},
+                      Kept{"KnnFp8Approximate", ActiveSpec::kKnn, RowFormat::kFp8, RowFormat::kBf16, Untouched::kAsIs,
+                           false},
+                      Kept{"SampleExact", ActiveSpec::kSample, RowFormat::kF32, RowFormat::kF32, Untouched::kExact},
+                      Kept{"SampleBf16", ActiveSpec::kSample, RowFormat::kBf16, RowFormat::kBf16}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST_P(StoppedRuns, GoOnWithTheSameLosses) {
+  MemoryStore at_end;
+  const auto whole = train_with(&at_end, -1);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  const std::vector<double> expected = losses();
+  ASSERT_EQ(expected.size(), static_cast<size_t>(options_.steps));
+  const bool knn = GetParam().kind == ActiveSpec::kKnn;
+  // Before, while and after the first graph is built.
+  const bool all = GetParam().name == std::string("KnnExact");
+  for (const int64_t steps : all ? std::vector<int64_t>{1, 49, 50, 51, 54, 55, 56} : std::vector<int64_t>{51, 56}) {
+    SCOPED_TRACE("stopped after step " + std::to_string(steps));
+    MemoryStore store;
+    choice_ = {};
+    ASSERT_TRUE(train_with(&store, steps).ok());
+    EXPECT_EQ(store.tensors.contains("id.weight.lists"), knn && steps > 55);
+    EXPECT_EQ(store.tensors.contains("id.weight.snapshot"), knn && steps > 50 && steps <= 55);
+    EXPECT_EQ(store.tensors.contains("id.weight.last"), GetParam().untouched == Untouched::kExact);
+    EXPECT_TRUE(store.tensors.contains("id.weight.velocity"));
+    losses();
+    choice_ = steps % 2 == 0 ? PlanChoice{} : PlanChoice{.devices = 2, .threads = 2, .micro_batches = 3, .shards = 3};
+    const auto rest = train_with(&store, -1);
+    ASSERT_TRUE(rest.ok()) << rest.error().message;
+    const std::vector<double> following = losses();
+    ASSERT_GE(following.size(), static_cast<size_t>(kFollowing));
+    EXPECT_TRUE(std::ranges::equal(following, std::span(expected).subspan(static_cast<size_t>(steps))));
+    EXPECT_EQ(rest->weights, whole->weights);
+    EXPECT_TRUE(store.tensors == at_end.tensors) << "what the checkpoints at the end hold";
+  }
+}
+
+}  // namespace
+}  // namespace xrun::runtime
