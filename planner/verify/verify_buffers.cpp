@@ -1,5 +1,5 @@
 // Buffers against the module: each is of something that is there, lies where the executor looks for it, and has the
-// bytes that are written into it.
+// bytes that are written into it. Those of heads: verify_head_buffers.cpp.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -7,7 +7,6 @@
 #include "graph/gradients.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
-#include "planner/head_plan.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {
@@ -82,20 +81,18 @@ class Buffers {
   }
 
   Status run() {
-    XRUN_TRY(check_heads());
+    XRUN_TRY(check_step());
     for (const Buffer& buffer : program_.buffers) {
       XRUN_TRY(check(buffer));
     }
-    XRUN_TRY(check_ring());
-    return check_shards();
+    return check_ring();
   }
 
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // What heads compute, and how many rows a step has, is said by the module alone; only who owns which classes is the
-  // plan's.
-  Status check_heads() {
+  // How many rows a step has is said by the module.
+  Status check_step() const {
     if (program_.batch != module_.train.batch || program_.norm_rows != module_.train.norm_rows) {
       return wrong("a batch of {} rows in row blocks of {}, where the model asks for {} in blocks of {}",
                    program_.batch, program_.norm_rows, module_.train.batch, module_.train.norm_rows);
@@ -103,21 +100,6 @@ class Buffers {
     if (program_.training == graph_.param_grads.empty() && !graph_.params.empty()) {
       return wrong("a program for {} of a graph for {}", program_.training ? "training" : "inference",
                    program_.training ? "inference" : "training");
-    }
-    if (program_.heads.size() != graph_.heads.size()) {
-      return wrong("{} heads of a model that has {}", program_.heads.size(), graph_.heads.size());
-    }
-    std::vector<NodeId> nodes(graph_.nodes.size());
-    std::generate(nodes.begin(), nodes.end(), [next = size_t{0}]() mutable { return NodeId(next++); });
-    for (size_t h = 0; h < program_.heads.size(); ++h) {
-      const HeadPlan& head = program_.heads[h];
-      XRUN_ASSIGN(HeadPlan wanted, plan_head(module_, nodes, h, head.rows));
-      wanted.shards = head.shards;
-      if (head != wanted) {
-        return wrong("head {} is not `{}` of the model: a value, its precision or the weight of its rows differs", h,
-                     graph_.heads[h].name);
-      }
-      parts_.push_back(shard_parts(program_, graph_, head));
     }
     return {};
   }
@@ -140,45 +122,14 @@ class Buffers {
       case Purpose::kGathered:
       case Purpose::kResult:
         return check_rows(buffer);
-      case Purpose::kHeadWeight:
-      case Purpose::kHeadOptimizer:
-      case Purpose::kHeadPrepared:
-      case Purpose::kHeadScale:
-      case Purpose::kHeadLast:
-        return check_shard(buffer);
-      case Purpose::kHeadStats:
-      case Purpose::kHeadSoftmax:
-      case Purpose::kHeadGradient:
-        return check_pass(buffer);
-      case Purpose::kHeadLogits:
-        return check_logits(buffer);
-      case Purpose::kHeadSelection:
-      case Purpose::kHeadMass:
-        return check_selection(buffer);
-      case Purpose::kHeadLists:
-      case Purpose::kHeadSnapshot:
-      case Purpose::kHeadBuild:
-        return check_graph(buffer);
       case Purpose::kTerms:
-        return buffer.head >= 0 ? check_dx_terms(buffer) : check_gradient_terms(buffer);
+        return buffer.head >= 0 ? Status() : check_gradient_terms(buffer);
       case Purpose::kNorms:
         return check_bytes(buffer, norm_bytes_);
-      case Purpose::kHeadScratch:  // of what passes over it
-      case Purpose::kScratch:
+      default:  // of a head, or scratch, which is that of what passes over it
         break;
     }
     return {};
-  }
-
-  static Status check_bytes(const Buffer& buffer, Bytes least) {
-    if (buffer.bytes < least) {
-      return wrong("buffer {} ({}) has {} bytes for {}", buffer.id.index, buffer.name, buffer.bytes, least);
-    }
-    return {};
-  }
-
-  static Error nothing(const Buffer& buffer, const char* what) {
-    return wrong("buffer {} ({}) is of no {}", buffer.id.index, buffer.name, what);
   }
 
   // Of a stage: `replica` says whose.
@@ -218,23 +169,6 @@ class Buffers {
     return {};
   }
 
-  // What other devices give to the gradient of the features of a micro-batch, of all their shards.
-  Status check_dx_terms(const Buffer& buffer) const {
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    if (buffer.micro_batch < 0 || !of_replica_.contains({buffer.device, buffer.replica})) {
-      return nothing(buffer, "micro-batch of its device");
-    }
-    const int64_t rows = program_.micro_batch_rows();
-    Bytes bytes = 0;
-    for (const HeadShard& shard : head.shards) {
-      if (shard.device != buffer.device && shard.row_begin < shard.row_end) {
-        const HeadGradientRows part = head_gradient_rows(head_shape(program_, graph_, head, shard, head.rows), 0, rows);
-        bytes += part.bytes * part.subtrees;
-      }
-    }
-    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of another device");
-  }
-
   // The slices of a gradient that the other replicas give to the one that sums them.
   Status check_gradient_terms(const Buffer& buffer) const {
     const ValueId gradient = buffer.param.valid() && program_.training ? graph_.param_grads[buffer.param] : ValueId();
@@ -265,7 +199,7 @@ class Buffers {
     return {};
   }
 
-  // Rows of values; those of a head pass, or all rows of the batch, where a head's buffer has them.
+  // Rows of values, but those that a head's buffer has.
   Status check_rows(const Buffer& buffer) {
     if (!buffer.value.valid() || graph_.value(buffer.value).param.valid()) {
       return nothing(buffer, "value");
@@ -279,7 +213,7 @@ class Buffers {
       return check_bytes(buffer, type(buffer.value).bytes(program_.batch, program_.norm_rows));
     }
     if (buffer.head >= 0) {
-      return check_head_rows(buffer);
+      return {};
     }
     const int64_t rows = buffer.micro_batch >= 0 ? program_.micro_batch_rows()
                          : buffer.replica < 0    ? program_.batch
@@ -288,102 +222,6 @@ class Buffers {
       return nothing(buffer, "head");
     }
     return check_bytes(buffer, type(buffer.value).bytes(rows, program_.norm_rows));
-  }
-
-  Status check_head_rows(const Buffer& buffer) const {
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
-    const auto made_by = [&](NodeId node) {
-      return node.valid() && std::ranges::count(graph_.node(node).outputs, buffer.value) > 0;
-    };
-    const bool result = buffer.value == head.logits || made_by(head.loss) ||
-                        std::any_of(head.metrics.begin(), head.metrics.end(), made_by);
-    const bool operand = buffer.value == head.feature || buffer.value == head.label || buffer.value == head.row_factor;
-    if (buffer.replica >= 0 || !(buffer.purpose == Purpose::kResult     ? result
-                                 : buffer.purpose == Purpose::kGathered ? operand
-                                                                        : false)) {
-      return nothing(buffer, "operand or result of its head");
-    }
-    return check_bytes(buffer, buffer.value == head.logits ? best_bytes(head, rows)
-                                                           : type(buffer.value).bytes(rows, program_.norm_rows));
-  }
-
-  const HeadShard* shard_of(const Buffer& buffer) const {
-    if (buffer.head < 0) {
-      return nullptr;
-    }
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    return inside(buffer.shard, 0, count(head.shards)) ? &head.shards[static_cast<size_t>(buffer.shard)] : nullptr;
-  }
-
-  Status check_shard(const Buffer& buffer) const {
-    const HeadShard* shard = shard_of(buffer);
-    if (shard == nullptr || shard->device != buffer.device || buffer.replica >= 0 ||
-        shard->row_end <= shard->row_begin) {
-      return nothing(buffer, "shard of its device");
-    }
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    const bool prepared = buffer.purpose == Purpose::kHeadPrepared;
-    const bool of_rows = prepared || buffer.purpose == Purpose::kHeadScale || buffer.purpose == Purpose::kHeadLast;
-    if (!buffer.param.valid() || (buffer.param != head.weight && (of_rows || buffer.param != head.bias)) ||
-        (!of_rows && buffer.value != graph_.param(buffer.param).value) ||
-        (buffer.purpose == Purpose::kHeadOptimizer ? !inside(buffer.state, 0, count(states_)) : buffer.state >= 0)) {
-      return nothing(buffer, "weight of its head, or of no state");
-    }
-    return check_bytes(buffer, prepared ? head_prepared_bytes(head_shape(program_, graph_, head, *shard, head.rows))
-                                        : shard_bytes(head, *shard, buffer.param, buffer.purpose));
-  }
-
-  Status check_logits(const Buffer& buffer) {
-    const HeadShard* shard = shard_of(buffer);
-    if (shard == nullptr || shard->device != buffer.device || buffer.replica >= 0 ||
-        !logits_.insert({buffer.head, buffer.shard, buffer.head_pass}).second) {
-      return nothing(buffer, "shard of its device, or of one that has another");
-    }
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    return check_bytes(buffer, head_logits_bytes(head_shape(program_, graph_, head, *shard, head.rows)));
-  }
-
-  Status check_selection(const Buffer& buffer) {
-    const HeadShard* shard = shard_of(buffer);
-    if (shard == nullptr || shard->device != buffer.device || buffer.replica >= 0 ||
-        program_.heads[static_cast<size_t>(buffer.head)].active == 0 ||
-        !selections_.insert({buffer.purpose, buffer.head, buffer.shard}).second) {
-      return nothing(buffer, "shard of its device that selects, or of one that has another");
-    }
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    return check_bytes(buffer, buffer.purpose == Purpose::kHeadMass
-                                   ? head.rows * kHeadMassRow
-                                   : head_selection(head_shape(program_, graph_, head, *shard, head.rows)).total);
-  }
-
-  // Of the graph of nearest classes.
-  Status check_graph(const Buffer& buffer) {
-    if (buffer.head < 0 || program_.heads[static_cast<size_t>(buffer.head)].neighbours == 0 ||
-        !graphs_.insert({buffer.purpose, buffer.head}).second) {
-      return nothing(buffer, "head with lists, or of one that has others");
-    }
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    return check_bytes(buffer, buffer.purpose == Purpose::kHeadLists      ? lists_bytes(head)
-                               : buffer.purpose == Purpose::kHeadSnapshot ? head.classes * head.dim * 4
-                                                                          : build_bytes(program_, head));
-  }
-
-  // Of all shards of a device.
-  Status check_pass(const Buffer& buffer) const {
-    if (buffer.head < 0 || buffer.replica >= 0) {
-      return nothing(buffer, "head");
-    }
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    if (buffer.purpose == Purpose::kHeadStats) {
-      return check_bytes(buffer, all_stats_bytes(parts_[static_cast<size_t>(buffer.head)]));
-    }
-    if (buffer.purpose == Purpose::kHeadSoftmax) {
-      const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
-      return check_bytes(buffer, softmax_bytes(program_, graph_, head, rows));
-    }
-    const Bytes bytes = device_gradient_bytes(head, parts_[static_cast<size_t>(buffer.head)], buffer.device);
-    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of its device");
   }
 
   // Every slot of the ring has every input once.
@@ -401,63 +239,16 @@ class Buffers {
     return {};
   }
 
-  // Whatever the passes of a shard take for granted.
-  Status check_shards() const {
-    for (size_t h = 0; h < program_.heads.size(); ++h) {
-      const HeadPlan& head = program_.heads[h];
-      const bool updated = program_.training && head.loss.valid() && !head.frozen;
-      for (const Purpose purpose : {Purpose::kHeadLists, Purpose::kHeadSnapshot, Purpose::kHeadBuild}) {
-        if (head.neighbours > 0 && !graphs_.contains({purpose, static_cast<int>(h)})) {
-          return wrong("head {} lacks the memory of its graph", h);
-        }
-      }
-      for (const HeadShard& shard : head.shards) {
-        if (shard.row_end <= shard.row_begin) {
-          continue;
-        }
-        const auto has = [&](ParamId param, Purpose purpose, int state = -1) {
-          return params_.find_shard(param, purpose, shard.shard, state) != nullptr;
-        };
-        bool all = (head_prepared_bytes(head_shape(program_, graph_, head, shard, head.rows)) == 0 ||
-                    has(head.weight, Purpose::kHeadPrepared)) &&
-                   (!has_scales(head) || has(head.weight, Purpose::kHeadScale)) &&
-                   (!catches_up(head) || !updated || has(head.weight, Purpose::kHeadLast));
-        for (const ParamId param : {head.weight, head.bias}) {
-          if (!param.valid()) {
-            continue;
-          }
-          all = all && has(param, Purpose::kHeadWeight);
-          for (int state = 0; updated && state < static_cast<int>(states_.size()); ++state) {
-            all = all && has(param, Purpose::kHeadOptimizer, state);
-          }
-        }
-        all = all &&
-              (head.active == 0 || (selections_.contains({Purpose::kHeadSelection, static_cast<int>(h), shard.shard}) &&
-                                    selections_.contains({Purpose::kHeadMass, static_cast<int>(h), shard.shard})));
-        if (!all) {
-          return wrong(
-              "shard {} of head {} lacks a weight, its scales, its prepared form, a state or its active classes",
-              shard.shard, h);
-        }
-      }
-    }
-    return {};
-  }
-
   const Program& program_;
   const Module& module_;
   const Graph& graph_;
   ParamBuffers params_;
   std::vector<std::string> states_;
   Bytes norm_bytes_;
-  std::vector<std::vector<ShardPart>> parts_;           // by head, by shard
-  std::set<std::pair<int, int>> of_replica_;            // (device, replica) of the stages
-  std::map<NodeId, int> stage_of_;                      // forward and backward nodes
-  std::map<ValueId, std::set<int32_t>> ring_;           // slots of each input
-  std::set<std::tuple<int32_t, int, int>> prepared_;    // (node, input, replica)
-  std::set<std::tuple<int, int, int>> logits_;          // (head, shard, pass)
-  std::set<std::tuple<Purpose, int, int>> selections_;  // (purpose, head, shard)
-  std::set<std::pair<Purpose, int>> graphs_;            // by purpose and head
+  std::set<std::pair<int, int>> of_replica_;          // (device, replica) of the stages
+  std::map<NodeId, int> stage_of_;                    // forward and backward nodes
+  std::map<ValueId, std::set<int32_t>> ring_;         // slots of each input
+  std::set<std::tuple<int32_t, int, int>> prepared_;  // (node, input, replica)
 };
 
 }  // namespace

@@ -233,8 +233,10 @@ Status verify_stage_operands(const Program& program, const Module& module) {
 
 Status verify_operands(const Program& program, const Module& module) {
   XRUN_TRY(verify_buffers(program, module));
+  XRUN_TRY(verify_head_buffers(program, module));
   XRUN_TRY(verify_stage_operands(program, module));
   XRUN_TRY(verify_head_operands(program, module));
+  XRUN_TRY(verify_join_operands(program, module));
   XRUN_TRY(verify_update_operands(program, module));
   return verify_exchange_operands(program, module);
 }

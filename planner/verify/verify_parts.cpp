@@ -2,6 +2,17 @@
 
 namespace xrun::planner {
 
+Status check_bytes(const Buffer& buffer, Bytes least) {
+  if (buffer.bytes < least) {
+    return wrong("buffer {} ({}) has {} bytes for {}", buffer.id.index, buffer.name, buffer.bytes, least);
+  }
+  return {};
+}
+
+Error nothing(const Buffer& buffer, const char* what) {
+  return wrong("buffer {} ({}) is of no {}", buffer.id.index, buffer.name, what);
+}
+
 ParamBuffers::ParamBuffers(const Program& program) {
   for (const Buffer& buffer : program.buffers) {
     if (buffer.param.valid() && buffer.purpose != Purpose::kPrepared) {

@@ -25,6 +25,10 @@ int64_t count(const std::vector<T>& list) {
   return static_cast<int64_t>(list.size());
 }
 
+// For checks of buffers: one that is too small, and one that is of nothing.
+Status check_bytes(const Buffer& buffer, Bytes least);
+Error nothing(const Buffer& buffer, const char* what);
+
 // Buffers of parameters by where they belong, the first of each.
 class ParamBuffers {
  public:
@@ -40,13 +44,16 @@ class ParamBuffers {
   std::map<Key, const Buffer*> of_shard_;
 };
 
-// Heads are those of the module, every buffer is of something that is there and has its bytes, and nothing is missing
-// that the executor takes for granted: weights of gradients, states of weights, inputs of every slot.
+// Every buffer is of something that is there and has its bytes, and nothing is missing that the executor takes for
+// granted: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
+// Heads are those of the module, and the same holds for their buffers.
+Status verify_head_buffers(const Program& program, const Module& module);
 
-// The operands of every instruction are those that follow from the module and the buffers; after verify_buffers.
+// The operands of every instruction are those that follow from the module and the buffers; after these are verified.
 Status verify_stage_operands(const Program& program, const Module& module);
-Status verify_head_operands(const Program& program, const Module& module);      // passes of heads, and their copies
+Status verify_head_operands(const Program& program, const Module& module);      // passes over the shards of heads
+Status verify_join_operands(const Program& program, const Module& module);      // what joins shards, or rows of passes
 Status verify_update_operands(const Program& program, const Module& module);    // the end of a step
 Status verify_exchange_operands(const Program& program, const Module& module);  // between devices
 

@@ -12,6 +12,7 @@ using testing::MemoryStore;
 using testing::PlanChoice;
 using testing::prepare_for;
 using testing::RunsTest;
+using testing::SyntheticRows;
 
 struct Kept {
   const char* name;
@@ -49,6 +50,26 @@ class StoppedRuns : public RunsTest, public ::testing::WithParamInterface<Kept> 
     events_.steps.clear();
     return losses;
   }
+};
+
+// Asks the run to end when the batch of a step is fetched.
+class StoppingRows final : public BatchSource {
+ public:
+  StoppingRows(SyntheticRows& rows, int64_t step, std::atomic<bool>& stop) : rows_(rows), step_(step), stop_(stop) {}
+  int64_t samples() const override { return rows_.samples(); }
+  Status start(int64_t first_step, std::span<const BatchView> ring) override { return rows_.start(first_step, ring); }
+  bool ready(int64_t) override { return false; }
+  Status wait(int64_t step) override {
+    stop_ = stop_ || step == step_;
+    return rows_.wait(step);
+  }
+  void release(int64_t step) override { rows_.release(step); }
+  void stop() override { rows_.stop(); }
+
+ private:
+  SyntheticRows& rows_;
+  int64_t step_;
+  std::atomic<bool>& stop_;
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -89,6 +110,24 @@ TEST_P(StoppedRuns, GoOnWithTheSameLosses) {
     EXPECT_EQ(rest->weights, whole->weights);
     EXPECT_TRUE(store.tensors == at_end.tensors) << "what the checkpoints at the end hold";
   }
+}
+
+// Step 55 waits for the first graph: the run ends before it or, if the graph is there already, behind it.
+TEST_P(StoppedRuns, AStopWhileAGraphIsWaitedForLosesNothing) {
+  const auto whole = train_with(nullptr, 80);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  MemoryStore store;
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  std::atomic<bool> stop = false;
+  StoppingRows stopping(rows, 55, stop);
+  const auto part = train_on(stopping, &store, -1, &stop);
+  ASSERT_TRUE(part.ok()) << part.error().message;
+  EXPECT_TRUE(part->interrupted);
+  EXPECT_TRUE(part->step == 55 || part->step == 56) << part->step;
+  EXPECT_EQ(store.latest->step, part->step);
+  const auto rest = train_with(&store, 80);
+  ASSERT_TRUE(rest.ok()) << rest.error().message;
+  EXPECT_EQ(rest->weights, whole->weights);
 }
 
 }  // namespace
