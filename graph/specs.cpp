@@ -7,8 +7,8 @@
 namespace xrun {
 
 std::string to_text(const TrainSpan& span) {
-  constexpr std::string_view kUnits[] = {"steps", "epochs", "samples"};
-  return fmt::format("{:.12g} {}", span.amount, kUnits[span.unit]);
+  constexpr std::string_view kUnits[] = {"step", "epoch", "sample"};
+  return fmt::format("{:.12g} {}{}", span.amount, kUnits[span.unit], span.amount == 1 ? "" : "s");
 }
 
 double TrainSpan::steps(int64_t samples, int64_t batch) const {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 
 #include "lang/frontend.h"
 #include "lang/lower/math_text.h"
@@ -19,6 +20,27 @@ std::string value_of(const std::string& text) {
   return equals != std::string::npos ? line.substr(equals + 3) : line.substr(std::min(line.find(' ') + 1, line.size()));
 }
 
+// Settings of groups, one by one. Whether any differs: groups may differ in their order alone.
+bool add_groups(const TrainSpec& then, const TrainSpec& now, std::vector<MathDifference>& differences) {
+  const auto before = group_settings(then);
+  const auto after = group_settings(now);
+  const auto value_in = [](const auto& settings, const std::string& path) {
+    const auto at = std::ranges::find(settings, path, [](const auto& setting) { return setting.first; });
+    return at == settings.end() ? std::string("not set") : at->second;
+  };
+  auto all = after;
+  std::ranges::copy_if(before, std::back_inserter(all),
+                       [&](const auto& setting) { return value_in(after, setting.first) == "not set"; });
+  const size_t others = differences.size();
+  for (const auto& [path, value] : all) {
+    const MathDifference one{"train." + path, value_in(before, path), value_in(after, path)};
+    if (one.then != one.now) {
+      differences.push_back(one);
+    }
+  }
+  return differences.size() > others;
+}
+
 }  // namespace
 
 std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now) {
@@ -27,6 +49,9 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
   const auto after = math_parts(now.module, now.run);
   const auto add = [&](const MathPart* a, const MathPart* b) {
     MathDifference one{.what = b != nullptr ? b->what : a->what};
+    if (one.what == "train.groups" && add_groups(then.module.train, now.module.train, differences)) {
+      return;
+    }
     if (one.what != "model") {
       one.then = a == nullptr ? "not set" : setting_text(then.module, a->what);
       one.now = b == nullptr ? "not set" : setting_text(now.module, b->what);

@@ -64,7 +64,8 @@ void print_data(const DataSpec& data, Lines& lines) {
 }
 
 std::string curve_text(const CurveSpec& curve) {
-  std::string text = fmt::format("{}({:g} .. {:g}", curve.kind, curve.from, curve.to);
+  std::string text = curve.kind == "constant" ? fmt::format("constant({:g}", curve.from)
+                                              : fmt::format("{}({:g} .. {:g}", curve.kind, curve.from, curve.to);
   if (curve.span) {
     text += ", " + to_text(*curve.span);
   }
@@ -90,10 +91,12 @@ std::string best_text(const RunSpec& run) {
 
 std::string active_text(const ActiveSpec& active) {
   const std::string log_q = active.log_q ? ", log_q=true" : "";
+  const std::string amount =
+      active.amount <= 1 ? fmt::format("{:g}%", 100 * active.amount) : fmt::format("{:.0f}", active.amount);
   return active.kind == ActiveSpec::kAll ? "all"
          : active.kind == ActiveSpec::kSample
-             ? fmt::format("sample({:g}{})", active.amount, log_q)
-             : fmt::format("knn(neighbours={}, active={:g}, rebuild={}, exact={}{})", active.neighbours, active.amount,
+             ? fmt::format("sample({}{})", amount, log_q)
+             : fmt::format("knn(neighbours={}, active={}, rebuild={}, exact={}{})", active.neighbours, amount,
                            to_text(active.rebuild), active.exact, log_q);
 }
 
@@ -125,17 +128,11 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
                 ? "seed"
                 : fmt::format("checkpoint({}{})", to_text(AttrValue(train.init_checkpoint)),
                               run.init_skip.empty() ? "" : fmt::format(", skip=[{}]", fmt::join(run.init_skip, ", "))));
-  for (const GroupSpec& group : train.groups) {
-    std::string text = fmt::format("group {}:", group.path);
-    text += group.lr ? fmt::format(" lr={:g}", *group.lr) : "";
-    text += group.weight_decay ? fmt::format(" weight_decay={:g}", *group.weight_decay) : "";
-    text += group.weights ? fmt::format(" weights={}", name_of(*group.weights)) : "";
-    text += group.states ? fmt::format(" states={}", name_of(*group.states)) : "";
-    text += group.untouched ? fmt::format(" untouched={}", name_of(*group.untouched)) : "";
-    lines.line(text);
+  for (const auto& [path, value] : group_settings(train)) {
+    lines.set(path, value);
   }
-  for (const std::string& path : train.freeze) {
-    lines.line("freeze " + path);
+  if (!train.freeze.empty()) {
+    lines.set("freeze", fmt::format("[{}]", fmt::join(train.freeze, ", ")));
   }
   for (const MetricSpec& metric : train.metrics) {
     lines.line(metric_text(metric));
@@ -224,6 +221,31 @@ std::string print_module(const Module& module, const RunSpec& run) {
     out += "not yet: " + later.message + "\n";
   }
   return out + "math " + module.math_digest + "\n";
+}
+
+std::vector<std::pair<std::string, std::string>> group_settings(const TrainSpec& train) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const GroupSpec& group : train.groups) {
+    const auto add = [&](std::string_view key, std::string value) {
+      settings.emplace_back(fmt::format("groups.{}.{}", group.path, key), std::move(value));
+    };
+    if (group.lr) {
+      add("lr", to_text(AttrValue(*group.lr)));
+    }
+    if (group.weight_decay) {
+      add("weight_decay", to_text(AttrValue(*group.weight_decay)));
+    }
+    if (group.weights) {
+      add("weights", std::string(name_of(*group.weights)));
+    }
+    if (group.states) {
+      add("states", std::string(name_of(*group.states)));
+    }
+    if (group.untouched) {
+      add("untouched", std::string(name_of(*group.untouched)));
+    }
+  }
+  return settings;
 }
 
 std::string setting_text(const Module& module, const std::string& path) {

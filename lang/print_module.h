@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/module.h"
 #include "graph/run_spec.h"
@@ -14,5 +16,8 @@ std::string print_module(const Module& module, const RunSpec& run = {});
 
 // The value of a setting of `train` as print_module shows it, "train.lr"; empty for what has no line of its own.
 std::string setting_text(const Module& module, const std::string& path);
+
+// What the groups say, a setting each: "groups.id.weights", "bf16".
+std::vector<std::pair<std::string, std::string>> group_settings(const TrainSpec& train);
 
 }  // namespace xrun::lang

@@ -1,4 +1,5 @@
 // Arguments: matched with parameters by place and name, evaluated in the order of the text, checked one by one.
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,6 +18,43 @@ struct Given {
 };
 
 bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
+
+// All at once: who has to give three arguments is not told of one after the other.
+Diagnostic missing_arguments(const Signature& signature, Span call, std::span<const BoundArg> bound) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    if (!bound[i].given && !signature.params[i].value.valid()) {
+      names.emplace_back(signature.params[i].name.text);
+    }
+  }
+  const std::string last = names.back();
+  const std::string values = fmt::format("{}=...", fmt::join(names, "=..., "));
+  names.pop_back();
+  const std::string all =
+      names.empty() ? fmt::format("`{}`", last) : fmt::format("`{}` and `{}`", fmt::join(names, "`, `"), last);
+  return with_signature(fault("XG0204", call, {"`{}` needs {}", signature.name, all}, "missing",
+                              {"give {}: {}({})", names.empty() ? "it" : "them", signature.name, values}),
+                        signature);
+}
+
+// Of a number for a parameter that takes whole ones.
+Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::string_view written) {
+  const double real = value.as_double();
+  const Text message{"{} is not a whole number: {}", what, to_text(value)};
+  const Text label{"= {:.6g}", real};
+  const auto below = to_int64(std::floor(real));
+  if (below && value.span == at && written.find_first_not_of("0123456789._") == std::string_view::npos) {
+    return fault("XG0312", at, message, label,
+                 replacement(fmt::format("write {} or {}", *below, *below + 1), at, std::to_string(*below)));
+  }
+  // The whole of an argument is rounded; a default is not written in the call.
+  const bool divides =
+      value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos;
+  return fault("XG0312", at, message, label,
+               divides ? replacement("say how to round: `floor(..)` is the other way", at, {"ceil({})", written})
+                       : Fix{"say how to round: `//`, `ceil(..)` or `floor(..)`"})
+      .note("`/` is exact");
+}
 
 }  // namespace
 
@@ -121,9 +159,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     slot.param = &param;
     if (!slot.given) {
       if (!param.value.valid()) {
-        report(with_signature(fault("XG0204", call.span, {"`{}` needs `{}`", signature.name, param.name.text},
-                                    "missing", {"give it: {}({}=...)", signature.name, param.name.text}),
-                              signature));
+        report(missing_arguments(signature, call.span, bound));
         return std::nullopt;
       }
       slot.span = call.span;
@@ -235,15 +271,7 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
         value = make_whole(*whole);
         return true;
       }
-      // The whole of an argument is rounded; a default is not written in the call.
-      const std::string_view written = sources_.text(at);
-      Fix fix{"say how to round: `//`, `ceil(..)` or `floor(..)`"};
-      if (value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos) {
-        fix = replacement("say how to round: `floor(..)` is the other way", at, {"ceil({})", written});
-      }
-      report(fault("XG0312", at, {"{} is not a whole number: {}", what, to_text(value)}, {"= {:.6g}", real},
-                   std::move(fix))
-                 .note("`/` is exact"));
+      report(not_whole(what, value, at, sources_.text(at)));
       return false;
     }
     if (value.whole() && !to_int64(value)) {

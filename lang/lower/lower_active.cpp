@@ -7,28 +7,58 @@
 
 namespace xrun::lang {
 
+namespace {
+
+// "101%", and nothing that is computed.
+bool is_percent(std::string_view written) {
+  return written.ends_with('%') && written.find_first_not_of("-.0123456789_%") == std::string_view::npos;
+}
+
+}  // namespace
+
 // A share of the classes, or how many.
 std::optional<double> ModuleBuilder::active_amount(const BoundArg& arg, std::string_view word) {
   const double amount = arg.value().as_double();
+  const std::string_view written = ev_.sources().text(arg.value().span);
+  if (amount == 1 && !is_percent(written)) {
+    Diagnostic d =
+        fault("XG0214", arg.value().span,
+              {"`{}` cannot take a plain 1: a hundredth of the classes is 1%, and all of them are 100%", word},
+              "may mean either", replacement("say which one you mean", arg.value().span, "1%"));
+    d.fixes.push_back(replacement("say which one you mean", arg.value().span, "100%"));
+    ev_.report(std::move(d));
+    return std::nullopt;
+  }
   const bool share = amount > 0 && amount <= 1;
-  const bool count = amount >= 2 && amount == std::floor(amount);
+  const bool count = amount >= 2 && amount == std::floor(amount) && !is_percent(written);
   if (!share && !(count && amount <= 0x1p31)) {
-    return ev_.refuse("XG0214", arg.span, {"`{}` cannot take {:g} classes", word, amount}, "",
+    const std::string what =
+        is_percent(written) ? fmt::format("{:g} % of the", 100 * amount) : fmt::format("{:g}", amount);
+    return ev_.refuse("XG0214", arg.value().span, {"`{}` cannot take {} classes", word, what}, "",
                       {"write a share of the classes, such as 10%, or a whole number of them, 2 or more"});
   }
   return amount;
 }
 
-void ModuleBuilder::lower_active_classes(const SettingNode& node, Scope& scope, const SettingDef& def) {
+std::optional<ActiveSpec> ModuleBuilder::active_spec(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if (node.has_value() && (*node.ast)[node.value].kind == ExprKind::kNumber) {
+    const Span at = value_span(node);
+    return ev_.refuse("XG0205", at, "`active_classes` says how the classes are chosen: all, sample, knn",
+                      "only how many",
+                      replacement("draw them anew in each step", at, {"sample({})", ev_.sources().text(at)}));
+  }
   const auto choice = choose(node, def);
-  if (!choice || choice->word == def.fallback) {
-    return;
+  if (!choice) {
+    return std::nullopt;
+  }
+  ActiveSpec active{.span = value_span(node)};
+  if (choice->word == def.fallback) {
+    return active;
   }
   const auto bound = arguments(node, *choice, scope);
   if (!bound) {
-    return;
+    return std::nullopt;
   }
-  ActiveSpec active{.span = value_span(node)};
   const auto arg = [&](std::string_view name) -> const BoundArg& {
     return *std::ranges::find_if(*bound, [&](const BoundArg& one) { return one.param->name.text == name; });
   };
@@ -37,26 +67,32 @@ void ModuleBuilder::lower_active_classes(const SettingNode& node, Scope& scope, 
   active.kind = knn ? ActiveSpec::kKnn : ActiveSpec::kSample;
   const auto amount = active_amount(arg(knn ? "active" : "p"), choice->word);
   if (!amount) {
-    return;
+    return std::nullopt;
   }
   active.amount = *amount;
   if (knn) {
-    const BoundArg& neighbours = arg("neighbours");
-    const auto number = whole_number(neighbours.value());
+    const Datum& neighbours = arg("neighbours").value();
+    const auto number = whole_number(neighbours);
     if (!number || *number < 1 || *number > kMostNeighbours) {
-      ev_.refuse("XG0214", neighbours.span, {"`neighbours` cannot be {}", to_text(neighbours.value())}, "",
-                 {"write a number of 1 to {}", kMostNeighbours});
-      return;
+      return ev_.refuse("XG0214", neighbours.span, {"`neighbours` cannot be {}", to_text(neighbours)}, "",
+                        {"write a number of 1 to {}", kMostNeighbours});
     }
-    const auto rebuild = train_span(arg("rebuild").value(), "`rebuild` of `knn`", arg("rebuild").span);
+    const Datum& span = arg("rebuild").value();
+    const auto rebuild = train_span(span, "`rebuild` of `knn`", span.span);
     if (!rebuild) {
-      return;
+      return std::nullopt;
     }
     active.neighbours = *number;
     active.rebuild = *rebuild;
     active.exact = arg("exact").value().flag;
   }
-  module_.train.active_classes = active;
+  return active;
+}
+
+void ModuleBuilder::lower_active_classes(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto active = active_spec(node, scope, def);
+  active_is_wrong_ = !active;
+  module_.train.active_classes = active.value_or(ActiveSpec());
 }
 
 // That the model has classes to select, and that a step has room for those of all its labels.
@@ -86,6 +122,10 @@ void ModuleBuilder::check_active_classes() {
     if (active.amount > 1 && active.amount > static_cast<double>(classes)) {
       ev_.refuse("XG0214", active.span, {"`{}` has {} classes, not {:.0f}", head.name, classes, active.amount},
                  "too many classes", {"write a smaller number, a share such as 10%, or active_classes = all"});
+    } else if (active.neighbours > classes) {
+      ev_.refuse("XG0214", active.span,
+                 {"`neighbours` is {}, but `{}` has {} classes", active.neighbours, head.name, classes},
+                 "longer lists than there are classes", {"write neighbours={} or less", classes});
     } else if (active.of(classes) < needed) {
       ev_.refuse("XG0214", active.span,
                  {"{} of the {} classes of `{}` are active, but a step of {} samples may have {} labels",

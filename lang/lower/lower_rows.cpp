@@ -115,7 +115,7 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
       return refuse(group.span, "rows in a narrow format", "leave `weights` and `states` at f32");
     }
   }
-  if (train.active_classes.kind == ActiveSpec::kAll) {
+  if (train.active_classes.kind == ActiveSpec::kAll && !active_is_wrong_) {
     ev_.report(fault(kCode, setting.value_span, "`untouched = exact` is about classes that are not active, and all are",
                      "",
                      replacement("choose some of the classes: active_classes = sample(10%), or write as_is",

@@ -193,6 +193,7 @@ class ModuleBuilder {
   void check_watched();  // that evaluations give the metrics of `best` and `stop_when`
 
   // lower_active.cpp
+  std::optional<ActiveSpec> active_spec(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> active_amount(const BoundArg& arg, std::string_view word);
   void check_active_classes();
 
@@ -211,6 +212,7 @@ class ModuleBuilder {
   Choice choice_;
   Module module_;
   RunSpec run_;
+  bool active_is_wrong_ = false;  // `active_classes`, which was reported
   std::vector<Source> sources_;
   std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
   std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings

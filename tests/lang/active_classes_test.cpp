@@ -10,6 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 // A run of 1,000 classes and a batch of 128.
 Checked with_active(const std::string& value, const std::string& head = "cosine_classifier(feature, classes)") {
@@ -60,6 +61,61 @@ TEST(ActiveClasses, RefuseNumbersThatMakeNoSense) {
   }
   EXPECT_THAT(with_active("knn(neighbours=16, active=20%, rebuild=1)").codes(), ElementsAre("XG0107"));
   EXPECT_THAT(with_active("some(3)").codes(), ElementsAre("XG0205"));
+}
+
+TEST(ActiveClasses, APlainOneIsAskedAbout) {
+  for (const char* value : {"sample(1)", "sample(1.0)", "knn(neighbours=16, active=1, rebuild=1000 steps)"}) {
+    const Checked one = with_active(value);
+    EXPECT_THAT(one.codes(), ElementsAre("XG0214")) << value;
+    EXPECT_THAT(one.rendered(), HasSubstr("a hundredth of the classes is 1%, and all of them are 100%")) << value;
+  }
+  EXPECT_THAT(with_active("sample(100%)").codes(), IsEmpty());
+  EXPECT_THAT(with_active("sample(20% * classes)").codes(), IsEmpty());
+}
+
+TEST(ActiveClasses, TooLargeAShareIsToldInPercent) {
+  EXPECT_THAT(with_active("sample(101%)").rendered(), HasSubstr("`sample` cannot take 101 % of the classes"));
+  EXPECT_THAT(with_active("sample(200%)").rendered(), HasSubstr("`sample` cannot take 200 % of the classes"));
+  EXPECT_THAT(with_active("sample(-1%)").rendered(), HasSubstr("`sample` cannot take -1 % of the classes"));
+  EXPECT_THAT(with_active("sample(1.5)").rendered(), HasSubstr("`sample` cannot take 1.5 classes"));
+}
+
+TEST(ActiveClasses, MissingArgumentsAreToldAllAtOnce) {
+  const std::string all = with_active("knn").rendered();
+  EXPECT_THAT(all, HasSubstr("`knn` needs `neighbours`, `active` and `rebuild`"));
+  EXPECT_THAT(all, HasSubstr("help: give them: knn(neighbours=..., active=..., rebuild=...)"));
+  EXPECT_THAT(with_active("knn(active=20%)").rendered(), HasSubstr("`knn` needs `neighbours` and `rebuild`"));
+  EXPECT_THAT(with_active("knn(8, 20%)").rendered(), HasSubstr("help: give it: knn(rebuild=...)"));
+}
+
+TEST(ActiveClasses, NeighboursAreAWholeNumberOfClassesThatThereAre) {
+  const Checked part = with_active("knn(neighbours=8.5, active=20%, rebuild=1000 steps)");
+  EXPECT_THAT(part.codes(), ElementsAre("XG0312"));
+  EXPECT_THAT(part.rendered(), HasSubstr("help: write 8 or 9"));
+  const Checked many = with_active("knn(neighbours=1001, active=20%, rebuild=1000 steps)");
+  EXPECT_THAT(many.codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(many.rendered(), HasSubstr("`neighbours` is 1001, but `id` has 1000 classes"));
+  EXPECT_THAT(with_active("knn(neighbours=1000, active=20%, rebuild=1000 steps)").codes(), IsEmpty());
+}
+
+TEST(ActiveClasses, AMistakeInThemCausesNoOther) {
+  const std::string exact = "\n  groups.id.untouched = exact";
+  for (const char* value : {"sample", "some(3)", "sample(0)", "knn(neighbours=16, active=20%, rebuild=3)"}) {
+    EXPECT_THAT(with_active(value + exact).codes(), SizeIs(1)) << value;
+  }
+  EXPECT_THAT(with_active("all" + exact).codes(), ElementsAre("XG0515"));
+}
+
+TEST(ActiveClasses, ANumberAloneIsTakenForClassesToDraw) {
+  const Checked checked = with_active("10%");
+  EXPECT_THAT(checked.codes(), ElementsAre("XG0205"));
+  EXPECT_THAT(checked.rendered(), HasSubstr("~   active_classes = sample(10%)"));
+}
+
+TEST(ActiveClasses, ASpanWithoutAUnitIsMendedByEither) {
+  const std::string rendered = with_active("knn(neighbours=16, active=20%, rebuild=3)").rendered();
+  EXPECT_THAT(rendered, HasSubstr("rebuild=3 steps)"));
+  EXPECT_THAT(rendered, HasSubstr("rebuild=3 epochs)"));
 }
 
 TEST(ActiveClasses, HaveRoomForAllLabelsOfABatch) {

@@ -30,8 +30,15 @@ TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
   EXPECT_EQ(row_rules(checked.module().train, "embed.weight").weights, RowFormat::kF32);
   EXPECT_NE(checked.module().math_digest, plain.module().math_digest);
   EXPECT_THAT(print_module(checked.module(), checked.file->run),
-              HasSubstr("  group id: weights=bf16 states=bf16 untouched=as_is\n"));
+              HasSubstr("  groups.id.weights = bf16\n  groups.id.states = bf16\n  groups.id.untouched = as_is\n"));
   EXPECT_TRUE(checked.module().not_yet.empty());
+}
+
+// As plans propose it.
+TEST(Rows, AFormatCanBeSetInOneLine) {
+  const Checked checked(small_run("  groups.id.weights = bf16"));
+  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+  EXPECT_EQ(row_rules(checked.module().train, "id.weight").weights, RowFormat::kBf16);
 }
 
 TEST(Rows, TheLongestPathDecides) {
@@ -78,14 +85,34 @@ TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
   }
 }
 
+TEST(MathDifference, SettingsOfGroupsAreToldAsTheyAreWritten) {
+  const Checked then(with_group("      weights = bf16\n      weight_decay = 0.5\n"));
+  const Checked now(with_group("      weights = fp8\n      weight_decay = 0.5\n      states = bf16\n"));
+  std::vector<std::string> lines;
+  for (const MathDifference& one : math_differences(*then.file, *now.file)) {
+    lines.push_back(one.what + ": " + one.then + ", " + one.now);
+  }
+  EXPECT_THAT(lines, ElementsAre("train.groups.id.weights: bf16, fp8", "train.groups.id.states: not set, bf16"));
+}
+
 TEST(MathDifference, ASettingThatOneTextLacksIsNotSetThere) {
   const Checked then(with_group("      weights = bf16\n"));
   const Checked now(small_run());
   const auto differences = math_differences(*then.file, *now.file);
-  const auto groups = std::ranges::find(differences, "train.groups", &MathDifference::what);
+  const auto groups = std::ranges::find(differences, "train.groups.id.weights", &MathDifference::what);
   ASSERT_NE(groups, differences.end());
-  EXPECT_THAT(groups->then, HasSubstr("weights bf16"));
+  EXPECT_EQ(groups->then, "bf16");
   EXPECT_EQ(groups->now, "not set");
+}
+
+TEST(MathDifference, FrozenPathsAreToldAll) {
+  const Checked then(small_run("  freeze = [embed.weight]"));
+  const Checked now(small_run("  freeze = [embed.weight, embed.bias]"));
+  const auto differences = math_differences(*then.file, *now.file);
+  const auto freeze = std::ranges::find(differences, "train.freeze", &MathDifference::what);
+  ASSERT_NE(freeze, differences.end());
+  EXPECT_EQ(freeze->then, "[embed.weight]");
+  EXPECT_EQ(freeze->now, "[embed.weight, embed.bias]");
 }
 
 }  // namespace
