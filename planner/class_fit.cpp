@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/base/errors.h"
+#include "planner/graph_builds.h"
 #include "planner/search/head_choices.h"
 #include "planner/search/heads.h"
 
@@ -75,6 +76,9 @@ class Search {
     return found_;
   }
 
+  // What the smallest number that was refused would need.
+  const MemoryLimits& needed() const { return needed_; }
+
  private:
   Status try_plan(int64_t place) {
     const int64_t classes = number_at(place);
@@ -87,6 +91,10 @@ class Search {
       found_.classes = classes;
       found_.step = fitted.predicted.step;
       found_.memory = fitted.memory.sum();
+      found_.device = fitted.largest_device;
+      for (const GraphBuild& graph : graph_builds(fitted.training, base_.search.cost)) {
+        found_.graph = static_cast<size_t>(graph.head) == head_ ? graph.time() : found_.graph;
+      }
       return {};
     }
     refused_ = place;
@@ -94,6 +102,7 @@ class Search {
       return choice.error().code == "XG0604" ? Status() : Status(choice.error());  // fewer class blocks than shards
     }
     const Fitted& least = choice->smallest;
+    needed_ = {least.memory.sum(), least.largest_device};
     const Bytes whole = std::max<Bytes>(0, least.memory.sum() - limits_.total);
     const Bytes device = limits_.device > 0 ? std::max<Bytes>(0, least.largest_device - limits_.device) : 0;
     found_.limit = whole > 0 ? ClassLimit::kMemory : ClassLimit::kDevice;
@@ -115,11 +124,25 @@ class Search {
   Module inference_;
   const MemoryLimits& limits_;
   const std::function<bool()>& in_time_;
+  MemoryLimits needed_;                           // by the last plan that was refused
   int64_t fits_ = 0;                              // place of the largest number that is known to fit
   int64_t refused_ = place_of(kMostClasses) + 1;  // of the smallest that does not
   double over_ = 0;                               // classes that the last refusal was over by
   ClassFit found_{.limit = ClassLimit::kNumbers};
 };
+
+// No choice has room for one class. `least`: what the one that comes nearest to the limits would need.
+Error no_room(const Module& training, const MemoryLimits& limits, const MemoryLimits& least) {
+  const auto& hint = training.schedule.memory_limit;
+  const bool device = hint && least.device > limits.device;
+  const std::string needs =
+      device ? format_bytes(least.device) + " on a device, and `memory_limit` is " + format_bytes(limits.device)
+             : format_bytes(least.total) + ", and " + format_bytes(limits.total) + " are usable";
+  return {ErrorKind::kInfeasible, "XG0601", "not even a head of one class fits: a plan needs " + needs,
+          device ? "raise `memory_limit`, or leave it out"
+                 : "free memory, lower `reserve` of the cluster, or make the other layers or the batch smaller",
+          device ? hint->span : training.train.batch_span};
+}
 
 }  // namespace
 
@@ -148,6 +171,7 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
   fits.dim = head.dim;
   const HeadChoice now = choice_of(training, head);
   const HeadChoice* before = nullptr;
+  MemoryLimits least;
   const std::vector<HeadChoice> choices = head_choices(training, head);
   for (const HeadChoice& choice : choices) {
     // With other active classes about as many fit.
@@ -156,6 +180,11 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
                               : limits.total / (head.dim * element_bytes(choice.weights));
     Search search(base, static_cast<size_t>(head.head), choice, limits, input.in_time);
     XRUN_ASSIGN(ClassFit found, search.run(std::max<int64_t>(guess, 1)));
+    const MemoryLimits& needed = search.needed();
+    if (found.complete && found.classes == 0 &&
+        (least.total == 0 || limits.share(needed.total, needed.device) < limits.share(least.total, least.device))) {
+      least = needed;
+    }
     found.rows = rows_text(choice, states);
     found.active = active_text(choice.active);
     found.of_text = choice.same_rows(now) && choice.same_active(now);
@@ -165,8 +194,7 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
   const bool none =
       std::ranges::all_of(fits.choices, [](const ClassFit& fit) { return fit.complete && fit.classes == 0; });
   if (none) {
-    return Error{ErrorKind::kInfeasible, "XG0601", "does not fit: no plan has room for one class",
-                 "`xrun plan` says what takes the memory", training.train.batch_span};
+    return no_room(training, limits, least);
   }
   return fits;
 }

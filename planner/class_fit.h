@@ -25,6 +25,8 @@ struct ClassFit {
   bool complete = false;  // else time was over: more may fit
   Seconds step = 0;       // predicted, with so many
   Bytes memory = 0;       // of the run
+  Bytes device = 0;       // of the device that needs most, in training
+  Seconds graph = 0;      // to build one of nearest classes; 0: the choice needs none
   ClassLimit limit = ClassLimit::kMemory;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/cost.h"
+#include "graph/knn_cells_layout.h"
 #include "graph/reader_def.h"
 #include "graph/reading_task.h"
 
@@ -32,6 +33,17 @@ constexpr Seconds kRowApart = 1e-7;
 constexpr Seconds kWidened = 4.5e-10;
 constexpr Seconds kRounded = 2.5e-9;
 constexpr Seconds kSelected = 5e-8;
+
+// Builds of graphs of nearest classes on the same core, by `xrun bench knn` (docs/benchmarks.md, "Figures"): the share
+// of the peak that the products of an exact and of an approximate one reach, and what a class and an entry of its list
+// take beside.
+constexpr double kGraphShare = 0.75;
+constexpr double kCellsShare = 0.4;
+constexpr int kCellRounds = 4;  // of k-means
+constexpr Seconds kGraphClass = 3e-6;
+constexpr Seconds kGraphEntry = 3.1e-7;
+constexpr Seconds kCellsClass = 5e-6;
+constexpr Seconds kCellsEntry = 1.2e-7;
 
 double ceil_div(int64_t a, int64_t b) {
   const int64_t whole = (a + b - 1) / b;
@@ -114,6 +126,27 @@ Seconds CostModel::head(const HeadSweep& sweep, int workers) const {
 
 Seconds CostModel::selection(int64_t active, int64_t targets) const {
   return kSelected * static_cast<double>(active + targets);
+}
+
+Seconds CostModel::exact_graph(const KnnShape& shape) const {
+  const auto classes = static_cast<double>(shape.classes);
+  const double macs = classes * classes / 2 * static_cast<double>(KnnLayout(shape, false).dim_padded);
+  const double rate = kGraphShare * std::max(facts_.flops_per_second_f32, facts_.flops_per_second_bf16);
+  const Seconds lists = classes * (kGraphClass + kGraphEntry * static_cast<double>(shape.found()));
+  return (2 * macs / rate + lists) / static_cast<double>(std::min(shape.workers, machine_.cores));
+}
+
+Seconds CostModel::approximate_graph(const KnnShape& shape) const {
+  const KnnCellsLayout cells({.graph = shape});
+  const auto classes = static_cast<double>(shape.classes);
+  const auto centres = static_cast<double>(cells.cells);
+  const double pairs = kCellRounds * static_cast<double>(cells.sample) * centres + classes * centres +
+                       classes * static_cast<double>(cells.probes) * classes / centres +
+                       static_cast<double>(kKnnRecallClasses) * classes;
+  const Seconds lists = classes * (kCellsClass + kCellsEntry * static_cast<double>(shape.found()));
+  const Flops flops = 2 * pairs * static_cast<double>(cells.dim_padded);
+  return (flops / (kCellsShare * facts_.flops_per_second_f32) + lists) /
+         static_cast<double>(std::min(shape.workers, machine_.cores));
 }
 
 Seconds CostModel::sweep(Bytes bytes, int workers) const {

@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "graph/kernel_facts.h"
+#include "graph/knn_layout.h"
 #include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/program.h"
@@ -56,6 +57,10 @@ class CostModel {
   Seconds head_products(double macs, bool bf16) const;
   // Drawing `active` classes of a head for a step, beside the `targets` of its rows, by one worker.
   Seconds selection(int64_t active, int64_t targets) const;
+  // Builds of a graph of nearest classes on the cores that the workers of `shape` have, with nothing beside them; of an
+  // approximate one its recall is measured, too.
+  Seconds exact_graph(const KnnShape& shape) const;
+  Seconds approximate_graph(const KnnShape& shape) const;
   // Elementwise work over `bytes` read and written, such as an update.
   Seconds sweep(Bytes bytes, int workers) const;
 

@@ -46,6 +46,15 @@ struct HeadCost {
   Bytes moved = 0;   // in a step: class rows, states of the optimizer and kept logits, as passes read and write them
 };
 
+// A build of the graph of nearest classes of a head: how long it takes on all cores, with nothing beside it.
+struct GraphBuild {
+  int head = 0;          // in Graph::heads
+  bool is_exact = true;  // the one that the text asks for
+  Seconds exact = 0;
+  Seconds approximate = 0;  // its recall is measured, too
+  Seconds time() const { return is_exact ? exact : approximate; }
+};
+
 struct Plan {
   std::string id;  // first 8 hex digits of a digest over the contents
   std::string model;
@@ -62,6 +71,7 @@ struct Plan {
   Bytes decoding = 0;   // held by a worker that decodes pictures, where the data was there; plan files do not keep it
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
+  std::vector<GraphBuild> graphs;  // plan files do not keep them; predict_graphs makes them again
   // Of the head `costs_of`, where it is large (explain_head_choices); plan files do not keep them.
   std::string costs_of;
   std::vector<HeadCost> costs;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "graph/base/random.h"
+#include "planner/graph_builds.h"
 #include "planner/report/explain.h"
 #include "planner/search/choose.h"
 #include "planner/search/fixes.h"
@@ -91,6 +92,7 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   plan.why = explain(space, choice, candidates);
   plan.alternatives = list_alternatives(choice.fitted);
   plan.training = std::move(best.training);
+  plan.graphs = graph_builds(plan.training, cost);
   plan.inference = std::move(best.inference);
   plan.sources = training.sources;
   plan.math_digest = training.math_digest;
@@ -98,6 +100,10 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   plan.isa = training_facts.isa;
   plan.id = digest_text(plan, training.graph, inference.graph);
   return plan;
+}
+
+void predict_graphs(Plan& plan, const KernelFacts& training_facts) {
+  plan.graphs = graph_builds(plan.training, CostModel(training_facts, plan.machine));
 }
 
 Status explain_head_choices(Plan& plan, const Module& training, const Module& inference,

@@ -31,6 +31,9 @@ Status check_size(const Module& module, bool prepared);
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options);
 
+// Fills Plan::graphs of a plan that was read from a file. The other argument is what the plan was made with.
+void predict_graphs(Plan& plan, const KernelFacts& training_facts);
+
 // Heads of so many classes and more are large: what they cost depends on which classes are active and how their rows
 // lie in memory, so these are among the reports of a plan and the fixes of one that does not fit.
 inline constexpr int64_t kLargeHead = 100'000;

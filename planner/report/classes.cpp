@@ -1,5 +1,6 @@
 #include "planner/report/classes.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "graph/base/utf8.h"
@@ -29,19 +30,39 @@ std::string limit_text(ClassLimit limit, const Module& module, const Machine& ma
 std::string report_classes(const ClassFits& fits, const Module& module, const Machine& machine, int columns) {
   const std::string head = "classes that fit on " + machine.name + ", head `" + fits.head + "` of " +
                            format_count(fits.dim) + " dims (the file has " + format_count(fits.classes) + ")";
-  TextTable table(
-      {Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft});
-  table.add({"class rows", "active", "classes", "step", "memory", "limit", ""});
+  // Columns that no choice has anything for are left out.
+  const bool limited = module.schedule.memory_limit.has_value();
+  const bool graphs = std::ranges::any_of(fits.choices, [](const ClassFit& fit) { return fit.graph > 0; });
+  std::vector<Align> aligned{Align::kLeft, Align::kLeft, Align::kRight, Align::kRight};
+  aligned.insert(aligned.end(), (graphs ? 1 : 0) + (limited ? 1 : 0) + 1, Align::kRight);
+  aligned.insert(aligned.end(), 2, Align::kLeft);
+  TextTable table(std::move(aligned));
+  const auto add = [&](std::vector<std::string> row, const std::string& graph, const std::string& memory,
+                       const std::string& device, std::vector<std::string> rest) {
+    if (graphs) {
+      row.push_back(graph);
+    }
+    row.push_back(memory);
+    if (limited) {
+      row.push_back(device);
+    }
+    row.insert(row.end(), rest.begin(), rest.end());
+    table.add(std::move(row));
+  };
+  add({"class rows", "active", "classes", "step"}, "graph", "memory", "memory/device", {"limit", ""});
   for (const ClassFit& fit : fits.choices) {
     const std::string classes = fit.classes == 0 ? "none" : format_count(fit.classes);
-    table.add({fit.rows, fit.active, (fit.complete ? "" : "at least ") + classes,
-               fit.classes > 0 ? format_seconds(fit.step) : "", fit.classes > 0 ? format_bytes(fit.memory) : "",
-               fit.complete ? limit_text(fit.limit, module, machine) : "not found in time",
-               fit.of_text ? "as in the file" : ""});
+    const bool any = fit.classes > 0;
+    add({fit.rows, fit.active, (fit.complete ? "" : "at least ") + classes, any ? format_seconds(fit.step) : ""},
+        fit.graph > 0 ? format_seconds(fit.graph) : "", any ? format_bytes(fit.memory) : "",
+        any ? format_bytes(fit.device) : "",
+        {fit.complete ? limit_text(fit.limit, module, machine) : "not found in time",
+         fit.of_text ? "as in the file" : ""});
   }
   const std::string note =
       "Varied: the classes of this head, which of them are active, and how their rows lie in "
-      "memory. Data, labels and other layers are those of the file; disk is not counted.";
+      "memory. Data, labels and other layers are those of the file; disk is not counted." +
+      std::string(graphs ? " graph: how long a build of one takes; steps do not have it in them." : "");
   return wrapped(printable_line(head), 0, columns) + "\n\n" + table.text("  ", columns) + "\n" +
          wrapped(note, 0, columns) + "\n";
 }
@@ -55,7 +76,9 @@ std::string classes_json(const ClassFits& fits, const Module& module, const Mach
                        {"classes", fit.classes},
                        {"complete", fit.complete},
                        {"step_seconds", fit.step},
+                       {"graph_seconds", fit.graph},
                        {"memory", fit.memory},
+                       {"device_memory", fit.device},
                        {"limit", name_of(fit.limit)}});
   }
   return document_text({{"v", kReportVersion},

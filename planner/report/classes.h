@@ -12,7 +12,7 @@ namespace xrun::planner {
 std::string report_classes(const ClassFits& fits, const Module& module, const Machine& machine, int columns = 0);
 
 // {v, model, head, classes, dim, cluster: {name, memory}, choices: [{rows, active, of_text, classes, complete,
-// step_seconds, memory, limit}], plans}.
+// step_seconds, graph_seconds, memory, device_memory, limit}], plans}.
 std::string classes_json(const ClassFits& fits, const Module& module, const Machine& machine);
 
 }  // namespace xrun::planner

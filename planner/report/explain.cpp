@@ -166,7 +166,10 @@ std::string logits_text(const HeadPlan& head, int64_t batch) {
   if (kept == 0) {
     return "its logits would be " + format_bytes(batch * active * 4);
   }
-  const std::string of = kept == active ? "all" : format_count(kept) + " of " + format_count(active);
+  const std::string all = head.active > 0 ? "the active" : "all";
+  const std::string of = kept == active    ? all
+                         : head.active > 0 ? format_count(kept) + " of the " + format_count(active) + " active"
+                                           : format_count(kept) + " of " + format_count(active);
   return "logits of " + of + " classes, " + format_bytes(head.rows * kept * 4) + ", are kept for the backward pass";
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <map>
 
+#include "planner/planner.h"
 #include "planner/report/explain.h"
 
 namespace xrun::planner {
@@ -138,6 +139,9 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
                          ? "on the device"
                          : "on the largest of " + std::to_string(input.machine.devices) + " devices";
   std::vector<MemoryPart> parts = memory_parts(smallest.training, device);
+  for (const MemoryPart& part : whole ? memory_parts(smallest.training, kHost) : std::vector<MemoryPart>()) {
+    parts.push_back({part.name + ", on the host", part.bytes});
+  }
   if (whole && memory.evaluation > 0) {
     parts.push_back({"evaluation, on all devices", memory.evaluation});
   }
@@ -155,7 +159,10 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
   }
   error.notes.push_back(std::move(note));
   const std::string tried = rows_too ? "no smaller batch and no smaller row block fits" : "no smaller batch fits";
-  error.help = fixes.empty() ? tried + " either: give it more memory, or make the model smaller"
+  const bool large =
+      std::ranges::any_of(smallest.training.heads, [](const HeadPlan& head) { return head.classes >= kLargeHead; });
+  error.help = fixes.empty() ? tried + " either: give it more memory, or make the model smaller" +
+                                   (large ? "; `xrun plan FILE --fit classes` says how many classes fit" : "")
                              : "plans that fit, fastest first (predicted)";
   error.choices = fixes;
   return error;

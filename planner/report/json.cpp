@@ -4,6 +4,7 @@
 
 #include "graph/cost.h"
 #include "graph/reader_def.h"
+#include "planner/graph_builds.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/run_memory.h"
@@ -145,6 +146,23 @@ Json predicted_of(const Plan& plan, const Module& module) {
   return json;
 }
 
+Json graphs_of(const Plan& plan, const Module& module) {
+  Json heads = Json::array();
+  for (const GraphBuild& graph : plan.graphs) {
+    heads.push_back({{"head", module.graph.heads[static_cast<size_t>(graph.head)].name},
+                     {"exact", graph.is_exact},
+                     {"build_seconds", graph.time()}});
+  }
+  Json json{{"heads", std::move(heads)}};
+  if (const auto period = graph_period(plan, module)) {
+    json["period_steps"] = period->steps;
+    json["period_seconds"] = period->time;
+    json["builds"] = period->builds;
+    json["seconds_a_step"] = period->added;
+  }
+  return json;
+}
+
 Json layers_of(const Plan& plan, const Module& module, int depth) {
   Json list = Json::array();
   for (const LayerSummary& layer : list_layers(plan, module, depth)) {
@@ -228,30 +246,33 @@ std::string gantt_json(const Plan& plan) {
 std::string report_json(const Plan& plan, const Module& module) {
   const Program& program = plan.training;
   Json document = {{"v", kReportVersion},
-                         {"plan", plan.id},
-                         {"model", plan.model},
-                         {"digests", digests_of(plan)},
-                         {"cluster", cluster_of(plan)},
-                         {"settings",
-                          {{"batch", program.batch},
-                           {"norm_rows", program.norm_rows},
-                           {"stages", program.stages.size()},
-                           {"replicas", program.replicas},
-                           {"micro_batches", program.micro_batches},
-                           {"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"},
-                           {"deterministic", program.deterministic},
-                           {"partials", program.partials}}},
-                         {"data", data_of(plan, module)},
-                         {"parts", parts_of(plan, module)},
-                         {"stages", stages_of(plan, module.graph)},
-                         {"shards", shards_of(plan, module.graph)},
-                         {"ops", ops_of(plan, module.graph)},
-                         {"memory", memory_of(plan, module)},
-                         {"run_memory", run_memory_of(plan, module)},
-                         {"comm", communication_of(plan)},
-                         {"predicted", predicted_of(plan, module)},
-                         {"why", list_of(plan.why)},
-                         {"alternatives", list_of(plan.alternatives)}};
+                   {"plan", plan.id},
+                   {"model", plan.model},
+                   {"digests", digests_of(plan)},
+                   {"cluster", cluster_of(plan)},
+                   {"settings",
+                    {{"batch", program.batch},
+                     {"norm_rows", program.norm_rows},
+                     {"stages", program.stages.size()},
+                     {"replicas", program.replicas},
+                     {"micro_batches", program.micro_batches},
+                     {"pipeline", program.schedule == PipelineKind::kGpipe ? "gpipe" : "one_f_one_b"},
+                     {"deterministic", program.deterministic},
+                     {"partials", program.partials}}},
+                   {"data", data_of(plan, module)},
+                   {"parts", parts_of(plan, module)},
+                   {"stages", stages_of(plan, module.graph)},
+                   {"shards", shards_of(plan, module.graph)},
+                   {"ops", ops_of(plan, module.graph)},
+                   {"memory", memory_of(plan, module)},
+                   {"run_memory", run_memory_of(plan, module)},
+                   {"comm", communication_of(plan)},
+                   {"predicted", predicted_of(plan, module)},
+                   {"why", list_of(plan.why)},
+                   {"alternatives", list_of(plan.alternatives)}};
+  if (!plan.graphs.empty()) {
+    document["graphs"] = graphs_of(plan, module);
+  }
   if (!plan.costs.empty()) {
     document["head_choices"] = {{"head", plan.costs_of}, {"choices", list_of(plan.costs)}};
   }

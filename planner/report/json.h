@@ -19,8 +19,8 @@ nlohmann::ordered_json json_of(const Alternative& alternative);
 nlohmann::ordered_json json_of(const HeadCost& cost);
 
 // {v, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
-// predicted, why, alternatives, and head_choices of a large head}, indented, ending in a newline. Bytes and seconds are
-// plain numbers.
+// predicted, why, alternatives, graphs of a run that builds some, and head_choices of a large head}, indented, ending
+// in a newline. Bytes and seconds are plain numbers.
 std::string report_json(const Plan& plan, const Module& module);
 
 // The tables of report_table (planner/report/text.h) as {v, plan, <table>: [...]}; memory and why as in report_json.

@@ -7,6 +7,7 @@
 
 #include "graph/base/check.h"
 #include "graph/cost.h"
+#include "planner/graph_builds.h"
 #include "planner/report/explain.h"
 
 namespace xrun::planner {
@@ -90,7 +91,7 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   }
   part.how = plural(static_cast<int64_t>(head.shards.size()), "shard") + ", " +
              (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes" +
-             (head.active > 0 ? ", " + format_count(head.active) + " of all active" : "");
+             (head.active > 0 ? ", " + format_count(head.active) + " of all are active" : "");
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
   part.time = busiest(plan.training, [&](const Instruction& i) { return is_of_head(i.kind) && i.head == own; });
@@ -322,11 +323,13 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
 RunTimes run_times(const Plan& plan, const Module& module) {
   RunTimes times;
   const TrainSpec& train = module.train;
+  const auto graphs = graph_period(plan, module);
+  const Seconds step = plan.predicted.step + (graphs ? graphs->added : 0);
   if (plan.samples > 0) {
-    times.epoch = TrainSpan{1, TrainSpan::kEpochs}.steps(plan.samples, train.batch) * plan.predicted.step;
+    times.epoch = TrainSpan{1, TrainSpan::kEpochs}.steps(plan.samples, train.batch) * step;
   }
   if (train.duration.amount > 0 && (plan.samples > 0 || train.duration.unit != TrainSpan::kEpochs)) {
-    times.run = train.duration.steps(plan.samples, train.batch) * plan.predicted.step;
+    times.run = train.duration.steps(plan.samples, train.batch) * step;
   }
   return times;
 }

@@ -56,7 +56,8 @@ struct CommSummary {
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
 
-// How long an epoch and the whole run are predicted to take, without evaluation and saves; none where that depends on a
+// How long an epoch and the whole run are predicted to take, with their builds of graphs, without evaluation and saves;
+// none where that depends on a
 // number of samples that is not known.
 struct RunTimes {
   std::optional<Seconds> epoch;

@@ -6,6 +6,7 @@
 
 #include "graph/base/utf8.h"
 #include "graph/reader_def.h"
+#include "planner/graph_builds.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
@@ -135,6 +136,25 @@ std::string data_line(const Plan& plan, const Module& module, const RunMemory& m
   return data.empty() ? "" : "  data       " + printable_line(data) + "\n";
 }
 
+// How long graphs of nearest classes take to build, and what that adds to the steps; empty without any.
+std::string graphs_line(const Plan& plan, const Module& module) {
+  std::string text;
+  for (const GraphBuild& graph : plan.graphs) {
+    text += (text.empty() ? "" : ", ") + module.graph.heads[static_cast<size_t>(graph.head)].name +
+            (graph.is_exact ? " exact, " : " approximate, ") + format_seconds(graph.time()) + " a build";
+  }
+  if (text.empty()) {
+    return text;
+  }
+  text += "; one every " + to_text(module.train.active_classes.rebuild);
+  if (const auto period = graph_period(plan, module)) {
+    text += " (" + format_seconds(period->time) + " of steps)";
+    const Seconds run = plan.predicted.step + period->added;
+    text += period->builds > 0 ? format(": %.0f %% of the run", 100 * period->added / run) : "";
+  }
+  return "  graphs     " + printable_line(text) + "\n";
+}
+
 std::string communication_lines(const Plan& plan) {
   const std::vector<CommSummary> list = list_communication(plan);
   if (list.empty()) {
@@ -241,9 +261,9 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
     return line.empty() ? line : wrapped(line.substr(0, line.size() - 1), kTexts, columns) + "\n";
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
-         memory_line(plan, memory) + fold(communication_lines(plan)) + devices_lines(plan, module, memory, columns) +
-         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
-         costs_lines(plan, columns);
+         memory_line(plan, memory) + fold(communication_lines(plan)) + fold(graphs_line(plan, module)) +
+         devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
+         why_lines(plan, columns) + alternatives_lines(plan, columns) + costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {

@@ -17,16 +17,30 @@ constexpr Effort kOneProgram{.wanted = 1, .of_kind = 1, .refused = 1};
 
 // A change under which something fits.
 struct FixLine {
-  std::string text;
+  std::string change;
+  Bytes memory = 0;
   double images_per_second = 0;
+  const char* note = "";
 };
 
-FixLine line_of(const std::string& change, const Fitted& fitted, const char* note) {
-  char text[256];
-  const std::string speed = format_count(std::llround(fitted.predicted.images_per_second));
-  std::snprintf(text, sizeof text, "%-44s %10s  %8s images/s%s", change.c_str(),
-                format_bytes(fitted.memory.sum()).c_str(), speed.c_str(), note);
-  return {text, fitted.predicted.images_per_second};
+FixLine line_of(std::string change, const Fitted& fitted, const char* note) {
+  return {std::move(change), fitted.memory.sum(), fitted.predicted.images_per_second, note};
+}
+
+// One below the other.
+std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
+  size_t width = 44;
+  for (const FixLine& fix : fixes) {
+    width = std::max(width, fix.change.size());
+  }
+  std::vector<std::string> texts;
+  for (const FixLine& fix : fixes) {
+    char figures[96];
+    std::snprintf(figures, sizeof figures, " %10s  %8s images/s%s", format_bytes(fix.memory).c_str(),
+                  format_count(std::llround(fix.images_per_second)).c_str(), fix.note);
+    texts.push_back(fix.change + std::string(width - fix.change.size(), ' ') + figures);
+  }
+  return texts;
 }
 
 bool has_hints(const ScheduleSpec& schedule) {
@@ -215,11 +229,7 @@ std::vector<std::string> find_fixes(const Module& training, const FitInput& inpu
     }
   }
   std::ranges::stable_sort(fixes, std::greater<>(), &FixLine::images_per_second);
-  std::vector<std::string> lines;
-  for (FixLine& fix : fixes) {
-    lines.push_back(std::move(fix.text));
-  }
-  return lines;
+  return texts_of(fixes);
 }
 
 }  // namespace xrun::planner

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "graph/group_rules.h"
 #include "planner/buffer_sizes.h"
 
 namespace xrun::planner {
@@ -51,10 +52,18 @@ std::string setting_text(const HeadChoice& choice, const HeadChoice& from, const
     std::erase(amount, ' ');
     text = choice.active.kind == ActiveSpec::kAll ? "active_classes = all" : "active_classes = sample(" + amount + ")";
   }
-  if (!choice.same_rows(from)) {
+  const auto add = [&](const char* key, std::string_view value) {
     text += text.empty() ? "" : ", ";
-    text += "groups { " + head + " { weights = " + std::string(name_of(choice.weights)) +
-            (states > 0 ? "  states = " + std::string(name_of(choice.states)) : "") + " } }";
+    text += "groups." + head + "." + key + " = " + std::string(value);
+  };
+  if (choice.weights != from.weights) {
+    add("weights", name_of(choice.weights));
+  }
+  if (choice.states != from.states && states > 0) {
+    add("states", name_of(choice.states));
+  }
+  if (choice.untouched != from.untouched) {
+    add("untouched", name_of(choice.untouched));
   }
   return text;
 }
@@ -71,7 +80,10 @@ std::optional<size_t> largest_head(const std::vector<HeadPlan>& heads) {
 }
 
 HeadChoice choice_of(const Module& module, const HeadPlan& head) {
-  return {.active = module.train.active_classes, .weights = head.weights, .states = head.states};
+  return {.active = module.train.active_classes,
+          .weights = head.weights,
+          .states = head.states,
+          .untouched = head.untouched};
 }
 
 std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head) {
@@ -87,7 +99,9 @@ std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head)
   std::vector<HeadChoice> choices;
   for (const HeadChoice& format : rows) {
     for (const ActiveSpec& active : actives) {
-      const HeadChoice one{active, format.weights, format.states};
+      HeadChoice one{active, format.weights, format.states};
+      const bool wide = one.weights == RowFormat::kF32 && one.states == RowFormat::kF32;
+      one.untouched = wide && active.kind != ActiveSpec::kAll ? now.untouched : Untouched::kAsIs;
       const bool known = std::ranges::any_of(
           choices, [&](const HeadChoice& other) { return one.same_rows(other) && one.same_active(other); });
       if (!known) {
@@ -112,9 +126,7 @@ Module with_choice(Module module, size_t head, const HeadChoice& choice) {
   group.path = graph.param(weight).name;
   group.weights = choice.weights;
   group.states = choice.states;
-  if (choice.active.kind == ActiveSpec::kAll || choice.weights != RowFormat::kF32 || choice.states != RowFormat::kF32) {
-    group.untouched = Untouched::kAsIs;
-  }
+  group.untouched = choice.untouched;
   module.train.groups.push_back(std::move(group));
   module.train.active_classes = choice.active;
   return module;

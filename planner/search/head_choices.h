@@ -15,6 +15,7 @@ struct HeadChoice {
   ActiveSpec active;
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
+  Untouched untouched = Untouched::kAsIs;  // exact where the text has it and the others allow it
 
   bool same_rows(const HeadChoice& other) const { return weights == other.weights && states == other.states; }
   bool same_active(const HeadChoice& other) const;
@@ -24,8 +25,8 @@ struct HeadChoice {
 std::string active_text(const ActiveSpec& active);
 // "bf16", "bf16, states bf16".
 std::string rows_text(const HeadChoice& choice, int states);
-// What a text says for `choice` where it differs from `from`: "active_classes = sample(10%)", "weights = bf16 in group
-// id".
+// What a text says for `choice` where it differs from `from`: "active_classes = sample(10%)", "groups.id.weights =
+// bf16".
 std::string setting_text(const HeadChoice& choice, const HeadChoice& from, const std::string& head, int states);
 
 // The head with the most classes that is trained; none without one.

@@ -5,6 +5,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "planner/class_fit.h"
+#include "planner/graph_builds.h"
 #include "planner/plan_file.h"
 #include "planner/report/classes.h"
 #include "planner/report/diff.h"
@@ -133,12 +134,16 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   if (!headers.ok()) {
     return console.fail(headers.error(), planned->model.sources);
   }
-  console.report(headers->warnings, planned->model.sources);
+  planned->plan.samples = headers->samples;
+  planned->plan.decoding = headers->memory.decoding.bytes;
+  Diagnostics warnings = headers->warnings;
+  if (auto slow = planner::slow_graphs(planned->plan, planned->prepared.training)) {
+    warnings.add(std::move(*slow));
+  }
+  console.report(warnings, planned->model.sources);
   if (const Status fits = check_memory(*planned, headers->memory); !fits.ok()) {
     return console.fail(fits.error(), planned->model.sources);
   }
-  planned->plan.samples = headers->samples;
-  planned->plan.decoding = headers->memory.decoding.bytes;
   phase.done("data", headers->samples > 0 ? format_count(headers->samples) + " samples to train on" : "not here");
   exit = print_plan(planned->plan, planned->prepared.training, args, console);
   // A question about a plan is no wish to have it, unless it says where to.

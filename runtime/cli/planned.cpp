@@ -143,6 +143,7 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   }
   phase.done("checked", "the plan is of these sources and this machine");
   planned->plan = std::move(plan).value();
+  planner::predict_graphs(planned->plan, prepared.training_facts);
   return planned;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "planner/graph_builds.h"
 #include "planner/run_memory.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/cli.h"
@@ -132,7 +133,11 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
   if (!run.ok()) {
     return console.fail(run.error(), sources);
   }
+  run->planned.plan.samples = run->batches->samples();
   const planner::Plan& plan = run->planned.plan;
+  if (const auto slow = planner::slow_graphs(plan, run->planned.prepared.training)) {
+    progress->on_warn({slow->code, slow->message + ": " + slow->fixes[0].title});
+  }
   phase.done("data", format_count(run->batches->samples()) +
                          " samples to train on; sources to evaluate on: " + std::to_string(run->eval.size()));
   std::vector<runtime::RowSource*> eval;

@@ -113,6 +113,12 @@ TEST(ClassFit, TheLimitOfADeviceIsNamed) {
   EXPECT_EQ(fits.choices[0].limit, ClassLimit::kDevice);
   EXPECT_GT(fits.choices[0].classes, 2 * 8 * kMiB / 128 * 8 / 10) << "no optimizer state, two devices";
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("memory_limit 8.0 MiB of a device"));
+  // The limit is that of a device, and so is the figure beside it; a run has two, and an evaluation.
+  EXPECT_LE(fits.choices[0].device, 8 * kMiB);
+  EXPECT_GT(fits.choices[0].device, 7 * kMiB);
+  EXPECT_GT(fits.choices[0].memory, 14 * kMiB);
+  EXPECT_THAT(report_classes(fits, subject.training, subject.machine),
+              AllOf(HasSubstr("memory/device"), HasSubstr(format_bytes(fits.choices[0].device))));
 }
 
 TEST(ClassFit, WhatIsNotFoundInTimeIsSaid) {
@@ -133,6 +139,14 @@ TEST(ClassFit, WithoutAHeadOrWithoutMemoryThereIsAnError) {
   ASSERT_FALSE(tiny.ok());
   EXPECT_EQ(tiny.error().code, "XG0601");
   EXPECT_EQ(tiny.error().kind, ErrorKind::kInfeasible);
+  EXPECT_THAT(tiny.error().message, HasSubstr("not even a head of one class fits"));
+  EXPECT_THAT(tiny.error().message, HasSubstr("16.0 KiB are usable"));
+  Module limited = with_head(1000);
+  limited.schedule.memory_limit = Hint<Bytes>{4 * kKiB, {}};
+  const auto device = Subject(limited).fit();
+  ASSERT_FALSE(device.ok());
+  EXPECT_THAT(device.error().message, HasSubstr("on a device, and `memory_limit` is 4.0 KiB"));
+  EXPECT_EQ(device.error().help, "raise `memory_limit`, or leave it out");
 }
 
 TEST(ClassFit, ThePageAndTheDocumentHaveEachChoice) {
@@ -170,9 +184,13 @@ TEST(HeadChoices, AreToldAsTheTextWouldAskForThem) {
   HeadChoice narrow = tenth;
   narrow.weights = narrow.states = RowFormat::kBf16;
   EXPECT_EQ(setting_text(tenth, all, "id", 1), "active_classes = sample(10%)");
-  EXPECT_EQ(setting_text(narrow, tenth, "id", 1), "groups { id { weights = bf16  states = bf16 } }");
-  EXPECT_EQ(setting_text(narrow, all, "id", 0), "active_classes = sample(10%), groups { id { weights = bf16 } }");
+  EXPECT_EQ(setting_text(narrow, tenth, "id", 1), "groups.id.weights = bf16, groups.id.states = bf16");
+  EXPECT_EQ(setting_text(narrow, all, "id", 0), "active_classes = sample(10%), groups.id.weights = bf16");
   EXPECT_EQ(setting_text(all, tenth, "id", 0), "active_classes = all");
+  // Rows that catch up are of some of the classes and in f32: what is proposed can be checked as it stands.
+  HeadChoice exact = tenth;
+  exact.untouched = Untouched::kExact;
+  EXPECT_EQ(setting_text(all, exact, "id", 0), "active_classes = all, groups.id.untouched = as_is");
 }
 
 // Of a large head a plan says what other choices cost; of a small one it does not.

@@ -1,0 +1,32 @@
+// Builds of the graphs of nearest classes by which `active_classes = knn(...)` selects: how long they take on the
+// machine of a plan, and what they add to a run, whose steps share the processors with them.
+#pragma once
+
+#include <optional>
+
+#include "graph/base/diagnostic.h"
+#include "planner/cost_model.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+// Of the heads of a program that have graphs.
+std::vector<GraphBuild> graph_builds(const Program& program, const CostModel& cost);
+
+// Of all graphs of a plan, which are built at the same time.
+Seconds build_time(const Plan& plan);
+
+// How the builds of a run lie among its steps. None without graphs, and where `rebuild` depends on a number of samples
+// that is not known.
+struct GraphPeriod {
+  double steps = 1;    // from one build to the next
+  Seconds time = 0;    // of these steps without a build
+  int64_t builds = 0;  // of the run; 0 where its length is not known
+  Seconds added = 0;   // to a step, on average: a build takes the processors from the steps
+};
+std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module);
+
+// XG0819, a warning, where a build takes longer than the time to the next one.
+std::optional<Diagnostic> slow_graphs(const Plan& plan, const Module& module);
+
+}  // namespace xrun::planner
