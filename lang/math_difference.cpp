@@ -20,6 +20,12 @@ std::string value_of(const std::string& text) {
   return equals != std::string::npos ? line.substr(equals + 3) : line.substr(std::min(line.find(' ') + 1, line.size()));
 }
 
+// As the text says it, where it does.
+std::string shown(const MathPart* part, const CheckedFile& file) {
+  const std::string text = part == nullptr ? "" : setting_text(file.module, part->what);
+  return text.empty() ? value_of(part == nullptr ? "" : part->text) : text;
+}
+
 // Settings of groups, one by one. Whether any differs: groups may differ in their order alone.
 bool add_groups(const TrainSpec& then, const TrainSpec& now, std::vector<MathDifference>& differences) {
   const auto before = group_settings(then);
@@ -53,11 +59,11 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
       return;
     }
     if (one.what != "model") {
-      one.then = a == nullptr ? "not set" : setting_text(then.module, a->what);
-      one.now = b == nullptr ? "not set" : setting_text(now.module, b->what);
-      if (one.then.empty() || one.then == one.now) {  // what reads the same may differ in a digit that is not printed
-        one.then = a == nullptr ? "not set" : value_of(a->text);
-        one.now = b == nullptr ? "not set" : value_of(b->text);
+      one.then = shown(a, then);
+      one.now = shown(b, now);
+      if (one.then == one.now) {  // what reads the same may differ in a digit that is not printed
+        one.then = value_of(a == nullptr ? "" : a->text);
+        one.now = value_of(b == nullptr ? "" : b->text);
       }
     }
     differences.push_back(std::move(one));

@@ -147,8 +147,11 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
     span.unit = TrainSpan::kSamples;
   } else if (value.plain_number()) {
     const std::string_view one = value.as_double() == 1 ? "" : "s";
-    refuse_bare(at, fmt::format("{} expects a span of training, but {} has no unit", what, to_text(value)),
-                {{fmt::format(" step{}", one), ""}, {fmt::format(" epoch{}", one), ""}},
+    std::vector<UnitChoice> units{{fmt::format(" epoch{}", one), ""}};
+    if (whole_number(value)) {
+      units.insert(units.begin(), {fmt::format(" step{}", one), ""});
+    }
+    refuse_bare(at, fmt::format("{} expects a span of training, but {} has no unit", what, to_text(value)), units,
                 "put its unit where the number is written, as in 500 steps");
     return std::nullopt;
   } else {

@@ -10,6 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 // A run of 1,000 classes and a batch of 128.
@@ -116,6 +117,9 @@ TEST(ActiveClasses, ASpanWithoutAUnitIsMendedByEither) {
   const std::string rendered = with_active("knn(neighbours=16, active=20%, rebuild=3)").rendered();
   EXPECT_THAT(rendered, HasSubstr("rebuild=3 steps)"));
   EXPECT_THAT(rendered, HasSubstr("rebuild=3 epochs)"));
+  const std::string part = with_active("knn(neighbours=16, active=20%, rebuild=0.5)").rendered();
+  EXPECT_THAT(part, HasSubstr("rebuild=0.5 epochs)"));
+  EXPECT_THAT(part, Not(HasSubstr("0.5 steps"))) << "steps are whole";
 }
 
 TEST(ActiveClasses, HaveRoomForAllLabelsOfABatch) {
