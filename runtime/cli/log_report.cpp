@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 #include <unistd.h>
 
@@ -25,6 +26,9 @@ using SeriesByName = std::map<std::string, Series>;
 constexpr size_t kLongestLine = size_t{1} << 20;
 constexpr size_t kMostSeries = 64;
 constexpr size_t kMostWarnings = 100;
+constexpr size_t kMostGraphs = 4096;
+constexpr size_t kShownGraphs = 12;
+constexpr double kMostSeconds = 1e9;
 // What a `step` event has beside metrics and the quantities that are drawn.
 constexpr std::array<std::string_view, 13> kNotDrawn{"v",         "time",     "step",   "epoch",    "step_s",
                                                      "compute_s", "comm_s",   "busy_s", "bubble_s", "data_s",
@@ -40,12 +44,48 @@ int64_t step_in(const Json& event, const char* key) {
   return static_cast<int64_t>(std::clamp(number_in(event, key), 0.0, 1e15));
 }
 
-void add_points(SeriesByName& series, const Json& values, int64_t step) {
+std::string text_in(const Json& event, const char* key) {
+  const auto at = event.find(key);
+  return at != event.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+void add_points(SeriesByName& series, const Json& values, int64_t step, const std::string& prefix = "") {
   for (const auto& [name, value] : values.items()) {
     const bool drawn = value.is_number() && std::ranges::find(kNotDrawn, name) == kNotDrawn.end();
-    if (drawn && (series.contains(name) || series.size() < kMostSeries)) {
-      series[name].add(step, value.get<double>());
+    const std::string own = prefix + name;
+    if (drawn && (series.contains(own) || series.size() < kMostSeries)) {
+      series[own].add(step, value.get<double>());
     }
+  }
+}
+
+// The active classes of each head. Their number has the name that lines of progress give it.
+void add_active(SeriesByName& series, const Json& event, int64_t step) {
+  const auto list = event.find("active");
+  if (list == event.end() || !list->is_array()) {
+    return;
+  }
+  for (const Json& one : *list) {
+    if (!one.is_object() || text_in(one, "head").empty()) {
+      continue;
+    }
+    Json values = one;
+    if (const auto classes = one.find("classes"); classes != one.end()) {
+      values["active"] = *classes;
+      values.erase("classes");
+    }
+    add_points(series, values, step, text_in(one, "head") + ".");
+  }
+}
+
+void add_graph(std::vector<LoggedGraph>& graphs, const Json& event) {
+  if (graphs.size() < kMostGraphs) {
+    graphs.push_back({.step = step_in(event, "step"),
+                      .head = text_in(event, "head"),
+                      .of_step = step_in(event, "of_step"),
+                      .recall = std::clamp(number_in(event, "recall"), 0.0, 1.0),
+                      .seconds = std::clamp(number_in(event, "seconds"), 0.0, kMostSeconds),
+                      .waited = std::clamp(number_in(event, "waited_s"), 0.0, kMostSeconds)});
   }
 }
 
@@ -61,11 +101,15 @@ bool add_event(RunLogSummary& log, const Json& event) {
         one.cut(log.last_step);
       }
     }
+    std::erase_if(log.graphs, [&](const LoggedGraph& graph) { return graph.step > log.last_step; });
   } else if (kind == "step") {
     log.last_step = step_in(event, "step");
     add_points(log.training, event, log.last_step);
+    add_active(log.training, event, log.last_step);
   } else if (kind == "eval" && event.contains("metrics") && event["metrics"].is_object()) {
     add_points(log.evaluation, event["metrics"], step_in(event, "step"));
+  } else if (kind == "graph") {
+    add_graph(log.graphs, event);
   } else if (kind == "warn" && event.contains("message") && event["message"].is_string()) {
     if (log.warnings.size() < kMostWarnings) {
       log.warnings.push_back(event["message"]);
@@ -160,11 +204,39 @@ void add_series(std::string& text, const std::string& title, const SeriesByName&
     first = false;
     const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
     const auto [least, most] = std::ranges::minmax_element(one.points(), by_value);
-    text += fmt::format("  {}   {:.6g} at step {}   least {:.6g} at step {}, most {:.6g} at step {}\n", name,
-                        one.points().back().second, format_count(one.points().back().first), least->second,
-                        format_count(least->first), most->second, format_count(most->first));
+    text += fmt::format("  {}   {:.6g} at step {}   least {:.6g} at step {}, most {:.6g} at step {}\n",
+                        printable_line(name), one.points().back().second, format_count(one.points().back().first),
+                        least->second, format_count(least->first), most->second, format_count(most->first));
     text += least->second < most->second ? plot(one, columns, unicode) : "";
   }
+}
+
+void add_graphs(std::string& text, const std::vector<LoggedGraph>& graphs) {
+  if (graphs.empty()) {
+    return;
+  }
+  const size_t hidden = graphs.size() - std::min(graphs.size(), kShownGraphs);
+  text += fmt::format("\n  graphs of nearest classes{}\n",
+                      hidden > 0 ? fmt::format(": the last {} of {}", kShownGraphs, graphs.size()) : "");
+  for (const LoggedGraph& graph : std::span(graphs).subspan(hidden)) {
+    text += fmt::format(
+        "  {}   used after step {}, built from the weights after step {}   recall {:.1f} %   in {}, waited {}\n",
+        printable_line(graph.head), format_count(graph.step), format_count(graph.of_step), 100 * graph.recall,
+        format_seconds(graph.seconds), format_seconds(graph.waited));
+  }
+}
+
+nlohmann::ordered_json json_of(const std::vector<LoggedGraph>& graphs) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const LoggedGraph& graph : graphs) {
+    json.push_back({{"step", graph.step},
+                    {"head", graph.head},
+                    {"of_step", graph.of_step},
+                    {"recall", graph.recall},
+                    {"seconds", graph.seconds},
+                    {"waited_s", graph.waited}});
+  }
+  return json;
 }
 
 nlohmann::ordered_json json_of(const SeriesByName& series) {
@@ -225,6 +297,7 @@ std::string log_text(const std::string& path, const RunLogSummary& log, int colu
     text += fmt::format("  {} {} no event\n", format_count(log.damaged), log.damaged == 1 ? "line is" : "lines are");
   }
   add_series(text, "training", log.training, columns, unicode);
+  add_graphs(text, log.graphs);
   add_series(text, "evaluation", log.evaluation, columns, unicode);
   for (const std::string& warning : log.warnings) {
     text += "\n  warning: " + printable_line(warning) + (&warning == &log.warnings.back() ? "\n" : "");
@@ -240,6 +313,7 @@ std::string log_json(const RunLogSummary& log) {
                     {"seconds", log.seconds},
                     {"damaged", log.damaged},
                     {"warnings", log.warnings},
+                    {"graphs", json_of(log.graphs)},
                     {"training", json_of(log.training)},
                     {"evaluation", json_of(log.evaluation)}});
 }

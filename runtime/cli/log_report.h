@@ -28,6 +28,16 @@ class Series {
   int64_t seen_ = 0;
 };
 
+// A graph of nearest classes that the run has used, as its event tells (docs/command.md, "Progress").
+struct LoggedGraph {
+  int64_t step = 0;
+  std::string head;
+  int64_t of_step = 0;
+  double recall = 1;
+  double seconds = 0;
+  double waited = 0;
+};
+
 struct RunLogSummary {
   int runs = 0;           // starts
   int64_t steps = 0;      // of the whole run
@@ -35,7 +45,9 @@ struct RunLogSummary {
   double seconds = 0;     // in all runs
   int64_t damaged = 0;    // lines that are no event
   std::vector<std::string> warnings;
-  std::map<std::string, Series> training;    // "loss", "lr", "images_per_s" and metrics of batches
+  std::vector<LoggedGraph> graphs;
+  // "loss", "lr", "images_per_s", metrics of batches, and of active classes "HEAD.active", ".near", ".common", ".mass".
+  std::map<std::string, Series> training;
   std::map<std::string, Series> evaluation;  // by key
 };
 
@@ -45,7 +57,8 @@ Result<RunLogSummary> read_log(const std::string& path);
 
 // Figures, and a curve of each quantity, `columns` wide.
 std::string log_text(const std::string& path, const RunLogSummary& log, int columns, bool unicode);
-// {v, runs, steps, last_step, seconds, damaged, warnings, training: {name: [[step, value], ...]}, evaluation}.
+// {v, runs, steps, last_step, seconds, damaged, warnings, graphs: [{step, head, of_step, recall, seconds, waited_s}],
+// training: {name: [[step, value], ...]}, evaluation}.
 std::string log_json(const RunLogSummary& log);
 
 }  // namespace xrun::cli

@@ -42,15 +42,16 @@ int64_t GraphSchedule::next(int64_t done) const {
   return build;
 }
 
-std::optional<WarnEvent> slow_build(const std::string& head, Seconds build, Seconds waited) {
+std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited) {
   constexpr Seconds kLong = 1;
   if (waited < kLong || waited < build / 2) {
     return std::nullopt;
   }
   return WarnEvent{
-      "XG0819", fmt::format("steps waited {} for the graph of nearest classes of `{}`, which takes {} to build: make "
-                            "`rebuild` of `active_classes` longer, or write exact=false",
-                            format_seconds(waited), head, format_seconds(build))};
+      "XG0819",
+      fmt::format("steps waited {} for the graph of nearest classes of `{}`, which takes {} to build: make "
+                  "`rebuild` of `active_classes` longer{}",
+                  format_seconds(waited), head, format_seconds(build), exact ? ", or write exact=false" : "")};
 }
 
 // Of one head.
@@ -186,7 +187,7 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
                     .recall = graph.recall,
                     .seconds = graph.seconds,
                     .waited = waited});
-  const auto warning = warned_ ? std::nullopt : slow_build(head, graph.seconds, waited);
+  const auto warning = warned_ ? std::nullopt : slow_build(head, graph.head->exact_graph, graph.seconds, waited);
   if (warning) {
     warned_ = true;
     events_.on_warn(*warning);

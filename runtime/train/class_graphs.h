@@ -37,8 +37,9 @@ class GraphSchedule {
   bool at_start_ = false;
 };
 
-// XG0819 where steps wait for most of a build: a longer period costs them less. `waited`: of the `build` seconds.
-std::optional<WarnEvent> slow_build(const std::string& head, Seconds build, Seconds waited);
+// XG0819 where steps wait for most of a build: a longer period costs them less, and an approximate graph does where it
+// is exact. `waited`: of the `build` seconds.
+std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited);
 
 // Threads: the trainer's, between steps.
 class ClassGraphs {

@@ -43,6 +43,13 @@ void StepReports::data_is_here() {
   }
 }
 
+void StepReports::graphs_are_here() {
+  if (anybody()) {
+    begin_ =
+        Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(report_.data_wait));
+  }
+}
+
 Status StepReports::read(int64_t step, double lr) {
   if (!anybody()) {
     return {};

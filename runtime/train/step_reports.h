@@ -12,8 +12,8 @@
 
 namespace xrun::runtime {
 
-// For each step, in this order: `begin`, `data_is_here`, the session's step, `read`, `tell`. The trainer's thread
-// calls.
+// For each step, in this order: `begin`, `data_is_here`, `graphs_are_here`, the session's step, `read`, `tell`. The
+// trainer's thread calls.
 class StepReports {
  public:
   // Both outlive the object. `samples`: of an epoch.
@@ -23,6 +23,8 @@ class StepReports {
   // the share of the active classes. Asks who looks at the step and has the session time it.
   void begin(bool due, bool mass = false);
   void data_is_here();
+  // What came since the data is no part of the step: events of graphs tell how long steps waited for them.
+  void graphs_are_here();
   // `step` is done, the first one is 1: reads its results. Errors: those of reading.
   Status read(int64_t step, double lr);
   // Tells those who look.

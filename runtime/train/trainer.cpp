@@ -207,6 +207,7 @@ class Run {
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     reports_.data_is_here();
     XRUN_TRY(graphs_.before_step(done_));
+    reports_.graphs_are_here();
     const double rate = curve_.at(done_);
     whole_ = false;
     const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));

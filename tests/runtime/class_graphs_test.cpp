@@ -6,6 +6,7 @@
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
 #include <sched.h>
 #include <thread>
 
@@ -57,14 +58,16 @@ TEST(GraphSchedule, WeightsOfAnotherRunHaveAGraphAtOnce) {
 }
 
 TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
-  EXPECT_FALSE(slow_build("id", 300, 100).has_value());
-  EXPECT_FALSE(slow_build("id", 0.5, 0.5).has_value()) << "nobody notices";
-  const auto warning = slow_build("id", 300, 280);
+  EXPECT_FALSE(slow_build("id", true, 300, 100).has_value());
+  EXPECT_FALSE(slow_build("id", true, 0.5, 0.5).has_value()) << "nobody notices";
+  const auto warning = slow_build("id", true, 300, 280);
   ASSERT_TRUE(warning.has_value());
   EXPECT_EQ(warning->code, "XG0819");
   EXPECT_EQ(warning->message,
             "steps waited 4 min 40 s for the graph of nearest classes of `id`, which takes 5 min 0 s to build: make "
             "`rebuild` of `active_classes` longer, or write exact=false");
+  EXPECT_THAT(slow_build("id", false, 300, 280)->message,
+              ::testing::EndsWith("make `rebuild` of `active_classes` longer"));
 }
 
 TEST(BackgroundWork, DoesEachItemOnce) {
@@ -157,6 +160,28 @@ TEST_F(KnnRunsTest, EachGraphIsUsedFromItsStepOn) {
   }
   EXPECT_EQ(measured, 3);
   EXPECT_LT(events_.steps.back().loss, events_.steps.front().loss);
+}
+
+// A graph takes its time before the step: what its event takes is more than a step that has it in could hide.
+TEST_F(KnnRunsTest, WaitingForAGraphIsNoPartOfAStep) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> graph_told;
+  int after_graphs = 0;
+  events_.at_graph = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    graph_told = Clock::now();
+  };
+  events_.at_step = [&](const StepReport& step) {
+    if (graph_told) {
+      const Seconds since = std::chrono::duration<double>(Clock::now() - *graph_told).count();
+      EXPECT_LE(step.seconds - step.data_wait, since) << step.step;
+      ++after_graphs;
+    }
+    graph_told.reset();
+  };
+  const auto outcome = train_with(nullptr, -1);
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  EXPECT_EQ(after_graphs, 2);
 }
 
 TEST_F(KnnRunsTest, AnApproximateGraphTellsItsRecall) {

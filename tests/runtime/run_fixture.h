@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <optional>
@@ -31,12 +32,24 @@ struct Recorder final : EventSink {
   int64_t every = 1;
   int64_t asked = 0;
   bool wants_step(bool) override { return ++asked % every == 0; }
-  void on_step(const StepReport& report, bool) override { steps.push_back(report); }
+  std::function<void(const StepReport&)> at_step;  // where given
+  void on_step(const StepReport& report, bool) override {
+    steps.push_back(report);
+    if (at_step) {
+      at_step(report);
+    }
+  }
   void on_eval(const EvalEvent& event) override { evals.push_back(event); }
   std::vector<ProfileEvent> profiles;
   void on_profile(const ProfileEvent& event) override { profiles.push_back(event); }
   std::vector<GraphEvent> graphs;
-  void on_graph(const GraphEvent& event) override { graphs.push_back(event); }
+  std::function<void()> at_graph;
+  void on_graph(const GraphEvent& event) override {
+    graphs.push_back(event);
+    if (at_graph) {
+      at_graph();
+    }
+  }
   std::vector<WarnEvent> warnings;
   void on_warn(const WarnEvent& event) override { warnings.push_back(event); }
   void on_end(const EndEvent& event) override { ends.push_back(event); }

@@ -162,6 +162,36 @@ TEST_F(RunLog, PageOfALog) {
   EXPECT_TRUE(test::matches_golden(log_text("log.jsonl", *log, 80, false), "log/page.txt"));
 }
 
+TEST_F(RunLog, ActiveClassesAndGraphsAreShown) {
+  std::string text = R"({"v":1,"t":"start","first_step":0,"steps":400})"
+                     "\n";
+  for (int step = 10; step <= 60; step += 10) {
+    const std::string mass = step % 20 == 0 ? R"(,"mass":0.3)" : "";
+    text += R"({"v":1,"t":"step","step":)" + std::to_string(step) +
+            R"(,"loss":2,"active":[{"head":"id","classes":400,"near":)" + std::to_string(step / 100.0) +
+            R"(,"common":0.25)" + mass + R"(},{"head":"other\nhead","classes":20},"no head",7]})" + "\n";
+  }
+  for (int step = 5; step <= 80; step += 5) {
+    text += R"({"v":1,"t":"graph","step":)" + std::to_string(step + 1) + R"(,"head":"id","of_step":)" +
+            std::to_string(step) + R"(,"recall":0.93,"seconds":2.83,"waited_s":1.8})" + "\n";
+  }
+  // What a later start repeats is forgotten.
+  text += R"({"v":1,"t":"start","first_step":70,"steps":400})"
+          "\n"
+          R"({"v":1,"t":"graph","step":76,"head":"forged\nid","recall":1e300,"seconds":-1,"waited_s":"long"})"
+          "\n";
+  const auto log = read_log(directory.write("log.jsonl", text));
+  ASSERT_TRUE(log.ok()) << log.error().message;
+  EXPECT_EQ(log->damaged, 0);
+  EXPECT_TRUE(test::matches_golden(log_text("log.jsonl", *log, 80, false), "log/active.txt"));
+  const auto json = nlohmann::json::parse(log_json(*log));
+  EXPECT_EQ(json["training"]["id.active"].size(), 6u);
+  EXPECT_EQ(json["training"]["id.mass"].size(), 3u);
+  ASSERT_EQ(json["graphs"].size(), 14u);
+  EXPECT_EQ(json["graphs"][0],
+            nlohmann::json::parse(R"({"step":6,"head":"id","of_step":5,"recall":0.93,"seconds":2.83,"waited_s":1.8})"));
+}
+
 TEST(Series, KeepsABoundedNumberOfPointsOverTheWholeRun) {
   Series series;
   for (int64_t step = 1; step <= 1'000'000; ++step) {
