@@ -42,7 +42,9 @@ class HeadBenchmark final : public Benchmark {
                     "classes of a step: full, all of them (default), sample, drawn ones, or knn, those in lists of the "
                     "targets first")
         ->check(CLI::IsMember({"full", "sample", "knn"}));
-    command.add_option("--active", one_.active, "with --mode sample or knn: classes that take part (a tenth)")
+    command
+        .add_option("--active", active_,
+                    "with --mode sample or knn: classes that take part, at least one for each row (a tenth)")
         ->transform(units)
         ->type_name("N");
     command.add_option("--neighbours", neighbours_,
@@ -67,11 +69,9 @@ class HeadBenchmark final : public Benchmark {
 
   Result<BenchReport> run(const GlobalOptions& options) override {
     const runtime::Host host = runtime::detect_host();
-    if (mode_ != "full" && one_.active == 0) {
-      one_.active = std::max<int64_t>(1, one_.classes / 10);
-    }
     XRUN_TRY(check());
-    one_.neighbours = mode_ == "knn" ? neighbours_.value_or(kNeighbours) : 0;
+    one_.active = mode_ == "full" ? 0 : active_.value_or(std::max(one_.classes / 10, needed()));
+    one_.neighbours = mode_ == "knn" ? neighbours_.value_or(std::min(kNeighbours, one_.classes)) : 0;
     one_.bf16 = dtype_ == "bf16";
     one_.weights = format_of(weights_);
     if (momentum_ != "none") {
@@ -85,20 +85,34 @@ class HeadBenchmark final : public Benchmark {
   }
 
  private:
+  // Targets of a step may be of so many classes, and all of these take part.
+  int64_t needed() const { return std::min(one_.batch, one_.classes); }
+
   Status check() const {
-    if (mode_ == "full" && one_.active != 0) {
+    if (mode_ == "full" && active_) {
       return usage("`--active` says how many classes take part, and with --mode full all do", "add --mode sample");
     }
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "1M"));
     if (neighbours_ && mode_ != "knn") {
       return usage("`--neighbours` is the length of lists, which only --mode knn has", "add --mode knn");
     }
-    XRUN_TRY(check_number("--neighbours", neighbours_.value_or(kNeighbours), kMaxNeighbours, "32"));
-    if (mode_ != "full") {
-      XRUN_TRY(check_number("--active", one_.active, one_.classes, "100K"));
-    }
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
     XRUN_TRY(check_number("--batch", one_.batch, kMaxBatch, "256"));
+    if (neighbours_) {
+      XRUN_TRY(check_number("--neighbours", *neighbours_, std::min(kMaxNeighbours, one_.classes),
+                            std::to_string(std::min(kNeighbours, one_.classes))));
+    }
+    if (active_) {
+      const std::string tenth = std::to_string(std::max(one_.classes / 10, needed()));
+      XRUN_TRY(check_number("--active", *active_, one_.classes, tenth));
+      if (*active_ < needed()) {
+        return usage(
+            fmt::format("`--active {}` is too few: a step of {} rows may have targets of {} classes, which all "
+                        "take part",
+                        *active_, one_.batch, needed()),
+            "give so many classes, or a smaller --batch: --active " + tenth);
+      }
+    }
     XRUN_TRY(check_number("--shards", one_.shards, kMaxShards, "2"));
     XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "5"));
     if (!(one_.kept >= 0 && one_.kept <= 1)) {
@@ -223,6 +237,7 @@ class HeadBenchmark final : public Benchmark {
   }
 
   runtime::HeadCase one_{.classes = 1'000'000, .dim = 128, .batch = 256};
+  std::optional<int64_t> active_;
   std::optional<int64_t> neighbours_;
   std::string mode_ = "full";
   std::string dtype_ = "f32";

@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kMaxClasses = std::numeric_limits<int32_t>::max();  // ids are int32
 constexpr int64_t kMaxDim = 1 << 16;
 constexpr int64_t kMaxRounds = 10'000;
+constexpr int64_t kNeighbours = 32;
 constexpr int64_t kProbes = 16;
 constexpr int64_t kMaxProbes = 1 << 16;
 
@@ -29,7 +30,7 @@ class KnnBenchmark final : public Benchmark {
         ->transform(count_units())
         ->type_name("N");
     command.add_option("--dim", one_.dim, "elements of a class row (128)");
-    command.add_option("--neighbours", one_.neighbours, "classes in a list, the class itself among them (32)");
+    command.add_option("--neighbours", neighbours_, "classes in a list, the class itself among them (32)");
     command.add_flag("--approximate", approximate_, "a class is compared with the classes of its nearest cells only");
     command.add_option("--probes", probes_, "with --approximate: so many cells (16)");
     command.add_option("--rows", rows_, "class rows: random (default), or tree, the prototypes of sku_tree")
@@ -41,7 +42,9 @@ class KnnBenchmark final : public Benchmark {
     const runtime::Host host = runtime::detect_host();
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "100K"));
     XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
-    XRUN_TRY(check_number("--neighbours", one_.neighbours, one_.classes, one_.classes > 32 ? "32" : "1"));
+    one_.neighbours = neighbours_.value_or(std::min(kNeighbours, one_.classes));
+    XRUN_TRY(check_number("--neighbours", one_.neighbours, one_.classes,
+                          std::to_string(std::min(kNeighbours, one_.classes))));
     XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "3"));
     XRUN_TRY(check_number("--probes", probes_.value_or(kProbes), kMaxProbes, std::to_string(kProbes)));
     if (probes_ && !approximate_) {
@@ -160,7 +163,8 @@ class KnnBenchmark final : public Benchmark {
     return seconds < 1 || seconds >= 60 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
   }
 
-  runtime::KnnCase one_{.classes = 100'000, .dim = 128, .neighbours = 32};
+  runtime::KnnCase one_{.classes = 100'000, .dim = 128};
+  std::optional<int64_t> neighbours_;
   bool approximate_ = false;
   std::optional<int64_t> probes_;
   std::string rows_ = "random";

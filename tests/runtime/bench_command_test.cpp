@@ -152,6 +152,8 @@ TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
 }
 
 TEST(BenchCommand, ShardsWithoutClassesAreToldAndHaveNoCost) {
+  EXPECT_EQ(bench_head({"--classes", "20", "--dim", "4", "--batch", "8", "--rounds", "1", "--mode", "knn"}).exit, 0)
+      << "lists are no longer than there are classes";
   const CommandResult result = bench_head(tiny({"--shards", "40"}));  // 32 blocks of 64 classes
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("note: 8 of 40 shards own no class: 2 000 classes are 32 class blocks"));
@@ -176,7 +178,15 @@ TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--mode", "some"}, "--mode: some not in {full,sample,knn}", "`xrun bench head --help` lists");
   refused({"--active", "100"}, "with --mode full all do", "add --mode sample");
   refused({"--mode", "sample", "--active", "2001", "--classes", "2000"},
-          "`--active 2001` is not a number from 1 to 2 000", "--active 100K");
+          "`--active 2001` is not a number from 1 to 2 000", "--active 256");
+  refused({"--mode", "sample", "--active", "0", "--classes", "50K"}, "`--active 0` is not a number", "--active 5000");
+  refused({"--active", "0"}, "with --mode full all do", "add --mode sample");
+  refused({"--mode", "sample", "--active", "10", "--batch", "256"},
+          "`--active 10` is too few: a step of 256 rows may have targets of 256 classes", "--active 100000");
+  refused({"--mode", "knn", "--neighbours", "2001", "--classes", "2000"},
+          "`--neighbours 2001` is not a number from 1 to 2 000", "--neighbours 32");
+  refused({"--mode", "knn", "--neighbours", "21", "--classes", "20"}, "is not a number from 1 to 20",
+          "--neighbours 20");
   refused({"--neighbours", "5"}, "`--neighbours` is the length of lists, which only --mode knn has", "add --mode knn");
   refused({"--mode", "knn", "--neighbours", "0"}, "`--neighbours 0`", "--neighbours 32");
   refused({"--weights", "int8"}, "--weights: int8 not in {f32,bf16,fp8}", "`xrun bench head --help` lists");
