@@ -1,4 +1,5 @@
 // Arguments: matched with parameters by place and name, evaluated in the order of the text, checked one by one.
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,6 +19,14 @@ struct Given {
 };
 
 bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
+
+// Other languages' words for true and false.
+std::optional<bool> other_word(std::string_view word) {
+  const auto is = [&](std::initializer_list<std::string_view> words) { return std::ranges::count(words, word) > 0; };
+  return is({"yes", "on", "True", "TRUE"})     ? std::optional(true)
+         : is({"no", "off", "False", "FALSE"}) ? std::optional(false)
+                                               : std::nullopt;
+}
 
 // All at once: who has to give three arguments is not told of one after the other.
 Diagnostic missing_arguments(const Signature& signature, Span call, std::span<const BoundArg> bound) {
@@ -219,8 +228,15 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
     symbol.span = expr.span;
     return symbol;
   }
-  if (expr.kind == ExprKind::kName && by_default && scope.find(expr.name.text) == nullptr &&
-      (scope.file == nullptr || !scope.file->find(expr.name.text))) {
+  const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr &&
+                       (scope.file == nullptr || !scope.file->find(expr.name.text));
+  if (const auto flag = unknown ? other_word(expr.name.text) : std::nullopt; flag && param.type.name.text == "bool") {
+    refuse("XG0205", expr.span,
+           {"`{}` of `{}` is true or false, not `{}`", param.name.text, signature.name, expr.name.text}, "",
+           replacement("the language has two words", expr.span, *flag ? "true" : "false"));
+    return std::nullopt;
+  }
+  if (unknown && by_default) {
     Datum symbol = make_symbol(std::string(expr.name.text));
     symbol.span = expr.span;
     return symbol;

@@ -99,6 +99,15 @@ TEST(ActiveClasses, NeighboursAreAWholeNumberOfClassesThatThereAre) {
   EXPECT_THAT(with_active("knn(neighbours=1000, active=20%, rebuild=1000 steps)").codes(), IsEmpty());
 }
 
+TEST(ActiveClasses, FlagsAreTrueOrFalse) {
+  for (const auto& [word, flag] : std::vector<std::pair<std::string, std::string>>{{"no", "false"}, {"True", "true"}}) {
+    const Checked checked = with_active("knn(neighbours=16, active=20%, rebuild=1000 steps, exact=" + word + ")");
+    EXPECT_THAT(checked.codes(), ElementsAre("XG0205")) << word;
+    EXPECT_THAT(checked.rendered(), HasSubstr("`exact` of `knn` is true or false, not `" + word + "`"));
+    EXPECT_THAT(checked.rendered(), HasSubstr("exact=" + flag + ")"));
+  }
+}
+
 TEST(ActiveClasses, AMistakeInThemCausesNoOther) {
   const std::string exact = "\n  groups.id.untouched = exact";
   for (const char* value : {"sample", "some(3)", "sample(0)", "knn(neighbours=16, active=20%, rebuild=3)"}) {
