@@ -5,6 +5,7 @@
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/data/sample_rows.h"
+#include "runtime/train/class_graphs.h"
 #include "runtime/train/rate.h"
 
 namespace xrun::cli {
@@ -59,6 +60,7 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
       headers.memory.readers += runtime::SampleSequence::memory(module.train.order, headers.samples);
       classes = class_names(**rows);
       XRUN_TRY(runtime::check_curve(module.train, headers.samples));
+      XRUN_TRY(runtime::check_graphs(module.train, headers.samples));
     } else {
       XRUN_TRY(check_class_names(**rows, module.data, classes));
     }

@@ -15,7 +15,7 @@ struct DataHeaders {
 
 // Opens the sources that a run of the plan opens. Data that is not there is a warning, since plans are also made where
 // no data is (docs/decisions/0011); errors are those that `check --data` and `train` give before they read a sample,
-// and XG0506, a curve that does not fit the run.
+// XG0506, a curve that does not fit the run, and XG0214, graphs of classes that no step would use.
 Result<DataHeaders> open_headers(const PlannedModel& planned);
 
 }  // namespace xrun::cli

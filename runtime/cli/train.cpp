@@ -17,6 +17,7 @@
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/libraries.h"
+#include "runtime/train/class_graphs.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/trainer.h"
 
@@ -51,6 +52,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &StopSignals::requested()));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
+  XRUN_TRY(runtime::check_graphs(train, rows->samples()));
   const std::vector<std::string> classes = class_names(*rows);
   warn_of(*rows, events);
   XRUN_ASSIGN(auto classes_of_samples, use_classes(*rows, module, &StopSignals::requested()));

@@ -12,6 +12,7 @@
 #include "ops/knn_cells.h"
 #include "ops/knn_recall.h"
 #include "planner/program.h"
+#include "runtime/train/rate.h"
 
 namespace xrun::runtime {
 namespace {
@@ -40,6 +41,23 @@ int64_t GraphSchedule::next(int64_t done) const {
     ++build;
   }
   return build;
+}
+
+Status check_graphs(const TrainSpec& train, int64_t samples) {
+  if (train.active_classes.kind != ActiveSpec::kKnn) {
+    return {};
+  }
+  const GraphSchedule schedule(train, samples);
+  const int64_t used = schedule.use_of(schedule.first());
+  const int64_t total = total_steps(train, samples);
+  if (used < total) {
+    return {};
+  }
+  return Error{ErrorKind::kContent, "XG0214",
+               fmt::format("the first graph would be used after {} steps, and the whole run has {}", format_count(used),
+                           format_count(total)),
+               "write a shorter `rebuild`, train longer, or write active_classes = sample(10%)",
+               train.active_classes.span};
 }
 
 std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited) {

@@ -37,6 +37,9 @@ class GraphSchedule {
   bool at_start_ = false;
 };
 
+// Errors: kContent XG0214, the run ends before a step uses a graph. `samples`: of an epoch.
+Status check_graphs(const TrainSpec& train, int64_t samples);
+
 // XG0819 where steps wait for most of a build: a longer period costs them less, and an approximate graph does where it
 // is exact. `waited`: of the `build` seconds.
 std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited);

@@ -57,6 +57,21 @@ TEST(GraphSchedule, WeightsOfAnotherRunHaveAGraphAtOnce) {
   EXPECT_EQ(schedule.next(1), 1);
 }
 
+TEST(GraphSchedule, AGraphThatNoStepUsesIsRefused) {
+  TrainSpec train = every(1, TrainSpan::kEpochs);  // 100 steps, and the lists come ten steps later
+  train.duration = {110, TrainSpan::kSteps};
+  const Status refused = check_graphs(train, 1000);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0214");
+  EXPECT_EQ(refused.error().message, "the first graph would be used after 110 steps, and the whole run has 110");
+  train.duration.amount = 111;
+  EXPECT_TRUE(check_graphs(train, 1000).ok());
+  train.duration.amount = 1;
+  train.init_checkpoint = "other";
+  EXPECT_TRUE(check_graphs(train, 1000).ok()) << "the first graph is of the first weights";
+  EXPECT_TRUE(check_graphs(TrainSpec{.batch = 10, .duration = {1, TrainSpan::kSteps}}, 1000).ok());
+}
+
 TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
   EXPECT_FALSE(slow_build("id", true, 300, 100).has_value());
   EXPECT_FALSE(slow_build("id", true, 0.5, 0.5).has_value()) << "nobody notices";
