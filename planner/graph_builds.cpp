@@ -92,7 +92,8 @@ std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module) 
 std::optional<Diagnostic> slow_graphs(const Plan& plan, const Module& module) {
   const auto period = graph_period(plan, module);
   const Seconds build = build_time(plan);
-  if (!period || period->builds == 0 || build <= period->time) {
+  constexpr Seconds kNoticed = 1;
+  if (!period || build <= period->time || static_cast<double>(period->builds) * build < kNoticed) {
     return std::nullopt;
   }
   const TrainSpec& train = module.train;

@@ -26,7 +26,7 @@ struct GraphPeriod {
 };
 std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module);
 
-// XG0819, a warning, where a build takes longer than the time to the next one.
+// XG0819, a warning, where a build takes longer than the time to the next one, and all together take time to notice.
 std::optional<Diagnostic> slow_graphs(const Plan& plan, const Module& module);
 
 }  // namespace xrun::planner

@@ -161,6 +161,14 @@ TEST(GraphBuilds, LongerThanTheirPeriodAreWarnedOf) {
             "write exact=false, which takes about " + format_seconds(slower.plan.graphs[0].approximate) +
                 " and goes with rebuild=1000 steps");
 
+  // A run that is over in a second is not spoken of.
+  Planned brief({100, TrainSpan::kSteps}, 20);
+  for (GraphBuild& graph : brief.plan.graphs) {
+    graph.exact = 4e-3;
+  }
+  brief.plan.predicted.step = 1e-5;
+  EXPECT_FALSE(slow_graphs(brief.plan, brief.module).has_value());
+
   // A longer period would be as long as the run, and an approximate graph is that already.
   const Planned none({10, TrainSpan::kSteps}, 0.1, false);
   EXPECT_EQ(slow_graphs(none.plan, none.module)->fixes[0].title,
