@@ -6,7 +6,6 @@
 #include "lang/lower/module_builder.h"
 
 namespace xrun::lang {
-
 namespace {
 
 // "101%", and nothing that is computed.
@@ -20,7 +19,7 @@ bool is_percent(std::string_view written) {
 std::optional<double> ModuleBuilder::active_amount(const BoundArg& arg, std::string_view word) {
   const double amount = arg.value().as_double();
   const std::string_view written = ev_.sources().text(arg.value().span);
-  if (amount == 1 && !is_percent(written)) {
+  if (amount == 1 && written.find_first_not_of(".0123456789_") == std::string_view::npos) {
     Diagnostic d =
         fault("XG0214", arg.value().span,
               {"`{}` cannot take a plain 1: a hundredth of the classes is 1%, and all of them are 100%", word},

@@ -71,6 +71,7 @@ TEST(ActiveClasses, APlainOneIsAskedAbout) {
     EXPECT_THAT(one.rendered(), HasSubstr("a hundredth of the classes is 1%, and all of them are 100%")) << value;
   }
   EXPECT_THAT(with_active("sample(100%)").codes(), IsEmpty());
+  EXPECT_THAT(with_active("sample(1 - 0)").codes(), IsEmpty()) << "what is computed is a share, as of an option";
   EXPECT_THAT(with_active("sample(20% * classes)").codes(), IsEmpty());
 }
 
