@@ -13,116 +13,112 @@
 namespace xrun::runtime {
 namespace {
 
+// Of a thread; 0: the calling one. Where the system refuses it, the work has the priority of the steps.
+void set_policy(pid_t id, int policy) {
+  const sched_param none{};
+  sched_setscheduler(id, policy, &none);
+}
+
 // Ends the work behind a call whose items were not all done: what follows would read what they have not written. An
 // exception of this file, since nothing between `for_each` and the thread's first function has to know of it.
 struct Cancelled {};
 
-// 0: the calling thread. Where the system refuses it, the work has the priority of the steps.
-void set_policy(pid_t thread, int policy) {
-  const sched_param none{};
-  sched_setscheduler(thread, policy, &none);
-}
-
 }  // namespace
-
-// The threads of the work, by worker: they run where a processor would idle, until somebody waits for them. On a busy
-// machine such a thread may stand still in the middle of an item for minutes, so whoever waits raises all at once.
-// Without a lock, which a thread that stands still might hold.
-class BackgroundWork::Priority {
- public:
-  explicit Priority(int threads) : threads_(static_cast<size_t>(threads)) {}
-
-  void enter(int worker) {
-    threads_[static_cast<size_t>(worker)] = gettid();
-    if (!raised_) {
-      set_policy(0, SCHED_IDLE);
-    }
-  }
-  void leave(int worker) { threads_[static_cast<size_t>(worker)] = 0; }
-  void raise() {
-    raised_ = true;
-    for (const std::atomic<pid_t>& thread : threads_) {
-      if (const pid_t id = thread; id != 0) {
-        set_policy(id, SCHED_OTHER);
-      }
-    }
-  }
-
- private:
-  std::atomic<bool> raised_ = false;
-  std::vector<std::atomic<pid_t>> threads_;  // 0: none runs
-};
 
 // Threads for the items of one call, which take longer than it takes to start them.
 class BackgroundWork::ThreadWorkers final : public ops::Workers {
  public:
-  ThreadWorkers(int threads, Priority& priority, const std::atomic<bool>& cancelled)
-      : threads_(threads), priority_(priority), cancelled_(cancelled) {}
+  explicit ThreadWorkers(BackgroundWork& work) : work_(work) { enter(0); }
+  ~ThreadWorkers() override { leave(0); }
 
-  int count() const override { return threads_; }
+  int count() const override { return work_.threads_; }
 
   void for_each(int64_t items, ops::ItemBody body) override {
     std::atomic<int64_t> next = 0;
     const auto take_items = [&](int worker) {
       const ops::ComputeModes modes;
-      for (int64_t item = next++; item < items && !cancelled_; item = next++) {
+      for (int64_t item = next++; item < items && !work_.cancelled_; item = next++) {
         body(item, worker);
       }
     };
+    // Threads begin with the priority of the one that starts them, and nobody could raise them before they have told
+    // their ids.
+    set_policy(0, SCHED_OTHER);
     std::vector<std::thread> others;
     try {
-      for (int worker = 1; worker < threads_ && worker < items; ++worker) {
+      for (int worker = 1; worker < work_.threads_ && worker < items; ++worker) {
         others.emplace_back([&, worker] {
-          priority_.enter(worker);
+          enter(worker);
           take_items(worker);
-          priority_.leave(worker);
+          leave(worker);
         });
       }
     } catch (const std::system_error&) {
       // Those that have started do the rest.
     }
+    enter(0);
     take_items(0);
     for (std::thread& other : others) {
       other.join();
     }
-    if (cancelled_) {
+    if (work_.cancelled_) {
       throw Cancelled();
     }
   }
 
  private:
-  int threads_;
-  Priority& priority_;
-  const std::atomic<bool>& cancelled_;
+  // The calling thread falls behind others, unless the work is waited for. Whoever begins to wait meanwhile raises it
+  // again, since it has told its id before.
+  void enter(int worker) {
+    work_.ids_[worker] = ::gettid();
+    if (!work_.waited_for_) {
+      set_policy(0, SCHED_IDLE);
+    }
+  }
+
+  // The thread that started this one waits for its end.
+  void leave(int worker) {
+    set_policy(0, SCHED_OTHER);
+    work_.ids_[worker] = 0;
+  }
+
+  BackgroundWork& work_;
 };
 
 BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work)
-    : priority_(std::make_unique<Priority>(threads)), thread_([this, threads, work = std::move(work)] {
-        priority_->enter(0);
-        ThreadWorkers workers(threads, *priority_, cancelled_);
+    : threads_(threads),
+      ids_(std::make_unique<std::atomic<pid_t>[]>(static_cast<size_t>(threads))),
+      thread_([this, work = std::move(work)] {
         try {
+          ThreadWorkers workers(*this);
           work(workers);
-          done_ = true;
         } catch (const Cancelled&) {
           // Nobody wants it any more.
         }
-        priority_->leave(0);
+        done_ = true;
       }) {}
 
 BackgroundWork::~BackgroundWork() {
   cancelled_ = true;
-  priority_->raise();
-  if (thread_.joinable()) {
-    thread_.join();
-  }
+  wait();
+  thread_.join();
 }
 
 bool BackgroundWork::wait(const std::atomic<bool>* stop) {
+  waited_for_ = true;
   while (!done_ && (stop == nullptr || !*stop)) {
-    priority_->raise();  // each time: a thread may have entered just now
+    raise();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return done_;
+}
+
+void BackgroundWork::raise() const {
+  for (int worker = 0; worker < threads_; ++worker) {
+    if (const pid_t id = ids_[worker]; id != 0) {
+      set_policy(id, SCHED_OTHER);
+    }
+  }
 }
 
 }  // namespace xrun::runtime

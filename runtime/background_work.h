@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <sys/types.h>
 #include <thread>
 
 #include "ops/workers.h"
@@ -26,13 +27,17 @@ class BackgroundWork {
   bool wait(const std::atomic<bool>* stop = nullptr);
 
  private:
-  class Priority;
   class ThreadWorkers;
+  // A busy machine gives a thread of idle priority no time at all, not even to see that it is waited for, so it is
+  // the one who waits that gives all of them the priority of others.
+  void raise() const;
 
-  std::unique_ptr<Priority> priority_;
+  int threads_;
   std::atomic<bool> cancelled_ = false;
+  std::atomic<bool> waited_for_ = false;
   std::atomic<bool> done_ = false;
-  std::thread thread_;
+  std::unique_ptr<std::atomic<pid_t>[]> ids_;  // of the threads that there are, by worker; 0: none
+  std::thread thread_;                         // last: it reads the others
 };
 
 }  // namespace xrun::runtime
