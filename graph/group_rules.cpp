@@ -9,7 +9,8 @@ bool is_below(std::string_view path, std::string_view name) {
 RowRules row_rules(const TrainSpec& train, std::string_view weight) {
   return {.weights = group_rule(train, weight, &GroupSpec::weights).value_or(RowFormat::kF32),
           .states = group_rule(train, weight, &GroupSpec::states).value_or(RowFormat::kF32),
-          .untouched = group_rule(train, weight, &GroupSpec::untouched).value_or(Untouched::kAsIs)};
+          .untouched = group_rule(train, weight, &GroupSpec::untouched).value_or(Untouched::kAsIs),
+          .rows = group_rule(train, weight, &GroupSpec::rows).value_or(RowPlace::kMemory)};
 }
 
 }  // namespace xrun

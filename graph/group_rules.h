@@ -28,8 +28,10 @@ struct RowRules {
   RowFormat weights = RowFormat::kF32;  // in memory
   RowFormat states = RowFormat::kF32;   // of the optimizer
   Untouched untouched = Untouched::kAsIs;
+  RowPlace rows = RowPlace::kMemory;
 };
 constexpr std::string_view name_of(Untouched untouched) { return untouched == Untouched::kAsIs ? "as_is" : "exact"; }
+constexpr std::string_view name_of(RowPlace rows) { return rows == RowPlace::kMemory ? "memory" : "mapped"; }
 // Rows follow training of all classes (Untouched::kExact) up to this momentum: the effect of an update ends within a few
 // hundred thousand steps, over which a table sums (ops/head/catch_up.h).
 inline constexpr double kMostCatchUpMomentum = 0.9999;

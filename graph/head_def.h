@@ -29,6 +29,9 @@ constexpr std::string_view name_of(RowFormat format) {
 // have done meanwhile with gradients of zero.
 enum class Untouched : uint8_t { kAsIs, kExact };
 
+// Where class rows lie with the states of their optimizer: in memory, or in a file that is mapped.
+enum class RowPlace : uint8_t { kMemory, kMapped };
+
 // Entries of a class's list of nearest classes.
 inline constexpr int64_t kMostNeighbours = 4096;
 

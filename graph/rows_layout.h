@@ -13,7 +13,7 @@ namespace xrun {
 
 // An array that has an element a row: class weights, their scales, momentum, last-touch steps.
 struct RowsSection {
-  std::string name;   // "weight", "scale", "velocity", "last_touch"
+  std::string name;   // "id.weight", "id.weight.scale", "id.weight.velocity"
   std::string dtype;  // "f8e4m3", "f32": for people, and to be compared
   Bytes row_bytes = 0;
 
@@ -50,6 +50,12 @@ bool is_valid(const RowsLayout& layout);
 
 // "has rows 0..20, and the run needs 0..30"; empty where both are equal.
 std::string difference(const RowsLayout& found, const RowsLayout& wanted);
+
+// Heads of so many classes may have rows in a file: then a class block has 4 096 rows and more, whole pages of every
+// section, so that each shard maps its own rows (class_block, graph/head_shape.h).
+inline constexpr int64_t kLeastMappedClasses = 1 << 18;
+// What is mapped begins and ends at multiples of it, in the file and in memory: a page of x86-64.
+inline constexpr Bytes kMappedAlignment = 4 * kKiB;
 
 inline constexpr Bytes kRowsHeaderBytes = 64 * kKiB;
 inline constexpr Bytes kUndoHeaderBytes = 4 * kKiB;

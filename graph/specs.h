@@ -83,10 +83,11 @@ struct GroupSpec {
   std::string path;  // tensor prefix
   std::optional<double> lr;
   std::optional<double> weight_decay;
-  // Of the class weights of a head: their format in memory, that of the optimizer's states, and rows out of use.
+  // Of the class weights of a head: their format, that of the optimizer's states, rows out of use, and where all lie.
   std::optional<RowFormat> weights;
   std::optional<RowFormat> states;
   std::optional<Untouched> untouched;
+  std::optional<RowPlace> rows;
   Span span;
 };
 

@@ -244,6 +244,9 @@ std::vector<std::pair<std::string, std::string>> group_settings(const TrainSpec&
     if (group.untouched) {
       add("untouched", std::string(name_of(*group.untouched)));
     }
+    if (group.rows) {
+      add("rows", std::string(name_of(*group.rows)));
+    }
   }
   return settings;
 }

@@ -42,7 +42,7 @@ int64_t place_of(int64_t number) {
 Bytes row_bytes(const Program& program) {
   Bytes sum = 0;
   for (const Buffer& buffer : program.buffers) {
-    sum += buffer.persistent && buffer.shard >= 0 ? buffer.bytes : 0;
+    sum += buffer.persistent && buffer.shard >= 0 && !is_mapped(program, buffer) ? buffer.bytes : 0;
   }
   return sum;
 }

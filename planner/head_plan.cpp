@@ -100,6 +100,8 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
     plan.log_q = active.log_q;
     plan.untouched = rules.untouched;
   }
+  plan.mapped = rules.rows == RowPlace::kMapped && plan.classes >= kLeastMappedClasses &&
+                (training ? plan.active > 0 : train.active_classes.of(plan.classes) < plan.classes);
   plan.frozen = training && graph.param(plan.weight).frozen;
   plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&
                       (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));

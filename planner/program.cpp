@@ -8,6 +8,7 @@
 //      scratch b8,4096/worker (1024)
 #include "planner/program.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
 #include <set>
@@ -230,6 +231,45 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   return shape;
 }
 
+bool is_mapped(const Program& program, const Buffer& buffer) {
+  const bool rows = buffer.purpose == Purpose::kHeadWeight || buffer.purpose == Purpose::kHeadOptimizer ||
+                    buffer.purpose == Purpose::kHeadScale || buffer.purpose == Purpose::kHeadLast;
+  return rows && buffer.head >= 0 && buffer.head < std::ssize(program.heads) &&
+         program.heads[static_cast<size_t>(buffer.head)].mapped;
+}
+
+Bytes mapped_bytes(const Program& program, int device) {
+  Bytes sum = 0;
+  for (const Buffer& buffer : program.buffers) {
+    sum += buffer.device == device && is_mapped(program, buffer) ? align_up(buffer.bytes, kMappedAlignment) : 0;
+  }
+  return sum;
+}
+
+RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head) {
+  const HeadPlan& plan = program.heads[head];
+  RowsLayout layout{.tensor = graph.param(plan.weight).name, .rows = plan.classes};
+  for (const Buffer& buffer : program.buffers) {
+    const bool known = std::ranges::find(layout.sections, buffer.name, &RowsSection::name) != layout.sections.end();
+    if (buffer.head != static_cast<int32_t>(head) || !is_mapped(program, buffer) || known) {
+      continue;
+    }
+    const auto shard = std::ranges::find(plan.shards, buffer.shard, &HeadShard::shard);
+    XRUN_CHECK(shard != plan.shards.end() && shard->row_end > shard->row_begin, "class rows of no shard");
+    const bool weights = buffer.purpose == Purpose::kHeadWeight && buffer.param == plan.weight;
+    const bool states = buffer.purpose == Purpose::kHeadOptimizer && buffer.param == plan.weight;
+    const RowFormat format = weights ? plan.weights : states ? plan.states : RowFormat::kF32;
+    const DType dtype = buffer.purpose == Purpose::kHeadLast ? DType::kI32
+                        : format == RowFormat::kF32          ? DType::kF32
+                        : format == RowFormat::kBf16         ? DType::kBF16
+                                                             : DType::kF8E4M3;
+    layout.sections.push_back({.name = buffer.name,
+                               .dtype = std::string(name_of(dtype)),
+                               .row_bytes = buffer.bytes / (shard->row_end - shard->row_begin)});
+  }
+  return layout;
+}
+
 KnnShape knn_shape(const Program& program, const HeadPlan& head) {
   return {.classes = head.classes,
           .dim = head.dim,
@@ -262,6 +302,9 @@ std::string print(const Program& program, const Graph& graph) {
     if (head.weights != RowFormat::kF32 || head.states != RowFormat::kF32) {
       text.insert(text.size() - sizeof(", shards") + 1,
                   fmt::format(", rows {}, states {}", name_of(head.weights), name_of(head.states)));
+    }
+    if (head.mapped) {
+      text.insert(text.size() - sizeof(", shards") + 1, ", in a file");
     }
     for (const HeadShard& shard : head.shards) {
       text += fmt::format(" [{}, {}) @{}", shard.row_begin, shard.row_end, shard.device);

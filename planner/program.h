@@ -31,6 +31,7 @@
 #include "graph/graph.h"
 #include "graph/head_shape.h"
 #include "graph/knn_layout.h"
+#include "graph/rows_layout.h"
 #include "planner/operand.h"
 
 namespace xrun::planner {
@@ -235,6 +236,7 @@ struct HeadPlan {
   double row_weight = 1;  // HeadShape::row_weight
   std::vector<HeadShard> shards;
   bool frozen = false;  // trained through, but not updated (Parameter::frozen)
+  bool mapped = false;  // RowPlace::kMapped: see is_mapped
 
   ClassBlocks blocks() const { return {.classes = classes, .size = class_block}; }
   // Class rows of the shard whose logits are kept.
@@ -247,7 +249,7 @@ struct HeadPlan {
 // A device's memory: one mapping.
 struct Arena {
   int device = 0;
-  Bytes bytes = 0;     // what is allocated
+  Bytes bytes = 0;     // what is allocated: all but mapped buffers
   Bytes live_max = 0;  // largest sum of live buffers
 };
 
@@ -296,6 +298,14 @@ struct Program {
 // planner counted and the kernels are made.
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
+
+// Whether a buffer is class rows, or states of them, that lie in a file (HeadPlan::mapped). Such buffers are whole pages
+// of the address space behind the arena of their device, mapped_bytes of them; the memory of the plan has none of them.
+bool is_mapped(const Program& program, const Buffer& buffer);
+Bytes mapped_bytes(const Program& program, int device);
+// The file of head `head`: a section for each such tensor, named as the tensor is, with the rows of all shards.
+// REQUIRES: its rows are mapped. Of inference it has fewer sections.
+RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head);
 
 // Of a build of the lists of nearest classes: on the processors of all devices.
 KnnShape knn_shape(const Program& program, const HeadPlan& head);

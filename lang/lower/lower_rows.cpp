@@ -1,11 +1,12 @@
-// Settings of groups that only the class weights of a sharded head have: their formats, and rows of classes that are
-// not active.
+// Settings of groups that only the class weights of a sharded head have: their formats, rows of classes that are not
+// active, and where rows lie.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "graph/group_rules.h"
 #include "graph/optimizer_def.h"
+#include "graph/rows_layout.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -25,7 +26,8 @@ int count_states(const CallSpec& optimizer) {
 void ModuleBuilder::check_rows() {
   for (const GroupSetting& setting : group_settings_) {
     const auto group = std::ranges::find(module_.train.groups, setting.path, &GroupSpec::path);
-    const bool is_rows = setting.key == "weights" || setting.key == "states" || setting.key == "untouched";
+    const bool is_rows =
+        setting.key == "weights" || setting.key == "states" || setting.key == "untouched" || setting.key == "rows";
     if (!is_rows || group == module_.train.groups.end() || !choice_.model || !check_owner(setting)) {
       continue;
     }
@@ -33,6 +35,8 @@ void ModuleBuilder::check_rows() {
       check_fp8(setting);
     } else if (setting.key == "untouched" && group->untouched == Untouched::kExact) {
       check_exact(setting, *group);
+    } else if (setting.key == "rows" && group->rows == RowPlace::kMapped) {
+      check_mapped(setting, *group);
     }
   }
 }
@@ -120,6 +124,48 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
                      "",
                      replacement("choose some of the classes: active_classes = sample(10%), or write as_is",
                                  setting.value_span, "as_is")));
+  }
+}
+
+// A step reads and logs the rows that it changes: those of its active classes. Of the checkpoints only the newest has
+// its rows.
+void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& group) {
+  const TrainSpec& train = module_.train;
+  const auto refuse = [&](Span cause, std::string why, std::string_view what, const std::string& fix) {
+    Diagnostic d = fault(kCode, setting.value_span, {"`rows = mapped` {}", what}, "",
+                         replacement(fix + ", or write memory", setting.value_span, "memory"));
+    if (cause.valid()) {
+      d.also(cause, std::move(why));
+    }
+    ev_.report(std::move(d));
+  };
+  for (const Parameter& parameter : ev_.graph().params) {
+    const TensorType& type = ev_.graph().value(parameter.value).type;
+    if (!is_below(group.path, parameter.name) || type.rank() < 2) {
+      continue;
+    }
+    const int64_t classes = type.dims[0];
+    if (classes < kLeastMappedClasses) {
+      return refuse(parameter.span, fmt::format("has {}", format_count(classes)),
+                    fmt::format("is for heads of {} classes and more", format_count(kLeastMappedClasses)),
+                    "keep so few rows in memory");
+    }
+    if (train.active_classes.of(classes) >= classes) {
+      return refuse(train.active_classes.span, "all of them",
+                    "needs active classes: a step that uses all would read and write the whole file",
+                    "choose some of the classes: active_classes = sample(1%)");
+    }
+  }
+  if (group.untouched == Untouched::kExact) {
+    return refuse(group.span, "rows that catch up",
+                  "cannot be with `untouched = exact`: an evaluation reads rows that have caught up, a second copy of "
+                  "all of them",
+                  "take `untouched = as_is`");
+  }
+  if (run_.best) {
+    refuse(run_.best->span, "keeps older steps",
+           "cannot be with `checkpoint { best }`: the file has the rows of the newest checkpoint alone",
+           "leave `best` out");
   }
 }
 

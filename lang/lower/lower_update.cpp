@@ -92,7 +92,8 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
       lower_tensors_at(child, path + "." + child.key, scope);
     }
   }
-  const bool sets_nothing = !group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched;
+  const bool sets_nothing =
+      !group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched && !group.rows;
   const bool is_prefix_alone = sets_nothing && !node.children.empty();
   if (is_prefix_alone) {
     return;

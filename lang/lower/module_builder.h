@@ -184,6 +184,7 @@ class ModuleBuilder {
   bool check_owner(const GroupSetting& setting);
   void check_fp8(const GroupSetting& setting);
   void check_exact(const GroupSetting& setting, const GroupSpec& group);
+  void check_mapped(const GroupSetting& setting, const GroupSpec& group);
   bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
   void check_spans(const SettingNode& node);

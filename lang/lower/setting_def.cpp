@@ -160,6 +160,9 @@ std::string rate_lines(const TrainSpec& train) {
 std::string group_lines(const TrainSpec& train) {
   std::string out;
   for (const GroupSpec& group : train.groups) {
+    if (!group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched) {
+      continue;  // where rows lie changes no number
+    }
     out += fmt::format("group {} lr {} decay {}", group.path, exact(group.lr.value_or(1)),
                        group.weight_decay ? exact(*group.weight_decay) : "-");
     out += group.weights ? fmt::format(" weights {}", name_of(*group.weights)) : "";
@@ -236,7 +239,7 @@ constexpr SettingDef kSettings[] = {
         "rates, decay and formats of some tensors, by prefix", &B::lower_group}
         .learned(group_lines)
         .such_as("write a group for each prefix of tensors\ngroups {\n  PATH {\n    lr = 0.1\n  }\n}"),
-    Def{kTrain, "groups", "PATH", "{ lr, weight_decay, weights, states, untouched }", "",
+    Def{kTrain, "groups", "PATH", "{ lr, weight_decay, weights, states, untouched, rows }", "",
         "the tensors at and below a path", &B::lower_tensors},
     Def{kTrain, "groups PATH", "lr", "number", "1", "a factor of the rate", &B::store<&GroupSpec::lr>},
     Def{kTrain, "groups PATH", "weight_decay", "number", "that of the optimizer", "the decay of these tensors",
@@ -250,6 +253,9 @@ constexpr SettingDef kSettings[] = {
         "rows of classes that are not active: they stay; or they catch up, when they are active again, with what decay "
         "of the momentum would have done",
         &B::store_choice<&GroupSpec::untouched>},
+    Def{kTrain, "groups PATH", "rows", "memory, mapped", "memory",
+        "where class weights of a head lie with their states: in memory, or in a file beside the checkpoints",
+        &B::store_choice<&GroupSpec::rows>},
     Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", &B::lower_freeze}.learned(
         freeze_lines),
     Def{kTrain, "", "precision", "f32, mixed(bf16 or f16)", "f32", "in what operands are rounded", &B::lower_precision}

@@ -274,11 +274,14 @@ void place_buffers(Program& program) {
   for (int device = kHost; device < program.devices; ++device) {
     Bytes persistent = 0;
     std::vector<Buffer*> owners;
+    std::vector<Buffer*> mapped;
     for (Buffer& buffer : program.buffers) {
       if (buffer.device != device) {
         continue;
       }
-      if (buffer.persistent) {
+      if (is_mapped(program, buffer)) {
+        mapped.push_back(&buffer);
+      } else if (buffer.persistent) {
         buffer.offset = persistent;
         persistent += align_up(buffer.bytes);
       } else {
@@ -305,6 +308,11 @@ void place_buffers(Program& program) {
     }
     program.arenas.push_back(
         {.device = device, .bytes = persistent + packing.bytes, .live_max = persistent + packing.live_max});
+    Bytes behind = align_up(program.arenas.back().bytes, kMappedAlignment);
+    for (Buffer* buffer : mapped) {
+      buffer->offset = behind;
+      behind += align_up(buffer->bytes, kMappedAlignment);
+    }
   }
 }
 

@@ -186,8 +186,9 @@ std::vector<Reason> explain_shards(const Fitted& chosen, const SearchInput& inpu
     const std::string& name = input.module.graph.heads[static_cast<size_t>(head.head)].name;
     const std::string formats = formats_text(chosen.training, static_cast<int32_t>(h));
     reasons.push_back({"shards " + name + " = " + std::to_string(head.shards.size()),
-                       "head state is " + format_bytes(state) + (formats.empty() ? "" : " (rows " + formats + ")") +
-                           ", " + logits_text(head, chosen.training.batch)});
+                       "head state is " + format_bytes(state) + (head.mapped ? " in a file" : "") +
+                           (formats.empty() ? "" : " (rows " + formats + ")") + ", " +
+                           logits_text(head, chosen.training.batch)});
   }
   return reasons;
 }

@@ -91,7 +91,7 @@ std::vector<BufferId> live_at_peak(const Program& program, int device) {
   std::vector<BufferId> live;
   for (const Buffer& buffer : program.buffers) {
     const bool now_alive = buffer.first_use >= 0 && buffer.first_use <= peak && peak <= buffer.last_use;
-    if (buffer.device == device && (buffer.persistent || now_alive)) {
+    if (buffer.device == device && (buffer.persistent || now_alive) && !is_mapped(program, buffer)) {
       live.push_back(buffer.id);
     }
   }

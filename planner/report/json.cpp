@@ -7,6 +7,7 @@
 #include "planner/graph_builds.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
+#include "planner/rows_on_disk.h"
 #include "planner/run_memory.h"
 
 namespace xrun::planner {
@@ -105,9 +106,13 @@ Json memory_of(const Plan& plan, const Module& module) {
 
 Json run_memory_of(const Plan& plan, const Module& module) {
   const RunMemory memory = run_memory(module, plan.training, plan.inference);
-  return {{"training", memory.training},   {"evaluation", memory.evaluation},
-          {"readers", memory.readers},     {"uncounted", memory.uncounted},
-          {"decoding", decoding_of(plan)}, {"sum", memory.sum() + decoding_of(plan)}};
+  Json object{{"training", memory.training},   {"evaluation", memory.evaluation},
+              {"readers", memory.readers},     {"uncounted", memory.uncounted},
+              {"decoding", decoding_of(plan)}, {"sum", memory.sum() + decoding_of(plan)}};
+  for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
+    object["disk"].push_back({{"head", one.head}, {"rows", one.rows}, {"undo", one.undo}});
+  }
+  return object;
 }
 
 Json communication_of(const Plan& plan) {

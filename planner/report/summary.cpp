@@ -91,7 +91,8 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   }
   part.how = plural(static_cast<int64_t>(head.shards.size()), "shard") + ", " +
              (head.shards.size() > 1 ? "at most " : "") + format_count(classes) + " classes" +
-             (head.active > 0 ? ", " + format_count(head.active) + " of all are active" : "");
+             (head.active > 0 ? ", " + format_count(head.active) + " of all are active" : "") +
+             (head.mapped ? ", rows in a file" : "");
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
   part.time = busiest(plan.training, [&](const Instruction& i) { return is_of_head(i.kind) && i.head == own; });

@@ -10,6 +10,7 @@
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
+#include "planner/rows_on_disk.h"
 #include "planner/run_memory.h"
 
 namespace xrun::planner {
@@ -155,6 +156,16 @@ std::string graphs_line(const Plan& plan, const Module& module) {
   return "  graphs     " + printable_line(text) + "\n";
 }
 
+// Class rows in files: no memory of the plan, but room on the disk.
+std::string disk_lines(const Plan& plan, const Module& module) {
+  std::string text;
+  for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
+    text += (text.empty() ? "" : "; ") + format_bytes(one.sum()) + " beside the checkpoints: rows of " + one.head +
+            " " + format_bytes(one.rows) + ", undo log at most " + format_bytes(one.undo);
+  }
+  return text.empty() ? "" : "  disk       " + text + "\n";
+}
+
 std::string communication_lines(const Plan& plan) {
   const std::vector<CommSummary> list = list_communication(plan);
   if (list.empty()) {
@@ -261,7 +272,8 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
     return line.empty() ? line : wrapped(line.substr(0, line.size() - 1), kTexts, columns) + "\n";
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
-         memory_line(plan, memory) + fold(communication_lines(plan)) + fold(graphs_line(plan, module)) +
+         memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
+         fold(graphs_line(plan, module)) +
          devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
          why_lines(plan, columns) + alternatives_lines(plan, columns) + costs_lines(plan, columns);
 }

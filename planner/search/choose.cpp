@@ -250,6 +250,9 @@ std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decis
   const auto states = static_cast<Bytes>(optimizer_states(input.module).size());
   std::map<int, Bytes> floors;
   for (const HeadPlan& head : decision.heads) {
+    if (head.mapped) {
+      continue;  // their file is no memory
+    }
     const bool updated = head.loss.valid() && !head.frozen;
     for (const HeadShard& shard : head.shards) {
       const auto bytes_of = [&](Purpose purpose) { return shard_bytes(head, shard, head.weight, purpose); };

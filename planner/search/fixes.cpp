@@ -127,6 +127,10 @@ class FixSearch {
         lines.push_back(line_of(text, made->fitted[0], "   changes training"));
       }
     }
+    if (const auto fitted = rows_in_a_file(head)) {
+      const std::string& name = module.graph.heads[index].name;
+      lines.push_back(line_of("groups { " + name + " { rows = mapped } }", *fitted, "   on the disk"));
+    }
     return lines;
   }
 
@@ -165,6 +169,23 @@ class FixSearch {
   }
 
  private:
+  // The same training, with class rows on the disk.
+  std::optional<Fitted> rows_in_a_file(const HeadPlan& head) const {
+    if (head.mapped || head.active == 0 || head.classes < kLeastMappedClasses || head.untouched != Untouched::kAsIs) {
+      return std::nullopt;
+    }
+    Module training = base_.module;
+    Module inference = input_.inference;
+    for (Module* module : {&training, &inference}) {
+      GroupSpec group;
+      group.path = base_.module.graph.param(head.weight).name;
+      group.rows = RowPlace::kMapped;
+      module->train.groups.push_back(std::move(group));
+    }
+    const auto made = choose_changed(input_, training, inference, limits_, kOneProgram);
+    return made.ok() && !made->fitted.empty() ? std::optional(made->fitted[0]) : std::nullopt;
+  }
+
   std::optional<Fitted> fits(const FactsOf& facts_of, int64_t rows, int64_t batch) const {
     const auto other = OtherRows::make(input_, facts_of, rows);
     auto choice = other.ok() ? (*other)->choose_plan(batch, limits_, kOneProgram) : Result<Choice>(other.error());

@@ -195,9 +195,13 @@ Status verify_memory(const Program& program, Bytes memory) {
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const Buffer& buffer = program.buffers[b];
     const Arena& arena = program.arenas[static_cast<size_t>(buffer.device + 1)];
-    if (buffer.offset + buffer.bytes > arena.bytes) {
-      return wrong("buffer {} ({}) ends at byte {} of an arena of {}", b, buffer.name, buffer.offset + buffer.bytes,
-                   arena.bytes);
+    const bool mapped = is_mapped(program, buffer);
+    const Bytes begin = mapped ? align_up(arena.bytes, kMappedAlignment) : 0;
+    const Bytes most = mapped ? begin + mapped_bytes(program, buffer.device) : arena.bytes;
+    if (buffer.offset < begin || buffer.offset + buffer.bytes > most ||
+        (mapped && buffer.offset % kMappedAlignment != 0)) {
+      return wrong("buffer {} ({}) lies at bytes {} to {} of an arena of {}", b, buffer.name, buffer.offset,
+                   buffer.offset + buffer.bytes, arena.bytes);
     }
     const auto& list = accesses[b];
     const int32_t first = buffer.persistent || list.empty() ? 0 : list.front().instruction;
@@ -240,8 +244,9 @@ Status verify_memory(const Program& program, Bytes memory) {
     std::vector<Bytes> change(static_cast<size_t>(end) + 2, 0);
     for (size_t i = 0; i < buffers.size(); ++i) {
       const Buffer& a = program.buffers[static_cast<size_t>(buffers[i])];
-      change[static_cast<size_t>(a.first_use)] += align_up(a.bytes);
-      change[static_cast<size_t>(a.last_use) + 1] -= align_up(a.bytes);
+      const Bytes counted = is_mapped(program, a) ? 0 : align_up(a.bytes);
+      change[static_cast<size_t>(a.first_use)] += counted;
+      change[static_cast<size_t>(a.last_use) + 1] -= counted;
       for (size_t j = i + 1; j < buffers.size(); ++j) {
         const Buffer& b = program.buffers[static_cast<size_t>(buffers[j])];
         if (b.offset >= a.offset + a.bytes) {

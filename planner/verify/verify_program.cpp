@@ -156,6 +156,9 @@ class Structure {
         head.states == RowFormat::kFp8) {
       return wrong("a head of {} classes, {} of them active", head.classes, head.active);
     }
+    if (head.mapped && (head.classes < kLeastMappedClasses || (program_.training && head.active == 0))) {
+      return wrong("the rows of a head of {} classes, {} of them active, lie in a file", head.classes, head.active);
+    }
     if (head.rows != program_.batch && head.rows != program_.batch / program_.micro_batches * program_.replicas) {
       return wrong("a head pass of {} rows", head.rows);
     }

@@ -19,6 +19,7 @@
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
 #include "runtime/checkpoint/read_file.h"
+#include "runtime/checkpoint/run_rows.h"
 #include "runtime/checkpoint/tensor_files.h"
 
 namespace xrun::runtime {
@@ -63,7 +64,8 @@ Result<std::optional<std::string>> step_directory(const std::string& path) {
 
 class Store final : public CheckpointStore {
  public:
-  Store(CheckpointOptions options, DirectoryLock lock) : options_(std::move(options)), lock_(std::move(lock)) {}
+  Store(CheckpointOptions options, DirectoryLock lock)
+      : options_(std::move(options)), lock_(std::move(lock)), rows_(options_.directory, *options_.io) {}
 
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
     XRUN_TRY(check_space(state));
@@ -92,18 +94,25 @@ class Store final : public CheckpointStore {
     for (const ManifestFile& file : manifest.files) {
       saved.bytes += file.bytes;
     }
-    const std::string text = print_manifest(manifest);
-    saved.bytes += static_cast<Bytes>(text.size());
-    XRUN_TRY(pending.write("manifest.json", text));
-    XRUN_TRY(pending.publish());
+    // Class rows in files belong to the newest checkpoint alone: with it the older ones go, whatever is to be kept.
+    if (Status done = publish(pending, manifest, saved.bytes); !done.ok()) {
+      static_cast<void>(rows_.give_up());  // the first error is the one to tell
+      return std::move(done).error();
+    }
+    rows_.switch_to_prepared();
+    const bool newest_alone = !manifest.rows.empty();
     const auto is_old = [&](int64_t other) {
       const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
-      return info.ok() && is_own(info->manifest.math_digest) && !is_best(other);
+      return info.ok() && is_own(info->manifest.math_digest) && (newest_alone || !is_best(other));
     };
-    prune(options_.directory, step, options_.keep, is_old, *options_.io);
+    prune(options_.directory, step, newest_alone ? 1 : options_.keep, is_old, *options_.io);
     prune_class_names();
     return saved;
   }
+
+  Status make_rows(TrainState& state) override { return rows_.make(state); }
+
+  Status finish() override { return rows_.close(); }
 
   Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
                                             TrainState& state) override {
@@ -140,9 +149,10 @@ class Store final : public CheckpointStore {
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(check_digest(info));
     XRUN_TRY(check_samples(info));
-    if (Status loaded = load_checkpoint(info, state, true); !loaded.ok()) {
+    if (Status loaded = load(info, state); !loaded.ok()) {
       Error error = std::move(loaded).error();
-      if (const auto older = older_than(info.manifest.step); error.code == "XG0710" && older) {
+      const bool may_be_older = error.code == "XG0710" && info.manifest.rows.empty();
+      if (const auto older = older_than(info.manifest.step); may_be_older && older) {
         error.help = fmt::format("go on from an older one: --resume {}", *older);
       }
       return error;
@@ -177,6 +187,21 @@ class Store final : public CheckpointStore {
   }
 
  private:
+  Status publish(PendingDirectory& pending, Manifest& manifest, Bytes& bytes) {
+    XRUN_ASSIGN(manifest.rows, rows_.prepare(manifest.step));
+    manifest.format += manifest.rows.empty() ? 0 : 1;
+    const std::string text = print_manifest(manifest);
+    bytes += static_cast<Bytes>(text.size());
+    XRUN_TRY(pending.write("manifest.json", text));
+    return pending.publish();
+  }
+
+  Status load(const CheckpointInfo& info, TrainState& state) {
+    XRUN_TRY(verify_checkpoint(info));
+    XRUN_TRY(rows_.resume(info, state));
+    return read_state(info, state, true);
+  }
+
   RunDifference difference_from(const CheckpointInfo& info) const {
     return options_.compare ? options_.compare(info) : RunDifference();
   }
@@ -234,7 +259,7 @@ class Store final : public CheckpointStore {
   Status check_space(const TrainState& state) const {
     Bytes need = kMiB;
     for (const StateTensor& tensor : state.tensors()) {
-      need += tensor.kept ? tensor.row_bytes() * tensor.rows() : 0;
+      need += tensor.kept && !state.lies_in_file(tensor) ? tensor.row_bytes() * tensor.rows() : 0;
     }
     struct statvfs info {};
     if (::statvfs(options_.directory.c_str(), &info) == 0 &&
@@ -294,6 +319,7 @@ class Store final : public CheckpointStore {
 
   CheckpointOptions options_;
   DirectoryLock lock_;
+  RunRows rows_;
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
   std::string class_names_;  // digest; empty before the first save, and where the data name no classes
@@ -368,6 +394,7 @@ Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info) {
 
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer) {
   XRUN_TRY(verify_checkpoint(info));
+  XRUN_TRY(map_rows_of(info, state));
   return read_state(info, state, optimizer);
 }
 
@@ -402,6 +429,9 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
       }
       out["records"].push_back({{"metric", record.metric}, {"highest", record.highest}, {"best", std::move(best)}});
     }
+    for (const ManifestRows& one : m.rows) {
+      out["rows"].push_back({{"head", one.head}, {"path", rows_path(info, one)}});
+    }
     for (const StoredTensor& row : rows) {
       out["tensors"].push_back({{"name", row.name}, {"dtype", row.dtype}, {"shape", row.shape}});
     }
@@ -427,6 +457,10 @@ Result<std::string> describe_checkpoint(const std::string& path, bool json) {
     }
     out.insert(out.size() - 1,
                fmt::format("  {} {}{}\n", record.highest ? "highest" : "lowest", printable_line(record.metric), best));
+  }
+  for (const ManifestRows& one : m.rows) {
+    out.insert(out.size() - 1, fmt::format("  rows of {} in {}, for as long as no later step is saved\n",
+                                           printable_line(one.head), printable_line(rows_path(info, one))));
   }
   size_t width = 0;
   size_t dtype_width = 4;

@@ -5,6 +5,7 @@
 //   DIR/step-000400/trunk.safetensors                  weights and running statistics
 //   DIR/step-000400/trunk.optim.safetensors            optimizer states
 //   DIR/step-000400/head.NAME.r0000000000.safetensors  a row range of a head: weight and optimizer states
+//   DIR/rows.NAME                                      class rows of a head that lie in a file (run_rows.h)
 //   DIR/latest                                         name of the newest
 //   DIR/best                                           names and values of the best, where `best` is set
 //   DIR/classes-XXH3.json                              names of the classes, for all steps that refer to it
@@ -84,8 +85,9 @@ Status verify_checkpoint(const CheckpointInfo& info);
 
 // Fills `state` with weights and running statistics, and with optimizer states where `optimizer` asks for them; any
 // number of shards, whatever it was saved with. Verifies first; nothing is changed when it fails. After it, the session
-// prepares weights again. It takes a checkpoint that was opened, not a path: what `latest` names changes while a run
-// saves. Errors: those of verify; XG0702 a tensor is missing or has another shape.
+// prepares weights again. Class rows that lie in a file are mapped, and locked while the state lives. It takes a
+// checkpoint that was opened, not a path: what `latest` names changes while a run saves. Errors: those of verify;
+// XG0702 a tensor is missing or has another shape.
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false);
 
 // For `xrun show`: what the manifest and the headers say.

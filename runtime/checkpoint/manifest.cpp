@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int64_t kFormat = 3;
+constexpr int64_t kFormat = 4;
 constexpr size_t kMostLibraries = 64;
 
 std::string text_of(const ordered_json& object) {
@@ -100,6 +100,23 @@ ordered_json records_json(const std::vector<Record>& records) {
   return list;
 }
 
+// The head is a part of a file's name.
+Status read_rows(Entries& entries, Manifest& manifest, std::string_view name) {
+  const Json* rows = entries.list("rows");
+  for (size_t i = 0; rows != nullptr && i < rows->size(); ++i) {
+    Entries one((*rows)[i]);
+    ManifestRows& entry = manifest.rows.emplace_back();
+    one.read("head", entry.head);
+    one.read("rows", entry.rows);
+    one.read("log", entry.log);
+    const bool named = !entry.head.empty() && entry.head.find('/') == std::string::npos;
+    if (!one.good() || !named || !is_digest(entry.rows) || !is_digest(entry.log)) {
+      return damaged(name, fmt::format("has a broken entry {} of class rows", i));
+    }
+  }
+  return rows == nullptr || !rows->empty() ? Status() : damaged(name, "has format 4 and no class rows");
+}
+
 Status read_history(Entries& entries, Manifest& manifest, std::string_view name) {
   const Json* history = entries.list("history");
   for (size_t i = 0; history != nullptr && i < history->size(); ++i) {
@@ -171,6 +188,9 @@ std::string print_manifest(const Manifest& manifest) {
     object["history"] = history_json(manifest.history);
     object["records"] = records_json(manifest.records);
   }
+  for (const ManifestRows& rows : manifest.rows) {
+    object["rows"].push_back(ordered_json{{"head", rows.head}, {"rows", rows.rows}, {"log", rows.log}});
+  }
   object["digest"] = "";
   for (const auto& [name, version] : manifest.libraries) {
     object["libraries"][name] = version;
@@ -219,6 +239,9 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   if (manifest.format > 2) {
     XRUN_TRY(read_history(entries, manifest, name));
     XRUN_TRY(read_records(entries, manifest, name));
+  }
+  if (manifest.format > 3) {
+    XRUN_TRY(read_rows(entries, manifest, name));
   }
   if (const auto at = object.find("libraries"); at != object.end() && at->is_object()) {
     for (const auto& [key, value] : at->items()) {

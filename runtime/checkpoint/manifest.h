@@ -19,6 +19,13 @@ struct ManifestFile {
   std::string xxh3;  // XXH3-128, 32 hex digits
 };
 
+// Class rows of a head that lie in a file beside the step directories (rows_file.h).
+struct ManifestRows {
+  std::string head;  // names the file: "rows.id"
+  std::string rows;  // id of the file
+  std::string log;   // id of its undo log, which leads back to this checkpoint
+};
+
 // Settings that a run had until it was extended.
 struct HistoryEntry {
   int64_t until = 0;                 // the step that it had done
@@ -27,7 +34,8 @@ struct HistoryEntry {
 };
 
 struct Manifest {
-  int64_t format = 3;   // 1: the names of the classes stand in the manifest; below 3 there is no text of the model
+  // 1: the names of the classes stand in the manifest; below 3 there is no text of the model; 4 where `rows` has any.
+  int64_t format = 3;
   int64_t step = 0;     // steps done
   double epoch = 0;     // 0 where the length of an epoch is not known
   int64_t samples = 0;  // position in the concatenated permutations: where the next batch begins
@@ -43,6 +51,7 @@ struct Manifest {
   std::vector<HistoryEntry> history;     // oldest first
   std::vector<Record> records;           // of evaluations
   std::vector<ManifestFile> files;
+  std::vector<ManifestRows> rows;
 };
 
 // XG0710: `name`, a part of a checkpoint, "is truncated", "holds ...".

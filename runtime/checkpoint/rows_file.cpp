@@ -57,7 +57,8 @@ RowsFile::RowsFile(RowsFile&& other) noexcept
       file_(std::exchange(other.file_, -1)),
       has_locks_(other.has_locks_),
       header_(std::move(other.header_)),
-      mapped_(std::move(other.mapped_)),
+      ranges_(std::move(other.ranges_)),
+      mutex_(std::move(other.mutex_)),
       log_(std::exchange(other.log_, std::nullopt)),
       next_(std::exchange(other.next_, std::nullopt)),
       logged_(std::move(other.logged_)),
@@ -128,7 +129,13 @@ Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& la
   return made;
 }
 
-Status RowsFile::open(int flags) {
+Result<RowsHeader> RowsFile::header_of(const std::string& path) {
+  RowsFile file(path, {});
+  XRUN_TRY(file.open(O_RDONLY, Lock::kNone));
+  return file.parse_header();
+}
+
+Status RowsFile::open(int flags, Lock lock) {
   Io& io = *options_.io;
   file_ = io.open(path_, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
@@ -138,25 +145,38 @@ Status RowsFile::open(int flags) {
   if (file_ == -ELOOP || file_ == -EISDIR || file_ == -ENXIO) {
     return foreign_file(path_);
   }
+  if (file_ < 0 && lock == Lock::kNone) {
+    return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(-file_)}, kStartAgain);
+  }
   if (file_ < 0 || ::fstat(file_, &info) != 0) {
     return checkpoint_write_error(path_, file_ < 0 ? -file_ : errno);
   }
   if (!S_ISREG(info.st_mode)) {
     return foreign_file(path_);
   }
+  if (lock == Lock::kNone) {
+    return {};
+  }
   const int fault = io.lock(file_);
   has_locks_ = fault == 0;
   return fault == EWOULDBLOCK ? in_use(path_, "another process") : Status();
 }
 
-Status RowsFile::read_header(const RowsLayout& layout, const RowsVersion& version) {
+Result<RowsHeader> RowsFile::parse_header() const {
   std::vector<std::byte> start(static_cast<size_t>(kRowsHeaderBytes));
-  struct stat info {};
   const ssize_t got = ::pread(file_, start.data(), start.size(), 0);
-  if (got < 0 || ::fstat(file_, &info) != 0) {
+  if (got < 0) {
     return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(errno)}, kStartAgain);
   }
-  XRUN_ASSIGN(header_, parse_rows_header(std::span(start).first(static_cast<size_t>(got)), path_));
+  return parse_rows_header(std::span(start).first(static_cast<size_t>(got)), path_);
+}
+
+Status RowsFile::read_header(const RowsLayout& layout, const RowsVersion& version) {
+  XRUN_ASSIGN(header_, parse_header());
+  struct stat info {};
+  if (::fstat(file_, &info) != 0) {
+    return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(errno)}, kStartAgain);
+  }
   if (header_.id != version.rows) {
     return bad_file(path_, "is of another run than the checkpoint");
   }
@@ -185,7 +205,6 @@ Status RowsFile::reserve() {
 void RowsFile::make_room() {
   const RowsLayout& layout = header_.layout;
   const int64_t most = layout.rows_of_record();
-  mapped_.assign(layout.sections.size(), nullptr);
   logged_.assign(static_cast<size_t>((layout.rows + 63) / 64), 0);
   fresh_.resize(static_cast<size_t>(most));
   record_.resize(static_cast<size_t>(layout.record_bytes(most)));
@@ -216,7 +235,7 @@ Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
                        {"{} was in use when the machine stopped, or comes from another machine: rows that have changed "
                         "since step {} may be lost",
                         path_, log.header().step},
-                       "start again; a run with durable logs goes on after power cuts, too");
+                       "start again in another directory, or go on from a copy that was made after a run had ended");
   }
   if (rows == 0) {
     return {};
@@ -246,32 +265,70 @@ Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
   return fault == 0 ? Status() : checkpoint_write_error(path_, fault);
 }
 
-Bytes RowsFile::mapped_bytes(size_t section) const {
-  return align_up(header_.layout.rows * header_.layout.sections[section].row_bytes, page_bytes());
-}
-
-Status RowsFile::map(size_t section, std::byte* to) {
-  XRUN_CHECK(reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(page_bytes()) == 0, "not aligned to a page");
-  const auto bytes = static_cast<size_t>(mapped_bytes(section));
-  void* const at =
-      ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, header_.layout.offset(section));
+Status RowsFile::map(size_t section, int64_t row_begin, int64_t row_end, std::byte* to) {
+  const RowsLayout& layout = header_.layout;
+  const Bytes width = layout.sections[section].row_bytes;
+  XRUN_CHECK(row_begin >= 0 && row_begin < row_end && row_end <= layout.rows, "rows that the file has not");
+  XRUN_CHECK(reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(page_bytes()) == 0 &&
+                 row_begin * width % page_bytes() == 0 &&
+                 (row_end == layout.rows || row_end * width % page_bytes() == 0),
+             "rows that are not whole pages");
+  const auto bytes = static_cast<size_t>(align_up((row_end - row_begin) * width, page_bytes()));
+  // Without advice for the mapping: steps say what they need by read_ahead, and who reads all rows, as an evaluation
+  // does, gets the read-ahead of the system.
+  void* const at = ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
+                          layout.offset(section) + row_begin * width);
   if (at == MAP_FAILED) {
     return unmapped(path_, errno);
   }
-  ::madvise(at, bytes, MADV_RANDOM);  // read_ahead says what is needed; its neighbours are not
-  mapped_[section] = to;
+  auto range = std::ranges::find_if(ranges_, [&](const Range& one) {
+    return one.begin == row_begin && one.end == row_end && one.sections[section] == nullptr;
+  });
+  if (range == ranges_.end()) {
+    ranges_.push_back({row_begin, row_end, std::vector<const std::byte*>(layout.sections.size())});
+    range = ranges_.end() - 1;
+  }
+  range->sections[section] = to - row_begin * width;
+  return {};
+}
+
+// The first one with all sections that has them.
+const RowsFile::Range& RowsFile::range_of(std::span<const int32_t> rows) const {
+  const auto range = std::ranges::find_if(ranges_, [&](const Range& one) {
+    return one.begin <= rows.front() && rows.back() < one.end &&
+           std::ranges::find(one.sections, nullptr) == one.sections.end();
+  });
+  XRUN_CHECK(range != ranges_.end(), "rows that were not mapped together with all their sections");
+  return *range;
+}
+
+Status RowsFile::read(size_t section, Bytes offset, std::span<std::byte> out) const {
+  for (size_t done = 0; done < out.size();) {
+    const ssize_t got = ::pread(file_, out.data() + done, out.size() - done,
+                                header_.layout.offset(section) + offset + static_cast<Bytes>(done));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      return world_error("XG0713", {"cannot read {}: {}", path_, got < 0 ? std::strerror(errno) : "it ends"},
+                         kStartAgain);
+    }
+    done += static_cast<size_t>(got);
+  }
   return {};
 }
 
 Status RowsFile::log_old(std::span<const int32_t> rows) {
   XRUN_CHECK(!next_, "rows change before the checkpoint is switched or given up");
-  if (!log_) {
+  if (!log_ || rows.empty()) {
     return {};
   }
+  const std::lock_guard lock(*mutex_);
+  const Range& range = range_of(rows);
   size_t count = 0;
   const auto append = [&] {
     const Status done =
-        log_->append(header_.layout, std::span(fresh_).first(std::exchange(count, 0)), mapped_, record_);
+        log_->append(header_.layout, std::span(fresh_).first(std::exchange(count, 0)), range.sections, record_);
     return done;
   };
   for (const int32_t row : rows) {
@@ -293,8 +350,12 @@ Status RowsFile::log_old(std::span<const int32_t> rows) {
 }
 
 void RowsFile::read_ahead(std::span<const int32_t> rows) const {
-  for (size_t i = 0; i < mapped_.size(); ++i) {
-    ask_for_rows(mapped_[i], header_.layout.sections[i].row_bytes, rows);
+  if (rows.empty()) {
+    return;
+  }
+  const Range& range = range_of(rows);
+  for (size_t i = 0; i < range.sections.size(); ++i) {
+    ask_for_rows(range.sections[i], header_.layout.sections[i].row_bytes, rows);
   }
 }
 

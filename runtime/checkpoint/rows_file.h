@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +25,7 @@
 #include "runtime/checkpoint/owner.h"
 #include "runtime/checkpoint/rows_header.h"
 #include "runtime/checkpoint/undo_log.h"
+#include "runtime/device/mapped_rows.h"
 
 namespace xrun::runtime {
 
@@ -42,13 +45,16 @@ struct RowsVersion {
 // the checkpoint count; switch_checkpoint of every rows file. Up to the rename the older checkpoint can be restored,
 // and from then on the new one: no row changes in between, so both logs hold.
 //
-// The file is locked: one process has it at a time. Threads: one at a time, but read_ahead may run beside anything.
-class RowsFile {
+// The file is locked: one process has it at a time. Threads: log_old and read_ahead from any, the others between steps.
+class RowsFile final : public MappedRows {
  public:
   // A file of zeros with room on the disk for all of it. A rows file of this name is replaced, and no checkpoint of it
   // can be restored any more. Errors: XG0711 there is no room or no permission, or something else has this name; XG0712
   // another process has it.
   static Result<RowsFile> create(const std::string& path, const RowsLayout& layout, RowsFileOptions options = {});
+
+  // The layout of the file, which it opens for that alone. Errors: XG0710, XG0713, XG0714.
+  static Result<RowsHeader> header_of(const std::string& path);
 
   // The rows as they were at a checkpoint: writes back what the undo log has. When it is killed, or fails, it can be
   // called again. Errors: XG0702 a file of another layout; XG0710 file or log is missing, cut short, damaged or of
@@ -59,20 +65,17 @@ class RowsFile {
   RowsFile(RowsFile&& other) noexcept;
   RowsFile& operator=(RowsFile&&) = delete;
   // Closes the log as `close` does.
-  ~RowsFile();
+  ~RowsFile() override;
 
-  // Maps a section over [to, to + mapped_bytes(section)), pages that the caller has mapped and will unmap. What is
-  // written there is in the file. REQUIRES: `to` is aligned to a page. Errors: kWorld XG0713.
-  Status map(size_t section, std::byte* to);
-  Bytes mapped_bytes(size_t section) const;
+  // Rows are counted from the first one of the layout. Errors of map: kWorld XG0713; of log_old: XG0711.
+  const std::string& path() const override { return path_; }
+  const RowsLayout& layout() const override { return header_.layout; }
+  Status map(size_t section, int64_t row_begin, int64_t row_end, std::byte* to) override;
+  Status log_old(std::span<const int32_t> rows) override;
+  void read_ahead(std::span<const int32_t> rows) const override;
 
-  // To be called with all rows that a step may change, ascending, before it changes them: logs those that have not
-  // changed since the checkpoint. Before the first checkpoint there is nothing to log. REQUIRES: all sections are
-  // mapped. Errors: XG0711; then no row of `rows` may be changed, and the run ends.
-  Status log_old(std::span<const int32_t> rows);
-
-  // Asks the system to read rows that a step will use, ascending, and does not wait for them.
-  void read_ahead(std::span<const int32_t> rows) const;
+  // Bytes [offset, offset + out.size()) of a section. Errors: XG0713.
+  Status read(size_t section, Bytes offset, std::span<std::byte> out) const;
 
   // Makes the rows durable, and an empty log of the checkpoint of `step` beside the one in use. Errors: XG0711.
   Result<RowsVersion> prepare_checkpoint(int64_t step);
@@ -86,12 +89,21 @@ class RowsFile {
   // no longer writes to what is mapped. Errors: XG0711.
   Status close();
 
-  const RowsLayout& layout() const { return header_.layout; }
   Bytes log_bytes() const { return log_ ? log_->bytes() : 0; }
 
  private:
+  // Rows that were mapped together: where row 0 of each section would lie, null where the section was not mapped.
+  struct Range {
+    int64_t begin = 0;
+    int64_t end = 0;
+    std::vector<const std::byte*> sections;
+  };
+
+  const Range& range_of(std::span<const int32_t> rows) const;
   RowsFile(std::string path, RowsFileOptions options);
-  Status open(int flags);
+  enum class Lock { kNone, kTaken };
+  Status open(int flags, Lock lock = Lock::kTaken);
+  Result<RowsHeader> parse_header() const;
   Status read_header(const RowsLayout& layout, const RowsVersion& version);
   Status reserve();
   Status undo(UndoReader& log, bool power_was_cut);
@@ -104,11 +116,12 @@ class RowsFile {
   int file_ = -1;
   bool has_locks_ = true;  // the file system
   RowsHeader header_;
-  std::vector<const std::byte*> mapped_;  // by section
-  std::optional<UndoLog> log_;            // of the checkpoint that is restored after a kill
-  std::optional<UndoLog> next_;           // of the one that is prepared
-  std::vector<uint64_t> logged_;          // a bit a row
-  std::vector<int32_t> fresh_;            // rows of the record that is being made
+  std::vector<Range> ranges_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // of log_old
+  std::optional<UndoLog> log_;    // of the checkpoint that is restored after a kill
+  std::optional<UndoLog> next_;   // of the one that is prepared
+  std::vector<uint64_t> logged_;  // a bit a row
+  std::vector<int32_t> fresh_;    // rows of the record that is being made
   std::vector<std::byte> record_;
 };
 

@@ -10,93 +10,13 @@
 #include "graph/group_rules.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
+#include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/formats/safetensors.h"
 
 namespace xrun::runtime {
 namespace {
 
 constexpr Bytes kChunk = 4 * kMiB;
-
-// What the format calls a type.
-std::string_view safetensors_name(DType dtype) {
-  constexpr std::string_view kNames[] = {"F64", "F32", "BF16", "F16", "F8_E4M3", "F8_E5M2",
-                                         "I64", "I32", "I16",  "I8",  "U8",      "BOOL"};
-  static_assert(std::size(kNames) == static_cast<size_t>(DType::kBool) + 1);
-  return kNames[static_cast<size_t>(dtype)];
-}
-
-// Rows of a tensor in one of the files.
-struct StoredRows {
-  size_t file = 0;
-  SafeTensor tensor;
-  int64_t row_begin = 0;
-  int64_t row_end = 0;
-};
-
-// What the headers say. The files themselves are open one at a time, since a checkpoint can have more of them than a
-// process may have open.
-struct StoredTensors {
-  std::vector<std::string> files;                       // paths
-  std::map<std::string, std::vector<StoredRows>> rows;  // by tensor, ascending
-};
-
-std::optional<int64_t> whole(const std::map<std::string, std::string>& metadata, const std::string& key) {
-  const auto at = metadata.find(key);
-  if (at == metadata.end() || at->second.empty() || at->second.size() > 18 ||
-      at->second.find_first_not_of("0123456789") != std::string::npos) {
-    return std::nullopt;
-  }
-  return std::stoll(at->second);
-}
-
-Result<StoredTensors> read_headers(const CheckpointInfo& info) {
-  StoredTensors stored;
-  for (const ManifestFile& entry : info.manifest.files) {
-    if (entry.name == kModelFile) {
-      continue;
-    }
-    const std::string path = info.path + "/" + entry.name;
-    XRUN_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(path));
-    if (file.header().header_bytes + file.header().data_bytes != entry.bytes) {
-      return damaged(path, fmt::format("has {} bytes, not {}", file.header().header_bytes + file.header().data_bytes,
-                                       entry.bytes));
-    }
-    const auto& metadata = file.header().metadata;
-    const bool head = metadata.contains("tensor");
-    const auto begin = whole(metadata, "row_begin");
-    const auto end = whole(metadata, "row_end");
-    if (head && (!begin || !end)) {
-      return damaged(path, "does not say which rows it holds");
-    }
-    for (const SafeTensor& tensor : file.header().tensors) {
-      const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
-      const StoredRows part{stored.files.size(), tensor, head ? *begin : 0, head ? *end : rows};
-      if (part.row_end - part.row_begin != rows) {
-        return damaged(
-            path, fmt::format("has {} rows of `{}`, but says {}", rows, tensor.name, part.row_end - part.row_begin));
-      }
-      stored.rows[tensor.name].push_back(part);
-    }
-    stored.files.push_back(path);
-  }
-  for (auto& [name, parts] : stored.rows) {
-    std::ranges::sort(parts, {}, &StoredRows::row_begin);
-  }
-  return stored;
-}
-
-// By name.
-std::vector<StoredTensor> list(const StoredTensors& stored) {
-  std::vector<StoredTensor> tensors;
-  for (const auto& [name, parts] : stored.rows) {
-    StoredTensor one{name, parts[0].tensor.dtype, parts[0].tensor.shape};
-    if (!one.shape.empty()) {
-      one.shape[0] = parts.back().row_end;
-    }
-    tensors.push_back(std::move(one));
-  }
-  return tensors;
-}
 
 // Formats of class weights, which a run may have in another one than the checkpoint.
 std::optional<RowFormat> row_format(std::string_view dtype) {
@@ -207,7 +127,7 @@ struct FoundPart {
 };
 
 // Has rows from `row` on, as they lie in the file, catch up.
-Status shift(const SafetensorsFile& file, const std::string& path, const FoundPart& part, int64_t row,
+Status shift(const StoredFile& file, const std::string& path, const FoundPart& part, int64_t row,
              std::vector<float>& values) {
   const int64_t width = part.tensor->row_elements();
   const int64_t before = row - part.rows->row_begin;
@@ -226,7 +146,7 @@ Status shift(const SafetensorsFile& file, const std::string& path, const FoundPa
 
 // Reads such a part into `state`, a few MiB at a time. Rows in the format of the state stay as they are; others are
 // rounded to the nearest.
-Status copy_rows(const SafetensorsFile& file, const std::string& path, const FoundPart& part, TrainState& state) {
+Status copy_rows(const StoredFile& file, const std::string& path, const FoundPart& part, TrainState& state) {
   const StateTensor& tensor = *part.tensor;
   const bool as_it_is = part.rows->tensor.dtype == safetensors_name(tensor.type.dtype) && part.shifts == nullptr;
   const RowFormat format = row_format(part.rows->tensor.dtype).value_or(RowFormat::kF32);
@@ -283,7 +203,7 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
   FilePlan optimizer{.name = "trunk.optim.safetensors"};
   std::map<std::string, std::vector<const StateTensor*>> heads;
   for (const StateTensor& tensor : state.tensors()) {
-    if (!tensor.kept) {
+    if (!tensor.kept || state.lies_in_file(tensor)) {
       continue;
     }
     if (!tensor.head.empty()) {
@@ -393,7 +313,8 @@ Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std
 
 namespace {
 
-Status copy_found(const StoredTensors& stored, const std::vector<Found>& found, TrainState& state) {
+Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const std::vector<Found>& found,
+                  TrainState& state) {
   std::vector<std::vector<FoundPart>> parts_of(stored.files.size());
   for (const Found& one : found) {
     for (size_t i = 0; i < one.rows->size(); ++i) {
@@ -408,9 +329,9 @@ Status copy_found(const StoredTensors& stored, const std::vector<Found>& found, 
     if (parts_of[i].empty()) {
       continue;
     }
-    XRUN_ASSIGN(const SafetensorsFile file, SafetensorsFile::open(stored.files[i]));
+    XRUN_ASSIGN(const StoredFile file, StoredFile::open(info, stored.files[i]));
     for (const FoundPart& part : parts_of[i]) {
-      XRUN_TRY(copy_rows(file, stored.files[i], part, state));
+      XRUN_TRY(copy_rows(file, stored.files[i].path, part, state));
     }
   }
   return {};
@@ -434,6 +355,10 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
     if (tensor.role == StateTensor::Role::kGraph && optimizer) {
       state.keep(tensor, stored.rows.contains(tensor.name));
     }
+    if (state.lies_in_file(tensor) &&
+        std::ranges::find(info.manifest.rows, tensor.head, &ManifestRows::head) != info.manifest.rows.end()) {
+      continue;  // the file of the checkpoint, which is mapped
+    }
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
     if (!comes_along && !(only_to_go_on && !(optimizer && tensor.kept))) {
@@ -443,7 +368,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
       }
     }
   }
-  return copy_found(stored, found, state);
+  return copy_found(info, stored, found, state);
 }
 
 Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
@@ -484,7 +409,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
   }
   // All of a part that is new, also where some of its tensors are there.
   std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
-  return copy_found(stored, found, state);
+  return copy_found(info, stored, found, state);
 }
 
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info) {

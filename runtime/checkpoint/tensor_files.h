@@ -1,4 +1,5 @@
-// The tensor files of a checkpoint: trunk, optimizer states of the trunk, and row ranges of heads.
+// The tensor files of a checkpoint: trunk, optimizer states of the trunk, and row ranges of heads. Class rows that lie
+// in a file of their own (run_rows.h) are read like the others.
 #pragma once
 
 #include <string>
@@ -12,12 +13,14 @@
 
 namespace xrun::runtime {
 
-// Writes all tensors into new files of `directory`, head files of about `range_bytes`. Errors: XG0711.
+// Writes all tensors but class rows in files of their own into new files of `directory`, head files of about
+// `range_bytes`. Errors: XG0711.
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
                                               Io& io);
 
 // Fills `state`, whose shards may be cut in another way; the files have been verified. Everything is looked up before
-// anything is written. Errors: XG0702, XG0710, XG0715.
+// anything is written. Rows that the state has mapped from the checkpoint are there already. Errors: XG0702, XG0710,
+// XG0715.
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer);
 // The same for a run that only begins from it, without optimizer states. What lies at and below the paths of `skip` is
 // left as it is, and so are heads and the layer of dense logits where they are not there, or there with other classes:

@@ -5,8 +5,10 @@
 #include <memory>
 
 #include "planner/graph_builds.h"
+#include "planner/rows_on_disk.h"
 #include "planner/run_memory.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/rows_room.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
@@ -36,6 +38,16 @@ std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& 
   return (base / (train.checkpoint_dir.empty() ? "ckpt/" + train.name : train.checkpoint_dir))
       .lexically_normal()
       .string();
+}
+
+// Class rows in files have room in the directory of the checkpoints, or the run does not begin.
+Status check_disk(const PlannedModel& planned, const std::string& directory, int64_t samples) {
+  std::vector<runtime::RowsRoom> needed;
+  for (const planner::RowsOnDisk& one :
+       planner::rows_on_disk(planned.prepared.training, planned.plan.training, samples)) {
+    needed.push_back({.head = one.head, .rows = one.rows, .undo = one.undo});
+  }
+  return runtime::check_room(directory, needed);
 }
 
 struct Run {
@@ -100,6 +112,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       open_row_sources(planned, names, classes, events,
                        {.stop = &StopSignals::requested(), .on_bad = warn, .memory = &memory, .patience = patience}));
   XRUN_TRY(check_memory(planned, memory));
+  XRUN_TRY(check_disk(planned, store.directory, store.epoch_samples));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }

@@ -16,6 +16,8 @@ class IdleSteps;  // ops/head/catch_up.h
 
 namespace xrun::runtime {
 
+class MappedRows;  // runtime/device/mapped_rows.h
+
 struct BackendOptions {
   ops::Isa isa = ops::Isa::kAvx2;
 };
@@ -27,6 +29,7 @@ struct StepContext {
   double rate = 0;                       // of the curve
   const ops::IdleSteps* idle = nullptr;  // of rows that catch up
   bool measures_mass = false;            // of the active classes in the softmax (ops/head/mass.h)
+  std::span<MappedRows* const> rows;     // by head of the program: its class rows in a file; null: in memory
   std::span<std::byte* const> inputs;    // by index in Graph::inputs: the step's position of the loader's ring
 };
 

@@ -16,7 +16,8 @@ Result<BoundMemory> BoundMemory::map(const planner::Program& program, const Devi
     if (arena.device == planner::kHost) {
       XRUN_ASSIGN(memory.host_, HostMemory::map(arena.bytes));
     } else if (devices.has(arena.device)) {
-      XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device)], devices.device(arena.device).map(arena.bytes));
+      XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device)],
+                  devices.device(arena.device).map(arena.bytes, planner::mapped_bytes(program, arena.device)));
     }
   }
   for (const planner::Buffer& buffer : program.buffers) {
@@ -53,9 +54,9 @@ void BoundMemory::write(planner::BufferId id, Bytes offset, std::span<const std:
 }
 
 Bytes BoundMemory::bytes() const {
-  Bytes total = host_.bytes();
-  for (const auto& arena : arenas_) {
-    total += arena == nullptr ? 0 : arena->bytes();
+  Bytes total = 0;
+  for (const planner::Arena& arena : program_->arenas) {
+    total += arena.device == planner::kHost || has(arena.device) ? arena.bytes : 0;
   }
   return total;
 }

@@ -29,7 +29,7 @@ class BoundMemory {
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
   void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;
 
-  Bytes bytes() const;  // of all arenas
+  Bytes bytes() const;  // of all arenas, without what lies in files
   // The most that the process had held before the first arena was mapped.
   Bytes peak_before() const { return peak_before_; }
 

@@ -57,8 +57,9 @@ class Device {
   virtual ~Device() = default;
   virtual int index() const = 0;  // in the program
   virtual int workers() const = 0;
-  // Maps `bytes` zeroed bytes. The device outlives them. Errors: kWorld when there is not so much.
-  virtual Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) = 0;
+  // Maps `bytes` zeroed bytes, and `behind` more over which files will be mapped (HostMemory::map). The device outlives
+  // them. Errors: kWorld when there is not so much.
+  virtual Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind = 0) = 0;
   // Runs the task behind all that were started on the stream before. Never blocks.
   virtual void start(DeviceStream stream, Task task) = 0;
 };

@@ -5,14 +5,20 @@
 #include <sys/mman.h>
 #include <utility>
 
+#include "graph/rows_layout.h"
+
 namespace xrun::runtime {
 
-Result<HostMemory> HostMemory::map(Bytes bytes) {
+Result<HostMemory> HostMemory::map(Bytes bytes, Bytes behind) {
   HostMemory arena;
+  bytes = behind == 0 ? bytes : align_up(bytes, kMappedAlignment) + behind;
   if (bytes == 0) {
     return arena;
   }
-  void* base = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // What files will be mapped over is no promise of memory.
+  const int promise = behind > 0 ? MAP_NORESERVE : 0;
+  void* base =
+      mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | promise, -1, 0);
   if (base == MAP_FAILED) {
     return Error{ErrorKind::kWorld, "XG0801",
                  "the system refuses a mapping of " + format_bytes(bytes) + ": " + std::strerror(errno),

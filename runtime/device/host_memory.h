@@ -10,8 +10,9 @@ namespace xrun::runtime {
 
 class HostMemory {
  public:
-  // Maps `bytes` zeroed bytes, aligned to a page and advised to huge pages. Errors: kWorld when the system refuses.
-  static Result<HostMemory> map(Bytes bytes);
+  // Maps `bytes` zeroed bytes, aligned to a page and advised to huge pages, and behind them, from the next multiple of
+  // kMappedAlignment on, `behind` bytes over which files will be mapped. Errors: kWorld when the system refuses.
+  static Result<HostMemory> map(Bytes bytes, Bytes behind = 0);
 
   HostMemory() = default;
   ~HostMemory();

@@ -61,9 +61,12 @@ class CheckpointStore {
   // classes, keeps its first values, and so does the layer that makes dense logits: gives these parts.
   virtual Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
                                                     TrainState& state) = 0;
+  // Makes the files of a run that does not go on from a checkpoint, for class rows that are to lie in some, and maps
+  // them: they have zeros. A store without files leaves such rows in memory. Errors: kWorld, kContent.
+  virtual Status make_rows(TrainState& /*state*/) { return {}; }
   // After an evaluation: later saves keep the records, and the steps that they name are not removed.
   virtual Status remember(const std::vector<Record>& /*records*/) { return {}; }
-  // Waits for what is queued.
+  // Waits for what is queued. Nothing that it keeps changes any more.
   virtual Status finish() { return {}; }
 };
 

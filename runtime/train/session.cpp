@@ -90,6 +90,7 @@ class BoundSession final : public Session {
                           .rate = rate,
                           .idle = idle_.get(),
                           .measures_mass = measures_mass_,
+                          .rows = state_.rows(),
                           .inputs = ring_[static_cast<size_t>(slot)].inputs});
     Outcome outcome{.status = executor_->step()};
     if (idle_ != nullptr) {

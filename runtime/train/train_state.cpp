@@ -31,7 +31,7 @@ const planner::HeadPlan* head_with(const planner::Program& program, ParamId para
   return nullptr;
 }
 
-ClassRange rows_of(const planner::HeadPlan* head, int shard, int64_t all) {
+ClassRange shard_rows(const planner::HeadPlan* head, int shard, int64_t all) {
   for (size_t i = 0; head != nullptr && i < head->shards.size(); ++i) {
     if (head->shards[i].shard == shard) {
       return {head->shards[i].row_begin, head->shards[i].row_end};
@@ -164,7 +164,7 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
       continue;  // of another rank
     }
-    const auto [begin, end] = rows_of(head, buffer.shard, tensor.rows());
+    const auto [begin, end] = shard_rows(head, buffer.shard, tensor.rows());
     const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
                                     [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
     if (piece != tensor.pieces.end()) {
@@ -193,6 +193,50 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
   }
   std::ranges::move(shifts, std::back_inserter(tensors_));
   std::ranges::sort(tensors_, {}, &StateTensor::name);
+  rows_.resize(program.heads.size());
+  for (size_t h = 0; h < program.heads.size(); ++h) {
+    if (program.heads[h].mapped) {
+      const auto head = static_cast<size_t>(program.heads[h].head);
+      mapped_.push_back({h, module.graph.heads[head].name, planner::rows_layout(program, module.graph, h)});
+    }
+  }
+}
+
+Status TrainState::map_rows(const MappedHead& head, std::shared_ptr<MappedRows> rows) {
+  const RowsLayout& found = rows->layout();
+  const planner::HeadPlan& plan = program_.heads[head.head];
+  for (const Buffer& buffer : program_.buffers) {
+    if (buffer.head != static_cast<int32_t>(head.head) || !is_mapped(program_, buffer) || !memory_.has(buffer.device)) {
+      continue;
+    }
+    const auto section = std::ranges::find(found.sections, buffer.name, &RowsSection::name);
+    XRUN_CHECK(section != found.sections.end(), "a rows file without " + buffer.name);
+    const ClassRange range = shard_rows(&plan, buffer.shard, plan.classes);
+    XRUN_TRY(
+        rows->map(static_cast<size_t>(section - found.sections.begin()), range.begin, range.end, memory_.at(buffer)));
+  }
+  rows_[head.head] = rows.get();
+  held_.push_back(std::move(rows));
+  return {};
+}
+
+Status TrainState::share_rows(const TrainState& other) {
+  for (const MappedHead& head : mapped_) {
+    for (const MappedHead& one : other.mapped_) {
+      const auto held = std::ranges::find(other.held_, other.rows_[one.head], &std::shared_ptr<MappedRows>::get);
+      if (one.name == head.name && held != other.held_.end()) {
+        XRUN_TRY(map_rows(head, *held));
+      }
+    }
+  }
+  return {};
+}
+
+const MappedRows* TrainState::rows_of(const StateTensor& tensor) const {
+  const auto head = std::ranges::find(mapped_, tensor.head, &MappedHead::name);
+  const bool is_section = head != mapped_.end() && std::ranges::find(head->layout.sections, tensor.name,
+                                                                     &RowsSection::name) != head->layout.sections.end();
+  return is_section ? rows_[head->head] : nullptr;
 }
 
 void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
@@ -202,6 +246,9 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
                       tensor.role != StateTensor::Role::kShift;
     if (!made || (wanted && !wanted(tensor))) {
       continue;  // scales come with their rows, graphs are built, shifts computed
+    }
+    if (tensor.role == StateTensor::Role::kOptimizer && tensor.type.dtype != DType::kI32 && lies_in_file(tensor)) {
+      continue;  // a file that is made has zeros
     }
     for (const TensorPiece& piece : tensor.pieces) {
       for (const planner::BufferId copy : piece.copies) {
@@ -366,6 +413,9 @@ void TrainState::copy_from(const TrainState& other) {
     const StateTensor* source = other.find(tensor.name);
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
     XRUN_CHECK(source == nullptr || source->type.dtype == tensor.type.dtype, tensor.name + " in another format");
+    if (source != nullptr && lies_in_file(tensor) && rows_of(tensor) == other.rows_of(*source)) {
+      continue;
+    }
     for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
       for_chunks(tensor, source->pieces[p].row_begin, source->pieces[p].row_end, [&](int64_t row, int64_t rows) {
         staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "planner/program.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/device.h"
+#include "runtime/device/mapped_rows.h"
 
 namespace xrun::ops {
 class IdleSteps;  // ops/head/catch_up.h
@@ -50,6 +52,13 @@ struct StateTensor {
 RowFormat format_of(const StateTensor& tensor);
 // The scales of class weights in fp8, without pieces.
 StateTensor scales_of(const StateTensor& weight);
+
+// Class rows of a head that are to lie in a file: HeadPlan::mapped.
+struct MappedHead {
+  size_t head = 0;    // in Program::heads
+  std::string name;   // of the head
+  RowsLayout layout;  // what the program needs of them
+};
 
 // The digest of a fixed range of rows. Ranges are counted over all trained weights in name order: of a head's tensors
 // each class block is one, every other tensor is one as a whole.
@@ -103,6 +112,18 @@ class TrainState {
   void write_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const float* in);
   // The same of weights as the next step would find them: rows that take no part in steps have caught up.
   void read_current(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
+  // Heads whose class rows are to lie in a file. Until they are mapped they lie in memory, which no plan counts.
+  std::span<const MappedHead> mapped_heads() const { return mapped_; }
+  // Maps the file over the buffers of these rows, whose values are then those of the file. REQUIRES: it has the
+  // sections of head.layout, and may have more. Errors: kWorld.
+  Status map_rows(const MappedHead& head, std::shared_ptr<MappedRows> rows);
+  // Maps the files that `other` has mapped: both then have the same rows. Errors: as above.
+  Status share_rows(const TrainState& other);
+  // By head of the program; null: in memory.
+  std::span<MappedRows* const> rows() const { return rows_; }
+  // Whether a file holds the tensor.
+  bool lies_in_file(const StateTensor& tensor) const { return rows_of(tensor) != nullptr; }
+
   // By which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
   void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }
   // Copies weights and states of `other`, which may be laid out in another way, by name; optimizer states where both
@@ -118,6 +139,7 @@ class TrainState {
   // Of a tensor with shifts.
   void read_shifts(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   bool catches_up(const StateTensor& tensor) const;
+  const MappedRows* rows_of(const StateTensor& tensor) const;
   // Calls body(first row, rows) for rows [begin, end), as many at a time as the staging buffer holds.
   template <typename Body>
   void for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const;
@@ -127,6 +149,9 @@ class TrainState {
   const BoundMemory& memory_;
   const DeviceSet& devices_;
   std::vector<StateTensor> tensors_;
+  std::vector<MappedHead> mapped_;
+  std::vector<MappedRows*> rows_;                  // by head of the program
+  std::vector<std::shared_ptr<MappedRows>> held_;  // the same, as far as there are any
   const ops::IdleSteps* idle_ = nullptr;
 };
 

@@ -164,6 +164,9 @@ class Run {
         }
       }
     }
+    if (!resumed_ && request_.checkpoints != nullptr) {
+      XRUN_TRY(request_.checkpoints->make_rows(state));
+    }
     if (!resumed_ && !train_.init_checkpoint.empty()) {
       XRUN_TRY(start_from(std::filesystem::path(train_.directory) / train_.init_checkpoint));
     } else if (!resumed_) {
@@ -238,6 +241,7 @@ class Run {
       request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
       XRUN_ASSIGN(evaluator_,
                   Session::create(*request_.inference_module, *request_.inference, request_.devices, request_.session));
+      XRUN_TRY(evaluator_->state().share_rows(session_->state()));
     }
     evaluator_->state().copy_from(session_->state());
     XRUN_TRY(evaluator_->weights_changed());

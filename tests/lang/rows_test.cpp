@@ -50,7 +50,7 @@ TEST(Rows, TheLongestPathDecides) {
 }
 
 TEST(Rows, OtherTensorsHaveNoFormats) {
-  for (const char* setting : {"weights = bf16", "states = bf16", "untouched = as_is"}) {
+  for (const char* setting : {"weights = bf16", "states = bf16", "untouched = as_is", "rows = memory"}) {
     const Checked checked(with_group("      " + std::string(setting) + "\n", "sgd", "embed"));
     EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << checked.rendered();
     EXPECT_THAT(checked.rendered(), HasSubstr("`embed` has other tensors"));
@@ -93,6 +93,30 @@ TEST(MathDifference, SettingsOfGroupsAreToldAsTheyAreWritten) {
     lines.push_back(one.what + ": " + one.then + ", " + one.now);
   }
   EXPECT_THAT(lines, ElementsAre("train.groups.id.weights: bf16, fp8", "train.groups.id.states: not set, bf16"));
+}
+
+TEST(Rows, InAFileAreOfLargeHeadsWithActiveClasses) {
+  const auto text = [](const std::string& classes, const std::string& settings, const std::string& train) {
+    const std::string out = replaced(with_group("      rows = mapped\n" + settings), "10 in 2 .. 1000", classes);
+    return replaced(out, "  optimizer", train + "  optimizer");
+  };
+  const std::string some = "  active_classes = sample(1000)\n";
+  const Checked good(text("300_000", "      weights = fp8\n", some));
+  EXPECT_THAT(good.codes(), ElementsAre()) << good.rendered();
+  const RowRules rules = row_rules(good.module().train, "id.weight");
+  EXPECT_EQ(rules.rows, RowPlace::kMapped);
+  EXPECT_EQ(rules.weights, RowFormat::kFp8);
+  for (const auto& [classes, settings, train, why] : std::vector<std::array<std::string, 4>>{
+           {"262_143", "", some, "is for heads of 262 144 classes and more"},
+           {"300_000", "", "", "needs active classes"},
+           {"300_000", "", "  active_classes = sample(100%)\n", "needs active classes"},
+           {"300_000", "      untouched = exact\n", some, "cannot be with `untouched = exact`"},
+       }) {
+    const Checked checked(text(classes, settings, train));
+    EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << classes << settings << train;
+    EXPECT_THAT(checked.rendered(), HasSubstr(why));
+    EXPECT_THAT(checked.rendered(), HasSubstr("or write memory"));
+  }
 }
 
 TEST(MathDifference, ASettingThatOneTextLacksIsNotSetThere) {

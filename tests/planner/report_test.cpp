@@ -80,6 +80,54 @@ TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
   EXPECT_NE(refused.error().notes[0].find("class weights in fp8, states in bf16"), std::string::npos);
 }
 
+// Rows in a file are no memory of the plan: a head of 16 GiB fits in two, and the page says what the disk has to have.
+TEST(Report, PageOfAPlanWithRowsInAFile) {
+  Module module = testing::make_module({.layers = 1,
+                                        .input = 64,
+                                        .width = 64,
+                                        .classes = 200'000'000,
+                                        .head = true,
+                                        .weights = RowFormat::kFp8,
+                                        .states = RowFormat::kBf16});
+  module.train.groups[0].rows = RowPlace::kMapped;
+  module.train.active_classes = {.kind = ActiveSpec::kSample, .amount = 100'000};
+  module.train.checkpoint_every = {50, TrainSpan::kSteps};
+  const auto planned = [&](int devices) {
+    const Module training = testing::prepare_training(module);
+    const Module inference = testing::prepare_inference(module);
+    const Machine machine{.name = "2 x cpu", .cores = 2, .devices = devices, .threads = 2, .memory = 2 * kGiB};
+    return make_plan(training, inference, testing::make_facts(training), testing::make_facts(inference), machine, {});
+  };
+  const auto plan = planned(1);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Module training = testing::prepare_training(module);
+  EXPECT_TRUE(test::matches_golden(report_text(*plan, training), "report/mapped.txt"));
+  const auto json = nlohmann::json::parse(report_json(*plan, training));
+  const RowsLayout layout = rows_layout(plan->training, training.graph, 0);
+  EXPECT_EQ(json["run_memory"]["disk"][0]["rows"], layout.file_bytes());
+  EXPECT_EQ(layout.sections.size(), 3U) << "weights, momentum and scales";
+  EXPECT_GE(layout.file_bytes(), int64_t{200'000'000} * (64 + 128 + 4));
+  // Shards share the file.
+  const auto two = planned(2);
+  ASSERT_TRUE(two.ok()) << two.error().message;
+  ASSERT_EQ(two->training.heads[0].shards.size(), 2U);
+  EXPECT_EQ(rows_layout(two->training, training.graph, 0), layout);
+  EXPECT_EQ(mapped_bytes(two->training, 0) + mapped_bytes(two->training, 1), mapped_bytes(plan->training, 0));
+  // In memory they do not fit, and the refusal offers the file, but for all classes in every step.
+  module.train.groups[0].rows = RowPlace::kMemory;
+  const auto refused = planned(1);
+  ASSERT_FALSE(refused.ok());
+  const auto offers = [](const Error& error) {
+    return std::ranges::any_of(
+        error.choices, [](const std::string& line) { return line.starts_with("groups { id { rows = mapped } }"); });
+  };
+  EXPECT_TRUE(offers(refused.error())) << refused.error().help;
+  module.train.active_classes = {};
+  const auto all = planned(1);
+  ASSERT_FALSE(all.ok());
+  EXPECT_FALSE(offers(all.error()));
+}
+
 // A plan file is somebody's: its strings stay in their lines. The console replaces what steers a terminal.
 TEST(Report, StringsOfAPlanForgeNoLines) {
   const std::string hostile = "x\nforged: all is well";

@@ -433,7 +433,7 @@ TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
 }
 
 TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
-  EXPECT_EQ(parse_manifest(R"({"format": 4})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 5})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0710");

@@ -124,9 +124,9 @@ class RowsRun {
     step_ = checkpoint ? checkpoint->first : 0;
     auto* at = static_cast<std::byte*>(arena_);
     for (size_t i = 0; i < layout_.sections.size(); ++i) {
-      XRUN_TRY(file_->map(i, at));
+      XRUN_TRY(file_->map(i, 0, layout_.rows, at));
       sections_.push_back(at);
-      at += file_->mapped_bytes(i);
+      at += align_up(layout_.rows * layout_.sections[i].row_bytes, runtime::page_bytes());
     }
     return {};
   }

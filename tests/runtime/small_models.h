@@ -39,6 +39,7 @@ struct ModelOptions {
   RowFormat weights = RowFormat::kF32;  // of class weights
   RowFormat states = RowFormat::kF32;
   Untouched untouched = Untouched::kAsIs;
+  RowPlace rows = RowPlace::kMemory;
 };
 
 // Of a class, where rows are weighted.
@@ -130,12 +131,13 @@ inline Module make_module(const ModelOptions& options) {
   module.train.clip = options.clip;
   module.train.active_classes = options.active;
   if (options.weights != RowFormat::kF32 || options.states != RowFormat::kF32 ||
-      options.untouched != Untouched::kAsIs) {
+      options.untouched != Untouched::kAsIs || options.rows != RowPlace::kMemory) {
     GroupSpec group;
     group.path = "id";
     group.weights = options.weights;
     group.states = options.states;
     group.untouched = options.untouched;
+    group.rows = options.rows;
     module.train.groups.push_back(group);
   }
   if (options.weighted) {

@@ -36,7 +36,9 @@ class CountedDevice final : public CpuDevice {
 
   int index() const override { return 0; }
   int count() const override { return workers_; }
-  Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override { return cpu_->device(0).map(bytes); }
+  Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind) override {
+    return cpu_->device(0).map(bytes, behind);
+  }
   void start(DeviceStream stream, Task task) override { cpu_->device(0).start(stream, task); }
 
   void for_each(int64_t items, ops::ItemBody body) override {

@@ -109,7 +109,8 @@ class GuardedDevice final : public CpuDevice {
   int index() const override { return device_.index(); }
   int count() const override { return device_.count(); }
   void for_each(int64_t items, ops::ItemBody body) override { device_.for_each(items, body); }
-  Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override {
+  Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind) override {
+    XRUN_CHECK(behind == 0, "a file cannot be mapped over both mappings of a guarded device");
     return std::unique_ptr<DeviceMemory>(std::make_unique<GuardedMemory>(guard_, bytes));
   }
   void start(DeviceStream stream, Task task) override {

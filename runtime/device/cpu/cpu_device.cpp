@@ -96,8 +96,8 @@ class ArenaDevice final : public CpuDevice {
   int index() const override { return index_; }
   int count() const override { return threads_; }
 
-  Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes) override {
-    XRUN_ASSIGN(HostMemory memory, HostMemory::map(bytes));
+  Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind) override {
+    XRUN_ASSIGN(HostMemory memory, HostMemory::map(bytes, behind));
     prefer_nodes(memory.at(0), bytes, nodes_);
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }

@@ -1,11 +1,28 @@
 #include "runtime/device/cpu/head_runner.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "graph/base/check.h"
 #include "ops/head/select_classes.h"
+#include "runtime/device/mapped_rows.h"
 
 namespace xrun::runtime {
+namespace {
+
+MappedRows* rows_file(const BoundHead& bound, const StepContext& step) {
+  const auto head = static_cast<size_t>(bound.head);
+  return head < step.rows.size() ? step.rows[head] : nullptr;
+}
+
+// The active classes of a shard.
+std::span<const int32_t> rows_of(const ops::ActiveClasses& active, const ops::HeadPasses& passes) {
+  const HeadShape& shape = passes.shape();
+  return {active.classes, static_cast<size_t>(active.offsets[shape.blocks.of_rows(shape.shard).size()])};
+}
+
+}  // namespace
 
 using planner::Buffer;
 using planner::HeadPlan;
@@ -161,6 +178,9 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     by.bias_factor = head.bias.valid() ? rule_of(module_.train, form_, module_.graph, head.bias).rate_factor : 1;
   }
   if (bound.updates) {
+    if (MappedRows* const file = rows_file(bound, step); file != nullptr) {
+      XRUN_TRY(file->log_old(rows_of(active, *bound.passes)));
+    }
     const Graph& graph = module_.graph;
     bound.update.seed = step.seed;
     bound.update.step = step.step;
@@ -194,10 +214,21 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
   return {};
 }
 
+// Rows in a file are asked for when it is known which ones the step will use, in the order in which its passes take
+// them, and by all workers, since each request is a call of the system.
 void HeadRunner::select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const {
   const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
-  ops::select_classes(bound.passes->shape(), {labels, static_cast<size_t>(bound.rows)}, module_.train.seed, step.step,
-                      bound.selection, workers, bound.lists);
+  const ops::ActiveClasses active =
+      ops::select_classes(bound.passes->shape(), {labels, static_cast<size_t>(bound.rows)}, module_.train.seed,
+                          step.step, bound.selection, workers, bound.lists);
+  if (const MappedRows* const file = rows_file(bound, step); file != nullptr) {
+    constexpr int64_t kRows = 1024;
+    const std::span<const int32_t> rows = rows_of(active, *bound.passes);
+    workers.for_each((std::ssize(rows) + kRows - 1) / kRows, [&](int64_t item, int /*worker*/) {
+      const std::span rest = rows.subspan(static_cast<size_t>(item * kRows));
+      file->read_ahead(rest.first(std::min(rest.size(), static_cast<size_t>(kRows))));
+    });
+  }
 }
 
 Status HeadRunner::reduce(const BoundHead& bound, const StepContext& step) const {

@@ -1,0 +1,43 @@
+#include "planner/rows_on_disk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace xrun::planner {
+namespace {
+
+// Steps from one checkpoint to the next; none where that depends on a number of samples that is not known.
+std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
+  if (train.checkpoint_every.unit == TrainSpan::kEpochs && samples == 0) {
+    return std::nullopt;
+  }
+  const double steps = std::ceil(train.checkpoint_every.steps(samples, train.batch));
+  return static_cast<int64_t>(std::clamp(steps, 1.0, 0x1p50));
+}
+
+}  // namespace
+
+std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& training, int64_t samples) {
+  std::vector<RowsOnDisk> list;
+  const std::optional<int64_t> steps = steps_between(module.train, samples);
+  for (size_t h = 0; h < training.heads.size(); ++h) {
+    const HeadPlan& head = training.heads[h];
+    if (!head.mapped) {
+      continue;
+    }
+    const RowsLayout layout = rows_layout(training, module.graph, h);
+    // More classes are active where a batch has more labels.
+    const double active = static_cast<double>(std::max(head.active, training.batch));
+    const double changed = steps ? active * static_cast<double>(*steps) : static_cast<double>(head.classes);
+    const auto rows = static_cast<int64_t>(std::min(changed, static_cast<double>(head.classes)));
+    // Each shard appends a record of its own in each step that changes rows for the first time.
+    const int64_t records = std::min(rows, steps.value_or(rows) * std::ssize(head.shards));
+    list.push_back({.head = module.graph.heads[static_cast<size_t>(head.head)].name,
+                    .rows = layout.file_bytes(),
+                    .undo = layout.undo_bytes(rows, records) + kUndoHeaderBytes});
+  }
+  return list;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,54 @@
+// The rows files of a run: DIR/rows.HEAD for each head whose class rows lie in a file, beside the step directories of
+// its checkpoints (docs/formats.md, "Rows files and undo logs").
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/rows_file.h"
+#include "runtime/train/train_state.h"
+
+namespace xrun::runtime {
+
+// The file that has the rows of a checkpoint.
+std::string rows_path(const CheckpointInfo& info, const ManifestRows& rows);
+
+// What they were at a checkpoint; the file is locked for as long as the result lives. `layout`: what the file must
+// have; null: whatever it has. Errors: those of RowsFile::restore; XG0710 too where the file has gone on to a later
+// checkpoint.
+Result<std::shared_ptr<RowsFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
+                                               const RowsLayout* layout, const RowsFileOptions& options = {});
+
+// Maps the files of a checkpoint over the rows of a state that only reads them. Errors: those of restore_rows, XG0702.
+Status map_rows_of(const CheckpointInfo& info, TrainState& state);
+
+// Threads: one.
+class RunRows {
+ public:
+  RunRows(std::string directory, Io& io) : directory_(std::move(directory)), options_{.io = &io} {}
+
+  // Makes a file of zeros for each head of the state that has none yet, and maps it. Errors: XG0711 there is no room,
+  // or the rows of a checkpoint after step `after` would be written over; XG0712.
+  Status make(TrainState& state, int64_t after = -1);
+  // The files of a checkpoint of this directory, as far as the state keeps rows in files. Errors: those of
+  // restore_rows; XG0713 the checkpoint is of another directory.
+  Status resume(const CheckpointInfo& info, TrainState& state);
+
+  // The steps of a save (RowsFile), of all files.
+  Result<std::vector<ManifestRows>> prepare(int64_t step);
+  void switch_to_prepared();
+  Status give_up();
+  // Nothing will change any more. Errors: XG0711.
+  Status close();
+
+ private:
+  std::string directory_;
+  RowsFileOptions options_;
+  std::map<std::string, std::shared_ptr<RowsFile>> files_;  // by head
+};
+
+}  // namespace xrun::runtime

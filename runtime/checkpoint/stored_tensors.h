@@ -1,0 +1,65 @@
+// What the files of a checkpoint hold: tensors by name, and where their rows lie; safetensors files, and class rows in
+// files of their own (run_rows.h).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/tensor_type.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/mismatch.h"
+#include "runtime/checkpoint/rows_file.h"
+#include "runtime/formats/safetensors.h"
+
+namespace xrun::runtime {
+
+// What safetensors calls a type: "F8_E4M3".
+std::string_view safetensors_name(DType dtype);
+
+// Rows of a tensor in one of the files.
+struct StoredRows {
+  size_t file = 0;
+  SafeTensor tensor;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+};
+
+struct StoredPlace {
+  std::string path;
+  const ManifestRows* rows = nullptr;  // of the checkpoint that was read: it is such a file
+};
+
+// What the headers say. The files themselves are open one at a time, since a checkpoint can have more of them than a
+// process may have open.
+struct StoredTensors {
+  std::vector<StoredPlace> files;
+  std::map<std::string, std::vector<StoredRows>> rows;  // by tensor, ascending
+};
+
+// `info` outlives the result. Errors: XG0710, XG0713, XG0714, XG0715.
+Result<StoredTensors> read_headers(const CheckpointInfo& info);
+
+// By name.
+std::vector<StoredTensor> list(const StoredTensors& stored);
+
+class StoredFile {
+ public:
+  // Class rows are first what they were at the checkpoint, and stay locked. Errors: those of SafetensorsFile::open and
+  // restore_rows.
+  static Result<StoredFile> open(const CheckpointInfo& info, const StoredPlace& place);
+
+  // Bytes [offset, offset + out.size()) of a tensor.
+  Status read(const SafeTensor& tensor, Bytes offset, std::span<std::byte> out) const;
+
+ private:
+  std::optional<SafetensorsFile> tensors_;
+  std::shared_ptr<RowsFile> rows_;  // in place of it
+};
+
+}  // namespace xrun::runtime
