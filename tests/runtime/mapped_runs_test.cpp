@@ -224,6 +224,23 @@ TEST_F(MappedRuns, RowsOfACheckpointAreNotWrittenOver) {
   EXPECT_TRUE(run(4).ok());
 }
 
+TEST(MappedManifest, NamesItsRowsOrIsRefused) {
+  const ManifestRows rows{"id", std::string(32, 'a'), std::string(32, 'b')};
+  const auto refusal = [](const Manifest& manifest) {
+    const auto parsed = parse_manifest(print_manifest(manifest), "m");
+    return parsed.ok() ? "" : parsed.error().code;
+  };
+  const Manifest good{.format = 4, .step = 2, .samples = 6, .rows = {rows}};
+  EXPECT_EQ(refusal(good), "");
+  EXPECT_EQ(parse_manifest(print_manifest(good), "m")->rows.at(0).log, rows.log);
+  EXPECT_EQ(refusal({.format = 3, .step = 2, .samples = 6, .rows = {rows}}), "XG0710") << "of an older format";
+  EXPECT_EQ(refusal({.format = 4, .step = 2, .samples = 6}), "XG0710") << "without rows";
+  for (const ManifestRows& bad : {ManifestRows{"../id", rows.rows, rows.log}, ManifestRows{"", rows.rows, rows.log},
+                                  ManifestRows{"id", "a", rows.log}, ManifestRows{"id", rows.rows, "../../b"}}) {
+    EXPECT_EQ(refusal({.format = 4, .step = 2, .samples = 6, .rows = {bad}}), "XG0710") << bad.head << bad.log;
+  }
+}
+
 TEST_F(MappedRuns, FilesThatAreNotAsTheyWereAreRefused) {
   const TrainOutcome whole = in_memory();
   break_off();
