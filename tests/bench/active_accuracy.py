@@ -1,0 +1,156 @@
+"""What active classes and narrow formats of class rows cost in accuracy: real glyphs, trained with each choice and seed.
+
+  active_accuracy.py DIR [--xrun build/release/xrun] [--width 32] [--epochs 4] [--seeds 1 2 3] [--only NAME ...] [--table]
+
+Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
+a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
+block, its data and margin, trained by SGD with momentum; rows of other classes catch up (`untouched = exact`). The table gives, for
+each source, the mean over seeds, and the difference from `all` of the same seed: mean, smallest and largest, all in percent.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+TEXT = """xgraph 1
+
+from "{base}" use basic, fonts
+
+model glyphs {{
+  input image: f32[N, 1, 32, 32]
+
+  feature = image
+    -> conv({width}, 3, stride=2) -> bn -> relu
+    -> conv(2 * {width}, 3) -> bn -> relu
+    -> conv(2 * {width}, 3, stride=2) -> bn -> relu -> basic
+    -> conv(4 * {width}, 3, stride=2) -> bn -> relu -> basic
+    -> flatten -> dropout(0.1) -> linear(256, bias=false) as embed -> bn
+  output feature
+
+  head character = cosine_classifier(feature, 20_902)
+}}
+
+train cosine {{
+  batch     = 256
+  norm_rows = 64
+  epochs    = {epochs}
+  seed      = {seed}
+  loss      = cosface(character, label, margin=0.15, scale=24)
+  optimizer = sgd(momentum=0.9, weight_decay={decay})
+  lr        = [warmup(0 .. {rate}, 500 steps), cosine({rate} .. 0)]
+  precision = mixed(bf16)
+  {active}
+  groups {{
+    character {{
+      lr           = {head_rate}
+      weight_decay = 0
+      {rows}
+    }}
+  }}
+  eval {{
+    every   = 1 epoch
+    yen     = accuracy(character, label, source=yen)
+    unifont = accuracy(character, label, source=unifont)
+  }}
+}}
+"""
+
+KNN = "knn(neighbours=32, active={share}, rebuild=0.25 epochs, log_q={log_q})"
+SAMPLE = "sample({share}, log_q={log_q})"
+
+
+def active(kind, share, log_q):
+    return "active_classes = " + kind.format(share=share, log_q=log_q), "untouched = exact"
+
+
+CHOICES = {  # name: which classes are active, and what is said of their rows
+    "all": ("", ""),
+    "knn 10 %": active(KNN, "10%", "false"),
+    "knn 1 %": active(KNN, "1%", "false"),
+    "sample 10 %": active(SAMPLE, "10%", "false"),
+    "sample 1 %": active(SAMPLE, "1%", "false"),
+    "knn 10 %, logQ": active(KNN, "10%", "true"),
+    "knn 1 %, logQ": active(KNN, "1%", "true"),
+    "sample 10 %, logQ": active(SAMPLE, "10%", "true"),
+    "sample 1 %, logQ": active(SAMPLE, "1%", "true"),
+    "all, bf16 rows": ("", "weights = bf16"),
+    "all, fp8 rows": ("", "weights = fp8"),
+}
+
+
+def text(args, name, seed):
+    active_classes, rows = CHOICES[name]
+    return TEXT.format(base=os.path.abspath(args.glyphs), active=active_classes, rows=rows, seed=seed, epochs=args.epochs, width=args.width,
+                       rate=args.rate, head_rate=args.head_rate, decay=args.decay)
+
+
+def accuracies(directory):
+    """Of the last evaluation, by source, and the seconds of the run; None where the run has not ended."""
+    last, seconds = None, None
+    for root, _, names in os.walk(os.path.join(directory, "ckpt")):
+        if "log.jsonl" in names:
+            with open(os.path.join(root, "log.jsonl")) as lines:
+                for line in lines:
+                    event = json.loads(line)
+                    last = event["metrics"] if event["t"] == "eval" else last
+                    seconds = event["seconds"] if event["t"] == "end" and event.get("exit") == 0 else seconds
+    return (last, seconds) if last and seconds else None
+
+
+def run(args, name, seed):
+    directory = os.path.join(args.dir, f"{name.replace(' ', '').replace('%', '').replace(',', '-')}-{seed}")
+    os.makedirs(directory, exist_ok=True)
+    found = accuracies(directory)
+    if found is None and not args.table:
+        with open(os.path.join(directory, "model.xgraph"), "w") as model:
+            model.write(text(args, name, seed))
+        with open(os.path.join(directory, "out.txt"), "a") as out:
+            command = [os.path.abspath(args.xrun), "train", "model.xgraph"]
+            done = subprocess.run(command, cwd=directory, stdout=out, stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{name}, seed {seed}: exit {done.returncode}; see {directory}/out.txt")
+        found = accuracies(directory)
+        print(f"{name}, seed {seed}: {found[0]} in {found[1]:.0f} s", flush=True)
+    return found
+
+
+def table(results, seeds):
+    exact = {seed: results[("all", seed)][0] for seed in seeds if results.get(("all", seed))}
+    for name in CHOICES:
+        done = {seed: results[(name, seed)][0] for seed in seeds if results.get((name, seed))}
+        if not done:
+            continue
+        cells = [name, f"{len(done)} seeds"]
+        for source in next(iter(done.values())):
+            mean = 100 * statistics.mean(metrics[source] for metrics in done.values())
+            below = [100 * (done[seed][source] - exact[seed][source]) for seed in done if seed in exact]
+            cells.append(f"{source} {mean:.2f}" + (f", {statistics.mean(below):+.2f} ({min(below):+.2f} to {max(below):+.2f})" if below and name != "all" else ""))
+        print("| " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir")
+    parser.add_argument("--xrun", default="build/release/xrun")
+    parser.add_argument("--glyphs", default="models/glyphs.xgraph")
+    parser.add_argument("--width", type=int, default=32, help="channels of the first block; models/glyphs.xgraph has 32")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--rate", type=float, default=0.4)
+    parser.add_argument("--head-rate", type=float, default=20, help="factor of the rate for class weights")
+    parser.add_argument("--decay", type=float, default=5e-4)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--only", nargs="+", choices=list(CHOICES), default=list(CHOICES))
+    parser.add_argument("--table", action="store_true", help="print what is there, and run nothing")
+    args = parser.parse_args()
+    results = {}
+    for seed in args.seeds:  # a whole row of choices for one seed before the next
+        for name in args.only:
+            results[(name, seed)] = run(args, name, seed)
+    table(results, args.seeds)
+
+
+if __name__ == "__main__":
+    main()
