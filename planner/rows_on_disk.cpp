@@ -16,6 +16,18 @@ std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   return static_cast<int64_t>(std::clamp(steps, 1.0, 0x1p50));
 }
 
+// Of pages of which rows drawn at random lie in some: where few rows are drawn, nearly as many pages.
+Bytes touched_pages(const RowsLayout& layout, double active) {
+  double pages = 0;
+  for (const RowsSection& section : layout.sections) {
+    const double row_pages =
+        std::max(1.0, static_cast<double>(section.row_bytes) / static_cast<double>(kMappedAlignment));
+    const double all = static_cast<double>(layout.rows * section.row_bytes) / static_cast<double>(kMappedAlignment);
+    pages += all * -std::expm1(-active * row_pages / all);
+  }
+  return static_cast<Bytes>(pages) * kMappedAlignment;
+}
+
 }  // namespace
 
 std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& training, int64_t samples) {
@@ -35,7 +47,8 @@ std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& traini
     const int64_t records = std::min(rows, steps.value_or(rows) * std::ssize(head.shards));
     list.push_back({.head = module.graph.heads[static_cast<size_t>(head.head)].name,
                     .rows = layout.file_bytes(),
-                    .undo = layout.undo_bytes(rows, records) + kUndoHeaderBytes});
+                    .undo = layout.undo_bytes(rows, records) + kUndoHeaderBytes,
+                    .step_pages = touched_pages(layout, active)});
   }
   return list;
 }

@@ -13,6 +13,9 @@ struct RowsOnDisk {
   std::string head;
   Bytes rows = 0;  // the file with all of them
   Bytes undo = 0;  // at most, beside it: what rows were at a checkpoint, of those that have changed until the next one
+  // Pages with rows that a step uses, about: read unless the page cache has them, and written back. Predicted times
+  // take them to be in the cache.
+  Bytes step_pages = 0;
 
   Bytes sum() const { return rows + undo; }
 };

@@ -110,7 +110,8 @@ Json run_memory_of(const Plan& plan, const Module& module) {
               {"readers", memory.readers},     {"uncounted", memory.uncounted},
               {"decoding", decoding_of(plan)}, {"sum", memory.sum() + decoding_of(plan)}};
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
-    object["disk"].push_back({{"head", one.head}, {"rows", one.rows}, {"undo", one.undo}});
+    object["disk"].push_back(
+        {{"head", one.head}, {"rows", one.rows}, {"undo", one.undo}, {"step_pages", one.step_pages}});
   }
   return object;
 }

@@ -161,7 +161,9 @@ std::string disk_lines(const Plan& plan, const Module& module) {
   std::string text;
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
     text += (text.empty() ? "" : "; ") + format_bytes(one.sum()) + " beside the checkpoints: rows of " + one.head +
-            " " + format_bytes(one.rows) + ", undo log at most " + format_bytes(one.undo);
+            " " + format_bytes(one.rows) + ", undo log at most " + format_bytes(one.undo) +
+            "; a step reads and changes about " + format_bytes(one.step_pages) +
+            " of pages, which times take to be in memory";
   }
   return text.empty() ? "" : "  disk       " + text + "\n";
 }
@@ -273,9 +275,9 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
-         fold(graphs_line(plan, module)) +
-         devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
-         why_lines(plan, columns) + alternatives_lines(plan, columns) + costs_lines(plan, columns);
+         fold(graphs_line(plan, module)) + devices_lines(plan, module, memory, columns) +
+         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
+         costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {
