@@ -11,13 +11,6 @@ namespace {
 constexpr int64_t kKills = 200;
 constexpr int kSteps = 40;
 
-// The last step that a run has called saved: "... checkpoint step=12 path=...".
-int saved_step(const CommandResult& result) {
-  const std::string mark = " checkpoint step=";
-  const size_t at = result.err.rfind(mark);
-  return at == std::string::npos ? 0 : std::stoi(result.err.substr(at + mark.size()));
-}
-
 class Kills : public TinyRuns {
  protected:
   Words train(const std::string& checkpoints) const {

@@ -11,13 +11,6 @@ namespace {
 constexpr int64_t kKills = 200;
 constexpr int kSteps = 16;
 
-// The last step that a run has called saved: "... checkpoint step=12 path=...".
-int saved_step(const CommandResult& result) {
-  const std::string mark = " checkpoint step=";
-  const size_t at = result.err.rfind(mark);
-  return at == std::string::npos ? 0 : std::stoi(result.err.substr(at + mark.size()));
-}
-
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;

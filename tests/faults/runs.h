@@ -10,8 +10,11 @@
 #include <iostream>
 #include <numeric>
 #include <random>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "tests/support/command.h"
 
 namespace xrun::testing {
 
@@ -40,6 +43,13 @@ inline std::vector<int64_t> some_of(int64_t few, int64_t last) {
     numbers.resize(static_cast<size_t>(runs));
   }
   return numbers;
+}
+
+// The last step that a run has called saved: "... checkpoint step=12 path=...".
+inline int saved_step(const CommandResult& result) {
+  const std::string mark = " checkpoint step=";
+  const size_t at = result.err.rfind(mark);
+  return at == std::string::npos ? 0 : std::stoi(result.err.substr(at + mark.size()));
 }
 
 }  // namespace xrun::testing

@@ -215,6 +215,14 @@ class ActivePlans : public RunsTest {
     }
     EXPECT_GE(tellers, 1U) << "nobody has the losses";
   }
+
+  // The plan gives what another has given, and with devices to share out, two ranks give it as well.
+  void expect_same_by(const PlanChoice& choice, const Story& want) {
+    expect_same(story(choice), want);
+    if (choice.devices > 1) {
+      expect_same_on_ranks(choice);
+    }
+  }
 };
 
 TEST_F(ActivePlans, CornersGiveOneResult) {
@@ -240,10 +248,7 @@ TEST_F(ActivePlans, CornersGiveOneResult) {
           continue;
         }
         SCOPED_TRACE(choice.text());
-        expect_same(story(choice), want);
-        if (choice.devices > 1) {
-          expect_same_on_ranks(choice);
-        }
+        expect_same_by(choice, want);
         if (HasFailure()) {
           return;
         }
@@ -266,10 +271,7 @@ TEST_F(ActivePlans, DrawnModelsAndPlansGiveOneResult) {
     for (int j = 0; j < kPlans; ++j) {
       const PlanChoice choice = draws.plan(prepared_.module);
       SCOPED_TRACE(choice.text());
-      expect_same(story(choice), want);
-      if (choice.devices > 1) {
-        expect_same_on_ranks(choice);
-      }
+      expect_same_by(choice, want);
       if (HasFailure()) {
         return;
       }
