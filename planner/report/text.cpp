@@ -161,9 +161,8 @@ std::string disk_lines(const Plan& plan, const Module& module) {
   std::string text;
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
     text += (text.empty() ? "" : "; ") + format_bytes(one.sum()) + " beside the checkpoints: rows of " + one.head +
-            " " + format_bytes(one.rows) + ", undo log at most " + format_bytes(one.undo) +
-            "; a step reads and changes about " + format_bytes(one.step_pages) +
-            " of pages, which times take to be in memory";
+            " " + format_bytes(one.rows) + ", undo log at most " + format_bytes(one.undo) + "; a step touches about " +
+            format_bytes(one.step_pages) + " of pages; times assume that they are in memory";
   }
   return text.empty() ? "" : "  disk       " + text + "\n";
 }

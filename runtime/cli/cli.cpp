@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
+#include "runtime/cli/restarts.h"
 #include "runtime/cli/usage.h"
 
 namespace xrun::cli {
@@ -32,6 +33,7 @@ struct CommandLine {
   PlanArgs plan;
   ShowArgs show;
   TrainArgs train;
+  RestartArgs restarts;
   int64_t steps = -1;
   EvalArgs eval;
   PredictArgs predict;
@@ -128,6 +130,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
   show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
 
   CLI::App* train = add_command(app, line, "train", "execute a plan", [&line] {
+    if (line.restarts.restarts >= 0) {
+      return run_restarts(line.global, line.restarts, line.train.file);
+    }
     if (line.steps >= 0) {
       line.train.steps = line.steps;
     }
@@ -136,7 +141,12 @@ void add_commands(CLI::App& app, CommandLine& line) {
     }
     return run_train(line.global, line.train);
   });
-  train->add_option("file", line.train.file, "model or plan")->required()->type_name("FILE");
+  train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");
+  train
+      ->add_option("--restarts", line.restarts.restarts,
+                   "start the command behind `--` again, at most N times, where it stops early or is killed")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1'000'000));
   train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
   train->add_flag("--extend", line.train.extend, "go on with another length and rate than the run had");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
@@ -233,6 +243,7 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
 
 int parse_and_run(int argc, const char* const* argv) {
   CommandLine line;
+  const int own = take_command(argc, argv, line.restarts);
   CLI::App app("Trains classifiers with very many classes from one .xgraph file.", "xrun");
   app.set_version_flag("--version", std::string("xrun ") + XRUN_VERSION);
   app.require_subcommand(1);
@@ -240,12 +251,12 @@ int parse_and_run(int argc, const char* const* argv) {
   add_global_flags(app, line);
   add_commands(app, line);
   name_variables(app);
-  const Words words(argc, argv);
+  const Words words(own, argv);
   if (const int fault = find_unknown_command(app, words); fault != 0) {
     return fault;
   }
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
   } catch (const CLI::CallForHelp& e) {
     return app.exit(e);
   } catch (const CLI::CallForAllHelp& e) {

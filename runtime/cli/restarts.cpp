@@ -1,0 +1,191 @@
+#include "runtime/cli/restarts.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "graph/base/result.h"
+#include "runtime/cli/console.h"
+#include "runtime/cli/stop_signals.h"
+#include "runtime/cli/usage.h"
+
+namespace xrun::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSignalled = 128;  // plus the signal, as shells count
+constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly begun to train
+constexpr Seconds kLongestWait = 60;
+
+// A child process, which a signal handler's thread may ask to stop at any time.
+class Child {
+ public:
+  // Gives the error number of a start that failed, or 0.
+  int start(const std::vector<std::string>& command) {
+    std::vector<char*> words;
+    for (const std::string& word : command) {
+      words.push_back(const_cast<char*>(word.c_str()));
+    }
+    words.push_back(nullptr);
+    std::array<int, 2> fault_pipe{};
+    if (::pipe2(fault_pipe.data(), O_CLOEXEC) != 0) {
+      return errno;
+    }
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      become(words, parent, fault_pipe[1]);
+    }
+    int fault = pid < 0 ? errno : 0;
+    ::close(fault_pipe[1]);
+    if (fault == 0 && ::read(fault_pipe[0], &fault, sizeof(fault)) != sizeof(fault)) {
+      fault = 0;  // the pipe was closed by the new program
+    }
+    ::close(fault_pipe[0]);
+    if (fault != 0 && pid > 0) {
+      ::waitpid(pid, nullptr, 0);
+    }
+    pid_.store(fault == 0 ? pid : 0);
+    return fault;
+  }
+
+  // The exit code, or 128 + the signal.
+  int wait() {
+    int status = 0;
+    while (::waitpid(pid_.load(), &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_.store(0);
+    return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  void ask_to_stop() {
+    if (const pid_t pid = pid_.load(); pid > 0) {
+      ::kill(pid, SIGUSR1);
+    }
+  }
+
+ private:
+  // In the child. It ends with its parent, which a second signal ends at once. Variables that stand for the flags of
+  // this command would make a command of ours watch over another one.
+  [[noreturn]] static void become(const std::vector<char*>& words, pid_t parent, int fault_pipe) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() == parent) {
+      ::unsetenv("XRUN_RESTARTS");
+      ::execvp(words[0], words.data());
+    }
+    const int fault = errno;
+    if (::write(fault_pipe, &fault, sizeof(fault)) < 0) {
+      ::_exit(kSignalled - 1);
+    }
+    ::_exit(kSignalled - 1);
+  }
+
+  std::atomic<pid_t> pid_{0};
+};
+
+// False: a signal came.
+bool wait_for(Seconds seconds) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end && !StopSignals::requested().load()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return !StopSignals::requested().load();
+}
+
+std::string shell_line(const std::vector<std::string>& command) {
+  std::string line;
+  for (const std::string& word : command) {
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return line;
+}
+
+std::string end_of(int exit_code, Seconds lived) {
+  const std::string how = exit_code > kSignalled ? fmt::format("was ended by signal {}", exit_code - kSignalled)
+                                                 : fmt::format("ended with exit code {}", exit_code);
+  return how + " after " + format_seconds(lived);
+}
+
+}  // namespace
+
+int take_command(int argc, const char* const* argv, RestartArgs& args) {
+  const char* const* const end = argv + argc;
+  const char* const* const dashes = std::find(argv, end, std::string_view("--"));
+  const char* const variable = std::getenv("XRUN_RESTARTS");
+  args.asked_for = (variable != nullptr && *variable != 0) || std::any_of(argv, dashes, [](std::string_view word) {
+                     return word == "--restarts" || word.starts_with("--restarts=");
+                   });
+  if (!args.asked_for || dashes == end) {
+    return argc;
+  }
+  args.command.assign(dashes + 1, end);
+  return static_cast<int>(dashes - argv);
+}
+
+bool is_worth_restart(int exit_code) {
+  constexpr int kInterrupted = kSignalled + SIGINT;
+  constexpr int kTerminated = kSignalled + SIGTERM;
+  return exit_code == xrun::exit_code(ErrorKind::kInterrupted) || exit_code == xrun::exit_code(ErrorKind::kWorld) ||
+         (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
+}
+
+Seconds wait_before_restart(int ends_at_once) {
+  constexpr int kDoublings = 6;
+  return ends_at_once < 2 ? 0 : std::min<Seconds>(kLongestWait, 1 << std::min(ends_at_once - 2, kDoublings));
+}
+
+int run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file) {
+  if (!file.empty() || args.command.empty()) {
+    return usage_fault("`--restarts` starts the command behind `--`, and " +
+                           (file.empty() ? "there is none" : "`" + file + "` is before it"),
+                       "write xrun train --restarts 5 -- xrun train " + (file.empty() ? "model.xgraph" : file));
+  }
+  const Console console(options);
+  Child child;
+  const StopSignals signals([&child] { child.ask_to_stop(); });
+  int ends_at_once = 0;
+  for (int starts = 0;; ++starts) {
+    const auto begin = Clock::now();
+    if (const int fault = child.start(args.command); fault != 0) {
+      return usage_fault(fmt::format("`{}` cannot be started: {}", args.command[0], std::strerror(fault)),
+                         "write the command behind `--` as in a shell, and try it there");
+    }
+    if (StopSignals::requested().load()) {
+      child.ask_to_stop();  // the signal may have come before there was a command to pass it to
+    }
+    const int exit = child.wait();
+    const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (StopSignals::requested().load()) {
+      return exit > kSignalled ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
+    }
+    if (!is_worth_restart(exit)) {
+      return exit;
+    }
+    const std::string ended = fmt::format("`{}` {}", shell_line(args.command), end_of(exit, lived));
+    if (starts == args.restarts) {
+      console.note(fmt::format("note: {}; it is not started again, by --restarts {}\n", ended, args.restarts));
+      return exit;
+    }
+    ends_at_once = lived < kAtOnce ? ends_at_once + 1 : 0;
+    const Seconds pause = wait_before_restart(ends_at_once);
+    console.note(fmt::format("note: {}; it is started again{}, {} of {}\n", ended,
+                             pause > 0 ? " in " + format_seconds(pause) : "", starts + 1, args.restarts));
+    if (!wait_for(pause)) {
+      return xrun::exit_code(ErrorKind::kInterrupted);
+    }
+  }
+}
+
+}  // namespace xrun::cli
