@@ -34,6 +34,9 @@ enum class RowPlace : uint8_t { kMemory, kMapped };
 
 // Entries of a class's list of nearest classes.
 inline constexpr int64_t kMostNeighbours = 4096;
+// Cells whose classes an approximate graph compares a class with.
+inline constexpr int64_t kUsualProbes = 16;
+inline constexpr int64_t kMostProbes = 4096;
 
 enum class MarginGrad { kCapped, kExact, kStraight, kThreshold };
 

@@ -76,8 +76,8 @@ KnnRecallLayout::KnnRecallLayout(const KnnShape& shape)
   total = best + align_up(shape.workers * wanted * 8);
 }
 
-Bytes knn_cells_scratch_bytes(const KnnShape& shape) {
-  return std::max(KnnCellsLayout({.graph = shape}).total, KnnRecallLayout(shape).total);
+Bytes knn_cells_scratch_bytes(const KnnCellsShape& shape) {
+  return std::max(KnnCellsLayout(shape).total, KnnRecallLayout(shape.graph).total);
 }
 
 }  // namespace xrun

@@ -5,14 +5,15 @@
 
 #include <cstdint>
 
+#include "graph/head_def.h"
 #include "graph/knn_layout.h"
 
 namespace xrun {
 
 struct KnnCellsShape {
   KnnShape graph;
-  int64_t probes = 16;  // cells that a class is compared with; more take longer and find more
-  uint64_t seed = 0;    // of the sample
+  int64_t probes = kUsualProbes;  // cells that a class is compared with; more take longer and find more
+  uint64_t seed = 0;              // of the sample
 
   // So many that finding the nearest cells takes as long as the comparisons, and that each has 64 classes on average.
   int64_t cells() const;
@@ -57,6 +58,6 @@ struct KnnRecallLayout {
 };
 
 // Working memory of an approximate build, and then of the measurement of its recall.
-Bytes knn_cells_scratch_bytes(const KnnShape& shape);
+Bytes knn_cells_scratch_bytes(const KnnCellsShape& shape);
 
 }  // namespace xrun

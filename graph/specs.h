@@ -95,11 +95,12 @@ struct GroupSpec {
 struct ActiveSpec {
   enum Kind { kAll, kSample, kKnn };
   Kind kind = kAll;
-  double amount = 1;       // a share of the classes up to 1, else how many
-  int64_t neighbours = 0;  // of kKnn: entries of a class's list
-  TrainSpan rebuild;       // of kKnn: from one graph to the next
-  bool exact = true;       // of kKnn: the graph has the nearest classes, not nearly the nearest
-  bool log_q = false;      // logits are corrected by how likely a class was drawn
+  double amount = 1;              // a share of the classes up to 1, else how many
+  int64_t neighbours = 0;         // of kKnn: entries of a class's list
+  TrainSpan rebuild;              // of kKnn: from one graph to the next
+  bool exact = true;              // of kKnn: the graph has the nearest classes, not nearly the nearest
+  int64_t probes = kUsualProbes;  // of kKnn without exact: KnnCellsShape::probes
+  bool log_q = false;             // logits are corrected by how likely a class was drawn
   Span span;
 
   // How many of `classes`; all of them where there is no selection.

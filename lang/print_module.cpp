@@ -96,8 +96,9 @@ std::string active_text(const ActiveSpec& active) {
   return active.kind == ActiveSpec::kAll ? "all"
          : active.kind == ActiveSpec::kSample
              ? fmt::format("sample({}{})", amount, log_q)
-             : fmt::format("knn(neighbours={}, active={}, rebuild={}, exact={}{})", active.neighbours, amount,
-                           to_text(active.rebuild), active.exact, log_q);
+             : fmt::format("knn(neighbours={}, active={}, rebuild={}, exact={}{}{})", active.neighbours, amount,
+                           to_text(active.rebuild), active.exact,
+                           active.exact ? "" : fmt::format(", probes={}", active.probes), log_q);
 }
 
 void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {

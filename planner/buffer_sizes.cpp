@@ -28,8 +28,9 @@ Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, P
 Bytes lists_bytes(const HeadPlan& head) { return head.classes * head.neighbours * 4; }
 
 Bytes build_bytes(const Program& program, const HeadPlan& head) {
-  const KnnShape shape = knn_shape(program, head);
-  return align_up(lists_bytes(head)) + (head.exact_graph ? knn_scratch_bytes(shape) : knn_cells_scratch_bytes(shape));
+  const KnnCellsShape shape = knn_cells_shape(program, head);
+  return align_up(lists_bytes(head)) +
+         (head.exact_graph ? knn_scratch_bytes(shape.graph) : knn_cells_scratch_bytes(shape));
 }
 
 std::vector<ShardPart> shard_parts(const Program& program, const Graph& graph, const HeadPlan& head) {

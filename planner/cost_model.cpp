@@ -136,17 +136,17 @@ Seconds CostModel::exact_graph(const KnnShape& shape) const {
   return (2 * macs / rate + lists) / static_cast<double>(std::min(shape.workers, machine_.cores));
 }
 
-Seconds CostModel::approximate_graph(const KnnShape& shape) const {
-  const KnnCellsLayout cells({.graph = shape});
-  const auto classes = static_cast<double>(shape.classes);
+Seconds CostModel::approximate_graph(const KnnCellsShape& shape) const {
+  const KnnCellsLayout cells(shape);
+  const auto classes = static_cast<double>(shape.graph.classes);
   const auto centres = static_cast<double>(cells.cells);
   const double pairs = kCellRounds * static_cast<double>(cells.sample) * centres + classes * centres +
                        classes * static_cast<double>(cells.probes) * classes / centres +
                        static_cast<double>(kKnnRecallClasses) * classes;
-  const Seconds lists = classes * (kCellsClass + kCellsEntry * static_cast<double>(shape.found()));
+  const Seconds lists = classes * (kCellsClass + kCellsEntry * static_cast<double>(shape.graph.found()));
   const Flops flops = 2 * pairs * static_cast<double>(cells.dim_padded);
   return (flops / (kCellsShare * facts_.flops_per_second_f32) + lists) /
-         static_cast<double>(std::min(shape.workers, machine_.cores));
+         static_cast<double>(std::min(shape.graph.workers, machine_.cores));
 }
 
 Seconds CostModel::sweep(Bytes bytes, int workers) const {

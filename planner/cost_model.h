@@ -60,7 +60,7 @@ class CostModel {
   // Builds of a graph of nearest classes on the cores that the workers of `shape` have, with nothing beside them; of an
   // approximate one its recall is measured, too.
   Seconds exact_graph(const KnnShape& shape) const;
-  Seconds approximate_graph(const KnnShape& shape) const;
+  Seconds approximate_graph(const KnnCellsShape& shape) const;
   // Elementwise work over `bytes` read and written, such as an update.
   Seconds sweep(Bytes bytes, int workers) const;
 

@@ -53,11 +53,10 @@ std::vector<GraphBuild> graph_builds(const Program& program, const CostModel& co
   std::vector<GraphBuild> builds;
   for (const HeadPlan& head : program.heads) {
     if (program.training && head.neighbours > 0) {
-      const KnnShape shape = knn_shape(program, head);
       builds.push_back({.head = head.head,
                         .is_exact = head.exact_graph,
-                        .exact = cost.exact_graph(shape),
-                        .approximate = cost.approximate_graph(shape)});
+                        .exact = cost.exact_graph(knn_shape(program, head)),
+                        .approximate = cost.approximate_graph(knn_cells_shape(program, head))});
     }
   }
   return builds;

@@ -97,6 +97,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
     plan.active = active.of(plan.classes);
     plan.neighbours = active.neighbours;
     plan.exact_graph = active.exact;
+    plan.probes = active.probes;
     plan.log_q = active.log_q;
     plan.untouched = rules.untouched;
   }

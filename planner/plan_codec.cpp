@@ -79,7 +79,7 @@ class Writer {
                           head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards), head.frozen,
                           head.row_factor.index, head.active, head.neighbours, head.log_q,
                           static_cast<uint8_t>(head.untouched), static_cast<uint8_t>(head.weights),
-                          static_cast<uint8_t>(head.states), head.exact_graph, head.mapped);
+                          static_cast<uint8_t>(head.states), head.exact_graph, head.mapped, head.probes);
   }
 
   Offset<fb::Buffer> put(const Buffer& buffer) {
@@ -252,6 +252,7 @@ class Reader {
     head.untouched = value_of(in.untouched(), Untouched::kExact);
     head.weights = value_of(in.weights(), RowFormat::kFp8);
     head.exact_graph = in.exact_graph();
+    head.probes = in.probes();
     head.mapped = in.mapped();
     head.states = value_of(in.states(), RowFormat::kFp8);
     if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {

@@ -277,6 +277,10 @@ KnnShape knn_shape(const Program& program, const HeadPlan& head) {
           .workers = std::accumulate(program.threads.begin(), program.threads.end(), 0)};
 }
 
+KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head) {
+  return {.graph = knn_shape(program, head), .probes = head.probes};
+}
+
 std::string print(const Program& program, const Graph& graph) {
   std::string text = fmt::format(
       "program {} devices {} ({} threads) batch {} blocks of {} micro-batches {} replicas {}"

@@ -30,7 +30,7 @@
 #include "graph/base/units.h"
 #include "graph/graph.h"
 #include "graph/head_shape.h"
-#include "graph/knn_layout.h"
+#include "graph/knn_cells_layout.h"
 #include "graph/rows_layout.h"
 #include "planner/operand.h"
 
@@ -228,7 +228,8 @@ struct HeadPlan {
   // HeadShape's fields of the same names.
   int64_t active = 0;
   int64_t neighbours = 0;
-  bool exact_graph = true;  // ActiveSpec::exact
+  bool exact_graph = true;        // ActiveSpec::exact
+  int64_t probes = kUsualProbes;  // ActiveSpec::probes
   bool log_q = false;
   Untouched untouched = Untouched::kAsIs;
   RowFormat weights = RowFormat::kF32;
@@ -299,16 +300,18 @@ struct Program {
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
 
-// Whether a buffer is class rows, or states of them, that lie in a file (HeadPlan::mapped). Such buffers are whole pages
-// of the address space behind the arena of their device, mapped_bytes of them; the memory of the plan has none of them.
+// Whether a buffer is class rows, or states of them, that lie in a file (HeadPlan::mapped). Such buffers are whole
+// pages of the address space behind the arena of their device, mapped_bytes of them; the memory of the plan has none of
+// them.
 bool is_mapped(const Program& program, const Buffer& buffer);
 Bytes mapped_bytes(const Program& program, int device);
 // The file of head `head`: a section for each such tensor, named as the tensor is, with the rows of all shards.
 // REQUIRES: its rows are mapped. Of inference it has fewer sections.
 RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head);
 
-// Of a build of the lists of nearest classes: on the processors of all devices.
+// Of a build of the lists of nearest classes, exact and approximate: on the processors of all devices.
 KnnShape knn_shape(const Program& program, const HeadPlan& head);
+KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head);
 
 const char* name_of(Kind kind);  // "all_gather", "head-forward"
 

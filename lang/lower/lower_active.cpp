@@ -84,6 +84,17 @@ std::optional<ActiveSpec> ModuleBuilder::active_spec(const SettingNode& node, Sc
     active.neighbours = *number;
     active.rebuild = *rebuild;
     active.exact = arg("exact").value().flag;
+    const Datum& probes = arg("probes").value();
+    const auto cells = whole_number(probes);
+    if (!cells || *cells < 1 || *cells > kMostProbes) {
+      return ev_.refuse("XG0214", probes.span, {"`probes` cannot be {}", to_text(probes)}, "",
+                        {"write a number of 1 to {}", kMostProbes});
+    }
+    if (active.exact && *cells != kUsualProbes) {
+      return ev_.refuse("XG0214", probes.span, "`probes` is for an approximate graph, and the exact one has no cells",
+                        "", {"add exact=false, or leave `probes` out"});
+    }
+    active.probes = *cells;
   }
   return active;
 }

@@ -192,6 +192,7 @@ std::string active_line(const TrainSpec& train) {
   if (active.kind == ActiveSpec::kKnn) {
     line += fmt::format(" neighbours {} rebuild {}{}", active.neighbours, exact(active.rebuild),
                         active.exact ? "" : " approximate");
+    line += active.probes == kUsualProbes ? "" : fmt::format(" probes {}", active.probes);
   }
   return line + "\n";
 }
@@ -318,7 +319,7 @@ constexpr SettingDef kSettings[] = {
         .not_yet(),
     Def{kTrain, "", "active_classes",
         "all, sample(p: float, log_q: bool = false), knn(neighbours: int, active: float, rebuild: span, exact: bool = "
-        "true, log_q: bool = false)",
+        "true, probes: int = 16, log_q: bool = false)",
         "all", "which classes of a sharded head take part in a step, beside those of its labels",
         &B::lower_active_classes}
         .learned(active_line),

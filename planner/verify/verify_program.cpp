@@ -153,7 +153,7 @@ class Structure {
       return wrong("a head of {} classes in blocks of {}, {} wide", head.classes, head.class_block, head.dim);
     }
     if (!inside(head.active, 0, head.classes) || !inside(head.neighbours, 0, kMostNeighbours + 1) ||
-        head.states == RowFormat::kFp8) {
+        !inside(head.probes, 1, kMostProbes + 1) || head.states == RowFormat::kFp8) {
       return wrong("a head of {} classes, {} of them active", head.classes, head.active);
     }
     if (head.mapped && (head.classes < kLeastMappedClasses || (program_.training && head.active == 0))) {

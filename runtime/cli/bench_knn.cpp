@@ -20,8 +20,6 @@ constexpr int64_t kMaxClasses = std::numeric_limits<int32_t>::max();  // ids are
 constexpr int64_t kMaxDim = 1 << 16;
 constexpr int64_t kMaxRounds = 10'000;
 constexpr int64_t kNeighbours = 32;
-constexpr int64_t kProbes = 16;
-constexpr int64_t kMaxProbes = 1 << 16;
 
 class KnnBenchmark final : public Benchmark {
  public:
@@ -46,12 +44,12 @@ class KnnBenchmark final : public Benchmark {
     XRUN_TRY(check_number("--neighbours", one_.neighbours, one_.classes,
                           std::to_string(std::min(kNeighbours, one_.classes))));
     XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "3"));
-    XRUN_TRY(check_number("--probes", probes_.value_or(kProbes), kMaxProbes, std::to_string(kProbes)));
+    XRUN_TRY(check_number("--probes", probes_.value_or(kUsualProbes), kMostProbes, std::to_string(kUsualProbes)));
     if (probes_ && !approximate_) {
       return Error{ErrorKind::kUsage, "", "`--probes` is for an approximate graph, and the exact one has no cells",
                    "add --approximate"};
     }
-    one_.probes = approximate_ ? probes_.value_or(kProbes) : 0;
+    one_.probes = approximate_ ? probes_.value_or(kUsualProbes) : 0;
     if (rows_ == "tree") {
       // A sample of a class is not drawn; only the prototypes count.
       const Attrs args{{"classes", one_.classes}, {"dim", one_.dim}, {"samples", int64_t{1}},

@@ -72,6 +72,16 @@ std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds
                   format_seconds(waited), head, format_seconds(build), exact ? ", or write exact=false" : "")};
 }
 
+std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int64_t probes) {
+  constexpr double kPoor = 0.9;
+  if (recall >= kPoor || probes >= kMostProbes) {
+    return std::nullopt;
+  }
+  return WarnEvent{"XG0820", fmt::format("the graph of nearest classes of `{}` misses {:.0f}% of them: write probes={} "
+                                         "in `active_classes`, which takes longer and misses fewer",
+                                         head, 100 * (1 - recall), std::min(2 * probes, kMostProbes))};
+}
+
 // Of one head.
 struct ClassGraphs::Graph {
   const planner::HeadPlan* head = nullptr;
@@ -167,19 +177,20 @@ Status ClassGraphs::before_step(int64_t done) {
 }
 
 Status ClassGraphs::build(Graph& graph) {
-  const KnnShape shape = planner::knn_shape(session_.program(), *graph.head);
+  const KnnCellsShape cells = planner::knn_cells_shape(session_.program(), *graph.head);
   try {
-    graph.work = std::make_unique<BackgroundWork>(shape.workers, [&graph, shape, isa = isa_](ops::Workers& workers) {
-      const auto begin = Clock::now();
-      if (graph.head->exact_graph) {
-        ops::KnnGraph(shape, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
-      } else {
-        ops::KnnCells({.graph = shape}, isa).build(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
-        graph.recall =
-            ops::KnnRecall(shape, 0, isa).measure(graph.snapshot_rows, graph.next_lists, graph.scratch, workers);
-      }
-      graph.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    });
+    graph.work =
+        std::make_unique<BackgroundWork>(cells.graph.workers, [&graph, cells, isa = isa_](ops::Workers& workers) {
+          const auto begin = Clock::now();
+          const float* rows = graph.snapshot_rows;
+          if (graph.head->exact_graph) {
+            ops::KnnGraph(cells.graph, isa).build(rows, graph.next_lists, graph.scratch, workers);
+          } else {
+            ops::KnnCells(cells, isa).build(rows, graph.next_lists, graph.scratch, workers);
+            graph.recall = ops::KnnRecall(cells.graph, 0, isa).measure(rows, graph.next_lists, graph.scratch, workers);
+          }
+          graph.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+        });
   } catch (const std::system_error&) {
     return Error{ErrorKind::kWorld, "XG0803", "the system lets no thread start that builds the graph of classes",
                  "raise its limit (`ulimit -u`, `ulimit -v`, pids.max of the control group)"};
@@ -205,13 +216,21 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
                     .recall = graph.recall,
                     .seconds = graph.seconds,
                     .waited = waited});
-  const auto warning = warned_ ? std::nullopt : slow_build(head, graph.head->exact_graph, graph.seconds, waited);
-  if (warning) {
-    warned_ = true;
-    events_.on_warn(*warning);
-  }
+  warn(graph, head, waited);
   ++graph.next;
   return {};
+}
+
+// Each warning is told once.
+void ClassGraphs::warn(const Graph& graph, const std::string& head, Seconds waited) {
+  if (const auto slow = slow_build(head, graph.head->exact_graph, graph.seconds, waited); slow && !told_slow_) {
+    told_slow_ = true;
+    events_.on_warn(*slow);
+  }
+  if (const auto poor = poor_graph(head, graph.recall, graph.head->probes); poor && !told_poor_) {
+    told_poor_ = true;
+    events_.on_warn(*poor);
+  }
 }
 
 }  // namespace xrun::runtime

@@ -44,6 +44,9 @@ Status check_graphs(const TrainSpec& train, int64_t samples);
 // is exact. `waited`: of the `build` seconds.
 std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited);
 
+// XG0820 where an approximate graph that compares with `probes` cells misses more than a tenth of the nearest classes.
+std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int64_t probes);
+
 // Threads: the trainer's, between steps.
 class ClassGraphs {
  public:
@@ -62,6 +65,7 @@ class ClassGraphs {
   struct Graph;
   Status build(Graph& graph);
   Status use(Graph& graph, int64_t done);
+  void warn(const Graph& graph, const std::string& head, Seconds waited);
 
   Session& session_;
   GraphSchedule schedule_;
@@ -69,7 +73,8 @@ class ClassGraphs {
   const std::atomic<bool>* stop_;
   EventSink& events_;
   std::vector<std::unique_ptr<Graph>> graphs_;  // of the heads that have one
-  bool warned_ = false;
+  bool told_slow_ = false;
+  bool told_poor_ = false;
 };
 
 }  // namespace xrun::runtime

@@ -38,6 +38,7 @@ TEST(ActiveClasses, ComeWithAGraphOfNearestClasses) {
   EXPECT_EQ(active.neighbours, 16);
   EXPECT_EQ(to_text(active.rebuild), "500 steps");
   EXPECT_TRUE(active.exact);
+  EXPECT_EQ(active.probes, 16);
   EXPECT_TRUE(active.log_q);
 }
 
@@ -47,17 +48,21 @@ TEST(ActiveClasses, ChangeWhatIsLearned) {
        {"all", "sample(20%)", "sample(30%)", "sample(20%, log_q=true)",
         "knn(neighbours=16, active=20%, rebuild=1000 steps)", "knn(neighbours=17, active=20%, rebuild=1000 steps)",
         "knn(neighbours=16, active=20%, rebuild=2000 steps)",
-        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false)"}) {
+        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false)",
+        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false, probes=64)"}) {
     digests.insert(with_active(value).module().math_digest);
   }
-  EXPECT_EQ(digests.size(), 8u);
+  EXPECT_EQ(digests.size(), 9u);
 }
 
 TEST(ActiveClasses, RefuseNumbersThatMakeNoSense) {
   for (const char* value :
        {"sample(0)", "sample(-1%)", "sample(1.5)", "sample(200.5)", "knn(neighbours=0, active=20%, rebuild=1000 steps)",
         "knn(neighbours=5000, active=20%, rebuild=1000 steps)", "knn(neighbours=16, active=0, rebuild=1000 steps)",
-        "knn(neighbours=16, active=20%, rebuild=0 steps)"}) {
+        "knn(neighbours=16, active=20%, rebuild=0 steps)",
+        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false, probes=0)",
+        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false, probes=5000)",
+        "knn(neighbours=16, active=20%, rebuild=1000 steps, probes=32)"}) {
     EXPECT_THAT(with_active(value).codes(), ElementsAre("XG0214")) << value;
   }
   EXPECT_THAT(with_active("knn(neighbours=16, active=20%, rebuild=1)").codes(), ElementsAre("XG0107"));

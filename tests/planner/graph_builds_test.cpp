@@ -48,7 +48,7 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
                                                                                 {shape(100'000, 256), 2.4},
                                                                                 {shape(300'000, 64), 3.1},
                                                                                 {shape(1'000'000, 64), 20}}) {
-    EXPECT_NEAR(cost.approximate_graph(graph) / seconds, 1, 0.25) << graph.classes << " x " << graph.dim;
+    EXPECT_NEAR(cost.approximate_graph({.graph = graph}) / seconds, 1, 0.25) << graph.classes << " x " << graph.dim;
   }
   // Threads beyond the cores share them.
   EXPECT_EQ(cost.exact_graph(shape(20'000, 64, 32, 8)), cost.exact_graph(shape(20'000, 64)));

@@ -85,6 +85,19 @@ TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
               ::testing::EndsWith("make `rebuild` of `active_classes` longer"));
 }
 
+TEST(ClassGraphs, AGraphThatMissesManyIsTold) {
+  EXPECT_FALSE(poor_graph("id", 1, 16).has_value());
+  EXPECT_FALSE(poor_graph("id", 0.9, 16).has_value());
+  EXPECT_FALSE(poor_graph("id", 0.5, kMostProbes).has_value()) << "there is nothing to write";
+  const auto warning = poor_graph("id", 0.74, 16);
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_EQ(warning->code, "XG0820");
+  EXPECT_EQ(warning->message,
+            "the graph of nearest classes of `id` misses 26% of them: write probes=32 in `active_classes`, which takes "
+            "longer and misses fewer");
+  EXPECT_THAT(poor_graph("id", 0.5, kMostProbes - 1)->message, ::testing::HasSubstr("probes=4096 in"));
+}
+
 TEST(BackgroundWork, DoesEachItemOnce) {
   std::vector<std::atomic<int>> done(1000);
   BackgroundWork work(3, [&](ops::Workers& workers) {
@@ -211,6 +224,20 @@ TEST_F(KnnRunsTest, AnApproximateGraphTellsItsRecall) {
   const auto other = train_with(nullptr, -1);
   ASSERT_TRUE(other.ok()) << other.error().message;
   EXPECT_EQ(other->weights, outcome->weights);
+}
+
+TEST_F(KnnRunsTest, MoreProbesFindMore) {
+  options_.active.exact = false;
+  double before = 0;
+  for (const int64_t probes : {1, 4, 16}) {
+    options_.active.probes = probes;
+    prepared_ = prepare_for(make_module(options_));
+    events_.graphs.clear();
+    ASSERT_TRUE(train_with(nullptr, -1).ok());
+    ASSERT_EQ(events_.graphs.size(), 2u);
+    EXPECT_GE(events_.graphs[0].recall, before) << probes << " probes";
+    before = events_.graphs[0].recall;
+  }
 }
 
 TEST_F(KnnRunsTest, ACheckpointWithoutTheGraphIsRefused) {
