@@ -1,7 +1,8 @@
 // The search goes over pairs of class blocks. Each block is compared with itself first, which gives every class a first
 // limit; then each pair of blocks once, and a score is offered to both of its classes. Pairs come in rounds in which
 // every block occurs once, as in a tournament: the workers of a round write to different classes, and each class meets
-// the others in the same order whatever the workers.
+// the others in the same order whatever the workers. Of several shares, each does so with its own blocks, and then
+// compares each of them with the blocks of the others, whose classes have limits that no score reaches.
 //
 // In bf16 a score is wrong by at most an error that follows from the rounding of the rows. Among all classes whose
 // score lies within twice this error of the K-th best are the K nearest ones: they are the candidates, and are ranked
@@ -29,9 +30,11 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // What all workers of a build share.
 class Build {
  public:
-  Build(const KnnShape& shape, Isa isa, const float* weight, int32_t* neighbours, std::byte* scratch)
+  Build(const KnnShape& shape, Isa isa, const float* weight, int32_t* neighbours, std::byte* scratch, KnnShares& shares)
       : shape_(shape),
         at_(shape, has_native_bf16(isa)),
+        shares_(shares),
+        own_(shares.own(at_.blocks)),
         kernels_(head_kernels(isa, at_.pairs)),
         exact_kernels_(head_kernels(isa, false)),
         scan_(knn_scan(isa)),
@@ -41,7 +44,7 @@ class Build {
                     shape.found() - 1},
         neighbours_(neighbours) {}
 
-  KnnReport run(Workers& workers);
+  Result<KnnReport> run(Workers& workers);
 
  private:
   struct Slice {
@@ -68,12 +71,20 @@ class Build {
   uint32_t* panels_of(int64_t block) const { return part<uint32_t>(at_.panels) + first_of(block) * at_.steps; }
   float* no_limits() const { return part<float>(at_.limits) + at_.blocks * at_.block; }
 
+  bool is_own(int64_t block) const { return block >= own_.begin && block < own_.end; }
+  // Calls body(block, slice) for the blocks of the share.
+  template <typename Body>
+  void for_own(Workers& workers, const Body& body) const {
+    workers.for_each(own_.size(), [&](int64_t i, int worker) { body(own_.begin + i, slice(worker)); });
+  }
+
   void prepare(int64_t block, const Slice& s) const;
   void multiply(const HeadKernels& kernels, const uint32_t* left, const uint32_t* right, int64_t panels, int64_t steps,
                 float* z) const;
   void seed(int64_t row, const float* scores) const;
   void search_within(int64_t block, const Slice& s) const;
   void search_between(int64_t a, int64_t b, const Slice& s) const;
+  void search_pairs(Workers& workers) const;
   void offer_to_both(int64_t top, int64_t end_of_rows, int64_t left, int64_t end_of_columns, const float* z,
                      int32_t* places) const;
   void search_again(const int32_t* classes, int64_t count, const Slice& s) const;
@@ -81,6 +92,8 @@ class Build {
 
   const KnnShape& shape_;
   const KnnLayout at_;
+  KnnShares& shares_;
+  const BlockRange own_;
   const HeadKernels& kernels_;
   const HeadKernels& exact_kernels_;
   const KnnScan scan_;
@@ -112,6 +125,9 @@ void Build::prepare(int64_t block, const Slice& s) const {
       knn_pack_f32(s.direction, at_.dim_padded, lane, panel);
     }
     candidates_.clear(c);
+    if (!is_own(block)) {
+      candidates_.limits[c] = kInfinity;
+    }
   }
 }
 
@@ -213,6 +229,29 @@ void Build::offer_to_both(int64_t top, int64_t end_of_rows, int64_t left, int64_
   }
 }
 
+void Build::search_pairs(Workers& workers) const {
+  // Blocks 0 .. n - 2 of the share sit in a circle and the last one in its middle; an odd number has an empty place.
+  const int64_t n = own_.size() + own_.size() % 2;
+  for (int64_t round = 0; round + 1 < n; ++round) {
+    workers.for_each(n / 2, [&](int64_t pair, int worker) {
+      const int64_t a = pair == 0 ? n - 1 : (round + n - 1 - pair) % (n - 1);
+      const int64_t b = (round + pair) % (n - 1);
+      if (a < own_.size()) {
+        search_between(own_.begin + a, own_.begin + b, slice(worker));
+      }
+    });
+  }
+  if (own_.size() < at_.blocks) {
+    for_own(workers, [&](int64_t block, const Slice& s) {
+      for (int64_t other = 0; other < at_.blocks; ++other) {
+        if (!is_own(other)) {
+          search_between(block, other, s);
+        }
+      }
+    });
+  }
+}
+
 // Finds the exact neighbours of `count` classes, at most kKnnAgain, among all classes.
 void Build::search_again(const int32_t* classes, int64_t count, const Slice& s) const {
   KnnCandidates exact = candidates_;
@@ -273,7 +312,7 @@ void Build::rank(int64_t block, const Slice& s) const {
   }
 }
 
-KnnReport Build::run(Workers& workers) {
+Result<KnnReport> Build::run(Workers& workers) {
   for (int worker = 0; worker < shape_.workers; ++worker) {
     *slice(worker).rounding = {};
   }
@@ -288,20 +327,10 @@ KnnReport Build::run(Workers& workers) {
   }
   KnnReport report;
   if (candidates_.wanted > 0) {
-    workers.for_each(at_.blocks, [&](int64_t block, int worker) { search_within(block, slice(worker)); });
-    // Block 0 .. n - 2 sit in a circle and the last one in its middle; an odd number has an empty place.
-    const int64_t n = at_.blocks + at_.blocks % 2;
-    for (int64_t round = 0; round + 1 < n; ++round) {
-      workers.for_each(n / 2, [&](int64_t pair, int worker) {
-        const int64_t a = pair == 0 ? n - 1 : (round + n - 1 - pair) % (n - 1);
-        const int64_t b = (round + pair) % (n - 1);
-        if (a < at_.blocks) {
-          search_between(a, b, slice(worker));
-        }
-      });
-    }
+    for_own(workers, [&](int64_t block, const Slice& s) { search_within(block, s); });
+    search_pairs(workers);
     int32_t* again = part<int32_t>(at_.again);
-    for (int64_t c = 0; c < shape_.classes; ++c) {
+    for (int64_t c = first_of(own_.begin); c < first_of(own_.end) && c < shape_.classes; ++c) {
       if (candidates_.counts[c] == KnnCandidates::kOverflow) {
         again[report.searched_again++] = static_cast<int32_t>(c);
       }
@@ -313,7 +342,10 @@ KnnReport Build::run(Workers& workers) {
       search_again(again + first, std::min(run, report.searched_again - first), slice(worker));
     });
   }
-  workers.for_each(at_.blocks, [&](int64_t block, int worker) { rank(block, slice(worker)); });
+  for_own(workers, [&](int64_t block, const Slice& s) { rank(block, s); });
+  const auto list = static_cast<Bytes>(sizeof(int32_t)) * shape_.neighbours;
+  XRUN_TRY(shares_.gather({reinterpret_cast<std::byte*>(neighbours_), static_cast<size_t>(shape_.classes * list)},
+                          at_.block * list));
   return report;
 }
 
@@ -330,8 +362,14 @@ KnnGraph::KnnGraph(const KnnShape& shape, Isa isa) : shape_(shape), isa_(isa) {
 Bytes KnnGraph::scratch_bytes() const { return KnnLayout(shape_, has_native_bf16(isa_)).total; }
 
 KnnReport KnnGraph::build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const {
+  KnnShares whole;
+  return build(weight, neighbours, scratch, workers, whole).value();
+}
+
+Result<KnnReport> KnnGraph::build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
+                                  KnnShares& shares) const {
   XRUN_CHECK(workers.count() <= shape_.workers, "more workers than slices");
-  return Build(shape_, isa_, weight, neighbours, scratch).run(workers);
+  return Build(shape_, isa_, weight, neighbours, scratch, shares).run(workers);
 }
 
 }  // namespace xrun::ops

@@ -7,7 +7,7 @@
 //   list of class c         c itself, then the others by score descending and id ascending, `neighbours` entries in all
 //
 // The scores of all pairs are computed tile by tile and never stored (docs/algorithms.md, "Graph of nearest classes").
-// The result depends on the weights and on `neighbours` alone: not on workers, tiles, or the instruction set.
+// The result depends on the weights and on `neighbours` alone: not on workers, shares, tiles, or the instruction set.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,14 @@
 #include "graph/base/units.h"
 #include "graph/knn_layout.h"
 #include "ops/isa.h"
+#include "ops/knn_shares.h"
 #include "ops/workers.h"
 
 namespace xrun::ops {
 
 struct KnnReport {
   // Classes of which so many others are as near as rounding to bf16 lets them seem, that they were compared with all
-  // classes once more in f32.
+  // classes once more in f32; of the share.
   int64_t searched_again = 0;
 };
 
@@ -38,6 +39,10 @@ class KnnGraph {
   // Writes neighbours[classes][shape.neighbours]. `weight` is [classes, dim]. Allocates nothing. Not for two calls at
   // once with one `scratch`.
   KnnReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
+  // Computes the lists of a share of the classes, and gathers the others. n shares compute each pair of classes of one
+  // share once and all other pairs twice, 2/n - 1/n² of all pairs each. Errors: those of `shares`.
+  Result<KnnReport> build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
+                          KnnShares& shares) const;
 
  private:
   KnnShape shape_;

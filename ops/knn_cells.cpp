@@ -1,7 +1,8 @@
 // Steps of a build: k-means over a sample of the classes gives the centres of the cells; each class finds the cells
 // that are nearest to it; classes are packed in the order of their cells; then 1,024 classes at a time, neighbours in
 // that order, are compared with the cells that they want, cell by cell. Each step shares out blocks of classes, and
-// all sums go over classes in ascending order.
+// all sums go over classes in ascending order. Several shares each find the cells and the lists of some blocks, and do
+// the rest alike; a block of lists is one in the order of cells, so that is how lists are gathered.
 #include "ops/knn_cells.h"
 
 #include <algorithm>
@@ -26,16 +27,18 @@ int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }
 
 class Build {
  public:
-  Build(const KnnCellsShape& shape, Isa isa, const float* weight, int32_t* neighbours, std::byte* scratch)
+  Build(const KnnCellsShape& shape, Isa isa, const float* weight, int32_t* neighbours, std::byte* scratch,
+        KnnShares& shares)
       : shape_(shape),
         at_(shape),
+        shares_(shares),
         isa_(isa),
         base_(scratch),
         rows_{weight, part<float>(at_.inverse), at_.dim},
         neighbours_(neighbours),
         sample_(static_cast<uint64_t>(at_.classes), shape.seed, kSample) {}
 
-  KnnCellsReport run(Workers& workers);
+  Result<KnnCellsReport> run(Workers& workers);
 
  private:
   template <typename T>
@@ -52,18 +55,32 @@ class Build {
   int32_t sampled(int64_t i) const { return static_cast<int32_t>(sample_(static_cast<uint64_t>(i))); }
   float* centre(int64_t cell) const { return part<float>(at_.centres) + cell * at_.dim_padded; }
 
-  void find_centres(Workers& workers);
+  // Calls body(block, worker) for this share of the blocks of `count` classes.
+  template <typename Body>
+  void for_own_blocks(int64_t count, Workers& workers, const Body& body) const {
+    const BlockRange own = shares_.own(blocks_of(count));
+    workers.for_each(own.size(), [&](int64_t i, int worker) { body(own.begin + i, worker); });
+  }
+  // Of `width` entries a class.
+  Status gather(int32_t* entries, int64_t count, int64_t width) const {
+    const auto bytes = static_cast<Bytes>(sizeof(int32_t)) * width;
+    return shares_.gather({reinterpret_cast<std::byte*>(entries), static_cast<size_t>(count * bytes)}, kRows * bytes);
+  }
+
+  Status find_centres(Workers& workers);
   void pack_centres(Workers& workers) const;
   template <typename IdOf>
-  void find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers& workers) const;
+  Status find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers& workers) const;
   void sort_by_cell(int64_t count, int64_t stride) const;
   void move_centre(int64_t cell, int worker) const;
   void pack_classes(Workers& workers) const;
   void search(int64_t block, int worker) const;
+  void sort_lists() const;
   ClassRange classes_of(int64_t cell, bool own_cell, int64_t around) const;
 
   const KnnCellsShape& shape_;
   const KnnCellsLayout at_;
+  KnnShares& shares_;
   const Isa isa_;
   std::byte* const base_;
   const KnnRows rows_;
@@ -85,8 +102,8 @@ void Build::pack_centres(Workers& workers) const {
 
 // Writes the `wanted` nearest cells of `count` classes, the nearest first, to probed[count][wanted].
 template <typename IdOf>
-void Build::find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers& workers) const {
-  workers.for_each(blocks_of(count), [&](int64_t block, int worker) {
+Status Build::find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers& workers) const {
+  for_own_blocks(count, workers, [&](int64_t block, int worker) {
     const int64_t first = block * kRows;
     const int64_t rows = std::min(kRows, count - first);
     KnnBlockSearch search = searcher(worker, wanted);
@@ -104,6 +121,7 @@ void Build::find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers
       }
     }
   });
+  return gather(part<int32_t>(at_.probed), count, wanted);
 }
 
 // order: 0..count - 1 by their cell, which is probed[i · stride], ascending inside a cell; starts: of each cell.
@@ -143,19 +161,20 @@ void Build::move_centre(int64_t cell, int worker) const {
   }
 }
 
-void Build::find_centres(Workers& workers) {
+Status Build::find_centres(Workers& workers) {
   workers.for_each(at_.cells, [&](int64_t cell, int) {
     std::fill_n(centre(cell), at_.dim_padded, 0.0F);
     rows_.direction(sampled(cell), centre(cell));
   });
   for (int i = 0; i < kIterations; ++i) {
     pack_centres(workers);
-    find_cells(
-        at_.sample, 1, [this](int64_t place) { return sampled(place); }, workers);
+    XRUN_TRY(find_cells(
+        at_.sample, 1, [this](int64_t place) { return sampled(place); }, workers));
     sort_by_cell(at_.sample, 1);
     workers.for_each(at_.cells, [&](int64_t cell, int worker) { move_centre(cell, worker); });
   }
   pack_centres(workers);
+  return {};
 }
 
 void Build::pack_classes(Workers& workers) const {
@@ -184,7 +203,8 @@ ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const 
   return places;
 }
 
-// Lists of the classes of a block, by their places in the order of cells.
+// Lists of the classes of a block, by their places in the order of cells. One share writes them to their classes; of
+// several, each writes them to their places.
 void Build::search(int64_t block, int worker) const {
   const int64_t first = block * kRows;
   const int64_t count = std::min(kRows, at_.classes - first);
@@ -218,7 +238,7 @@ void Build::search(int64_t block, int worker) const {
     *own<int64_t>(worker, at_.compared) += static_cast<int64_t>(n) * places.size();
   }
   for (int64_t i = 0; i < count; ++i) {
-    int32_t* list = neighbours_ + ids[i] * shape_.graph.neighbours;
+    int32_t* list = neighbours_ + (shares_.count() == 1 ? ids[i] : first + i) * shape_.graph.neighbours;
     int32_t* const list_end = list + shape_.graph.neighbours;
     *list++ = ids[i];
     for (const uint64_t key : search.best(i)) {
@@ -228,7 +248,20 @@ void Build::search(int64_t block, int worker) const {
   }
 }
 
-KnnCellsReport Build::run(Workers& workers) {
+// Brings each list from its place to its class, along the cycles of the order, which is not needed behind this.
+void Build::sort_lists() const {
+  int32_t* order = part<int32_t>(at_.order);
+  const auto list = [&](int64_t place) { return neighbours_ + place * shape_.graph.neighbours; };
+  for (int64_t place = 0; place < at_.classes; ++place) {
+    while (order[place] != place) {
+      const int32_t to = order[place];
+      std::swap_ranges(list(place), list(place + 1), list(to));
+      std::swap(order[place], order[to]);
+    }
+  }
+}
+
+Result<KnnCellsReport> Build::run(Workers& workers) {
   for (int worker = 0; worker < shape_.graph.workers; ++worker) {
     *own<int64_t>(worker, at_.compared) = 0;
   }
@@ -237,12 +270,16 @@ KnnCellsReport Build::run(Workers& workers) {
       part<float>(at_.inverse)[c] = knn_inverse(rows_.weight + c * at_.dim, at_.dim);
     }
   });
-  find_centres(workers);
-  find_cells(
-      at_.classes, at_.probes, [](int64_t c) { return c; }, workers);
+  XRUN_TRY(find_centres(workers));
+  XRUN_TRY(find_cells(
+      at_.classes, at_.probes, [](int64_t c) { return c; }, workers));
   sort_by_cell(at_.classes, at_.probes);
   pack_classes(workers);
-  workers.for_each(blocks_of(at_.classes), [&](int64_t block, int worker) { search(block, worker); });
+  for_own_blocks(at_.classes, workers, [&](int64_t block, int worker) { search(block, worker); });
+  if (shares_.count() > 1) {
+    XRUN_TRY(gather(neighbours_, at_.classes, shape_.graph.neighbours));
+    sort_lists();
+  }
   KnnCellsReport report;
   for (int worker = 0; worker < shape_.graph.workers; ++worker) {
     report.compared += *own<int64_t>(worker, at_.compared);
@@ -262,8 +299,14 @@ KnnCells::KnnCells(const KnnCellsShape& shape, Isa isa) : shape_(shape), isa_(is
 Bytes KnnCells::scratch_bytes() const { return KnnCellsLayout(shape_).total; }
 
 KnnCellsReport KnnCells::build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const {
+  KnnShares whole;
+  return build(weight, neighbours, scratch, workers, whole).value();
+}
+
+Result<KnnCellsReport> KnnCells::build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
+                                       KnnShares& shares) const {
   XRUN_CHECK(workers.count() <= shape_.graph.workers, "more workers than slices");
-  return Build(shape_, isa_, weight, neighbours, scratch).run(workers);
+  return Build(shape_, isa_, weight, neighbours, scratch, shares).run(workers);
 }
 
 }  // namespace xrun::ops

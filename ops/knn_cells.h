@@ -7,7 +7,8 @@
 //                    scores; scores and order are those of the exact graph
 //
 // A list has -1 where these cells have fewer classes. Of a cell that is much larger than most, a class is compared with
-// a part only. The result depends on the weights and on the shape but its workers: not on tiles or the instruction set.
+// a part only. The result depends on the weights and on the shape but its workers: not on shares, tiles or the
+// instruction set.
 // Source: Jegou, Douze, Schmid, "Product Quantization for Nearest Neighbor Search", TPAMI 2011 (the inverted file).
 #pragma once
 
@@ -17,12 +18,13 @@
 #include "graph/base/units.h"
 #include "graph/knn_cells_layout.h"
 #include "ops/isa.h"
+#include "ops/knn_shares.h"
 #include "ops/workers.h"
 
 namespace xrun::ops {
 
 struct KnnCellsReport {
-  int64_t compared = 0;  // pairs of classes, each from both sides
+  int64_t compared = 0;  // pairs of classes, each from both sides; of the share
 };
 
 class KnnCells {
@@ -36,6 +38,10 @@ class KnnCells {
   // Writes neighbours[classes][neighbours]. `weight` is [classes, dim]. Allocates nothing. Not for two calls at once
   // with one `scratch`.
   KnnCellsReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
+  // Does a share of the work: of finding the cells of the sample and of all classes, and of the lists; gathers the
+  // others after each. Errors: those of `shares`.
+  Result<KnnCellsReport> build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
+                               KnnShares& shares) const;
 
  private:
   KnnCellsShape shape_;

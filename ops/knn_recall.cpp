@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "graph/base/check.h"
 #include "graph/base/random.h"
@@ -23,13 +24,20 @@ KnnRecall::KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa) : shape_(sha
 Bytes KnnRecall::scratch_bytes() const { return KnnRecallLayout(shape_).total; }
 
 double KnnRecall::measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const {
+  KnnShares whole;
+  return measure(weight, neighbours, scratch, workers, whole).value();
+}
+
+Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers,
+                                  KnnShares& shares) const {
   XRUN_CHECK(workers.count() <= shape_.workers, "more workers than slices");
   const KnnRecallLayout at(shape_);
   if (at.wanted == 0) {
     return 1;
   }
   const Permutation sample(static_cast<uint64_t>(shape_.classes), seed_, kSample);
-  const auto sampled = [&](int64_t i) { return static_cast<int32_t>(sample(static_cast<uint64_t>(i))); };
+  const BlockRange own = shares.own(at.rows);
+  const auto sampled = [&](int64_t i) { return static_cast<int32_t>(sample(static_cast<uint64_t>(own.begin + i))); };
   const auto part = [&]<typename T>(T, int worker, Bytes offset) {
     return reinterpret_cast<T*>(scratch + worker * at.slice + offset);
   };
@@ -37,17 +45,17 @@ double KnnRecall::measure(const float* weight, const int32_t* neighbours, std::b
   const auto searcher = [&](int worker) {
     return KnnBlockSearch(isa_, shape_.dim, at.wanted, at.wanted, scratch + worker * at.slice + at.search);
   };
-  // Every worker has lists of all rows, over the classes that it took.
+  // Every worker has lists of all rows of the share, over the classes that it took.
   for (int worker = 0; worker < shape_.workers; ++worker) {
     KnnBlockSearch search = searcher(worker);
-    search.clear(at.rows);
-    for (int64_t i = 0; i < at.rows; ++i) {
+    search.clear(own.size());
+    for (int64_t i = 0; i < own.size(); ++i) {
       const int32_t id = sampled(i);
       const float inverse = inverse_of(id);
       KnnRows{weight + id * shape_.dim, &inverse, shape_.dim}.direction(0, search.put(i, id));
     }
     int32_t* all = part(int32_t{}, worker, at.all);
-    std::iota(all, all + at.rows, 0);
+    std::iota(all, all + own.size(), 0);
     std::fill_n(part(float{}, worker, at.direction), at.dim_padded, 0.0F);
   }
   workers.for_each((shape_.classes + kRun - 1) / kRun, [&](int64_t run, int worker) {
@@ -66,12 +74,12 @@ double KnnRecall::measure(const float* weight, const int32_t* neighbours, std::b
         rows.direction(i, direction);
         knn_pack_f32(direction, at.dim_padded, i % kKnnPanel, panels + i / kKnnPanel * kKnnPanel * at.dim_padded);
       }
-      search.compare({part(int32_t{}, worker, at.all), static_cast<size_t>(at.rows)}, {panels, ids}, {0, count});
+      search.compare({part(int32_t{}, worker, at.all), static_cast<size_t>(own.size())}, {panels, ids}, {0, count});
     }
   });
 
-  int64_t found = 0;
-  for (int64_t i = 0; i < at.rows; ++i) {
+  int32_t* const found = part(int32_t{}, 0, at.all);  // of each row; its numbers are not needed any more
+  for (int64_t i = 0; i < own.size(); ++i) {
     auto* const best = reinterpret_cast<uint64_t*>(scratch + at.best);
     uint64_t* end = best;
     for (int worker = 0; worker < shape_.workers; ++worker) {
@@ -79,11 +87,14 @@ double KnnRecall::measure(const float* weight, const int32_t* neighbours, std::b
     }
     std::sort(best, end);
     const int32_t* list = neighbours + int64_t{sampled(i)} * shape_.neighbours;
-    found += std::count_if(best, best + at.wanted, [&](uint64_t key) {
+    const auto hits = std::count_if(best, best + at.wanted, [&](uint64_t key) {
       return std::find(list + 1, list + shape_.neighbours, knn_id(key)) != list + shape_.neighbours;
     });
+    found[own.begin + i] = static_cast<int32_t>(hits);
   }
-  return static_cast<double>(found) / static_cast<double>(at.rows * at.wanted);
+  XRUN_TRY(shares.gather(std::as_writable_bytes(std::span(found, static_cast<size_t>(at.rows))), sizeof(int32_t)));
+  const auto all = std::accumulate(found, found + at.rows, int64_t{0});
+  return static_cast<double>(all) / static_cast<double>(at.rows * at.wanted);
 }
 
 }  // namespace xrun::ops

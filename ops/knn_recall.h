@@ -8,6 +8,7 @@
 #include "graph/base/units.h"
 #include "ops/isa.h"
 #include "ops/knn.h"
+#include "ops/knn_shares.h"
 #include "ops/workers.h"
 
 namespace xrun::ops {
@@ -18,6 +19,9 @@ class KnnRecall {
   Bytes scratch_bytes() const;
   // From 0 to 1; 1 where no class has neighbours. Allocates nothing. Not for two calls at once with one `scratch`.
   double measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const;
+  // Compares a share of these classes, and gathers what the others have found. Errors: those of `shares`.
+  Result<double> measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers,
+                         KnnShares& shares) const;
 
  private:
   KnnShape shape_;

@@ -128,15 +128,18 @@ Seconds CostModel::selection(int64_t active, int64_t targets) const {
   return kSelected * static_cast<double>(active + targets);
 }
 
-Seconds CostModel::exact_graph(const KnnShape& shape) const {
+Seconds CostModel::exact_graph(const KnnShape& shape, int ranks) const {
   const auto classes = static_cast<double>(shape.classes);
-  const double macs = classes * classes / 2 * static_cast<double>(KnnLayout(shape, false).dim_padded);
+  // A rank compares its classes with one another once, and with those of others from its side.
+  const double share = 1.0 / ranks;
+  const double pairs = classes * classes / 2 * share * (2 - share);
+  const double macs = pairs * static_cast<double>(KnnLayout(shape, false).dim_padded);
   const double rate = kGraphShare * std::max(facts_.flops_per_second_f32, facts_.flops_per_second_bf16);
-  const Seconds lists = classes * (kGraphClass + kGraphEntry * static_cast<double>(shape.found()));
+  const Seconds lists = share * classes * (kGraphClass + kGraphEntry * static_cast<double>(shape.found()));
   return (2 * macs / rate + lists) / static_cast<double>(std::min(shape.workers, machine_.cores));
 }
 
-Seconds CostModel::approximate_graph(const KnnCellsShape& shape) const {
+Seconds CostModel::approximate_graph(const KnnCellsShape& shape, int ranks) const {
   const KnnCellsLayout cells(shape);
   const auto classes = static_cast<double>(shape.graph.classes);
   const auto centres = static_cast<double>(cells.cells);
@@ -146,7 +149,7 @@ Seconds CostModel::approximate_graph(const KnnCellsShape& shape) const {
   const Seconds lists = classes * (kCellsClass + kCellsEntry * static_cast<double>(shape.graph.found()));
   const Flops flops = 2 * pairs * static_cast<double>(cells.dim_padded);
   return (flops / (kCellsShare * facts_.flops_per_second_f32) + lists) /
-         static_cast<double>(std::min(shape.graph.workers, machine_.cores));
+         static_cast<double>(std::min(shape.graph.workers, machine_.cores)) / ranks;
 }
 
 Seconds CostModel::sweep(Bytes bytes, int workers) const {

@@ -58,9 +58,10 @@ class CostModel {
   // Drawing `active` classes of a head for a step, beside the `targets` of its rows, by one worker.
   Seconds selection(int64_t active, int64_t targets) const;
   // Builds of a graph of nearest classes on the cores that the workers of `shape` have, with nothing beside them; of an
-  // approximate one its recall is measured, too.
-  Seconds exact_graph(const KnnShape& shape) const;
-  Seconds approximate_graph(const KnnCellsShape& shape) const;
+  // approximate one its recall is measured, too. Where several ranks share out a build, the workers are those of one of
+  // them; what they send one another is not counted.
+  Seconds exact_graph(const KnnShape& shape, int ranks = 1) const;
+  Seconds approximate_graph(const KnnCellsShape& shape, int ranks = 1) const;
   // Elementwise work over `bytes` read and written, such as an update.
   Seconds sweep(Bytes bytes, int workers) const;
 

@@ -29,6 +29,15 @@ std::optional<TrainSpan> longer_rebuild(const Plan& plan, const TrainSpec& train
   return used ? std::optional(rebuild) : std::nullopt;
 }
 
+// With the workers of the rank that has the fewest: others wait for its share.
+KnnCellsShape share_of_rank(const Program& program, const HeadPlan& head) {
+  KnnCellsShape shape = knn_cells_shape(program, head);
+  for (int rank = 0; rank < program.ranks; ++rank) {
+    shape.graph.workers = std::min(shape.graph.workers, workers_of_rank(program, rank));
+  }
+  return shape;
+}
+
 std::string ways_out(const Plan& plan, const TrainSpec& train, const GraphPeriod& period) {
   Seconds approximate = 0;
   for (const GraphBuild& one : plan.graphs) {
@@ -53,10 +62,11 @@ std::vector<GraphBuild> graph_builds(const Program& program, const CostModel& co
   std::vector<GraphBuild> builds;
   for (const HeadPlan& head : program.heads) {
     if (program.training && head.neighbours > 0) {
+      const KnnCellsShape shape = share_of_rank(program, head);
       builds.push_back({.head = head.head,
                         .is_exact = head.exact_graph,
-                        .exact = cost.exact_graph(knn_shape(program, head)),
-                        .approximate = cost.approximate_graph(knn_cells_shape(program, head))});
+                        .exact = cost.exact_graph(shape.graph, program.ranks),
+                        .approximate = cost.approximate_graph(shape, program.ranks)});
     }
   }
   return builds;

@@ -281,6 +281,14 @@ KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head) {
   return {.graph = knn_shape(program, head), .probes = head.probes};
 }
 
+int workers_of_rank(const Program& program, int rank) {
+  int workers = 0;
+  for (int d = 0; d < program.devices; ++d) {
+    workers += program.rank_of(d) == rank ? program.threads[static_cast<size_t>(d)] : 0;
+  }
+  return workers;
+}
+
 std::string print(const Program& program, const Graph& graph) {
   std::string text = fmt::format(
       "program {} devices {} ({} threads) batch {} blocks of {} micro-batches {} replicas {}"

@@ -312,6 +312,8 @@ RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head);
 // Of a build of the lists of nearest classes, exact and approximate: on the processors of all devices.
 KnnShape knn_shape(const Program& program, const HeadPlan& head);
 KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head);
+// Workers of the devices of a rank.
+int workers_of_rank(const Program& program, int rank);
 
 const char* name_of(Kind kind);  // "all_gather", "head-forward"
 

@@ -105,8 +105,12 @@ BackgroundWork::~BackgroundWork() {
 }
 
 bool BackgroundWork::wait(const std::atomic<bool>* stop) {
+  return wait_unless([stop] { return stop != nullptr && *stop; });
+}
+
+bool BackgroundWork::wait_unless(const std::function<bool()>& ends) {
   waited_for_ = true;
-  while (!done_ && (stop == nullptr || !*stop)) {
+  while (!done_ && !ends()) {
     raise();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -25,6 +25,8 @@ class BackgroundWork {
 
   // Returns true when all is done, or false once `stop` is set. From now on the work has the priority of other threads.
   bool wait(const std::atomic<bool>* stop = nullptr);
+  // The same with any reason to wait no longer.
+  bool wait_unless(const std::function<bool()>& ends);
 
  private:
   class ThreadWorkers;

@@ -72,9 +72,10 @@ std::optional<ActiveSpec> ModuleBuilder::active_spec(const SettingNode& node, Sc
   if (knn) {
     const Datum& neighbours = arg("neighbours").value();
     const auto number = whole_number(neighbours);
-    if (!number || *number < 1 || *number > kMostNeighbours) {
-      return ev_.refuse("XG0214", neighbours.span, {"`neighbours` cannot be {}", to_text(neighbours)}, "",
-                        {"write a number of 1 to {}", kMostNeighbours});
+    if (!number || *number < 2 || *number > kMostNeighbours) {
+      return ev_.refuse("XG0214", neighbours.span, {"`neighbours` cannot be {}", to_text(neighbours)},
+                        number && *number == 1 ? "a list begins with the class itself" : "",
+                        {"write a number of 2 to {}", kMostNeighbours});
     }
     const Datum& span = arg("rebuild").value();
     const auto rebuild = train_span(span, "`rebuild` of `knn`", span.span);
@@ -135,7 +136,8 @@ void ModuleBuilder::check_active_classes() {
     } else if (active.neighbours > classes) {
       ev_.refuse("XG0214", active.span,
                  {"`neighbours` is {}, but `{}` has {} classes", active.neighbours, head.name, classes},
-                 "longer lists than there are classes", {"write neighbours={} or less", classes});
+                 "longer lists than there are classes",
+                 classes < 2 ? Help("write active_classes = all") : Help("write neighbours={} or less", classes));
     } else if (active.of(classes) < needed) {
       ev_.refuse("XG0214", active.span,
                  {"{} of the {} classes of `{}` are active, but a step of {} samples may have {} labels",

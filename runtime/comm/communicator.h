@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/base/result.h"
@@ -44,7 +45,8 @@ struct Outcome {
 };
 
 // Made for all exchanges of a program that members of this process take part in; each is posted once a step.
-// Threads: `post` from any task; `agree` from the thread that runs steps.
+// Threads: `post` from any task; `agree` from the thread that runs steps; `broadcast` from any thread, also from one of
+// its completions.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -56,6 +58,12 @@ class Communicator {
   virtual void post(int exchange, Completion received, Completion released) = 0;
   // Brings what the ranks say at the end of a step to one outcome, the same on every rank. Waits for all of them.
   virtual Outcome agree(Outcome mine) = 0;
+  // Brings the bytes of rank `root` to all ranks, beside the steps: runtime/comm/all_gather.h sends no more than
+  // kMostBroadcast at once. The n-th call with a channel and a root belongs with the n-th such call of every other
+  // rank. Never blocks; of the root it may complete before it returns.
+  //   done  on the root when the bytes may be written over, on others when they are here. Once, at the latest with an
+  //         error when the communicator is destroyed; until then the bytes and its context stay.
+  virtual void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) = 0;
 };
 
 }  // namespace xrun::runtime

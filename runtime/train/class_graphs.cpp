@@ -12,6 +12,7 @@
 #include "ops/knn_cells.h"
 #include "ops/knn_recall.h"
 #include "planner/program.h"
+#include "runtime/train/graph_ranks.h"
 #include "runtime/train/rate.h"
 
 namespace xrun::runtime {
@@ -84,6 +85,12 @@ std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int6
 
 // Of one head.
 struct ClassGraphs::Graph {
+  // Ends the build's waits for other ranks, and then the build.
+  ~Graph() {
+    if (ranks != nullptr) {
+      ranks->cancel();
+    }
+  }
   const planner::HeadPlan* head = nullptr;
   const StateTensor* weight = nullptr;
   const StateTensor* lists = nullptr;
@@ -95,8 +102,24 @@ struct ClassGraphs::Graph {
   int64_t next = 0;  // build
   Seconds seconds = 0;
   double recall = 1;
+  Status status;  // of the build
+  std::unique_ptr<GraphRanks> ranks;
   std::unique_ptr<BackgroundWork> work;  // last: it reads the others
+
+  // On the threads of the build. Errors: those of other ranks.
+  Status build_lists(const KnnCellsShape& cells, ops::Isa isa, ops::Workers& workers);
 };
+
+Status ClassGraphs::Graph::build_lists(const KnnCellsShape& cells, ops::Isa isa, ops::Workers& workers) {
+  XRUN_TRY(ranks->wait_for_rows());
+  if (head->exact_graph) {
+    XRUN_TRY(ops::KnnGraph(cells.graph, isa).build(snapshot_rows, next_lists, scratch, workers, *ranks));
+    return {};
+  }
+  XRUN_TRY(ops::KnnCells(cells, isa).build(snapshot_rows, next_lists, scratch, workers, *ranks));
+  XRUN_ASSIGN(recall, ops::KnnRecall(cells.graph, 0, isa).measure(snapshot_rows, next_lists, scratch, workers, *ranks));
+  return {};
+}
 
 ClassGraphs::ClassGraphs(Session& session, int64_t samples, ops::Isa isa, const std::atomic<bool>* stop,
                          EventSink& events)
@@ -109,6 +132,7 @@ ClassGraphs::ClassGraphs(Session& session, int64_t samples, ops::Isa isa, const 
     }
     auto graph = std::make_unique<Graph>();
     graph->head = &head;
+    graph->ranks = std::make_unique<GraphRanks>(session, h);
     const std::string& name = session.module().graph.param(head.weight).name;
     graph->weight = session.state().find(name);
     graph->lists = session.state().find(name + ".lists");
@@ -165,8 +189,7 @@ Status ClassGraphs::begin(int64_t done) {
 Status ClassGraphs::before_step(int64_t done) {
   for (const auto& graph : graphs_) {
     if (schedule_.begin_of(graph->next) == done && graph->work == nullptr) {
-      session_.state().read_current(*graph->weight, 0, graph->head->classes, graph->snapshot_rows);
-      session_.state().keep(*graph->snapshot, true);
+      take_snapshot(*graph);
       XRUN_TRY(build(*graph));
     }
     if (schedule_.use_of(graph->next) == done) {
@@ -176,19 +199,31 @@ Status ClassGraphs::before_step(int64_t done) {
   return {};
 }
 
+Status ClassGraphs::before_save() {
+  for (const auto& graph : graphs_) {
+    if (graph->snapshot->kept) {
+      XRUN_TRY(graph->ranks->wait_for_rows());
+    }
+  }
+  return {};
+}
+
+void ClassGraphs::take_snapshot(Graph& graph) {
+  for (const TensorPiece& piece : graph.weight->pieces) {
+    session_.state().read_current(*graph.weight, piece.row_begin, piece.row_end,
+                                  graph.snapshot_rows + piece.row_begin * graph.head->dim);
+  }
+  session_.state().keep(*graph.snapshot, true);
+  graph.ranks->send_rows(graph.snapshot_rows);
+}
+
 Status ClassGraphs::build(Graph& graph) {
   const KnnCellsShape cells = planner::knn_cells_shape(session_.program(), *graph.head);
   try {
     graph.work =
-        std::make_unique<BackgroundWork>(cells.graph.workers, [&graph, cells, isa = isa_](ops::Workers& workers) {
+        std::make_unique<BackgroundWork>(graph.ranks->workers(), [&graph, cells, isa = isa_](ops::Workers& workers) {
           const auto begin = Clock::now();
-          const float* rows = graph.snapshot_rows;
-          if (graph.head->exact_graph) {
-            ops::KnnGraph(cells.graph, isa).build(rows, graph.next_lists, graph.scratch, workers);
-          } else {
-            ops::KnnCells(cells, isa).build(rows, graph.next_lists, graph.scratch, workers);
-            graph.recall = ops::KnnRecall(cells.graph, 0, isa).measure(rows, graph.next_lists, graph.scratch, workers);
-          }
+          graph.status = graph.build_lists(cells, isa, workers);
           graph.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
         });
   } catch (const std::system_error&) {
@@ -201,7 +236,12 @@ Status ClassGraphs::build(Graph& graph) {
 Status ClassGraphs::use(Graph& graph, int64_t done) {
   const auto begin = Clock::now();
   events_.on_work({.work = Work::kPrepare, .subject = "the graph of nearest classes"});
-  if (!graph.work->wait(stop_)) {
+  graph.ranks->listen();
+  const bool built =
+      graph.work->wait_unless([&] { return (stop_ != nullptr && *stop_) || graph.ranks->others_leave(); });
+  const Outcome outcome = graph.ranks->agree({.status = built ? graph.status : Status(), .stop = !built});
+  XRUN_TRY(outcome.status);
+  if (outcome.stop) {
     return Error{ErrorKind::kInterrupted, "", "stopped while a graph of classes was built", ""};
   }
   const Seconds waited = std::chrono::duration<double>(Clock::now() - begin).count();

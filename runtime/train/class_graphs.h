@@ -1,6 +1,7 @@
 // The graphs of nearest classes of a run: each is built beside the steps, from the class weights after one step, and
 // used from a later step on. Both steps follow from the model alone, so that every run of it selects the same classes,
-// however long a build takes; a step whose graph is not there yet waits for it.
+// however long a build takes; a step whose graph is not there yet waits for it. Of several ranks, each takes a snapshot
+// of its rows and builds a share of the lists (runtime/train/graph_ranks.h); all have all rows and lists.
 #pragma once
 
 #include <atomic>
@@ -58,11 +59,15 @@ class ClassGraphs {
   // a checkpoint without a graph that the next steps use; kWorld XG0803.
   Status begin(int64_t done);
   // Before the step after `done` of them: begins what is to be begun, and waits for what is to be used. Errors:
-  // kInterrupted; kWorld XG0803, the system lets no thread start.
+  // kInterrupted, this rank or another one was asked to stop; kWorld XG0803, the system lets no thread start; kWorld,
+  // what another rank says.
   Status before_step(int64_t done);
+  // Waits until the snapshots that a checkpoint would hold have the rows of all ranks. Errors: kWorld, of another rank.
+  Status before_save();
 
  private:
   struct Graph;
+  void take_snapshot(Graph& graph);
   Status build(Graph& graph);
   Status use(Graph& graph, int64_t done);
   void warn(const Graph& graph, const std::string& head, Seconds waited);

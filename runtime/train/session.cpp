@@ -49,6 +49,7 @@ class BoundSession final : public Session {
 
   // The rest: of a backend it is known only now whether there is one.
   Status bind(const DeviceSet& devices, const SessionOptions& options) {
+    rank_ = options.rank;
     if (options.check_memory) {
       check_ = std::make_unique<ArenaCheck>(program_, memory_);
     }
@@ -105,6 +106,9 @@ class BoundSession final : public Session {
   }
 
   bool stops() const override { return stops_; }
+
+  int rank() const override { return rank_; }
+  Communicator* communicator() override { return communicator_.get(); }
 
   std::byte* host_memory(planner::BufferId buffer) override { return memory_.at(buffer); }
 
@@ -234,6 +238,7 @@ class BoundSession final : public Session {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Communicator> communicator_;  // none: the sequential executor
   std::unique_ptr<Executor> executor_;
+  int rank_ = 0;
   bool stops_ = false;  // of the last step
 };
 

@@ -62,6 +62,10 @@ class Session {
   // Whether any rank was asked to stop when the last step ended: all of them end the run with it.
   virtual bool stops() const = 0;
 
+  // Of a run of several processes: which one this is, and what connects them; null where one process needs none.
+  virtual int rank() const = 0;
+  virtual Communicator* communicator() = 0;
+
   // A buffer of the host's arena. REQUIRES: no step runs that reads what is written there.
   virtual std::byte* host_memory(planner::BufferId buffer) = 0;
 

@@ -281,6 +281,7 @@ class Run {
     }
     const auto start = Clock::now();
     request_.events.on_work({.work = Work::kSave, .subject = "the checkpoint"});
+    XRUN_TRY(graphs_.before_save());
     XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
     saved_path_ = saved.path;
     request_.events.on_checkpoint(

@@ -99,6 +99,11 @@ TEST(ActiveClasses, NeighboursAreAWholeNumberOfClassesThatThereAre) {
   const Checked part = with_active("knn(neighbours=8.5, active=20%, rebuild=1000 steps)");
   EXPECT_THAT(part.codes(), ElementsAre("XG0312"));
   EXPECT_THAT(part.rendered(), HasSubstr("help: write 8 or 9"));
+  const Checked itself = with_active("knn(neighbours=1, active=20%, rebuild=1000 steps)");
+  EXPECT_THAT(itself.codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(itself.rendered(), HasSubstr("a list begins with the class itself"));
+  EXPECT_THAT(itself.rendered(), HasSubstr("help: write a number of 2 to 4096"));
+  EXPECT_THAT(with_active("knn(neighbours=2, active=20%, rebuild=1000 steps)").codes(), IsEmpty());
   const Checked many = with_active("knn(neighbours=1001, active=20%, rebuild=1000 steps)");
   EXPECT_THAT(many.codes(), ElementsAre("XG0214"));
   EXPECT_THAT(many.rendered(), HasSubstr("`neighbours` is 1001, but `id` has 1000 classes"));

@@ -55,6 +55,39 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
   EXPECT_EQ(cost.exact_graph(shape(20'000, 64, 32, 1)), 2 * cost.exact_graph(shape(20'000, 64)));
 }
 
+// With two workers each, n ranks compare 2 - 1/n times as many pairs as one, and n times as fast; an approximate graph
+// has no pairs that count for both sides.
+TEST(GraphBuilds, AreSharedOutByRanks) {
+  KernelFacts facts;
+  facts.flops_per_second_f32 = 1.2e11;
+  facts.flops_per_second_bf16 = 2.0e11;
+  const CostModel cost(facts, {.cores = 2, .devices = 1, .threads = 2});
+  const KnnShape shape{.classes = 10'000'000, .dim = 64, .neighbours = 2, .workers = 2};
+  for (const int ranks : {1, 2, 3, 8}) {
+    EXPECT_NEAR(cost.exact_graph(shape, ranks) / cost.exact_graph(shape), (2 - 1.0 / ranks) / ranks, 0.01) << ranks;
+    EXPECT_DOUBLE_EQ(cost.approximate_graph({.graph = shape}, ranks), cost.approximate_graph({.graph = shape}) / ranks);
+  }
+}
+
+// Three devices with one, two and one workers on two ranks, of which the first has the first two devices.
+TEST(GraphBuilds, WaitForTheRankWithTheFewestWorkers) {
+  Program program{.devices = 3, .threads = {1, 2, 1}, .ranks = 2};
+  program.heads.push_back({.classes = 1000, .dim = 8, .neighbours = 4});
+  EXPECT_EQ(workers_of_rank(program, 0), 3);
+  EXPECT_EQ(workers_of_rank(program, 1), 1);
+  KernelFacts facts;
+  facts.flops_per_second_f32 = 1.2e11;
+  facts.flops_per_second_bf16 = 2.0e11;
+  const CostModel cost(facts, {.cores = 4, .devices = 3, .threads = 4});
+  KnnCellsShape shape = knn_cells_shape(program, program.heads[0]);
+  EXPECT_EQ(shape.graph.workers, 4);
+  shape.graph.workers = 1;
+  const std::vector<GraphBuild> builds = graph_builds(program, cost);
+  ASSERT_EQ(builds.size(), 1U);
+  EXPECT_EQ(builds[0].exact, cost.exact_graph(shape.graph, 2));
+  EXPECT_EQ(builds[0].approximate, cost.approximate_graph(shape, 2));
+}
+
 // 100,000 classes.
 Module model_of(const ActiveSpec& active) {
   Module text = testing::make_module({.layers = 1,

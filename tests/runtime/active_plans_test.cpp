@@ -193,18 +193,18 @@ class ActivePlans : public RunsTest {
     EXPECT_EQ(story.tensors.contains("id.weight.last"), options_.untouched == Untouched::kExact);
   }
 
-  // On two ranks as in one process. Graphs are not built over ranks: their lists are given.
+  // On two ranks as in one process, until two steps after the first graph.
   void expect_same_on_ranks(const PlanChoice& choice) {
     const auto program = make_program(prepared_, choice);
     ASSERT_TRUE(program.ok()) << program.error().message;
     RankOptions options{.steps = 4};
-    const RandomStream random(9, 9);
-    for (int64_t i = 0; i < options_.classes * options_.active.neighbours; ++i) {
-      const auto near = random.below(static_cast<uint64_t>(i), static_cast<uint64_t>(options_.classes));
-      options.lists.push_back(static_cast<int32_t>(near));
+    const bool knn = options_.active.kind == ActiveSpec::kKnn;
+    if (knn) {
+      options.steps = static_cast<int>(GraphSchedule(prepared_.module.train, 1000).use_of(1)) + 2;
     }
     const RankResult one = testing::run_one(prepared_, options_, *program, options);
     ASSERT_FALSE(one.losses.empty());
+    ASSERT_EQ(one.graphs.size(), knn ? 1U : 0U);
     size_t tellers = 0;
     for (const RankResult& rank : testing::run_ranks(prepared_, options_, *program, 2, {options, options})) {
       ASSERT_TRUE(rank.status.ok()) << rank.status.error().message;
@@ -212,6 +212,8 @@ class ActivePlans : public RunsTest {
       tellers += rank.losses.empty() ? 0 : 1;
       EXPECT_TRUE(rank.losses.empty() || rank.losses == one.losses);
       EXPECT_TRUE(rank.active.empty() || rank.active == one.active);
+      EXPECT_EQ(rank.lists, one.lists);
+      EXPECT_EQ(rank.graphs.size(), one.graphs.size());
     }
     EXPECT_GE(tellers, 1U) << "nobody has the losses";
   }

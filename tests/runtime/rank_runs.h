@@ -3,31 +3,76 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/train/class_graphs.h"
 #include "runtime/train/session.h"
 #include "runtime/train/train_state.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 #include "tests/support/message_communicator.h"
+#include "tests/support/slow_communicator.h"
 
 namespace xrun::runtime::testing {
 
 using Channels = std::vector<std::shared_ptr<Channel>>;  // by rank, none for the own one
 
+// What the ranks of a run have saved together: whole tensors, each rank's rows of them. Runs of any ranks go on from
+// it.
+struct SharedStore {
+  int steps = 0;  // that are done
+  std::map<std::string, std::vector<std::byte>> tensors;
+  bool agrees = true;  // all ranks have the same bytes of what all of them have
+  std::mutex mutex;
+
+  void save(const TrainState& state, int done) {
+    const std::lock_guard lock(mutex);
+    steps = done;
+    for (const StateTensor& tensor : state.tensors()) {
+      if (!tensor.kept || tensor.role == StateTensor::Role::kShift) {
+        continue;
+      }
+      const auto width = static_cast<size_t>(tensor.row_bytes());
+      const auto [at, added] = tensors.try_emplace(tensor.name, static_cast<size_t>(tensor.rows()) * width);
+      const std::vector<std::byte> before = at->second;
+      for (const TensorPiece& piece : tensor.pieces) {
+        state.read_rows(tensor, piece.row_begin, piece.row_end,
+                        at->second.data() + static_cast<size_t>(piece.row_begin) * width);
+      }
+      agrees = agrees && (added || tensor.role != StateTensor::Role::kGraph || at->second == before);
+    }
+  }
+
+  void load(TrainState& state) const {
+    for (const StateTensor& tensor : state.tensors()) {
+      const auto at = tensors.find(tensor.name);
+      if (tensor.role == StateTensor::Role::kGraph) {
+        state.keep(tensor, at != tensors.end());
+      }
+      if (at != tensors.end()) {
+        state.write_rows(tensor, 0, tensor.rows(), at->second.data());
+      }
+    }
+  }
+};
+
 struct RankOptions {
-  int steps = 3;
-  int fails_in_step = -1;  // this rank's data are not finite then
-  int stops_in_step = -1;  // this rank is asked to stop then
-  // Of a head whose active classes come from lists: the graph of nearest classes, which runs of several ranks do not
-  // build yet.
-  std::vector<int32_t> lists;
+  int steps = 3;                       // of the run as a whole
+  int fails_in_step = -1;              // this rank's data are not finite then
+  int stops_in_step = -1;              // this rank is asked to stop then
+  int gives_up_in_step = -1;           // this rank is gone then
+  std::chrono::milliseconds delay{0};  // of what it broadcasts beside the steps
+  const SharedStore* from = nullptr;   // where the run goes on, and what it saves to behind its last step
+  SharedStore* to = nullptr;
 };
 
 // What one rank ends with: the weights of all ranks, and the ranges that it has itself.
@@ -36,9 +81,17 @@ struct RankResult {
   int steps = 0;
   std::vector<float> losses;    // of the rows of all steps, where this rank has them
   std::vector<int64_t> active;  // of the first head, by step, where this rank has a shard of it
+  std::vector<GraphEvent> graphs;
+  std::vector<int32_t> lists;  // of the last graph of the first head
   std::string weights;
   size_t ranges = 0;
   bool stops = false;
+};
+
+struct GraphSink final : EventSink {
+  explicit GraphSink(std::vector<GraphEvent>& events) : graphs(events) {}
+  std::vector<GraphEvent>& graphs;
+  void on_graph(const GraphEvent& event) override { graphs.push_back(event); }
 };
 
 // `session`: new. Takes the steps and notes what they give.
@@ -46,16 +99,18 @@ inline Status run_steps(Session& session, const ModelOptions& model, const RankO
   const TrainSpec& train = session.module().train;
   const planner::Program& program = session.program();
   session.state().initialise(train.seed);
-  session.follow([&](int64_t) { return model.rate; }, 0);
-  for (const planner::Buffer& buffer : program.buffers) {
-    if (buffer.purpose == planner::Purpose::kHeadLists) {
-      std::ranges::copy(options.lists, reinterpret_cast<int32_t*>(session.host_memory(buffer.id)));
-    }
+  if (options.from != nullptr) {
+    options.from->load(session.state());
+    result.steps = options.from->steps;
   }
-  XRUN_TRY(session.weights_changed());
+  session.follow([&](int64_t) { return model.rate; }, result.steps);
   SyntheticRows rows(session.module().graph, model, 1000);
-  XRUN_TRY(rows.start(0, session.ring()));
   std::atomic<bool> stop{false};
+  GraphSink sink(result.graphs);
+  ClassGraphs graphs(session, rows.samples(), ops::detect_isa(), &stop, sink);
+  XRUN_TRY(graphs.begin(result.steps));
+  XRUN_TRY(session.weights_changed());
+  XRUN_TRY(rows.start(result.steps, session.ring()));
   for (; result.steps < options.steps && !result.stops; ++result.steps) {
     const int step = result.steps;
     XRUN_TRY(rows.wait(step));
@@ -64,7 +119,11 @@ inline Status run_steps(Session& session, const ModelOptions& model, const RankO
       auto* const data = reinterpret_cast<float*>(session.ring()[static_cast<size_t>(slot)].inputs[0]);
       std::fill_n(data, 8, std::numeric_limits<float>::infinity());
     }
+    if (step == options.gives_up_in_step) {
+      return Error{ErrorKind::kWorld, "", "this rank gave up"};
+    }
     stop = step == options.stops_in_step;
+    XRUN_TRY(graphs.before_step(step));
     XRUN_TRY(session.step(step, model.rate, slot, &stop));
     result.stops = session.stops();
     std::vector<float> losses(static_cast<size_t>(program.batch));
@@ -74,6 +133,16 @@ inline Status run_steps(Session& session, const ModelOptions& model, const RankO
     if (!program.heads.empty() && session.active(0).classes > 0) {
       result.active.push_back(session.active(0).classes);
     }
+  }
+  for (const planner::Buffer& buffer : program.buffers) {
+    if (buffer.purpose == planner::Purpose::kHeadLists && buffer.head == 0) {
+      const auto* const lists = reinterpret_cast<const int32_t*>(session.host_memory(buffer.id));
+      result.lists.assign(lists, lists + program.heads[0].classes * program.heads[0].neighbours);
+    }
+  }
+  if (options.to != nullptr) {
+    XRUN_TRY(graphs.before_save());
+    options.to->save(session.state(), result.steps);
   }
   return {};
 }
@@ -97,7 +166,11 @@ inline RankResult run_rank(const Prepared& prepared, const ModelOptions& model, 
       auto made = std::make_unique<MessageCommunicator>(
           rank, [&](int device) { return program.rank_of(device); }, exchanges, channels);
       communicator = made.get();
-      return made;
+      std::unique_ptr<Communicator> given = std::move(made);
+      if (options.delay != std::chrono::milliseconds(0)) {
+        given = std::make_unique<SlowCommunicator>(std::move(given), rank, options.delay);
+      }
+      return given;
     };
     XRUN_ASSIGN(auto session, Session::create(prepared.module, program, *devices, session_options));
     XRUN_TRY(run_steps(*session, model, options, result));

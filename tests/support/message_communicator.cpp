@@ -11,10 +11,10 @@ namespace {
 
 // What a message begins with.
 struct Header {
-  enum Kind : int32_t { kBlock, kText };
+  enum Kind : int32_t { kBlock, kText, kBroadcast };
   int32_t kind = kBlock;
-  int32_t group = 0;
-  int32_t from = 0;  // device; of a text: rank
+  int32_t group = 0;  // of a broadcast: channel
+  int32_t from = 0;   // device; of a text or a broadcast: rank
   int32_t to = 0;
   int64_t round = 0;  // of a text
 };
@@ -164,6 +164,9 @@ MessageCommunicator::~MessageCommunicator() {
   for (std::thread& reader : readers_) {
     reader.join();
   }
+  for (size_t rank = 0; rank < channels_.size(); ++rank) {
+    fail_broadcasts(static_cast<int>(rank), "the run of this rank has ended");
+  }
 }
 
 void MessageCommunicator::enqueue(std::function<void()> event) {
@@ -235,6 +238,14 @@ void MessageCommunicator::deliver(const Message& message) {
     changed_.notify_all();
     return;
   }
+  if (header.kind == Header::kBroadcast) {
+    {
+      const std::lock_guard lock(mutex_);
+      broadcasts_[{header.group, header.from}].early.emplace_back(body.begin(), body.end());
+    }
+    move_broadcasts(header.group, header.from);
+    return;
+  }
   Member& member = members_[index_.at({header.group, header.to})];
   if (member.posted) {
     place(member, header.from, body);
@@ -266,6 +277,63 @@ std::set<int> MessageCommunicator::lost_ranks() {
   return lost_;
 }
 
+void MessageCommunicator::broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) {
+  {
+    const std::lock_guard lock(mutex_);
+    broadcasts_[{channel, root}].waiting.push_back({bytes, done});
+  }
+  enqueue([=, this] { move_broadcasts(channel, root); });
+}
+
+// Sends what this rank has to send, and gives what has come to those that wait for it, both in the order of the calls.
+void MessageCommunicator::move_broadcasts(int channel, int root) {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    Broadcasts& all = broadcasts_[{channel, root}];
+    if (all.waiting.empty() || (root != rank_ && all.early.empty())) {
+      break;
+    }
+    const Broadcast one = all.waiting.front();
+    all.waiting.pop_front();
+    Message message;
+    if (root != rank_) {
+      message = std::move(all.early.front());
+      all.early.pop_front();
+    }
+    lock.unlock();
+    if (root != rank_) {
+      XRUN_CHECK(message.size() == one.bytes.size(), "a broadcast has one size on all ranks");
+      std::ranges::copy(message, one.bytes.begin());
+    }
+    for (size_t peer = 0; root == rank_ && peer < channels_.size(); ++peer) {
+      if (channels_[peer] != nullptr) {
+        send(static_cast<int>(peer),
+             message_of({.kind = Header::kBroadcast, .group = channel, .from = rank_}, one.bytes));
+      }
+    }
+    one.done.done(one.done.context, one.done.argument, {}, 0);
+  }
+  if (lost_ranks().contains(root)) {
+    fail_broadcasts(root, "rank " + std::to_string(root) + " is gone");
+  }
+}
+
+void MessageCommunicator::fail_broadcasts(int root, const std::string& why) {
+  std::vector<Broadcast> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, all] : broadcasts_) {
+      if (key.second == root) {
+        failed.insert(failed.end(), all.waiting.begin(), all.waiting.end());
+        all.waiting.clear();
+      }
+    }
+  }
+  for (const Broadcast& one : failed) {
+    one.done.done(one.done.context, one.done.argument, Error{ErrorKind::kWorld, "", why}, 0);
+  }
+}
+
 // Whoever waits for a block of a rank that is gone is told so.
 void MessageCommunicator::lose(int rank) {
   {
@@ -273,6 +341,7 @@ void MessageCommunicator::lose(int rank) {
     lost_.insert(rank);
     changed_.notify_all();
   }
+  fail_broadcasts(rank, "rank " + std::to_string(rank) + " is gone");
   for (Member& member : members_) {
     const bool waits =
         std::ranges::any_of(member.exchange.receives, [&](const Block& block) { return rank_of_(block.peer) == rank; });

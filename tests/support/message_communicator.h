@@ -46,6 +46,7 @@ class MessageCommunicator final : public Communicator {
 
   void post(int exchange, Completion received, Completion released) override;
   Outcome agree(Outcome mine) override;
+  void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
   // Sends texts to all ranks and gives back theirs, by rank; the own one among them. Waits for all.
   std::vector<std::string> gather(const std::string& mine);
@@ -62,10 +63,22 @@ class MessageCommunicator final : public Communicator {
     std::vector<std::pair<int, Message>> early;  // that came before it was posted
   };
 
+  // A broadcast that was asked for, and what has come of those with its channel and root.
+  struct Broadcast {
+    std::span<std::byte> bytes;
+    Completion done;
+  };
+  struct Broadcasts {
+    std::deque<Broadcast> waiting;
+    std::deque<Message> early;
+  };
+
   void work();
   void send_blocks(Member& member);
   void deliver(const Message& message);
   void place(Member& member, int from, std::span<const std::byte> bytes);
+  void move_broadcasts(int channel, int root);
+  void fail_broadcasts(int root, const std::string& why);
   void lose(int rank);
   std::set<int> lost_ranks();
   void enqueue(std::function<void()> event);
@@ -84,6 +97,7 @@ class MessageCommunicator final : public Communicator {
   std::set<int> lost_;                                   // ranks that are gone: they may have ended their run
   std::map<int64_t, std::map<int, std::string>> texts_;  // by round, by rank
   int64_t round_ = 0;
+  std::map<std::pair<int, int>, Broadcasts> broadcasts_;  // by channel and root
   std::thread worker_;
 };
 

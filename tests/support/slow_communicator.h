@@ -1,0 +1,67 @@
+// A communicator whose rank sends what it broadcasts late, or never; single bytes go at once. Everything else is as by
+// the communicator behind it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+
+namespace xrun::runtime::testing {
+
+class SlowCommunicator final : public Communicator {
+ public:
+  static constexpr std::chrono::milliseconds kNever{-1};
+
+  SlowCommunicator(std::unique_ptr<Communicator> behind, int rank, std::chrono::milliseconds delay)
+      : behind_(std::move(behind)), rank_(rank), delay_(delay) {}
+  ~SlowCommunicator() override {
+    ended_ = true;
+    for (std::thread& sender : senders_) {
+      sender.join();
+    }
+    for (const Completion& one : kept_) {
+      one.done(one.context, one.argument, Error{ErrorKind::kWorld, "", "it was never sent"}, 0);
+    }
+  }
+
+  void post(int exchange, Completion received, Completion released) override {
+    behind_->post(exchange, received, released);
+  }
+  Outcome agree(Outcome mine) override { return behind_->agree(std::move(mine)); }
+  void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override {
+    if (root != rank_ || bytes.size() == 1) {
+      behind_->broadcast(channel, root, bytes, done);
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (delay_ == kNever) {
+      kept_.push_back(done);
+      return;
+    }
+    senders_.emplace_back([=, this] {
+      const auto due = std::chrono::steady_clock::now() + delay_;
+      while (!ended_ && std::chrono::steady_clock::now() < due) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      behind_->broadcast(channel, root, bytes, done);
+    });
+  }
+
+ private:
+  std::unique_ptr<Communicator> behind_;
+  int rank_;
+  std::chrono::milliseconds delay_;
+  std::atomic<bool> ended_ = false;
+  std::mutex mutex_;  // of the two below
+  std::vector<std::thread> senders_;
+  std::vector<Completion> kept_;
+};
+
+}  // namespace xrun::runtime::testing
