@@ -1,6 +1,7 @@
 // Parts of arrays come to all ranks, whatever their sizes; waits end in errors and when they are cancelled.
 #include "runtime/comm/all_gather.h"
 
+#include <array>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <thread>
@@ -139,7 +140,8 @@ TEST(AllGather, EndsWhenItIsCancelled) {
 }
 
 TEST(AllGather, OfOneProcessIsThereAtOnce) {
-  const auto devices = make_cpu_devices({1});
+  const std::array threads = {1};
+  const auto devices = make_cpu_devices(threads);
   LocalCommunicator communicator(*devices, {});
   std::vector<std::byte> bytes(static_cast<size_t>(kMostBroadcast) + 5, std::byte{3});
   AllGather gather(communicator, 0);
