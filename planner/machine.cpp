@@ -18,7 +18,7 @@ int Machine::threads_of(int device) const {
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory) {
   Machine machine;
   machine.cores = static_cast<int>(std::max<int64_t>(1, cluster.cores > 0 ? cluster.cores : cores));
-  machine.devices = request.devices > 0 ? request.devices : machine.cores;
+  machine.devices = request.devices > 0 ? request.devices : std::max(machine.cores, request.ranks);
   machine.threads = std::max(request.threads > 0 ? request.threads : machine.cores, machine.devices);
   const Bytes whole = cluster.memory > 0 ? cluster.memory : memory;
   const Bytes reserve = cluster.reserve >= 0 ? cluster.reserve : default_reserve(whole);

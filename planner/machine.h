@@ -1,4 +1,4 @@
-// The machine that a plan is made for: CPU devices of one process.
+// The machine that a plan is made for: CPU devices of one process, or of several that run it together.
 #pragma once
 
 #include <string>
@@ -19,8 +19,9 @@ struct Machine {
 };
 
 struct MachineRequest {
-  int devices = 0;  // 0: one per core
+  int devices = 0;  // 0: one per core, and at least one a rank
   int threads = 0;  // 0: cores
+  int ranks = 1;    // processes that will run the plan
 };
 
 // `cores` and `memory` are what was detected; the cluster spec, where given, replaces them.

@@ -3,15 +3,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "graph/base/xxh128.h"
@@ -64,49 +67,25 @@ Result<std::optional<std::string>> step_directory(const std::string& path) {
 
 class Store final : public CheckpointStore {
  public:
-  Store(CheckpointOptions options, DirectoryLock lock)
+  Store(CheckpointOptions options, std::optional<DirectoryLock> lock)
       : options_(std::move(options)), lock_(std::move(lock)), rows_(options_.directory, *options_.io) {}
 
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
-    XRUN_TRY(check_space(state));
-    XRUN_ASSIGN(auto pending, PendingDirectory::make(options_.directory, step_name(step), *options_.io));
-    Manifest manifest{.step = step,
-                      .samples = samples,
-                      .seed = options_.seed,
-                      .math_digest = options_.math_digest,
-                      .version = options_.version,
-                      .isa = options_.isa,
-                      .libraries = options_.libraries,
-                      .deterministic = options_.deterministic,
-                      .classes_named = static_cast<int64_t>(options_.class_names.size())};
-    if (options_.epoch_samples > 0) {
-      manifest.epoch = static_cast<double>(samples) / static_cast<double>(options_.epoch_samples);
-    }
-    manifest.history = history_;
-    manifest.records = records_;
-    XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
-    SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
-    XRUN_ASSIGN(manifest.files, write_state(state, pending.path(), options_.range_bytes, *options_.io));
-    const std::string model = print_model_text(options_.model);
-    XRUN_TRY(pending.write(std::string(kModelFile), model));
-    manifest.files.push_back(
-        {std::string(kModelFile), static_cast<Bytes>(model.size()), xxh128(std::as_bytes(std::span(model)))});
-    for (const ManifestFile& file : manifest.files) {
-      saved.bytes += file.bytes;
-    }
-    // Class rows in files belong to the newest checkpoint alone: with it the older ones go, whatever is to be kept.
-    if (Status done = publish(pending, manifest, saved.bytes); !done.ok()) {
-      static_cast<void>(rows_.give_up());  // the first error is the one to tell
-      return std::move(done).error();
-    }
-    rows_.switch_to_prepared();
-    const bool newest_alone = !manifest.rows.empty();
-    const auto is_old = [&](int64_t other) {
-      const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
-      return info.ok() && is_own(info->manifest.math_digest) && (newest_alone || !is_best(other));
+    std::optional<PendingDirectory> pending;
+    const auto make_directory = [&]() -> Result<std::string> {
+      XRUN_TRY(check_space(state));
+      XRUN_ASSIGN(auto made, PendingDirectory::make(options_.directory, step_name(step), *options_.io));
+      return pending.emplace(std::move(made)).path();
     };
-    prune(options_.directory, step, newest_alone ? 1 : options_.keep, is_old, *options_.io);
-    prune_class_names();
+    XRUN_ASSIGN(const std::string path, lead(make_directory));
+    SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
+    XRUN_ASSIGN(const auto files, gather_files(write_state(state, path, options_.range_bytes, *options_.io, rank())));
+    const auto complete = [&]() -> Result<std::string> {
+      XRUN_TRY(write_manifest(*pending, step, samples, files, saved));
+      return std::to_string(saved.bytes);
+    };
+    XRUN_ASSIGN(const std::string bytes, lead(complete));
+    saved.bytes = std::stoll(bytes);
     return saved;
   }
 
@@ -117,7 +96,7 @@ class Store final : public CheckpointStore {
   Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
                                             TrainState& state) override {
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
-    XRUN_TRY(verify_checkpoint(info));
+    XRUN_TRY(verify(info));
     std::vector<FreshPart> fresh;
     XRUN_TRY(read_state(info, state, skip, fresh));
     return fresh;
@@ -125,6 +104,9 @@ class Store final : public CheckpointStore {
 
   Status remember(const std::vector<Record>& records) override {
     records_ = records;
+    if (rank() != 0) {
+      return {};
+    }
     std::vector<BestStep> best;
     for (const Record& record : records_) {
       if (record.keep > 0) {
@@ -140,11 +122,15 @@ class Store final : public CheckpointStore {
       return std::optional<Resumed>();
     }
     if (path == "auto") {
-      XRUN_ASSIGN(const auto newest, newest_in(options_.directory));
-      if (!newest) {
+      const auto find = [&]() -> Result<std::string> {
+        XRUN_ASSIGN(const auto newest, newest_in(options_.directory));
+        return newest.value_or("");
+      };
+      XRUN_ASSIGN(const std::string newest, lead(find));
+      if (newest.empty()) {
         return std::optional<Resumed>();
       }
-      path = options_.directory + "/" + *newest;
+      path = options_.directory + "/" + newest;
     }
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(check_digest(info));
@@ -187,6 +173,84 @@ class Store final : public CheckpointStore {
   }
 
  private:
+  int rank() const { return options_.peers == nullptr ? 0 : options_.peers->rank(); }
+
+  // Rank 0 does it, and all ranks get what it gives.
+  template <typename Work>
+  Result<std::string> lead(const Work& work) {
+    if (options_.peers == nullptr) {
+      return work();
+    }
+    return options_.peers->broadcast(rank() == 0 ? work() : Result<std::string>(std::string()));
+  }
+
+  // The files of all ranks, by rank.
+  Result<std::vector<ManifestFile>> gather_files(Result<std::vector<ManifestFile>> mine) {
+    if (options_.peers == nullptr) {
+      return mine;
+    }
+    const auto in_words = [&]() -> Result<std::string> {
+      XRUN_ASSIGN(const auto own, std::move(mine));
+      std::string text;
+      for (const ManifestFile& file : own) {
+        text += fmt::format("{} {} {}\n", file.bytes, file.xxh3, file.name);
+      }
+      return text;
+    };
+    XRUN_ASSIGN(const auto texts, options_.peers->gather(in_words()));
+    std::vector<ManifestFile> files;
+    for (const std::string& said : texts) {
+      std::istringstream in(said);
+      ManifestFile file;
+      while (in >> file.bytes >> file.xxh3 && in.get() == ' ' && std::getline(in, file.name)) {
+        files.push_back(file);
+      }
+    }
+    return files;
+  }
+
+  // What makes the files of a step a checkpoint, and takes the place of older ones.
+  Status write_manifest(PendingDirectory& pending, int64_t step, int64_t samples,
+                        const std::vector<ManifestFile>& files, SavedCheckpoint& saved) {
+    Manifest manifest{.step = step,
+                      .samples = samples,
+                      .seed = options_.seed,
+                      .math_digest = options_.math_digest,
+                      .version = options_.version,
+                      .isa = options_.isa,
+                      .libraries = options_.libraries,
+                      .deterministic = options_.deterministic,
+                      .classes_named = static_cast<int64_t>(options_.class_names.size())};
+    if (options_.epoch_samples > 0) {
+      manifest.epoch = static_cast<double>(samples) / static_cast<double>(options_.epoch_samples);
+    }
+    manifest.history = history_;
+    manifest.records = records_;
+    XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
+    manifest.files = files;
+    const std::string model = print_model_text(options_.model);
+    XRUN_TRY(pending.write(std::string(kModelFile), model));
+    manifest.files.push_back(
+        {std::string(kModelFile), static_cast<Bytes>(model.size()), xxh128(std::as_bytes(std::span(model)))});
+    for (const ManifestFile& file : manifest.files) {
+      saved.bytes += file.bytes;
+    }
+    // Class rows in files belong to the newest checkpoint alone: with it the older ones go, whatever is to be kept.
+    if (Status done = publish(pending, manifest, saved.bytes); !done.ok()) {
+      static_cast<void>(rows_.give_up());  // the first error is the one to tell
+      return done;
+    }
+    rows_.switch_to_prepared();
+    const bool newest_alone = !manifest.rows.empty();
+    const auto is_old = [&](int64_t other) {
+      const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
+      return info.ok() && is_own(info->manifest.math_digest) && (newest_alone || !is_best(other));
+    };
+    prune(options_.directory, step, newest_alone ? 1 : options_.keep, is_old, *options_.io);
+    prune_class_names();
+    return {};
+  }
+
   Status publish(PendingDirectory& pending, Manifest& manifest, Bytes& bytes) {
     XRUN_ASSIGN(manifest.rows, rows_.prepare(manifest.step));
     manifest.format += manifest.rows.empty() ? 0 : 1;
@@ -197,9 +261,24 @@ class Store final : public CheckpointStore {
   }
 
   Status load(const CheckpointInfo& info, TrainState& state) {
-    XRUN_TRY(verify_checkpoint(info));
+    XRUN_TRY(verify(info));
     XRUN_TRY(rows_.resume(info, state));
     return read_state(info, state, true);
+  }
+
+  // The ranks share out the files.
+  Status verify(const CheckpointInfo& info) {
+    Peers* const peers = options_.peers;
+    if (peers == nullptr) {
+      return verify_checkpoint(info);
+    }
+    CheckpointInfo part = info;
+    part.manifest.files.clear();
+    for (size_t i = static_cast<size_t>(rank()); i < info.manifest.files.size();
+         i += static_cast<size_t>(peers->count())) {
+      part.manifest.files.push_back(info.manifest.files[i]);
+    }
+    return peers->agree(verify_checkpoint(part));
   }
 
   RunDifference difference_from(const CheckpointInfo& info) const {
@@ -318,7 +397,7 @@ class Store final : public CheckpointStore {
   }
 
   CheckpointOptions options_;
-  DirectoryLock lock_;
+  std::optional<DirectoryLock> lock_;  // rank 0 has it
   RunRows rows_;
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
@@ -327,7 +406,10 @@ class Store final : public CheckpointStore {
 
 }  // namespace
 
-Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
+namespace {
+
+// The store of a process that may write.
+Result<std::unique_ptr<CheckpointStore>> make_leading_store(const CheckpointOptions& options) {
   XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
   XRUN_ASSIGN(const auto newest, newest_in(options.directory));
   auto store = std::make_unique<Store>(options, std::move(lock));
@@ -339,6 +421,57 @@ Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions
     }
   }
   return std::unique_ptr<CheckpointStore>(std::move(store));
+}
+
+// Whether all ranks see the directory of rank 0, by a file that it makes there under the name of an unfinished one.
+Status check_same_directory(const CheckpointOptions& options) {
+  Peers& peers = *options.peers;
+  const bool leads = peers.rank() == 0;
+  const std::string tail = leads ? pending_tail() : "";
+  XRUN_ASSIGN(const std::string said, peers.broadcast([&]() -> Result<std::string> {
+    const std::string path = fmt::format("{}/latest{}", options.directory, tail);
+    const int fault = leads ? write_durably(path, std::span<const std::byte>(), *options.io) : 0;
+    if (fault != 0) {
+      return checkpoint_write_error(path, fault);
+    }
+    return fmt::format("latest{}", tail);
+  }()));
+  const std::string path = fmt::format("{}/{}", options.directory, said);
+  Status seen;
+  if (::access(path.c_str(), W_OK) != 0) {
+    seen = world_error("XG0711",
+                       {"{} is not the directory of that name which {} sees: {}", options.directory, peers.name(0),
+                        std::strerror(errno)},
+                       "name a directory on a file system that all hosts share: -C DIR");
+  }
+  seen = peers.agree(std::move(seen));
+  if (leads) {
+    options.io->unlink(path);
+  }
+  return seen;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
+  if (options.peers == nullptr) {
+    return make_leading_store(options);
+  }
+  std::unique_ptr<CheckpointStore> store;
+  Status made;
+  if (options.peers->rank() == 0) {
+    auto leading = make_leading_store(options);
+    if (leading.ok()) {
+      store = std::move(leading).value();
+    } else {
+      made = std::move(leading).error();
+    }
+  } else {
+    store = std::make_unique<Store>(options, std::nullopt);
+  }
+  XRUN_TRY(options.peers->agree(std::move(made)));
+  XRUN_TRY(check_same_directory(options));
+  return store;
 }
 
 bool is_checkpoint(const std::string& path) {

@@ -5,6 +5,7 @@
 //   DIR/step-000400/trunk.safetensors                  weights and running statistics
 //   DIR/step-000400/trunk.optim.safetensors            optimizer states
 //   DIR/step-000400/head.NAME.r0000000000.safetensors  a row range of a head: weight and optimizer states
+//   DIR/step-000400/trunk.r0000000001.safetensors      of several ranks: what rank 1 is the first to have; also .optim
 //   DIR/rows.NAME                                      class rows of a head that lie in a file (run_rows.h)
 //   DIR/latest                                         name of the newest
 //   DIR/best                                           names and values of the best, where `best` is set
@@ -26,6 +27,7 @@
 #include "graph/base/result.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_text.h"
+#include "runtime/comm/peers.h"
 #include "runtime/train/checkpoint_store.h"
 #include "runtime/train/train_state.h"
 
@@ -62,10 +64,13 @@ struct CheckpointOptions {
   ModelText model;                // kept in every checkpoint
   Bytes range_bytes = 64 * kMiB;  // of a head file
   Io* io = &system_io();          // by which it saves; outlives the store
+  // Of several ranks, which make all calls of their stores together: what they tell one another by; outlives the store.
+  // Each writes what it has; rank 0 has the right to write, and writes the manifest. Null: one process.
+  Peers* peers = nullptr;
 };
 
-// The directory belongs to one run at a time. Errors: XG0711 it cannot be written, XG0712 another run has it, XG0701 it
-// holds checkpoints of another model, data or training.
+// The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
+// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training.
 // Errors of save: XG0711 (kWorld; nothing is left behind). Of resume: those of load_checkpoint, and XG0701;
 // of start_from: those of open_checkpoint and load_checkpoint.
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);

@@ -27,11 +27,13 @@ bool is_hex(std::string_view text, size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// "head.NAME.r0000000000.safetensors"
-bool is_head_file(std::string_view name) {
-  constexpr std::string_view kBegin = "head.";
+// "head.NAME.r0000000000.safetensors", by its first row; "trunk.r0000000001.safetensors", by its rank
+bool is_numbered_file(std::string_view name) {
   constexpr std::string_view kEnd = ".r0000000000.safetensors";
-  if (!name.starts_with(kBegin) || name.size() <= kBegin.size() + kEnd.size()) {
+  const bool head = name.starts_with("head.") && name.size() > 5 + kEnd.size();
+  const bool trunk = (name.starts_with("trunk.r") && name.size() == 5 + kEnd.size()) ||
+                     (name.starts_with("trunk.optim.r") && name.size() == 11 + kEnd.size());
+  if (!head && !trunk) {
     return false;
   }
   const std::string_view end = name.substr(name.size() - kEnd.size());
@@ -41,7 +43,7 @@ bool is_head_file(std::string_view name) {
 
 bool is_file_of_step(std::string_view name) {
   return name == kManifest || name == "model.json" || name == "trunk.safetensors" ||
-         name == "trunk.optim.safetensors" || is_head_file(name);
+         name == "trunk.optim.safetensors" || is_numbered_file(name);
 }
 
 std::string tail_after(std::string_view mark) {

@@ -198,9 +198,29 @@ struct FilePlan {
   int64_t row_end = 0;
 };
 
-std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
-  FilePlan trunk{.name = "trunk.safetensors"};
-  FilePlan optimizer{.name = "trunk.optim.safetensors"};
+// Runs of rows of a head that this process has, in row order: all rows, unless it is one of several ranks. Graphs of
+// classes tell nothing of it, since all ranks have all of their rows.
+std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) {
+  std::vector<ClassRange> runs;
+  const auto tensor = std::ranges::find_if(state.tensors(), [&](const StateTensor& one) {
+    return one.head == head && one.role != StateTensor::Role::kGraph && !one.pieces.empty();
+  });
+  for (size_t i = 0; tensor != state.tensors().end() && i < tensor->pieces.size(); ++i) {
+    const TensorPiece& piece = tensor->pieces[i];
+    if (!runs.empty() && runs.back().end == piece.row_begin) {
+      runs.back().end = piece.row_end;
+    } else {
+      runs.push_back({piece.row_begin, piece.row_end});
+    }
+  }
+  return runs;
+}
+
+// Of rank 0 the trunk's files are there in any case.
+std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes, int rank) {
+  const std::string of_rank = rank == 0 ? "" : fmt::format(".r{:010}", rank);
+  FilePlan trunk{.name = fmt::format("trunk{}.safetensors", of_rank)};
+  FilePlan optimizer{.name = fmt::format("trunk.optim{}.safetensors", of_rank)};
   std::map<std::string, std::vector<const StateTensor*>> heads;
   for (const StateTensor& tensor : state.tensors()) {
     if (!tensor.kept || state.lies_in_file(tensor)) {
@@ -208,11 +228,14 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
     }
     if (!tensor.head.empty()) {
       heads[tensor.head].push_back(&tensor);
-    } else {
+    } else if (tensor.first) {
       (tensor.role == StateTensor::Role::kOptimizer ? optimizer : trunk).tensors.push_back(&tensor);
     }
   }
-  std::vector<FilePlan> files{trunk};
+  std::vector<FilePlan> files;
+  if (rank == 0 || !trunk.tensors.empty()) {
+    files.push_back(trunk);
+  }
   if (!optimizer.tensors.empty()) {
     files.push_back(optimizer);
   }
@@ -221,15 +244,16 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes) {
     for (const StateTensor* tensor : tensors) {
       row_bytes += tensor->row_bytes();
     }
-    const int64_t rows = tensors[0]->rows();
     int64_t range = std::max<int64_t>(1, range_bytes / std::max<Bytes>(row_bytes, 1));
     range = range > 64 ? range / 64 * 64 : range;
-    for (int64_t row = 0; row < rows; row += range) {
-      files.push_back({.name = fmt::format("head.{}.r{:010}.safetensors", head, row),
-                       .tensors = tensors,
-                       .head = true,
-                       .row_begin = row,
-                       .row_end = std::min(rows, row + range)});
+    for (const ClassRange& run : runs_of(state, head)) {
+      for (int64_t row = run.begin; row < run.end; row += range) {
+        files.push_back({.name = fmt::format("head.{}.r{:010}.safetensors", head, row),
+                         .tensors = tensors,
+                         .head = true,
+                         .row_begin = row,
+                         .row_end = std::min(run.end, row + range)});
+      }
     }
   }
   return files;
@@ -302,9 +326,9 @@ Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, c
 }  // namespace
 
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
-                                              Io& io) {
+                                              Io& io, int rank) {
   std::vector<ManifestFile> files;
-  for (const FilePlan& plan : plan_files(state, range_bytes)) {
+  for (const FilePlan& plan : plan_files(state, range_bytes, rank)) {
     XRUN_ASSIGN(ManifestFile file, write_file(state, plan, directory, io));
     files.push_back(std::move(file));
   }
@@ -319,6 +343,9 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
   for (const Found& one : found) {
     for (size_t i = 0; i < one.rows->size(); ++i) {
       const StoredRows& rows = (*one.rows)[i];
+      if (!state.has_rows(*one.tensor, rows.row_begin, rows.row_end)) {
+        continue;  // of another rank
+      }
       const auto beside = [i](const std::vector<StoredRows>* others) {
         return others == nullptr ? nullptr : &(*others)[i];
       };

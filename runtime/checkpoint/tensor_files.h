@@ -14,9 +14,10 @@
 namespace xrun::runtime {
 
 // Writes all tensors but class rows in files of their own into new files of `directory`, head files of about
-// `range_bytes`. Errors: XG0711.
+// `range_bytes`. Of several ranks each writes the rows of heads that it has, and the rest of what it is the first to
+// have, under names of its own. Errors: XG0711.
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
-                                              Io& io);
+                                              Io& io, int rank = 0);
 
 // Fills `state`, whose shards may be cut in another way; the files have been verified. Everything is looked up before
 // anything is written. Rows that the state has mapped from the checkpoint are there already. Errors: XG0702, XG0710,

@@ -160,6 +160,9 @@ void BarProgress::on_start(const runtime::StartEvent& e) {
   if (!e.synthetic.empty()) {
     line(fmt::format("  Data      synthetic: {}", fmt::join(e.synthetic, ", ")));
   }
+  if (e.ranks > 1) {
+    line(fmt::format("  Ranks     all {} ranks up: {}", e.ranks, e.hosts));
+  }
   const std::lock_guard lock(mutex_);
   training_ = true;
   state_.start = e;

@@ -120,7 +120,7 @@ std::string json_line(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-Console::Console(const GlobalOptions& options)
+Console::Console(const GlobalOptions& options, std::string* held)
     : color_(wants_color(options, isatty(STDERR_FILENO) == 1)),
       unicode_(!options.ascii && has_utf8_locale()),
       tty_(isatty(STDERR_FILENO) == 1 && environment("TERM") != "dumb"),
@@ -128,7 +128,16 @@ Console::Console(const GlobalOptions& options)
       quiet_(options.quiet),
       verbose_(options.verbose && !options.quiet),
       columns_(find_columns(STDERR_FILENO).value_or(80)),
-      page_columns_(find_columns(STDOUT_FILENO).value_or(0)) {}
+      page_columns_(find_columns(STDOUT_FILENO).value_or(0)),
+      held_(held) {}
+
+void Console::to_stderr(std::string_view text) const {
+  if (held_ != nullptr) {
+    *held_ += text;
+  } else {
+    write(stderr, text);
+  }
+}
 
 void Console::out(std::string_view text) const { write(stdout, json_ ? text : printable(text)); }
 
@@ -138,7 +147,7 @@ void Console::note(std::string_view text) const { draw(printable(text)); }
 
 void Console::draw(std::string_view text) const {
   if (!quiet_) {
-    write(stderr, text);
+    to_stderr(text);
   }
 }
 
@@ -148,9 +157,9 @@ void Console::report(const Diagnostics& diagnostics, const SourceMap& sources) c
       continue;
     }
     if (json_) {
-      write(stderr, json_line(to_json(diagnostic, sources)));
+      to_stderr(json_line(to_json(diagnostic, sources)));
     } else {
-      write(stderr, render(diagnostic, sources, {.color = color_}) + "\n");
+      to_stderr(render(diagnostic, sources, {.color = color_}) + "\n");
     }
   }
 }
@@ -166,9 +175,9 @@ void Phase::done(std::string_view what, const std::string& about) {
 
 int Console::fail(const Error& error, const SourceMap& sources) const {
   if (json_) {
-    write(stderr, json_line(to_json(diagnostic_of(error), sources)));
+    to_stderr(json_line(to_json(diagnostic_of(error), sources)));
   } else {
-    write(stderr, render(error, sources, {.color = color_}));
+    to_stderr(render(error, sources, {.color = color_}));
   }
   return exit_code(error.kind);
 }

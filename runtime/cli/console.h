@@ -19,7 +19,8 @@ std::string json_line(const nlohmann::ordered_json& json);
 // NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale and --color, --ascii decide.
 class Console {
  public:
-  explicit Console(const GlobalOptions& options);
+  // `held`: what would go to stderr is added to it instead.
+  explicit Console(const GlobalOptions& options, std::string* held = nullptr);
 
   bool color() const { return color_; }
   bool unicode() const { return unicode_; }
@@ -42,6 +43,8 @@ class Console {
   int fail(const Error& error, const SourceMap& sources = {}) const;
 
  private:
+  void to_stderr(std::string_view text) const;
+
   bool color_ = false;
   bool unicode_ = true;
   bool tty_ = false;
@@ -50,6 +53,7 @@ class Console {
   bool verbose_ = false;
   int columns_ = 80;
   int page_columns_ = 0;
+  std::string* held_ = nullptr;
 };
 
 // A part of a command's work. With -v a line says what was done and how long it took.

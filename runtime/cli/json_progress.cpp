@@ -44,19 +44,23 @@ Json evaluation_json(const std::vector<runtime::Measured>& metrics,
 }
 
 void JsonProgress::on_start(const runtime::StartEvent& e) {
-  emit(port_, "start",
-       {{"model", e.model},
-        {"devices", e.devices},
-        {"first_step", e.first_step},
-        {"steps", e.steps},
-        {"steps_per_epoch", e.steps_per_epoch},
-        {"samples", e.samples},
-        {"synthetic", e.synthetic},
-        {"batch", e.batch},
-        {"predicted_step_s", e.predicted_step},
-        {"memory", e.memory},
-        {"memory_planned", e.memory_planned},
-        {"memory_usable", e.memory_usable}});
+  Json event{{"model", e.model},
+             {"devices", e.devices},
+             {"first_step", e.first_step},
+             {"steps", e.steps},
+             {"steps_per_epoch", e.steps_per_epoch},
+             {"samples", e.samples},
+             {"synthetic", e.synthetic},
+             {"batch", e.batch},
+             {"predicted_step_s", e.predicted_step},
+             {"memory", e.memory},
+             {"memory_planned", e.memory_planned},
+             {"memory_usable", e.memory_usable}};
+  if (e.ranks > 1) {
+    event["ranks"] = e.ranks;
+    event["hosts"] = e.hosts;
+  }
+  emit(port_, "start", event);
 }
 
 void JsonProgress::on_plan(const runtime::PlanEvent& e) {

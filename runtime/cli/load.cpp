@@ -174,8 +174,10 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
   const runtime::Host host = runtime::detect_host();
   XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, host.cpu, console)
                                       : collect_facts(prepared, nullptr));
-  prepared.machine = planner::make_machine(module.cluster, {.devices = options.devices, .threads = options.threads},
-                                           host.cores, host.memory_free);
+  const bool one = options.cores == 0;
+  prepared.machine = planner::make_machine(
+      module.cluster, {.devices = options.devices, .threads = options.threads, .ranks = options.ranks},
+      one ? host.cores : options.cores, one ? host.memory_free : options.memory);
   return prepared;
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/units.h"
+
 namespace xrun::cli {
 
 // Flags that every subcommand takes (docs/command.md, "Flags everywhere"). Each long flag may come from XRUN_<NAME>.
@@ -26,6 +28,11 @@ struct GlobalOptions {
   int threads = 0;                // of all devices together; 0: cores
   int devices = 0;                // CPU devices; 0: one per core
   std::string cost = "analytic";  // analytic measured
+
+  // Of a run of several processes (runtime/cli/job.h), not of the command line: what their hosts have together.
+  int ranks = 1;
+  int cores = 0;  // 0: of this host alone
+  Bytes memory = 0;
 };
 
 struct CheckArgs {

@@ -82,6 +82,9 @@ void PlainProgress::on_start(const runtime::StartEvent& e) {
                    stamp(time), e.model, e.plan, e.devices, e.steps, e.batch, e.samples, synthetic_field(e.synthetic),
                    gib(e.memory), gib(e.memory_planned), gib(e.memory_usable)),
        time);
+  if (e.ranks > 1) {
+    tell(fmt::format("{} ranks all {} ranks up: {}", stamp(time), e.ranks, e.hosts), time);
+  }
 }
 
 void PlainProgress::on_resume(int64_t step, const std::string& path) {

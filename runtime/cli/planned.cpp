@@ -108,6 +108,33 @@ std::optional<PlannedModel> read_model(const std::string& path, const GlobalOpti
   return PlannedModel{.model = std::move(*model), .prepared = std::move(prepared).value(), .plan = {}};
 }
 
+// Makes the module of a plan that is here.
+std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& path, const GlobalOptions& given,
+                                        const Console& console, int& exit, Phase& phase) {
+  std::string file;
+  const GlobalOptions options = with_plan_options(given, plan.options, file);
+  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
+    exit = console.fail(content_error("XG0625", {"`{}` was made from `{}`, which is not there", path, file},
+                                      "put the model back, or make the plan again where it is"));
+    return std::nullopt;
+  }
+  auto planned = read_model(file, options, console, true, exit, phase);
+  if (!planned) {
+    return std::nullopt;
+  }
+  const PreparedModel& prepared = planned->prepared;
+  const Status fresh =
+      planner::check_fresh(plan, prepared.training, prepared.training_facts, prepared.machine, &prepared.inference);
+  if (!fresh.ok()) {
+    exit = console.fail(fresh.error(), planned->model.sources);
+    return std::nullopt;
+  }
+  phase.done("checked", "the plan is of these sources and this machine");
+  planned->plan = std::move(plan);
+  planner::predict_graphs(planned->plan, prepared.training_facts);
+  return planned;
+}
+
 std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOptions& given, const Console& console,
                                          int& exit) {
   if (const std::string flag = deciding_flag(given); !flag.empty()) {
@@ -123,28 +150,7 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
     return std::nullopt;
   }
   phase.done("plan", about_plan(*plan));
-  std::string file;
-  const GlobalOptions options = with_plan_options(given, plan->options, file);
-  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
-    exit = console.fail(content_error("XG0625", {"`{}` was made from `{}`, which is not there", path, file},
-                                      "put the model back, or make the plan again where it is"));
-    return std::nullopt;
-  }
-  auto planned = read_model(file, options, console, true, exit, phase);
-  if (!planned) {
-    return std::nullopt;
-  }
-  const PreparedModel& prepared = planned->prepared;
-  const Status fresh =
-      planner::check_fresh(*plan, prepared.training, prepared.training_facts, prepared.machine, &prepared.inference);
-  if (!fresh.ok()) {
-    exit = console.fail(fresh.error(), planned->model.sources);
-    return std::nullopt;
-  }
-  phase.done("checked", "the plan is of these sources and this machine");
-  planned->plan = std::move(plan).value();
-  planner::predict_graphs(planned->plan, prepared.training_facts);
-  return planned;
+  return with_module(std::move(plan).value(), path, given, console, exit, phase);
 }
 
 // For changes of the row block that a plan proposes: by formula, since measuring takes long.
@@ -177,6 +183,14 @@ std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOp
 }
 
 }  // namespace
+
+int PlannedModel::workers() const {
+  int sum = plan.training.ranks == 1 ? plan.machine.threads : 0;
+  for (int device = 0; plan.training.ranks > 1 && device < plan.training.devices; ++device) {
+    sum += plan.training.rank_of(device) == rank ? plan.training.threads[static_cast<size_t>(device)] : 0;
+  }
+  return sum;
+}
 
 std::string source_path(const std::string& path) {
   return path.starts_with("std/") ? path : (working_directory().path / path).lexically_normal().string();
@@ -244,6 +258,17 @@ std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptio
                             : make_planned(path, options, console, needs_training, exit, nullptr);
 }
 
+std::optional<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options,
+                                          const Console& console, int& exit) {
+  Phase phase(console);
+  auto plan = planner::load_plan_bytes(std::as_bytes(std::span(bytes)), "the plan of rank 0");
+  if (!plan.ok()) {
+    exit = console.fail(plan.error());
+    return std::nullopt;
+  }
+  return with_module(std::move(plan).value(), "the plan of rank 0", options, console, exit, phase);
+}
+
 std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                        int& exit) {
   Phase phase(console);
@@ -275,10 +300,33 @@ std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
   return timings;
 }
 
-Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program) {
+Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank,
+                                                          const std::vector<int>& neighbours) {
+  std::vector<int> of_host;  // workers of the devices of all ranks here
+  std::vector<int> threads;
+  int first = 0;
+  size_t before = 0;
+  for (int device = 0; device < program.devices; ++device) {
+    const int owner = program.rank_of(device);
+    if (owner == rank && threads.empty()) {
+      first = device;
+      before = of_host.size();
+    }
+    if (owner == rank || std::ranges::find(neighbours, owner) != neighbours.end()) {
+      of_host.push_back(program.threads[static_cast<size_t>(device)]);
+    }
+    if (owner == rank) {
+      threads.push_back(of_host.back());
+    }
+  }
   const runtime::CpuTopology topology = runtime::read_cpu_topology();
-  return topology.here ? runtime::start_cpu_devices(program.threads, runtime::place_devices(topology, program.threads))
-                       : runtime::start_cpu_devices(program.threads);
+  if (!topology.here) {
+    return runtime::start_cpu_devices(threads, {}, first);
+  }
+  const auto places = runtime::place_devices(topology, of_host);
+  return runtime::start_cpu_devices(
+      threads, places.empty() ? places : std::vector(places.begin() + before, places.begin() + before + threads.size()),
+      first);
 }
 
 Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,

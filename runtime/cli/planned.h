@@ -21,12 +21,21 @@ struct PlannedModel {
   LoadedModel model;
   PreparedModel prepared;
   planner::Plan plan;
+  int rank = 0;  // of this process, where several run the plan
+
+  // Of the devices of this process.
+  int workers() const;
 };
 
 // FILE: loads, prepares and plans. PLAN: loads the plan, makes its module again from its sources and refuses it when
 // anything has changed (XG06xx). Nothing after an error, which has been printed.
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
+
+// The plan that rank 0 of a run has made, as a plan file has it (planner/plan_file.h), with its module made again from
+// the sources that this rank sees: plan_from for all other ranks.
+std::optional<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options,
+                                          const Console& console, int& exit);
 
 // FILE without a plan: what a planner is given of it.
 std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
@@ -57,7 +66,9 @@ bool is_plan_file(const std::string& path);
 // When each instruction of a step of training is predicted to run, as an executor would time it.
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan);
 
-Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program);
+// Those of `rank`. `neighbours`: the ranks of this host in order, which share its processors; empty: there is one rank.
+Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank = 0,
+                                                          const std::vector<int>& neighbours = {});
 
 // A session of the plan's inference program with the weights of a checkpoint.
 Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& planned, runtime::DeviceSet& devices,

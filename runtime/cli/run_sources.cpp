@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <span>
 
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
+#include "graph/base/xxh128.h"
 #include "graph/reader_def.h"
 #include "planner/run_memory.h"
 #include "runtime/data/class_weights.h"
@@ -81,6 +83,21 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
   return balances ? std::move(labels) : std::vector<int32_t>();
 }
 
+void add_facts(const runtime::SampleRows& rows, Facts& facts) {
+  const std::vector<std::string> classes = class_names(rows);
+  Xxh128 names;
+  for (const std::string& one : classes) {
+    names.add(std::as_bytes(std::span(one)));
+    names.add(std::as_bytes(std::span("\n", 1)));
+  }
+  const auto add = [&](const char* what, std::string value) {
+    facts.emplace_back(fmt::format("{} of the source `{}`", what, rows.name()), std::move(value));
+  };
+  add("samples", fmt::format("{}", rows.samples()));
+  add("classes", classes.empty() ? "no names" : fmt::format("{} ({:.8})", classes.size(), names.hex()));
+  add("contents", rows.contents().substr(0, 8));
+}
+
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
   for (const Error& warning : rows.warnings()) {
     events.on_warn({warning.code, warning.message});
@@ -102,10 +119,13 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
     if (options.memory != nullptr) {
       options.memory->add(*rows, module.data);
     }
+    if (options.facts != nullptr) {
+      add_facts(*rows, *options.facts);
+    }
     XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
                                                                         .seed = module.train.seed,
                                                                         .max_bad = module.data.max_bad,
-                                                                        .workers = planned.plan.machine.threads,
+                                                                        .workers = planned.workers(),
                                                                         .on_bad = options.on_bad,
                                                                         .patience = options.patience}));
     sources.push_back(std::move(source));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/cli/planned.h"
@@ -24,6 +25,11 @@ struct DataMemory {
 
 // Errors: XG0601 where arenas and data together take more than the machine of the plan has.
 Status check_memory(const PlannedModel& planned, const DataMemory& data);
+
+// What the ranks of a run compare (runtime/cli/job.h): names, and values that are to be the same on all of them.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+// Adds how many samples and which classes a source has, and what its samples are.
+void add_facts(const runtime::SampleRows& rows, Facts& facts);
 
 using BadSampleTold = std::function<void(const std::string& message)>;
 
@@ -52,6 +58,7 @@ struct RowOptions {
   StopFlag stop = nullptr;
   BadSampleTold on_bad = nullptr;
   DataMemory* memory = nullptr;  // to which the sources are added
+  Facts* facts = nullptr;        // as well
   runtime::RowTasks::Patience patience;
 };
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,

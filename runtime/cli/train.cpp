@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/rows_room.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/job.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/cli/run_log.h"
@@ -58,7 +59,7 @@ struct Run {
 };
 
 Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const TrainArgs& args,
-                     runtime::EventSink& events) {
+                     runtime::EventSink& events, const Job& job) {
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
   events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
@@ -67,6 +68,10 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   XRUN_TRY(runtime::check_graphs(train, rows->samples()));
   const std::vector<std::string> classes = class_names(*rows);
   warn_of(*rows, events);
+  Facts facts;
+  if (job.world != nullptr) {
+    add_facts(*rows, facts);
+  }
   XRUN_ASSIGN(auto classes_of_samples, use_classes(*rows, module, &StopSignals::requested()));
   DataMemory memory;
   memory.add(*rows, module.data);
@@ -87,7 +92,8 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .epoch_samples = rows->samples(),
       .batch = train.batch,
       .libraries = runtime::library_versions(),
-      .model = text_of(planned)};
+      .model = text_of(planned),
+      .peers = job.world.get()};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
   XRUN_ASSIGN(auto batches,
@@ -96,7 +102,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                                      .order = train.order,
                                                      .classes = std::move(classes_of_samples),
                                                      .max_bad = module.data.max_bad,
-                                                     .workers = planned.plan.machine.threads,
+                                                     .workers = planned.workers(),
                                                      .on_bad = warn,
                                                      .on_warning =
                                                          [&events](const Error& warning) {
@@ -107,46 +113,73 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (train.eval_every || !train.metrics.empty()) {
     names = measured_sources(module);
   }
-  XRUN_ASSIGN(
-      auto eval,
-      open_row_sources(planned, names, classes, events,
-                       {.stop = &StopSignals::requested(), .on_bad = warn, .memory = &memory, .patience = patience}));
+  XRUN_ASSIGN(auto eval, open_row_sources(planned, names, classes, events,
+                                          {.stop = &StopSignals::requested(),
+                                           .on_bad = warn,
+                                           .memory = &memory,
+                                           .facts = job.world == nullptr ? nullptr : &facts,
+                                           .patience = patience}));
+  XRUN_TRY(hold_alike(job, facts, "reads other data than rank 0", "give all hosts the same files"));
   XRUN_TRY(check_memory(planned, memory));
   XRUN_TRY(check_disk(planned, store.directory, store.epoch_samples));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
 
+// Rank 0 shows the run and keeps its log.
+std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& console, const std::string& directory,
+                                              const TrainSpec& train) {
+  if (!job.leads()) {
+    return std::make_unique<runtime::EventSink>();
+  }
+  return std::make_unique<LoggedProgress>(make_progress(job.options.progress, console),
+                                          LogOptions{.directory = directory, .tensorboard = train.log_tensorboard});
+}
+
+template <typename T>
+Status status_of(const Result<T>& result) {
+  return result.ok() ? Status() : Status(result.error());
+}
+
 }  // namespace
 
-int run_train(const GlobalOptions& options, const TrainArgs& args) {
+int run_train(const GlobalOptions& given, const TrainArgs& args) {
+  auto joined = join_job(given);
+  if (!joined.ok()) {
+    return fail_job({}, joined.error(), Console(given), {});
+  }
+  Job job = std::move(joined).value();
+  const GlobalOptions& options = job.options;
   const Console console(options);
   int exit = 0;
   const auto place = [&](const TrainSpec& train) {
     return args.resume == "auto" ? checkpoint_directory(options, train) : args.resume;
   };
-  const bool resumes = args.resume != "never" && !is_plan_file(args.file);
-  auto planned = plan_from(args.file, resumes ? with_stored_rows(args.file, options, place, console) : options, console,
-                           true, exit);
+  const Status asked = hold_alike(job, facts_of_command(given, args), "was started with another command than rank 0",
+                                  "give all ranks the same file and the same flags");
+  if (!asked.ok()) {
+    return fail_job(job, asked.error(), console, {});
+  }
+  const bool resumes = args.resume != "never" && !is_plan_file(args.file) && job.leads();
+  auto planned = plan_of_job(job, args.file, resumes ? with_stored_rows(args.file, options, place, console) : options,
+                             console, exit);
   if (!planned) {
     return exit;
   }
   const SourceMap sources = planned->model.sources;
   const TrainSpec& train = planned->prepared.training.train;
-  const auto progress = std::make_unique<LoggedProgress>(
-      make_progress(options.progress, console),
-      LogOptions{.directory = checkpoint_directory(options, train), .tensorboard = train.log_tensorboard});
+  const auto progress = make_sink(job, console, checkpoint_directory(options, train), train);
   progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
   const StopSignals signals([&] { progress->on_interrupt(); });
   Phase phase(console);
-  const auto devices = start_devices(planned->plan.training);
-  if (!devices.ok()) {
-    return console.fail(devices.error(), sources);
+  const auto devices = start_devices(planned->plan.training, job.rank(), job.neighbours);
+  if (const Status started = job.agree(status_of(devices)); !started.ok()) {
+    return fail_job(job, started.error(), console, sources);
   }
-  auto run = open_run(std::move(*planned), options, args, *progress);
+  auto run = open_run(std::move(*planned), options, args, *progress, job);
   progress->on_work({});
-  if (!run.ok()) {
-    return console.fail(run.error(), sources);
+  if (const Status opened = job.agree(status_of(run)); !opened.ok()) {
+    return fail_job(job, opened.error(), console, sources);
   }
   run->planned.plan.samples = run->batches->samples();
   const planner::Plan& plan = run->planned.plan;
@@ -170,19 +203,20 @@ int run_train(const GlobalOptions& options, const TrainArgs& args) {
                                        .eval_sources = eval,
                                        .checkpoints = run->checkpoints.get(),
                                        .events = *progress,
-                                       .session = {.isa = run->planned.prepared.isa},
+                                       .session = session_options(job, run->planned, **devices),
                                        .plan_id = plan.id,
                                        .predicted_step = plan.predicted.step,
                                        .predicted = predicted_timings(plan),
                                        .memory_planned = needed.sum(),
                                        .memory_usable = plan.machine.memory,
+                                       .hosts = job.world == nullptr ? "" : job.world->spread(),
                                        .resume = args.resume != "never",
                                        .profile = args.profile,
                                        .steps = args.steps.value_or(-1),
                                        .stop = &StopSignals::requested()});
   progress->on_work({});
   if (!outcome.ok()) {
-    return console.fail(outcome.error(), sources);
+    return fail_job(job, outcome.error(), console, sources);
   }
   return outcome->interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/xxh128.h"
 
 namespace xrun::runtime {
 namespace {
@@ -249,6 +250,21 @@ std::vector<Error> SampleRows::warnings() const {
     warning.span = span_;
   }
   return warnings;
+}
+
+std::string SampleRows::contents() const {
+  Xxh128 digest;
+  AugmentScratch scratch;
+  std::vector<std::byte> row;
+  for (const int64_t sample : looked_samples(samples())) {
+    for (const Input& input : inputs_) {
+      row.assign(static_cast<size_t>(input.transform.row_bytes()), std::byte{});
+      const DrawKey key{.sample = static_cast<uint64_t>(sample), .training = false};
+      const Status read = fill_input(input, sample, key, scratch, row.data());
+      digest.add(read.ok() ? std::as_bytes(std::span(row)) : std::as_bytes(std::span(read.error().message)));
+    }
+  }
+  return digest.hex();
 }
 
 void SampleRows::zero(const BatchView& batch, int64_t row) const {

@@ -66,6 +66,10 @@ class SampleRows {
   // be read are passed over. Also after open_header.
   Decoding decoding() const;
 
+  // The digest of the rows of looked_samples, as an evaluation reads them; of what cannot be read, of what is said
+  // about it. Hosts with other data have another one, unless they differ only between these samples.
+  std::string contents() const;
+
   // Warnings of inputs whose mean over the rows of a batch is far from 0 (XG0816): networks are made for inputs around
   // it, and nothing else tells why pixels of 0 to 255 train badly.
   std::vector<Error> look_at(const BatchView& batch, int64_t rows) const;

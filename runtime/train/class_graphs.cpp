@@ -190,7 +190,7 @@ Status ClassGraphs::before_step(int64_t done) {
   for (const auto& graph : graphs_) {
     if (schedule_.begin_of(graph->next) == done && graph->work == nullptr) {
       take_snapshot(*graph);
-      XRUN_TRY(build(*graph));
+      XRUN_TRY(session_.agree(build(*graph)));
     }
     if (schedule_.use_of(graph->next) == done) {
       XRUN_TRY(use(*graph, done));

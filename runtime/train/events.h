@@ -65,6 +65,8 @@ struct StartEvent {
   Bytes memory = 0;          // of the arenas mapped now
   Bytes memory_planned = 0;  // all that the plan counts
   Bytes memory_usable = 0;   // what it was made to fit in
+  int ranks = 1;
+  std::string hosts;  // of several ranks: "2 on a, 2 on b"
 };
 
 // A metric over all samples of a source. The key is that of `eval`, or "source" / "source.metric".

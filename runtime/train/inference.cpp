@@ -56,6 +56,12 @@ Status add_broken(const RowSource& source, int64_t done, std::vector<BrokenRow>*
   return {};
 }
 
+Status look_for(const std::atomic<bool>* stop) {
+  return stop != nullptr && stop->load(std::memory_order_relaxed)
+             ? Status(Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"})
+             : Status();
+}
+
 bool is_synthetic(const Module& module, const RowSource& source) {
   const std::vector<std::string> names = synthetic_sources(module.data);
   return std::find(names.begin(), names.end(), source.name()) != names.end();
@@ -63,7 +69,8 @@ bool is_synthetic(const Module& module, const RowSource& source) {
 
 }  // namespace
 
-Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows, const BatchBody& body) {
+Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows, const BatchBody& body,
+                const std::atomic<bool>* stop) {
   const std::span<const BatchView> ring = session.ring();
   const int64_t batch = session.program().batch;
   const Reading reading(source);
@@ -75,7 +82,11 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
   begin(0);
   for (int64_t done = 0; done < rows; done += batch) {
     const int64_t count = std::min(batch, rows - done);
-    XRUN_TRY(source.finish());
+    Status ready = done > 0 ? look_for(stop) : Status();
+    if (ready.ok()) {
+      ready = source.finish();
+    }
+    XRUN_TRY(session.agree(std::move(ready)));
     zero_rows(session, position_of(ring, done / batch), count);
     const bool ahead = ring.size() > 1;  // else the batch is in the only position until it has been computed
     if (ahead) {
@@ -115,11 +126,6 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
   std::vector<float> rows(static_cast<size_t>(session.program().batch));
   std::vector<double> sums(measures.size(), 0);
   std::vector<BrokenRow> broken;
-  const auto look_for_stop = [&] {
-    return stop != nullptr && stop->load(std::memory_order_relaxed)
-               ? Status(Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"})
-               : Status();
-  };
   const auto add_rows = [&](int64_t done, int64_t count) -> Status {
     for (size_t m = 0; m < measures.size(); ++m) {
       if (measures[m].source != source.name()) {
@@ -138,11 +144,11 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
     }
     XRUN_TRY(add_broken(source, done, &broken));
     tell(events, Work::kEvaluate, source, done + count, samples);
-    return done + count < samples ? look_for_stop() : Status();
+    return {};
   };
-  XRUN_TRY(look_for_stop());
+  XRUN_TRY(session.agree(look_for(stop)));
   tell(events, Work::kEvaluate, source, 0, samples);
-  XRUN_TRY(run_rows(session, source, 0, samples, add_rows));
+  XRUN_TRY(run_rows(session, source, 0, samples, add_rows, stop));
   const int64_t measured = samples - std::ssize(broken);
   if (measured == 0 && !broken.empty()) {
     return content_error("XG0408",
@@ -170,6 +176,9 @@ Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sou
     names.emplace_back(source->name());
   }
   const std::vector<Measure> measures = measures_of(session.module().train, names);
+  for (const Measure& measure : measures) {
+    session.share(std::span(&measure.value, 1));
+  }
   Evaluation evaluation;
   for (RowSource* source : sources) {
     const bool wanted = std::any_of(measures.begin(), measures.end(),

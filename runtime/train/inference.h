@@ -33,9 +33,11 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 // Runs samples [first, first + rows) batch by batch; while the session computes one batch, the next one is read into
 // another position of the ring, from the first on. The last batch is filled with zero rows. After each batch, calls
 // body(done, count): the first `count` rows of the session's results are those of samples first + done and on.
-// Errors: those of reading, of steps and of the body, in the order of the batches.
+// `stop`: looked at before each batch but the first. Errors: those of reading, of steps and of the body, in the order
+// of the batches; kInterrupted after `stop` is set.
 using BatchBody = std::function<Status(int64_t done, int64_t count)>;
-Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows, const BatchBody& body);
+Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows, const BatchBody& body,
+                const std::atomic<bool>* stop = nullptr);
 
 // Where these functions take `events`, they tell it before each batch and at the end how far they are.
 

@@ -10,6 +10,7 @@
 #include "runtime/executor/arena_check.h"
 #include "runtime/executor/exchanges.h"
 #include "runtime/executor/step_times.h"
+#include "runtime/train/shared_results.h"
 
 namespace xrun::runtime {
 namespace {
@@ -54,6 +55,8 @@ class BoundSession final : public Session {
       check_ = std::make_unique<ArenaCheck>(program_, memory_);
     }
     XRUN_ASSIGN(backend_, devices.bind(module_, program_, memory_, {.isa = options.isa}));
+    peers_ = options.peers;
+    shared_ = peers_ == nullptr ? nullptr : std::make_unique<SharedResults>(program_, memory_, *peers_);
     std::vector<Exchange> exchanges = exchanges_of(program_, memory_, options.rank);
     if (options.sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
       XRUN_ASSIGN(executor_, make_sequential_executor(program_, *backend_, std::move(exchanges), check_.get()));
@@ -102,7 +105,23 @@ class BoundSession final : public Session {
       outcome = communicator_->agree(std::move(outcome));
     }
     stops_ = outcome.stop;
+    if (outcome.status.ok() && shared_ != nullptr) {
+      return shared_->exchange(measures_mass_);
+    }
     return std::move(outcome.status);
+  }
+
+  Status agree(Status mine) override { return peers_ == nullptr ? std::move(mine) : peers_->agree(std::move(mine)); }
+
+  void share(std::span<const ValueId> values) override {
+    if (shared_ != nullptr) {
+      shared_->share(values);
+    }
+  }
+
+  Result<std::string> weights_digest() const override {
+    return peers_ == nullptr ? Result<std::string>(state_.weights_digest())
+                             : gather_digest(*peers_, state_.range_digests());
   }
 
   bool stops() const override { return stops_; }
@@ -114,7 +133,8 @@ class BoundSession final : public Session {
 
   bool has_rows(ValueId value) const override {
     return std::any_of(program_.buffers.begin(), program_.buffers.end(), [&](const Buffer& buffer) {
-      return buffer.purpose == Purpose::kResult && buffer.value == value && memory_.has(buffer.device);
+      return buffer.purpose == Purpose::kResult && buffer.value == value &&
+             (memory_.has(buffer.device) || shared_ != nullptr);
     });
   }
 
@@ -125,14 +145,12 @@ class BoundSession final : public Session {
     int64_t rows = 0;
     for (const Buffer& buffer : program_.buffers) {
       // A result of one head pass only has been copied to its place among all rows.
-      if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0 ||
-          !memory_.has(buffer.device)) {
+      if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0 || !has(buffer)) {
         continue;
       }
       const int64_t count = buffer.replica >= 0 ? program_.batch / program_.replicas : program_.batch;
       const int64_t first = count * std::max(buffer.replica, 0);
-      memory_.read(buffer.id, 0,
-                   out.subspan(static_cast<size_t>(type.bytes(first, program_.norm_rows)),
+      read(buffer, out.subspan(static_cast<size_t>(type.bytes(first, program_.norm_rows)),
                                static_cast<size_t>(type.bytes(count, program_.norm_rows))));
       rows += count;
     }
@@ -198,18 +216,18 @@ class BoundSession final : public Session {
     ActiveReport report{.head = module_.graph.heads[static_cast<size_t>(plan.head)].name};
     std::vector<std::vector<ops::RowMass>> masses;
     for (const Buffer& buffer : program_.buffers) {
-      if (buffer.head != head || !memory_.has(std::max(buffer.device, 0))) {
+      if (buffer.head != head || !has(buffer)) {
         continue;
       }
       if (buffer.purpose == Purpose::kHeadSelection) {
         HeadCounts counts;
-        memory_.read(buffer.id, 0, std::as_writable_bytes(std::span(&counts, 1)));
+        read(buffer, std::as_writable_bytes(std::span(&counts, 1)));
         report.classes = counts.all;
         report.near = static_cast<double>(counts.near) / static_cast<double>(counts.all);
         report.common += static_cast<double>(counts.common) / static_cast<double>(counts.all);
       } else if (buffer.purpose == Purpose::kHeadMass) {
         masses.emplace_back(static_cast<size_t>(plan.rows));
-        memory_.read(buffer.id, 0, std::as_writable_bytes(std::span(masses.back())));
+        read(buffer, std::as_writable_bytes(std::span(masses.back())));
       }
     }
     if (measures_mass_) {
@@ -224,6 +242,20 @@ class BoundSession final : public Session {
   const Module& module() const override { return module_; }
 
  private:
+  // Whether the first bytes of a buffer can be read: it is of this rank, or shared.
+  bool has(const Buffer& buffer) const {
+    return buffer.device == planner::kHost || memory_.has(buffer.device) ||
+           (shared_ != nullptr && shared_->find(buffer.id) != nullptr);
+  }
+  void read(const Buffer& buffer, std::span<std::byte> out) const {
+    const std::vector<std::byte>* shared = shared_ == nullptr ? nullptr : shared_->find(buffer.id);
+    if (shared == nullptr) {
+      memory_.read(buffer.id, 0, out);
+    } else {
+      std::copy_n(shared->begin(), out.size(), out.begin());
+    }
+  }
+
   const Module& module_;
   const planner::Program& program_;
   BoundMemory memory_;
@@ -239,7 +271,9 @@ class BoundSession final : public Session {
   std::unique_ptr<Communicator> communicator_;  // none: the sequential executor
   std::unique_ptr<Executor> executor_;
   int rank_ = 0;
-  bool stops_ = false;  // of the last step
+  Peers* peers_ = nullptr;                 // none: one process
+  std::unique_ptr<SharedResults> shared_;  // none: one process
+  bool stops_ = false;                     // of the last step
 };
 
 }  // namespace

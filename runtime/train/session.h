@@ -14,6 +14,7 @@
 #include "ops/isa.h"
 #include "planner/program.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/peers.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/step_times.h"
@@ -32,6 +33,7 @@ struct SessionOptions {
   // program are of this process.
   int rank = 0;
   std::function<std::unique_ptr<Communicator>(std::span<const Exchange> exchanges)> communicator;
+  Peers* peers = nullptr;  // and what its ranks tell one another by; outlives the session
 };
 
 // Threads: one, between which steps run on the devices' own.
@@ -65,12 +67,20 @@ class Session {
   // Of a run of several processes: which one this is, and what connects them; null where one process needs none.
   virtual int rank() const = 0;
   virtual Communicator* communicator() = 0;
+  // Of several ranks, which all call it: the first error of any, in place of the own status. So no rank begins what
+  // another one cannot.
+  virtual Status agree(Status mine) = 0;
+  // Of several ranks: each of these per-row values is brought to all ranks at the end of every step that follows, and
+  // so is what heads selected.
+  virtual void share(std::span<const ValueId> values) = 0;
+  // Of the weights of all ranks, which all call it.
+  virtual Result<std::string> weights_digest() const = 0;
 
   // A buffer of the host's arena. REQUIRES: no step runs that reads what is written there.
   virtual std::byte* host_memory(planner::BufferId buffer) = 0;
 
   // Rows of a per-row value of the last step (loss, metric, output), in batch order: bytes of all rows of the batch.
-  // Errors: the program keeps no such result.
+  // Of several ranks: of a value that they share. Errors: the program keeps no such result.
   virtual Status read_rows(ValueId value, std::span<std::byte> out) const = 0;
   virtual bool has_rows(ValueId value) const = 0;
   // The best classes of each row and their logits, [batch, HeadPlan::top_k]: inference programs with a sharded head.

@@ -23,6 +23,8 @@ StepReports::StepReports(const TrainRequest& request, Session& session, int64_t 
       metric_values_.push_back(metric.value);
     }
   }
+  session.share(std::span(&train_.loss, 1));
+  session.share(metric_values_);
 }
 
 void StepReports::begin(bool due, bool mass) {

@@ -114,6 +114,7 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     : module_(module), program_(program), memory_(memory), devices_(devices) {
   const std::vector<std::string> states = optimizer_states(module);
   std::map<std::string, StateTensor> by_name;
+  std::map<std::string, int> first_device;  // that has a tensor
   for (const Buffer& buffer : program.buffers) {
     const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
     const bool state = buffer.purpose == Purpose::kState;
@@ -161,6 +162,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
       one.type.dims[1] = head->neighbours;
     }
     StateTensor& tensor = by_name.try_emplace(one.name, one).first->second;
+    const int device = first_device.try_emplace(one.name, buffer.device).first->second;
+    first_device[one.name] = std::min(device, buffer.device);
     if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
       continue;  // of another rank
     }
@@ -183,6 +186,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
       at = piece.row_end;
     }
     XRUN_CHECK(at == tensor.rows() || program.ranks > 1, "rows of " + name + " are missing");
+    const int device = first_device.at(name);
+    tensor.first = device == planner::kHost || memory.has(device);
     tensors_.push_back(std::move(tensor));
   }
   std::vector<StateTensor> shifts;
@@ -316,6 +321,11 @@ const StateTensor* TrainState::find(std::string_view name) const {
   const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
                                    [](const StateTensor& tensor, std::string_view key) { return tensor.name < key; });
   return at != tensors_.end() && at->name == name ? &*at : nullptr;
+}
+
+bool TrainState::has_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end) const {
+  return std::ranges::any_of(
+      tensor.pieces, [&](const TensorPiece& piece) { return piece.row_begin < row_end && row_begin < piece.row_end; });
 }
 
 void TrainState::read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const {

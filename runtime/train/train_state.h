@@ -38,6 +38,8 @@ struct StateTensor {
   bool trained = true;
   // Of a graph of nearest classes: whether the run needs it to go on. A checkpoint has it where it does.
   bool kept = true;
+  // Whether this process is the first of the ranks that have it, which saves it. Rows of heads lie on one rank alone.
+  bool first = true;
   std::string head;  // name of the sharded head that owns it; empty for the trunk
   ParamId param;
   std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
@@ -102,6 +104,8 @@ class TrainState {
   // none, as with a sharded head.
   std::string class_layer() const;
 
+  // Whether this process has any of these rows.
+  bool has_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end) const;
   // Copies rows [row_begin, row_end) out of the first copy, or into all copies. After writing weights, the session
   // prepares them again (Session::weights_changed).
   void read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const;

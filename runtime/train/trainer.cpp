@@ -45,13 +45,17 @@ class Run {
       (void)save();  // what was learned is not lost with data that cannot be read; the first error is the one to tell
     }
     if (status.ok() && request_.checkpoints != nullptr) {
-      status = request_.checkpoints->finish();
+      status = session_->agree(request_.checkpoints->finish());
     }
     const double loss = reports_.loss();
     TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
     request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
     // The weights of a run that failed are nobody's result.
-    outcome.weights = status.ok() ? session_->state().weights_digest() : "";
+    if (status.ok()) {
+      auto weights = session_->weights_digest();
+      outcome.weights = weights.ok() ? *weights : "";
+      status = weights.ok() ? Status() : std::move(weights).error();
+    }
     request_.events.on_end({.step = done_,
                             .steps = total_,
                             .loss = loss,
@@ -80,12 +84,13 @@ class Run {
     try {
       return run_steps();
     } catch (const std::bad_alloc&) {
-      return Error{ErrorKind::kWorld, "", "out of memory", "close other programs, or train a smaller model"};
+      return session_->agree(
+          Error{ErrorKind::kWorld, "", "out of memory", "close other programs, or train a smaller model"});
     }
   }
 
   Status run_steps() {
-    XRUN_TRY(prepare());
+    XRUN_TRY(session_->agree(prepare()));
     const int64_t end = request_.steps < 0 ? total_ : std::min(total_, request_.steps);
     request_.events.on_start({.model = request_.module.model,
                               .plan = request_.plan_id,
@@ -99,9 +104,11 @@ class Run {
                               .predicted_step = request_.predicted_step,
                               .memory = session_->memory(),
                               .memory_planned = request_.memory_planned,
-                              .memory_usable = request_.memory_usable});
+                              .memory_usable = request_.memory_usable,
+                              .ranks = request_.training.ranks,
+                              .hosts = request_.hosts});
     if (done_ < end) {
-      XRUN_TRY(request_.batches.start(done_, session_->ring()));
+      XRUN_TRY(session_->agree(request_.batches.start(done_, session_->ring())));
     }
     const int64_t first = saved_ = done_;
     whole_ = true;
@@ -124,6 +131,9 @@ class Run {
       ++done_;
       whole_ = true;
       interrupted_ = !last && session_->stops();
+      if (interrupted_ && !told_to_stop()) {
+        request_.events.on_interrupt();  // another rank was
+      }
       reports_.tell(done_);
       if (last || interrupted_ || due(train_.checkpoint_every)) {
         XRUN_TRY(save());
@@ -206,7 +216,7 @@ class Run {
     if (!request_.batches.ready(done_)) {
       request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
     }
-    XRUN_TRY(request_.batches.wait(done_));
+    XRUN_TRY(session_->agree(request_.batches.wait(done_)));
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     reports_.data_is_here();
     XRUN_TRY(graphs_.before_step(done_));
@@ -218,6 +228,8 @@ class Run {
     request_.batches.release(done_);
     return reports_.read(done_ + 1, rate);
   }
+
+  bool told_to_stop() const { return request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed); }
 
   // What share of the softmax the active classes have is measured once before a graph is built anew, when its lists are
   // oldest, and once an epoch where classes are drawn: it takes a pass over all classes.
@@ -239,12 +251,10 @@ class Run {
     const auto start = Clock::now();
     if (evaluator_ == nullptr) {
       request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
-      XRUN_ASSIGN(evaluator_,
-                  Session::create(*request_.inference_module, *request_.inference, request_.devices, request_.session));
-      XRUN_TRY(evaluator_->state().share_rows(session_->state()));
+      XRUN_TRY(session_->agree(make_evaluator()));
     }
     evaluator_->state().copy_from(session_->state());
-    XRUN_TRY(evaluator_->weights_changed());
+    XRUN_TRY(session_->agree(evaluator_->weights_changed()));
     auto evaluated = evaluate(*evaluator_, request_.eval_sources, &request_.events, request_.stop);
     if (!evaluated.ok() && evaluated.error().kind == ErrorKind::kInterrupted) {
       interrupted_ = true;
@@ -258,6 +268,12 @@ class Run {
     return follow(evaluation.metrics);
   }
 
+  Status make_evaluator() {
+    XRUN_ASSIGN(evaluator_,
+                Session::create(*request_.inference_module, *request_.inference, request_.devices, request_.session));
+    return evaluator_->state().share_rows(session_->state());
+  }
+
   // A step that is among the best is saved, if it is not yet; `stop_when` may end the run.
   Status follow(const std::vector<Measured>& metrics) {
     records_.add(done_, metrics);
@@ -265,7 +281,7 @@ class Run {
       XRUN_TRY(save());
     }
     if (request_.checkpoints != nullptr && !records_.empty()) {
-      XRUN_TRY(request_.checkpoints->remember(records_.all()));
+      XRUN_TRY(session_->agree(request_.checkpoints->remember(records_.all())));
     }
     if (const auto reason = records_.stop_reason(done_, metrics)) {
       stopped_ = true;
@@ -313,7 +329,11 @@ class Run {
 
 Result<TrainOutcome> train(const TrainRequest& request) {
   request.events.on_work({.work = Work::kPrepare, .subject = "kernels and memory"});
-  XRUN_ASSIGN(auto session, Session::create(request.module, request.training, request.devices, request.session));
+  auto made = Session::create(request.module, request.training, request.devices, request.session);
+  if (request.session.peers != nullptr) {
+    XRUN_TRY(request.session.peers->agree(made.ok() ? Status() : Status(made.error())));
+  }
+  XRUN_ASSIGN(auto session, std::move(made));
   return Run(request, std::move(session)).run();
 }
 

@@ -38,6 +38,7 @@ struct TrainRequest {
   std::vector<Timing> predicted;  // by instruction of `training`; empty: not known
   Bytes memory_planned = 0;       // StartEvent has both
   Bytes memory_usable = 0;
+  std::string hosts;                        // of several ranks, as StartEvent has it
   bool resume = true;                       // from `checkpoints`, if there is something
   int64_t profile = -1;                     // a ProfileEvent after as many steps of warm-up; -1: none
   int64_t steps = -1;                       // stop once the run has done that many; -1: the whole run

@@ -45,6 +45,9 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/device/cpu", kGraph + Folders{"runtime/device/cpu", "runtime/device", "ops"}},
     {"runtime/comm", kGraph + Folders{"runtime/comm", "runtime/device"}},
     {"runtime/comm/local", kGraph + Folders{"runtime/comm/local", "runtime/comm", "runtime/device"}},
+    {"runtime/comm/ranks",
+     kGraph + Folders{"runtime/comm/ranks", "runtime/comm/local", "runtime/comm", "runtime/device"}},
+    {"runtime/comm/mpi", {"runtime/comm/ranks"}},
     {"runtime/bench", kRuntime + Folders{"runtime/bench", "runtime/device/cpu"}},
     {"runtime/executor", kRuntime + Folders{"runtime/executor"}},
     {"runtime/checkpoint", kRuntime + Folders{"runtime/checkpoint", "runtime/train", "runtime/formats"}},
@@ -54,7 +57,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/cli", kRuntime + kPlanner +
                         Folders{"runtime/cli", "runtime/bench", "runtime/device/cpu", "runtime/train",
                                 "runtime/checkpoint", "runtime/executor", "runtime/data", "runtime/formats", "lang",
-                                "lang/syntax", "planner/report", "planner/verify"}},
+                                "runtime/comm/ranks", "lang/syntax", "planner/report", "planner/verify"}},
 };
 
 // What `runtime` may see of `planner`.

@@ -1,7 +1,6 @@
 // Parts of arrays come to all ranks, whatever their sizes; waits end in errors and when they are cancelled.
 #include "runtime/comm/all_gather.h"
 
-#include <array>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <thread>
@@ -140,8 +139,7 @@ TEST(AllGather, EndsWhenItIsCancelled) {
 }
 
 TEST(AllGather, OfOneProcessIsThereAtOnce) {
-  const std::array threads = {1};
-  const auto devices = make_cpu_devices(threads);
+  const auto devices = make_cpu_devices(std::vector{1});
   LocalCommunicator communicator(*devices, {});
   std::vector<std::byte> bytes(static_cast<size_t>(kMostBroadcast) + 5, std::byte{3});
   AllGather gather(communicator, 0);

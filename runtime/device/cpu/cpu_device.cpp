@@ -291,9 +291,10 @@ std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::s
   return std::make_unique<CpuDeviceSet>(threads, cpus, first);
 }
 
-Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus) {
+Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus,
+                                                     int first) {
   XRUN_TRY(try_threads(std::accumulate(threads.begin(), threads.end(), 0)));
-  auto devices = std::make_unique<CpuDeviceSet>(threads, cpus, 0);
+  auto devices = std::make_unique<CpuDeviceSet>(threads, cpus, first);
   XRUN_TRY(devices->start_workers());
   return std::unique_ptr<DeviceSet>(std::move(devices));
 }

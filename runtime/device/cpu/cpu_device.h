@@ -27,6 +27,6 @@ std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::s
 // the system refuses in the middle of a step would leave the others waiting.
 // Errors: kWorld XG0803 with the number of threads that the system gave.
 Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> threads,
-                                                     std::span<const DeviceCpus> cpus = {});
+                                                     std::span<const DeviceCpus> cpus = {}, int first = 0);
 
 }  // namespace xrun::runtime

@@ -1,0 +1,246 @@
+#include "runtime/comm/ranks/network.h"
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <sys/prctl.h>
+
+#include "graph/base/errors.h"
+
+namespace xrun::runtime {
+namespace {
+
+// MPI tells of a message only where it is asked. While somebody waits, the thread sleeps for as long as a message
+// inside a host takes; else so that it takes no time from those that compute.
+constexpr auto kBetweenLooks = std::chrono::microseconds(15);
+constexpr auto kIdle = std::chrono::microseconds(1000);
+
+Error failure(const std::string& words) {
+  return world_error("XG0834", {"the exchange between ranks failed: {}", words},
+                     "look at what the launcher says; then start the same command again: it goes on from the last "
+                     "checkpoint");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Network>> Network::start(std::function<std::unique_ptr<Messenger>(std::string&)> make) {
+  std::unique_ptr<Network> network(new Network());
+  Network& self = *network;
+  try {
+    self.thread_ = std::thread([&self, make = std::move(make)] { self.run(make); });
+  } catch (const std::exception&) {
+    return world_error("XG0803", "the system lets this process start no more threads", "raise its limit (`ulimit -u`)");
+  }
+  std::unique_lock lock(self.mutex_);
+  self.changed_.wait(lock, [&] { return self.started_; });
+  if (!self.start_error_.empty()) {
+    return failure(self.start_error_);
+  }
+  return network;
+}
+
+void Network::stop() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+}
+
+void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>& make) {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // else the kernel adds 50 microseconds to each sleep
+  std::string error;
+  messenger_ = make(error);
+  if (messenger_ != nullptr) {
+    rank_ = messenger_->rank();
+    count_ = messenger_->count();
+    receives_.resize(static_cast<size_t>(count_));
+    unsent_.resize(static_cast<size_t>(count_));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    started_ = true;
+    start_error_ = messenger_ != nullptr ? "" : error.empty() ? "no reason was given" : error;
+    changed_.notify_all();
+    if (messenger_ == nullptr) {
+      return;
+    }
+  }
+  for (;;) {
+    bool stopping = false;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping = stopping_;
+    }
+    // Behind the wish to stop, so that all that was queued before it is sent.
+    const bool moved = move();
+    if (stopping && (failed_ || sends_.empty())) {
+      break;
+    }
+    bool waits = !sends_.empty();
+    {
+      const std::lock_guard lock(ends_mutex_);
+      for (const auto& [channel, end] : ends_) {
+        waits = waits || end->waits();
+      }
+    }
+    for (const auto& queue : receives_) {
+      waits = waits || !queue.empty();
+    }
+    if (!moved) {
+      pause(waits);
+    }
+  }
+  if (!failed_) {
+    messenger_->finish();
+  }
+  messenger_.reset();
+}
+
+void Network::pause(bool waits) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, waits ? kBetweenLooks : kIdle, [&] { return woken_ || stopping_; });
+  woken_ = false;
+}
+
+// Looks around once; gives whether anything has happened.
+bool Network::move() {
+  bool moved = false;
+  {
+    const std::lock_guard lock(ends_mutex_);
+    for (const auto& [channel, end] : ends_) {
+      end->work();
+    }
+  }
+  if (failed_) {
+    return false;
+  }
+  moved = finish_sends();
+  moved = take_arrivals() || moved;
+  if (const std::string words = messenger_->error(); !words.empty()) {
+    fail(words);
+  }
+  return moved;
+}
+
+bool Network::finish_sends() {
+  bool moved = false;
+  for (size_t i = 0; i < sends_.size();) {
+    if (!messenger_->done(sends_[i].number)) {
+      ++i;
+      continue;
+    }
+    --unsent_[static_cast<size_t>(sends_[i].peer)];
+    recycle(std::move(sends_[i].message));
+    std::swap(sends_[i], sends_.back());
+    sends_.pop_back();
+    moved = true;
+  }
+  return moved;
+}
+
+// A message counts as here when all of it is, and all that its sender sent before.
+bool Network::take_arrivals() {
+  bool moved = false;
+  while (const auto arrival = messenger_->arrived()) {
+    if (arrival->bytes < kNetworkHeader) {
+      fail("a message has no header");
+      return true;
+    }
+    Transfer transfer{.peer = arrival->from, .message = make_message(arrival->bytes - kNetworkHeader)};
+    transfer.number = messenger_->receive(*arrival, transfer.message.data());
+    receives_[static_cast<size_t>(arrival->from)].push_back(std::move(transfer));
+    moved = true;
+  }
+  for (auto& queue : receives_) {
+    while (!queue.empty() && messenger_->done(queue.front().number)) {
+      Transfer transfer = std::move(queue.front());
+      queue.pop_front();
+      deliver(transfer.peer, std::move(transfer.message));
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+void Network::deliver(int from, Message message) {
+  int64_t channel = 0;
+  std::memcpy(&channel, message.data(), sizeof channel);
+  const std::lock_guard lock(ends_mutex_);
+  const auto end = ends_.find(static_cast<int>(channel));
+  if (end != ends_.end()) {
+    end->second->on_message(from, std::move(message));
+  } else if (channel >= next_channel_) {
+    early_[static_cast<int>(channel)].emplace_back(from, std::move(message));
+  }
+}
+
+int Network::open(ChannelEnd& end) {
+  const std::lock_guard lock(ends_mutex_);
+  const int channel = next_channel_++;
+  ends_[channel] = &end;
+  if (const auto early = early_.find(channel); early != early_.end()) {
+    for (auto& [from, message] : early->second) {
+      end.on_message(from, std::move(message));
+    }
+    early_.erase(early);
+  }
+  return channel;
+}
+
+void Network::close(int channel) {
+  const std::lock_guard lock(ends_mutex_);
+  ends_.erase(channel);
+}
+
+void Network::wake() {
+  const std::lock_guard lock(mutex_);
+  woken_ = true;
+  changed_.notify_all();
+}
+
+void Network::send(int channel, int to, Message message) {
+  if (failed_) {
+    return;
+  }
+  const int64_t header = channel;
+  std::memcpy(message.data(), &header, sizeof header);
+  ++unsent_[static_cast<size_t>(to)];
+  Transfer transfer{.peer = to, .message = std::move(message)};
+  transfer.number = messenger_->send(to, transfer.message.data(), transfer.message.size());
+  sends_.push_back(std::move(transfer));
+}
+
+Message Network::make_message(size_t body) {
+  Message message;
+  if (!free_.empty()) {
+    message = std::move(free_.back());
+    free_.pop_back();
+  }
+  message.resize(kNetworkHeader + body);
+  return message;
+}
+
+void Network::recycle(Message message) {
+  constexpr size_t kKept = 64;
+  if (free_.size() < kKept) {
+    free_.push_back(std::move(message));
+  }
+}
+
+void Network::fail(const std::string& words) {
+  failed_ = true;
+  const std::lock_guard lock(ends_mutex_);
+  tell(failure(words), true);
+}
+
+void Network::tell(const Error& error, bool lost) {
+  for (const auto& [channel, end] : ends_) {
+    end->on_error(error, lost);
+  }
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,412 @@
+#include "runtime/comm/ranks/rank_communicator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <set>
+
+#include "graph/base/check.h"
+
+namespace xrun::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Large enough that a copy of it takes far longer than to begin a message, small enough that several of them, each in
+// memory of its own, are little beside the blocks.
+constexpr Bytes kMessage = 2 * kMiB;
+// Messages to one rank that are queued or under way: one is read while one travels.
+constexpr size_t kUnderWay = 4;
+
+// In front of the bytes of a message: of a block its group and devices, of a broadcast its channel and root.
+struct BlockHeader {
+  enum Kind : int32_t { kBlock, kBroadcast };
+  int32_t kind = kBlock;
+  int32_t group = 0;
+  int32_t from = 0;
+  int32_t to = 0;
+};
+constexpr size_t kHeaders = kNetworkHeader + sizeof(BlockHeader);
+
+Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Calls body(block, offset in it, bytes) for the next `bytes` of a stream.
+template <typename Cursor, typename Body>
+void advance(Cursor& cursor, Bytes bytes, const Body& body) {
+  while (bytes > 0) {
+    XRUN_CHECK(!cursor.over(), "more bytes came than the exchange has");
+    const Block& block = cursor.blocks[cursor.block];
+    const Bytes part = std::min(bytes, block.bytes - cursor.done);
+    body(block, block.offset + cursor.done, part);
+    cursor.done += part;
+    bytes -= part;
+    cursor.skip();
+  }
+}
+
+}  // namespace
+
+RankCommunicator::RankCommunicator(World& world, const DeviceSet& devices, std::function<int(int device)> rank_of,
+                                   std::span<const Exchange> exchanges)
+    : world_(world),
+      network_(world.network()),
+      outgoing_(static_cast<size_t>(world.count())),
+      departing_(outgoing_.size()) {
+  std::vector<Exchange> local;
+  for (const Exchange& exchange : exchanges) {
+    index_[{exchange.group, exchange.device}] = members_.size();
+    auto member = std::make_unique<Member>();
+    const int number = static_cast<int>(members_.size());
+    member->exchange = exchange;
+    Exchange& inside = local.emplace_back(Exchange{.group = exchange.group, .device = exchange.device});
+    const auto divide = [&](const std::vector<Block>& blocks, std::vector<Block>& of_rank,
+                            std::vector<Stream>& others) {
+      for (const Block& block : blocks) {
+        const int rank = rank_of(block.peer);
+        if (rank == world.rank()) {
+          of_rank.push_back(block);
+        } else {
+          auto stream = std::ranges::find(others, block.peer, &Stream::device);
+          if (stream == others.end()) {
+            others.push_back({.member = number, .device = block.peer, .rank = rank});
+            stream = std::prev(others.end());
+          }
+          stream->cursor.blocks.push_back(block);
+        }
+      }
+    };
+    divide(exchange.sends, inside.sends, member->sends);
+    divide(exchange.receives, inside.receives, member->receives);
+    member->local_sends = !inside.sends.empty();
+    member->local_receives = !inside.receives.empty();
+    members_.push_back(std::move(member));
+  }
+  local_ = std::make_unique<LocalCommunicator>(devices, local);
+  posted_.reserve(members_.size());
+  taken_.reserve(members_.size());
+  channel_ = network_.open(*this);
+}
+
+RankCommunicator::~RankCommunicator() {
+  network_.close(channel_);
+  abandon_broadcasts(Error{ErrorKind::kInterrupted, "", "the run ends", ""});
+}
+
+void RankCommunicator::post(int exchange, Completion received, Completion released) {
+  Member& member = *members_[static_cast<size_t>(exchange)];
+  const bool remote_receives = !member.receives.empty();
+  const bool remote_sends = !member.sends.empty();
+  member.received = received;
+  member.released = released;
+  member.status = {};
+  member.moving = member.local_moving = 0;
+  member.receiving.store((member.local_receives ? 1 : 0) + (remote_receives ? 1 : 0), std::memory_order_relaxed);
+  member.releasing.store((member.local_sends ? 1 : 0) + (remote_sends ? 1 : 0), std::memory_order_relaxed);
+  const bool has_local = member.local_sends || member.local_receives;
+  // Behind the last of both the step may end, and the communicator with it: what waits for messages ends no earlier
+  // than its own part has begun, so that part is last.
+  if (remote_sends || remote_receives) {
+    Network& network = network_;
+    if (has_local) {
+      // Not over before the messages are, since none of them is taken before it is queued.
+      local_->post(exchange, {&local_received, &member, 0}, {&local_released, &member, 0});
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      posted_.push_back(exchange);
+    }
+    network.wake();
+  } else if (has_local) {
+    local_->post(exchange, {&local_received, &member, 0}, {&local_released, &member, 0});
+  }
+}
+
+void RankCommunicator::local_received(void* context, int32_t /*argument*/, Status /*status*/, Seconds moving) {
+  Member& member = *static_cast<Member*>(context);
+  member.local_moving = moving;
+  end_receiving(member);
+}
+
+void RankCommunicator::local_released(void* context, int32_t /*argument*/, Status /*status*/, Seconds /*moving*/) {
+  end_releasing(*static_cast<Member*>(context));
+}
+
+void RankCommunicator::end_receiving(Member& member) {
+  if (member.receiving.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    member.received.done(member.received.context, member.received.argument, member.status,
+                         member.moving + member.local_moving);
+  }
+}
+
+void RankCommunicator::end_releasing(Member& member) {
+  if (member.releasing.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    member.released.done(member.released.context, member.released.argument, {}, 0);
+  }
+}
+
+void RankCommunicator::broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) {
+  {
+    const std::lock_guard lock(mutex_);
+    asked_.push_back({.channel = channel, .root = root, .bytes = bytes, .done = done});
+  }
+  network_.wake();
+}
+
+void RankCommunicator::work() {
+  std::vector<Broadcast> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    taken_.swap(posted_);
+    asked.swap(asked_);
+  }
+  for (const int exchange : taken_) {
+    begin(*members_[static_cast<size_t>(exchange)]);
+  }
+  taken_.clear();
+  for (const Broadcast& one : asked) {
+    begin(one);
+  }
+  pump();
+}
+
+void RankCommunicator::begin(Member& member) {
+  member.unread = member.sends.size();
+  member.missing = member.receives.size();
+  open_ += member.missing > 0 ? 1 : 0;
+  if (error_) {
+    abandon(member, *error_);
+    return;
+  }
+  for (Stream& stream : member.sends) {
+    stream.cursor.rewind();
+    outgoing_[static_cast<size_t>(stream.rank)].push_back(&stream);
+  }
+  for (Stream& stream : member.receives) {
+    stream.cursor.rewind();
+  }
+  std::deque<std::pair<int, Message>> early;
+  early.swap(member.early);
+  for (auto& [device, message] : early) {
+    place(member, device, message);
+    network_.recycle(std::move(message));
+  }
+}
+
+// Sends as much as may be under way: a step waits for its exchanges, and for no broadcast.
+void RankCommunicator::pump() {
+  for (size_t rank = 0; rank < outgoing_.size(); ++rank) {
+    auto& queue = outgoing_[rank];
+    auto& broadcasts = departing_[rank];
+    while ((!queue.empty() || !broadcasts.empty()) && network_.unsent(static_cast<int>(rank)) < kUnderWay) {
+      if (queue.empty()) {
+        send_some(static_cast<int>(rank), broadcasts);
+      } else if (send_some(*queue.front())) {
+        queue.pop_front();
+      }
+    }
+  }
+}
+
+// One message of a stream. Gives whether it was the last one.
+bool RankCommunicator::send_some(Stream& stream) {
+  Member& member = *members_[static_cast<size_t>(stream.member)];
+  Bytes left = -stream.cursor.done;
+  for (size_t i = stream.cursor.block; i < stream.cursor.blocks.size() && left < kMessage; ++i) {
+    left += stream.cursor.blocks[i].bytes;
+  }
+  const Bytes bytes = std::min(left, kMessage);
+  Message message = network_.make_message(sizeof(BlockHeader) + static_cast<size_t>(bytes));
+  const BlockHeader header{.group = member.exchange.group, .from = member.exchange.device, .to = stream.device};
+  std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);
+  std::byte* to = message.data() + kHeaders;
+  advance(stream.cursor, bytes, [&](const Block& block, Bytes offset, Bytes part) {
+    block.memory->read(offset, {to, static_cast<size_t>(part)});
+    to += part;
+  });
+  network_.send(channel_, stream.rank, std::move(message));
+  if (!stream.cursor.over()) {
+    return false;
+  }
+  // The network has a copy of all.
+  if (--member.unread == 0) {
+    end_releasing(member);
+  }
+  return true;
+}
+
+RankCommunicator::Stream& RankCommunicator::stream_from(Member& member, int device) {
+  const auto stream = std::ranges::find(member.receives, device, &Stream::device);
+  XRUN_CHECK(stream != member.receives.end(), "a message from a device that sends nothing in its exchange");
+  return *stream;
+}
+
+void RankCommunicator::on_message(int /*from*/, Message message) {
+  BlockHeader header;
+  XRUN_CHECK(message.size() >= kHeaders, "a block without its header");
+  std::memcpy(&header, message.data() + kNetworkHeader, sizeof header);
+  if (header.kind == BlockHeader::kBroadcast) {
+    if (!error_) {
+      Arriving& arriving = arriving_[{header.group, header.from}];
+      arriving.early.push_back(std::move(message));
+      move_arrived(arriving);
+    }
+    return;
+  }
+  const auto at = index_.find({header.group, header.to});
+  XRUN_CHECK(at != index_.end(), "a block for an exchange that is not here");
+  Member& member = *members_[at->second];
+  if (error_) {
+    return;
+  }
+  if (member.missing == 0) {
+    member.early.emplace_back(header.from, std::move(message));
+    return;
+  }
+  place(member, header.from, message);
+  network_.recycle(std::move(message));
+}
+
+// Writes the next bytes from a device to their places.
+void RankCommunicator::place(Member& member, int device, const Message& message) {
+  Stream& stream = stream_from(member, device);
+  const std::byte* from = message.data() + kHeaders;
+  const auto start = Clock::now();
+  advance(stream.cursor, static_cast<Bytes>(message.size() - kHeaders),
+          [&](const Block& block, Bytes offset, Bytes part) {
+            block.memory->write(offset, {from, static_cast<size_t>(part)});
+            from += part;
+          });
+  member.moving += since(start);
+  if (stream.cursor.over() && --member.missing == 0) {
+    open_ -= 1;
+    end_receiving(member);
+  }
+}
+
+// A rank that has given up does not send what is waited for, and nothing that was to be sent is of use.
+void RankCommunicator::on_error(const Error& error, bool /*lost*/) {
+  if (error_) {
+    return;
+  }
+  error_ = error;
+  for (auto& queue : outgoing_) {
+    queue.clear();
+  }
+  for (const auto& member : members_) {
+    member->early.clear();
+    abandon(*member, error);
+  }
+  abandon_broadcasts(error);
+}
+
+void RankCommunicator::abandon(Member& member, const Error& error) {
+  const bool sends = std::exchange(member.unread, 0) > 0;
+  const bool receives = std::exchange(member.missing, 0) > 0;
+  if (receives) {
+    member.status = error;
+    open_ -= 1;
+  }
+  if (sends) {
+    end_releasing(member);
+  }
+  if (receives) {
+    end_receiving(member);
+  }
+}
+
+// All ranks know the sizes, so nothing is sent where there is nothing to bring.
+void RankCommunicator::begin(const Broadcast& broadcast) {
+  const bool own = broadcast.root == world_.rank();
+  if (error_ || broadcast.bytes.empty() || (own && world_.count() == 1)) {
+    broadcast.done.done(broadcast.done.context, broadcast.done.argument, error_ ? Status(*error_) : Status(), 0);
+    return;
+  }
+  if (own) {
+    const auto shared = std::make_shared<Broadcast>(broadcast);
+    shared->to_send = departing_.size() - 1;
+    for (size_t rank = 0; rank < departing_.size(); ++rank) {
+      if (static_cast<int>(rank) != broadcast.root) {
+        departing_[rank].push_back({.broadcast = shared});
+      }
+    }
+    return;
+  }
+  Arriving& arriving = arriving_[{broadcast.channel, broadcast.root}];
+  arriving.asked.push_back(broadcast);
+  open_ += 1;
+  move_arrived(arriving);
+}
+
+// One message of the first broadcast to a rank.
+void RankCommunicator::send_some(int rank, std::deque<Departing>& queue) {
+  Departing& departing = queue.front();
+  const std::shared_ptr<Broadcast> broadcast = departing.broadcast;
+  const size_t bytes = std::min(broadcast->bytes.size() - departing.at, static_cast<size_t>(kMessage));
+  Message message = network_.make_message(sizeof(BlockHeader) + bytes);
+  const BlockHeader header{.kind = BlockHeader::kBroadcast, .group = broadcast->channel, .from = broadcast->root};
+  std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);
+  std::memcpy(message.data() + kHeaders, broadcast->bytes.data() + departing.at, bytes);
+  network_.send(channel_, rank, std::move(message));
+  departing.at += bytes;
+  if (departing.at < broadcast->bytes.size()) {
+    return;
+  }
+  queue.pop_front();
+  if (--broadcast->to_send == 0) {
+    broadcast->done.done(broadcast->done.context, broadcast->done.argument, {}, 0);
+  }
+}
+
+// Writes what has come to the broadcasts that were asked for.
+void RankCommunicator::move_arrived(Arriving& arriving) {
+  while (!arriving.asked.empty() && !arriving.early.empty()) {
+    Message message = std::move(arriving.early.front());
+    arriving.early.pop_front();
+    Broadcast& first = arriving.asked.front();
+    const size_t bytes = message.size() - kHeaders;
+    XRUN_CHECK(bytes <= first.bytes.size() - first.at, "a broadcast has one size on all ranks");
+    std::memcpy(first.bytes.data() + first.at, message.data() + kHeaders, bytes);
+    first.at += bytes;
+    network_.recycle(std::move(message));
+    if (first.at == first.bytes.size()) {
+      const Completion done = first.done;
+      arriving.asked.pop_front();
+      open_ -= 1;
+      done.done(done.context, done.argument, {}, 0);
+    }
+  }
+}
+
+void RankCommunicator::abandon_broadcasts(const Error& error) {
+  std::vector<Completion> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Broadcast& one : asked_) {
+      failed.push_back(one.done);
+    }
+    asked_.clear();
+  }
+  std::set<Broadcast*> own;  // each goes to several ranks
+  for (auto& queue : departing_) {
+    for (const Departing& one : queue) {
+      if (own.insert(one.broadcast.get()).second) {
+        failed.push_back(one.broadcast->done);
+      }
+    }
+  }
+  for (auto& [key, arriving] : arriving_) {
+    for (const Broadcast& one : arriving.asked) {
+      failed.push_back(one.done);
+      open_ -= 1;
+    }
+  }
+  for (auto& queue : departing_) {
+    queue.clear();
+  }
+  arriving_.clear();
+  for (const Completion& one : failed) {
+    one.done(one.context, one.argument, error, 0);
+  }
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,138 @@
+// The communicator of a rank: blocks between its own devices are copied as in one process, all others go as messages.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/local/local_communicator.h"
+#include "runtime/comm/ranks/world.h"
+
+namespace xrun::runtime {
+
+// `post` only queues; the thread of the network reads what is sent, and writes what has come to its places. What one
+// member sends another in an exchange is a stream of bytes, cut into messages of a few MiB, so that one message is read
+// while another is on its way. Broadcasts go in such messages, too, when none of an exchange is to be sent.
+class RankCommunicator final : public Communicator, private ChannelEnd {
+ public:
+  //   rank_of  of a device
+  // All outlive the communicator. All ranks make theirs in the same order.
+  RankCommunicator(World& world, const DeviceSet& devices, std::function<int(int device)> rank_of,
+                   std::span<const Exchange> exchanges);
+  ~RankCommunicator() override;
+
+  void post(int exchange, Completion received, Completion released) override;
+  Outcome agree(Outcome mine) override { return world_.agree(std::move(mine)); }
+  void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
+
+ private:
+  // A broadcast that was asked for, and how far it has come.
+  struct Broadcast {
+    int channel = 0;
+    int root = 0;
+    std::span<std::byte> bytes;
+    Completion done;
+    size_t at = 0;       // of another rank: bytes that are here
+    size_t to_send = 0;  // of the own one: ranks that have not been sent all
+  };
+  // Those of one root on one channel, in the order of the calls; what comes before its call waits.
+  struct Arriving {
+    std::deque<Broadcast> asked;
+    std::deque<Message> early;
+  };
+  struct Departing {
+    std::shared_ptr<Broadcast> broadcast;
+    size_t at = 0;
+  };
+  // How far a stream of blocks has come; blocks without bytes are passed over.
+  struct Cursor {
+    std::vector<Block> blocks;
+    size_t block = 0;
+    Bytes done = 0;  // of that block
+    bool over() const { return block == blocks.size(); }
+    void rewind() {
+      block = 0;
+      done = 0;
+      skip();
+    }
+    void skip() {
+      while (!over() && done == blocks[block].bytes) {
+        ++block;
+        done = 0;
+      }
+    }
+  };
+  struct Stream {
+    int member = 0;
+    int device = 0;  // the other one
+    int rank = 0;    // of it
+    Cursor cursor;
+  };
+  // One exchange. It has received when both its local part, where there is one, and its messages have.
+  struct Member {
+    Exchange exchange;
+    bool local_sends = false;
+    bool local_receives = false;
+    std::vector<Stream> sends;     // by device
+    std::vector<Stream> receives;  // by device
+    Completion received;
+    Completion released;
+    std::atomic<int> receiving{0};  // parts that are not over
+    std::atomic<int> releasing{0};
+    // Of the network's thread. Between steps both counts are 0.
+    size_t missing = 0;                         // streams that have not come to their end
+    size_t unread = 0;                          // streams that have not been read to their end
+    std::deque<std::pair<int, Message>> early;  // by device; came before it was posted
+    Status status;                              // of its messages
+    Seconds moving = 0;
+    Seconds local_moving = 0;
+  };
+
+  static void local_received(void* member, int32_t argument, Status status, Seconds moving);
+  static void local_released(void* member, int32_t argument, Status status, Seconds moving);
+  static void end_receiving(Member& member);
+  static void end_releasing(Member& member);
+
+  void on_message(int from, Message message) override;
+  void work() override;
+  void on_error(const Error& error, bool lost) override;
+  bool waits() const override { return open_.load(std::memory_order_relaxed) > 0; }
+
+  void begin(Member& member);
+  void place(Member& member, int device, const Message& message);
+  void pump();
+  bool send_some(Stream& stream);
+  void abandon(Member& member, const Error& error);
+  void begin(const Broadcast& broadcast);
+  void move_arrived(Arriving& arriving);
+  void send_some(int rank, std::deque<Departing>& queue);
+  void abandon_broadcasts(const Error& error);
+  Stream& stream_from(Member& member, int device);
+
+  World& world_;
+  Network& network_;
+  std::vector<std::unique_ptr<Member>> members_;
+  std::map<std::pair<int, int>, size_t> index_;  // (group, device)
+  std::unique_ptr<LocalCommunicator> local_;
+  std::vector<std::deque<Stream*>> outgoing_;         // by rank, in the order of posting
+  std::vector<std::deque<Departing>> departing_;      // by rank, in the order of the calls
+  std::map<std::pair<int, int>, Arriving> arriving_;  // by channel and root
+  std::optional<Error> error_;                        // behind it nothing is sent
+  std::atomic<int> open_{0};                          // members and broadcasts that wait for messages
+
+  std::mutex mutex_;
+  std::vector<int> posted_;       // guarded: that the network's thread has not seen
+  std::vector<Broadcast> asked_;  // guarded: as well
+  std::vector<int> taken_;        // of the network's thread
+  int channel_ = 0;
+};
+
+}  // namespace xrun::runtime

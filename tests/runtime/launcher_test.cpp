@@ -1,0 +1,118 @@
+// What the environment says of a launcher, and what ranks find out about one another before anything begins.
+#include "runtime/cli/launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <map>
+
+#include "runtime/cli/job.h"
+
+namespace xrun::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Result<Launch> launch_of(const std::map<std::string, std::string>& variables) {
+  return find_launch([&](const char* name) {
+    const auto at = variables.find(name);
+    return at == variables.end() ? nullptr : at->second.c_str();
+  });
+}
+
+TEST(Launcher, IsFoundByItsVariables) {
+  struct Case {
+    std::map<std::string, std::string> variables;
+    int count;
+    int rank;
+  };
+  const std::vector<Case> cases = {
+      {{}, 1, 0},
+      {{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, 4, 3},
+      {{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}}, 1, 0},
+      {{{"SLURM_STEP_NUM_TASKS", "8"}, {"PMIX_RANK", "5"}}, 8, 5},
+      {{{"PMIX_RANK", "2"}}, 0, 2},
+      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, 2, 1},
+      {{{"SLURM_STEP_NUM_TASKS", "1"}}, 1, 0},
+      {{{"OMPI_COMM_WORLD_SIZE", "many"}}, 1, 0},
+      {{{"OMPI_COMM_WORLD_SIZE", "-2"}}, 1, 0},
+  };
+  for (const Case& one : cases) {
+    const auto launch = launch_of(one.variables);
+    ASSERT_TRUE(launch.ok()) << launch.error().message;
+    EXPECT_EQ(launch->count, one.count);
+    EXPECT_EQ(launch->rank, one.rank);
+  }
+}
+
+TEST(Launcher, ProcessesThatCannotFindEachOtherAreRefused) {
+  const auto launch = launch_of({{"SLURM_STEP_NUM_TASKS", "8"}});
+  ASSERT_FALSE(launch.ok());
+  EXPECT_EQ(launch.error().code, "XG0832");
+  EXPECT_EQ(launch.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(launch.error().help, HasSubstr("srun --mpi=pmix"));
+}
+
+RankFacts facts_of(const std::string& host, int cores, const std::string& cpus, Bytes memory,
+                   const std::string& isa = "avx2") {
+  return {.host = host,
+          .cores = cores,
+          .cpus = cpus,
+          .memory = memory,
+          .build = {{"xrun", "1.0"}, {"instruction set", isa}, {"dnnl", "2.7"}}};
+}
+
+TEST(JobFacts, HostsHaveTheirProcessorsAndTheirMemoryOnce) {
+  const std::vector<RankFacts> shared = {facts_of("a", 4, "0,1,2,3", 100), facts_of("a", 4, "0,1,2,3", 90),
+                                         facts_of("b", 2, "0,1", 50)};
+  EXPECT_EQ(cores_of(shared), 6);
+  EXPECT_EQ(memory_of(shared), 140);
+  const std::vector<RankFacts> bound = {facts_of("a", 1, "0", 100), facts_of("a", 2, "1,2", 100)};
+  EXPECT_EQ(cores_of(bound), 3);
+  EXPECT_EQ(memory_of(bound), 100);
+}
+
+TEST(JobFacts, RanksOfAnotherBuildAreRefusedWithTheDifferences) {
+  std::vector<RankFacts> ranks = {facts_of("a", 4, "0", 1), facts_of("b", 4, "0", 1), facts_of("b", 4, "0", 1, "amx")};
+  ranks[2].build.pop_back();
+  EXPECT_TRUE(check_alike({ranks[0], ranks[1]}).ok());
+  const Status status = check_alike(ranks);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, "XG0833");
+  EXPECT_EQ(status.error().kind, ErrorKind::kWorld);
+  EXPECT_THAT(status.error().message, HasSubstr("rank 2 on b is not like rank 0 on a"));
+  EXPECT_THAT(status.error().notes,
+              ElementsAre("instruction set: avx2 on rank 0, amx on rank 2", "dnnl: 2.7 on rank 0, none on rank 2"));
+}
+
+TEST(JobFacts, DifferencesAreOfAllRanksAndNotEndless) {
+  size_t first = 0;
+  EXPECT_THAT(differences({{{"a", "1"}}, {{"a", "1"}}}, first), IsEmpty());
+  EXPECT_THAT(differences({{{"a", "1"}}, {{"a", "1"}}, {{"a", "2"}, {"b", "3"}}}, first),
+              ElementsAre("a: 1 on rank 0, 2 on rank 2", "b: none on rank 0, 3 on rank 2"));
+  EXPECT_EQ(first, 2U);
+  std::vector<Facts> many(20, {{"a", "2"}});
+  many[0] = {{"a", "1"}};
+  const auto notes = differences(many, first);
+  EXPECT_EQ(notes.size(), 9U);
+  EXPECT_EQ(notes.back(), "and more");
+  EXPECT_EQ(first, 1U);
+}
+
+TEST(JobFacts, PlansHaveTheirLimits) {
+  planner::Plan plan;
+  plan.training.devices = 3;
+  plan.training.heads.resize(1);
+  EXPECT_TRUE(check_ranks(plan, 3).ok());
+  const Status many = check_ranks(plan, 4);
+  ASSERT_FALSE(many.ok());
+  EXPECT_EQ(many.error().code, "XG0832");
+  EXPECT_EQ(many.error().kind, ErrorKind::kUsage);
+  plan.training.heads[0].mapped = true;
+  EXPECT_TRUE(check_ranks(plan, 1).ok());
+  EXPECT_FALSE(check_ranks(plan, 2).ok());
+}
+
+}  // namespace
+}  // namespace xrun::cli

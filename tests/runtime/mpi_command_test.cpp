@@ -1,0 +1,346 @@
+// Runs of several processes as a user starts them, by mpirun on this host: the weights of one process, whatever the
+// ranks; one log; checkpoints that any number of ranks goes on from; and an end of all where one cannot go on.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/command.h"
+#include "tests/support/tiny_model.h"
+
+namespace xrun::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Words = std::vector<std::string>;
+
+constexpr const char* kMpirun = "/usr/bin/mpirun";
+const std::string kXrun = std::string(XRUN_BINARY_DIR) + "/xrun";
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+// The values of `key` in the events of one kind.
+std::vector<nlohmann::json> values(const std::string& events, const std::string& kind, const std::string& key) {
+  std::vector<nlohmann::json> all;
+  std::string line;
+  for (std::istringstream in(events); std::getline(in, line);) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object() && event.value("t", "") == kind) {
+      all.push_back(event.value(key, nlohmann::json()));
+    }
+  }
+  return all;
+}
+
+// The tiny model with enough classes for several shards.
+std::string model() {
+  std::string text = tiny_model();
+  text.erase(text.find("test \"size\""));
+  return text.replace(text.find("int = 37"), 8, "int = 320");
+}
+
+class MpiCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(kMpirun)) {
+      GTEST_SKIP() << "no " << kMpirun << " (openmpi-bin): runs of several processes are not tested";
+    }
+    if (!fs::exists(fs::path(XRUN_BINARY_DIR) / "libxrun_mpi.so")) {
+      GTEST_SKIP() << "built without MPI (libopenmpi-dev): runs of several processes are not tested";
+    }
+    directory.write("tiny.xgraph", model());
+  }
+
+  CommandOptions options() const {
+    return {.binary = kMpirun,
+            .directory = directory.path(),
+            .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
+            .timeout_s = 120};
+  }
+  CommandResult one(const Words& words) const { return run_xrun(words, {.directory = directory.path()}); }
+  // mpirun, which has its own words first: "-n", "2", ...
+  CommandResult mpirun(const Words& words) const {
+    return run_xrun(Words{"--oversubscribe", "--bind-to", "none"} + words, options());
+  }
+  CommandResult ranks(int ranks, const Words& words) const {
+    return mpirun(Words{"-n", std::to_string(ranks), kXrun} + words);
+  }
+  // Rank 0 does `first`, rank 1 does `second`.
+  CommandResult pair(const Words& first, const Words& second) const {
+    return mpirun(Words{"-n", "1", kXrun} + first + Words{":", "-n", "1", kXrun} + second);
+  }
+  // A refusal ends all ranks: with one message, by one of them.
+  static void expect_refused(const CommandResult& result, int exit, const std::string& code) {
+    EXPECT_FALSE(result.timed_out) << result.err;
+    EXPECT_EQ(result.exit, exit) << result.err;
+    EXPECT_EQ(count(result.err, "error["), 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("error[" + code + "]"));
+    EXPECT_THAT(result.err, Not(HasSubstr("signal"))) << "a process crashed";
+  }
+
+  TemporaryDirectory directory;
+};
+
+Words train(const std::string& directory, const Words& more = {}) {
+  return Words{"train", "tiny.xgraph", "--devices", "4", "--deterministic", "--progress", "json", "-C", directory} +
+         more;
+}
+
+TEST_F(MpiCommand, RanksHaveTheWeightsOfOneProcessAndOneLog) {
+  for (const Words& plan : {Words{}, Words{"--set", "schedule.stages=2", "--set", "schedule.shard.id.over=4"}}) {
+    const auto whole = one(train("one", plan));
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    for (int count_of_ranks = 2; count_of_ranks <= 4; ++count_of_ranks) {
+      SCOPED_TRACE(std::to_string(count_of_ranks) + " ranks" + (plan.empty() ? "" : ", two stages"));
+      const auto result = ranks(count_of_ranks, train("of" + std::to_string(count_of_ranks), plan));
+      ASSERT_EQ(result.exit, 0) << result.err;
+      for (const auto& [kind, key] : {std::pair("end", "weights"), std::pair("step", "loss"), std::pair("step", "step"),
+                                      std::pair("eval", "metrics"), std::pair("checkpoint", "step")}) {
+        EXPECT_FALSE(values(whole.out, kind, key).empty()) << kind;
+        EXPECT_EQ(values(result.out, kind, key), values(whole.out, kind, key)) << kind << ", once for all ranks";
+      }
+      EXPECT_EQ(values(result.out, "start", "ranks"), std::vector<nlohmann::json>{count_of_ranks});
+    }
+    fs::remove_all(fs::path(directory.path()) / "one");
+    for (const char* name : {"of2", "of3", "of4"}) {
+      fs::remove_all(fs::path(directory.path()) / name);
+    }
+  }
+}
+
+TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
+  const Words plan{"--set", "schedule.stages=2", "--set", "schedule.shard.id.over=3"};
+  const auto whole = one(train("whole", plan));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  CommandResult last;
+  const std::vector<std::pair<int, int>> parts = {{4, 11}, {1, 23}, {2, 41}, {3, 60}};  // ranks, and steps at the end
+  for (const auto& [count_of_ranks, steps] : parts) {
+    const Words words = train("parts", plan + Words{"--steps", std::to_string(steps)});
+    last = count_of_ranks == 1 ? one(words) : ranks(count_of_ranks, words);
+    ASSERT_EQ(last.exit, 0) << count_of_ranks << " ranks: " << last.err;
+  }
+  EXPECT_EQ(values(last.out, "resume", "step"), std::vector<nlohmann::json>{41});
+  EXPECT_EQ(values(last.out, "end", "weights"), values(whole.out, "end", "weights"));
+  // Each rank has written the class rows that it has; one process writes them into one file.
+  int head_files = 0;
+  for (const auto& file : fs::directory_iterator(fs::path(directory.path()) / "parts/ckpt/quick/step-000060")) {
+    head_files += file.path().filename().string().starts_with("head.id.") ? 1 : 0;
+  }
+  EXPECT_GE(head_files, 2);
+  const auto measured = one({"eval", "tiny.xgraph", "parts/ckpt/quick/latest", "--format", "json"});
+  EXPECT_EQ(measured.exit, 0) << measured.err;
+}
+
+// A graph of nearest classes is built by both ranks and used by both.
+TEST_F(MpiCommand, RanksBuildTheGraphOfNearestClassesTogether) {
+  directory.write("near.xgraph", R"(xgraph 1
+model near {
+  input x: f32[N, 12]
+  feature = x -> linear(16)
+  output feature
+  head id = cosine_classifier(feature, 500)
+}
+data d {
+  source train = synthetic([12], 500, 6400)
+  x = pixels
+}
+train t {
+  batch          = 64
+  steps          = 64
+  loss           = softmax_ce(id, label, scale=16)
+  active_classes = knn(neighbours=8, active=50%, rebuild=20 steps)
+  optimizer      = sgd(momentum=0.9)
+  lr             = 0.5
+}
+)");
+  const auto words = [](const std::string& where, const Words& more = {}) {
+    return Words{"train", "near.xgraph", "--devices", "2",     "--deterministic",         "--progress",
+                 "json",  "-C",          where,       "--set", "schedule.shard.id.over=2"} +
+           more;
+  };
+  const auto whole = one(words("whole"));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  ASSERT_GE(values(whole.out, "graph", "of_step").size(), 2U);
+  // Stopped between the steps in which a graph is begun and used.
+  ASSERT_EQ(ranks(2, words("two", {"--steps", "41"})).exit, 0);
+  const auto two = ranks(2, words("two"));
+  ASSERT_EQ(two.exit, 0) << two.err;
+  EXPECT_EQ(values(two.out, "end", "weights"), values(whole.out, "end", "weights"));
+  const auto again = ranks(2, words("again"));
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(values(again.out, "end", "weights"), values(whole.out, "end", "weights"));
+  EXPECT_EQ(values(again.out, "graph", "step"), values(whole.out, "graph", "step"));
+}
+
+// A rank's process is a shell first, which does something to the process a little later.
+std::string script(const std::string& of_rank_1, const std::string& command) {
+  return "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then " + of_rank_1 + " fi; exec " + command;
+}
+
+TEST_F(MpiCommand, ASignalToOneRankEndsAllWithACheckpoint) {
+  const std::string command =
+      fmt::format("{} train tiny.xgraph --devices 2 --deterministic --progress plain --set train.epochs=100000", kXrun);
+  const auto result =
+      mpirun({"-n", "2", "sh", "-c",
+              script("(until [ -e ckpt/quick/latest ]; do sleep 0.05; done; kill -TERM $$) &", command)});
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit, 75) << result.err;
+  EXPECT_EQ(count(result.out + result.err, " end step="), 1) << result.err;
+  EXPECT_THAT(result.out + result.err, HasSubstr("exit=75"));
+  EXPECT_THAT(result.err, Not(HasSubstr("error[")));
+  // What was saved goes on in one process.
+  const auto more = one({"train", "tiny.xgraph", "--devices", "2", "--deterministic", "--progress", "json", "--set",
+                         "train.epochs=100000", "--steps", "1"});
+  EXPECT_EQ(more.exit, 0) << more.err;
+  EXPECT_EQ(values(more.out, "resume", "step").size(), 1U);
+}
+
+TEST_F(MpiCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
+  const auto whole = one(train("whole", {"--set", "train.epochs=20"}));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  std::string command = kXrun;
+  for (const std::string& word : train("killed", {"--set", "train.epochs=20"})) {
+    command += " " + word;
+  }
+  CommandOptions watch = options();
+  watch.binary.clear();
+  const auto result = run_xrun(
+      {"train", "--restarts", "2", "--", kMpirun, "--oversubscribe", "--bind-to", "none", "-n", "2", "sh", "-c",
+       script(
+           "if mkdir once 2> /dev/null; then (until [ -e killed/ckpt/quick/latest ]; do sleep 0.02; done; kill -KILL "
+           "$$) & fi;",
+           command)},
+      watch);
+  EXPECT_FALSE(result.timed_out);
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(values(result.out, "resume", "step").size(), 1U);
+  const auto ends = values(result.out, "end", "weights");
+  ASSERT_FALSE(ends.empty());
+  EXPECT_EQ(ends.back(), values(whole.out, "end", "weights").back());
+}
+
+TEST_F(MpiCommand, RanksWithAnotherCommandAreRefused) {
+  auto result = pair(train("a"), train("a", {"--steps", "5"}));
+  expect_refused(result, 1, "XG0833");
+  EXPECT_THAT(result.err, HasSubstr("was started with another command than rank 0"));
+  EXPECT_THAT(result.err, HasSubstr("--steps: none on rank 0, 5 on rank 1"));
+  std::string other = model();
+  other.replace(other.find("1e-2"), 4, "2e-2");
+  directory.write("other.xgraph", other);
+  Words words = train("a");
+  words[1] = "other.xgraph";
+  result = pair(train("a"), words);
+  expect_refused(result, 1, "XG0833");
+  EXPECT_THAT(result.err, HasSubstr("the file: "));
+  EXPECT_FALSE(fs::exists(fs::path(directory.path()) / "a/ckpt"));
+}
+
+TEST_F(MpiCommand, RanksWithAnotherPlanAreRefusedWithADiff) {
+  ASSERT_EQ(one({"plan", "tiny.xgraph", "--devices", "2", "-o", "a.xplan"}).exit, 0);
+  ASSERT_EQ(one({"plan", "tiny.xgraph", "--devices", "2", "--set", "schedule.stages=2", "-o", "b.xplan"}).exit, 0);
+  const auto result = pair({"train", "a.xplan"}, {"train", "b.xplan"});
+  expect_refused(result, 1, "XG0833");
+  EXPECT_THAT(result.err, HasSubstr("stages: 1 on rank 0, 2 here"));
+  EXPECT_EQ(ranks(2, {"train", "a.xplan"}).exit, 0);
+}
+
+// Each rank has its own working directory, and finds the model there as if they were hosts with disks of their own.
+TEST_F(MpiCommand, RanksWithOtherDataAreRefused) {
+  const std::string table_model = R"(xgraph 1
+model m {
+  input x: f32[N, 1]
+  head id = x -> linear(4) -> classifier(2)
+}
+data d {
+  source train = csv("rows.csv", header=true)
+  x     = columns(0..1)
+  label = column(1) -> as_index(2)
+}
+train t {
+  batch     = 4
+  steps     = 4
+  loss      = softmax_ce(id, label)
+  optimizer = sgd
+  lr        = 0.1
+}
+)";
+  std::string rows = "number,kind\n";
+  for (int i = 0; i < 40; ++i) {
+    rows += fmt::format("{},{}\n", i % 7, i % 2);
+  }
+  std::string changed = rows;
+  changed.replace(changed.rfind("4,1\n"), 1, "9");
+  for (const char* host : {"a", "b"}) {
+    directory.write(std::string(host) + "/m.xgraph", table_model);
+    directory.write(std::string(host) + "/rows.csv", rows);
+  }
+  const auto run = [&] {
+    const Words words{kXrun,
+                      "train",
+                      "/proc/self/cwd/m.xgraph",
+                      "--devices",
+                      "2",
+                      "--set",
+                      "schedule.stages=1",
+                      "-C",
+                      directory.path() + "/out"};
+    return mpirun(Words{"-wdir", directory.path() + "/a", "-n", "1"} + words +
+                  Words{":", "-wdir", directory.path() + "/b", "-n", "1"} + words);
+  };
+  auto result = run();
+  ASSERT_EQ(result.exit, 0) << result.err;
+  directory.write("b/rows.csv", changed);
+  result = run();
+  expect_refused(result, 1, "XG0833");
+  EXPECT_THAT(result.err, HasSubstr("reads other data than rank 0"));
+  EXPECT_THAT(result.err, HasSubstr("contents of the source `train`: "));
+  directory.write("b/rows.csv", rows + "1,1\n");
+  result = run();
+  expect_refused(result, 1, "XG0833");
+  EXPECT_THAT(result.err, HasSubstr("samples of the source `train`: 40 on rank 0, 41 on rank 1"));
+  fs::remove(fs::path(directory.path()) / "b/rows.csv");
+  result = run();
+  expect_refused(result, 1, "XG0401");
+}
+
+TEST_F(MpiCommand, RanksWithOtherDirectoriesAreRefused) {
+  const auto result = pair(train("a"), train("b"));
+  expect_refused(result, 4, "XG0711");
+  EXPECT_THAT(result.err, HasSubstr("is not the directory of that name which rank 0 on "));
+}
+
+TEST_F(MpiCommand, WrongWordsAreToldOnce) {
+  expect_refused(ranks(3, {"train", "tiny.xgraph", "--devices", "2"}), 2, "XG0832");
+  const auto missing = ranks(2, {"train", "none.xgraph"});
+  EXPECT_EQ(missing.exit, 1) << missing.err;
+  EXPECT_EQ(count(missing.err, "none.xgraph"), 1) << missing.err;
+}
+
+TEST_F(MpiCommand, AProcessWithoutALauncherLoadsNoMpi) {
+  const auto alone = run_xrun(train("alone", {"--steps", "1"}),
+                              {.directory = directory.path(), .environment = {{"LD_DEBUG", "files"}}});
+  ASSERT_EQ(alone.exit, 0);
+  EXPECT_THAT(alone.err, HasSubstr("libtbb"));
+  EXPECT_THAT(alone.err, Not(HasSubstr("libmpi")));
+}
+
+}  // namespace
+}  // namespace xrun::testing

@@ -1,0 +1,37 @@
+// Ranks that are threads of this process, each with a world of its own over queues (tests/support/queue_messenger.h).
+#pragma once
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/comm/ranks/world.h"
+#include "tests/support/queue_messenger.h"
+
+namespace xrun::runtime::testing {
+
+// Calls body(world) on a thread for each rank. Hosts are "a" for even ranks and "b" for odd ones.
+template <typename Body>
+void on_worlds(Switchboard& board, int ranks, const Body& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&board, &body, rank] {
+      auto world = World::join([&board, rank](std::string&) { return board.join(rank); }, rank % 2 == 0 ? "a" : "b");
+      ASSERT_TRUE(world.ok()) << world.error().message;
+      body(**world);
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
+template <typename Body>
+void on_worlds(int ranks, const Body& body, uint64_t seed = 1) {
+  Switchboard board(ranks, seed);
+  on_worlds(board, ranks, body);
+}
+
+}  // namespace xrun::runtime::testing
