@@ -252,6 +252,34 @@ TEST(RankCommunicator, WhatWaitsForARankThatGivesUpEndsInItsError) {
   });
 }
 
+// The error of a rank may come before another rank has made its communicator.
+TEST(RankCommunicator, OfARunThatIsGivenUpEndsEveryWaitInTheError) {
+  on_worlds(2, [](World& world) {
+    const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
+    if (world.rank() == 1) {
+      const RankCommunicator communicator(world, *devices, [](int device) { return device; }, {});
+      world.leave(world_error("XG0711", "its disk is full", "make room"));
+      return;
+    }
+    EXPECT_FALSE(world.agree(Status()).ok()) << "it has come";
+    const auto memory = devices->device(0).map(4096).value();
+    std::vector<Exchange> exchanges{{.group = 1, .device = 0}};
+    exchanges[0].receives.push_back({.peer = 1, .memory = memory.get(), .bytes = 8});
+    RankCommunicator communicator(
+        world, *devices, [](int device) { return device; }, exchanges);
+    std::vector<std::byte> byte(1);
+    Calls received;
+    Calls released;
+    Calls broadcast;
+    communicator.post(0, received.one(), released.one());
+    communicator.broadcast(0, 1, byte, broadcast.one());
+    for (Calls* one : {&received, &broadcast}) {
+      const Status status = one->wait(1);
+      EXPECT_EQ(status.ok() ? "no error" : status.error().code, "XG0711");
+    }
+  });
+}
+
 TEST(RankCommunicator, BroadcastsThatAreOpenAtItsEndAreErrors) {
   on_worlds(2, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());

@@ -17,6 +17,8 @@
 namespace xrun::testing {
 namespace {
 
+constexpr double kOrphans_s = 5;
+
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -117,6 +119,14 @@ CommandResult run_xrun(const std::vector<std::string>& words, const CommandOptio
     if (passed > options.timeout_s) {
       result.timed_out = true;
       ::kill(child, SIGKILL);
+    }
+    if (passed > options.timeout_s + kOrphans_s) {
+      break;  // a process that it started still has the pipes
+    }
+  }
+  for (const pollfd& file : files) {
+    if (file.fd >= 0) {
+      ::close(file.fd);
     }
   }
   int status = 0;

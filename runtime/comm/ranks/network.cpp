@@ -188,6 +188,9 @@ int Network::open(ChannelEnd& end) {
     }
     early_.erase(early);
   }
+  if (error_) {
+    end.on_error(*error_, lost_);
+  }
   return channel;
 }
 
@@ -238,6 +241,8 @@ void Network::fail(const std::string& words) {
 }
 
 void Network::tell(const Error& error, bool lost) {
+  error_ = error_ ? error_ : error;
+  lost_ = lost_ || lost;
   for (const auto& [channel, end] : ends_) {
     end->on_error(error, lost);
   }

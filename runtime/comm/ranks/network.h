@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -52,7 +53,8 @@ class Network {
   int rank() const { return rank_; }
   int count() const { return count_; }
 
-  // Gives the end the next channel; all ranks open theirs in the same order. What has come for it is told at once.
+  // Gives the end the next channel; all ranks open theirs in the same order. What has come for it is told at once, and
+  // so is an error that the other ends have been told.
   int open(ChannelEnd& end);
   // Returns when the end is called no more.
   void close(int channel);
@@ -101,6 +103,8 @@ class Network {
   std::mutex ends_mutex_;  // held while ends are called
   std::map<int, ChannelEnd*> ends_;
   std::map<int, std::deque<std::pair<int, Message>>> early_;  // of channels that are not open yet
+  std::optional<Error> error_;                                // the first that ends were told
+  bool lost_ = false;                                         // whether no messages come behind it
   int next_channel_ = 0;
 
   std::mutex mutex_;  // of all below
