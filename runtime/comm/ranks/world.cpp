@@ -87,10 +87,11 @@ Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messeng
   std::unique_ptr<World> world(new World());
   XRUN_ASSIGN(world->network_, Network::start(std::move(make)));
   world->hosts_.resize(static_cast<size_t>(world->count()), "?");
+  world->hosts_[static_cast<size_t>(world->rank())] = host;
   world->channel_ = world->network_->open(*world);
-  XRUN_ASSIGN(auto hosts, world->gather(host));
-  const std::lock_guard lock(world->mutex_);
-  world->hosts_ = std::move(hosts);
+  if (const auto hosts = world->gather(host); !hosts.ok()) {
+    return hosts.error();
+  }
   return world;
 }
 
@@ -231,6 +232,9 @@ void World::on_message(int from, Message message) {
     if (last) {
       gone_.insert_or_assign(from, said.error());
     } else {
+      if (head[0] == 0 && said.ok()) {
+        hosts_[static_cast<size_t>(from)] = *said;  // at once, since the next message may be an error
+      }
       texts_[head[0]].insert_or_assign(from, std::move(said));
     }
     changed_.notify_all();

@@ -58,7 +58,7 @@ class World final : public Peers, private ChannelEnd {
   void on_error(const Error& error, bool lost) override;
   bool waits() const override;
 
-  std::vector<std::string> hosts_;  // written under the mutex, which the network's thread reads it under
+  std::vector<std::string> hosts_;  // written by the network's thread under the mutex, while `join` waits
   int64_t round_ = 0;               // of the next call
   std::optional<Error> failed_;     // what the last call gave that failed, and whose error it was
   int failed_rank_ = -1;
