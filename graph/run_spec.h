@@ -1,5 +1,5 @@
-// What a run does beside its steps: where it begins, which checkpoints it keeps, when it ends early. No plan depends on
-// it.
+// What a run does beside its steps: where it begins, when it saves and what it keeps, when it ends early. No plan
+// depends on it.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,18 @@ struct StopSpec {
   Span span;
 };
 
+// `checkpoint.every = auto(mtbf=24h)`: saves as far apart as costs least (runtime/train/save_interval.h).
+struct AutoSave {
+  double mtbf = 0;  // mean seconds between two failures of what the run stands on
+  Span span;
+};
+
 struct RunSpec {
   // Of `init = checkpoint(path, skip=[...])`, whose path is TrainSpec::init_checkpoint: parts that start from the seed
   // all the same, by prefix.
   std::vector<std::string> init_skip;
   Span init_span;
+  std::optional<AutoSave> auto_save;  // instead of TrainSpec::checkpoint_every
   std::optional<BestSpec> best;
   std::optional<StopSpec> stop_when;
 };

@@ -148,8 +148,10 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
   if (train.log_tensorboard) {
     lines.set("log.tensorboard", "true");
   }
-  lines.set("checkpoint",
-            fmt::format("every {}, keep {}{}", to_text(train.checkpoint_every), train.checkpoint_keep, best_text(run)));
+  lines.set("checkpoint", fmt::format("every {}, keep {}{}",
+                                      run.auto_save ? fmt::format("auto(mtbf={:g}s)", run.auto_save->mtbf)
+                                                    : to_text(train.checkpoint_every),
+                                      train.checkpoint_keep, best_text(run)));
   if (run.stop_when) {
     lines.set("stop_when", run.stop_when->text);
   }

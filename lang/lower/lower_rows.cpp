@@ -162,6 +162,12 @@ void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& g
                   "all of them",
                   "take `untouched = as_is`");
   }
+  if (run_.auto_save) {
+    return refuse(run_.auto_save->span, "a time, not steps",
+                  "cannot be with `checkpoint { every = auto }`: how much disk the undo log takes follows from the "
+                  "steps between two saves",
+                  "give `every` a span: every = 1000 steps");
+  }
   if (run_.best) {
     refuse(run_.best->span, "keeps older steps",
            "cannot be with `checkpoint { best }`: the file has the rows of the newest checkpoint alone",

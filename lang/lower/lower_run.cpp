@@ -1,4 +1,4 @@
-// What a run does beside its steps: where it begins (`init`), what it keeps (`checkpoint.best`), when it ends early
+// What a run does beside its steps: where it begins (`init`), what it keeps (`checkpoint`), when it ends early
 // (`stop_when`). Metrics are named by the keys of evaluations, which are known only when all of `train` has been read.
 #include <algorithm>
 #include <fmt/format.h>
@@ -70,6 +70,33 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
   module_.train.init_checkpoint = path.value().text;
   run_.init_span = path.span;
   module_.train.directory = directory_of(path.span);
+}
+
+void ModuleBuilder::lower_checkpoint_every(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if (word(node) != "auto") {
+    if (const auto span = train_span(node, scope, def)) {
+      module_.train.checkpoint_every = *span;
+    }
+    return;
+  }
+  const auto choice = choose(node, def);
+  const auto bound = choice ? arguments(node, *choice, scope) : std::nullopt;
+  if (!bound) {
+    return;
+  }
+  const BoundArg& mtbf = bound->front();
+  const auto seconds = quantity(mtbf.value(), "mtbf", mtbf.span, Dimension::kTime);
+  if (!seconds) {
+    return;
+  }
+  constexpr double kLeast = 1;
+  constexpr double kMost = 1e10;
+  if (!(*seconds >= kLeast && *seconds <= kMost)) {
+    ev_.refuse("XG0214", mtbf.span, {"`mtbf` cannot be {}", to_text(mtbf.value())}, "",
+               {"write the mean time between two failures, 1s or more: auto(mtbf=24h)"});
+    return;
+  }
+  run_.auto_save = AutoSave{.mtbf = *seconds, .span = value_span(node)};
 }
 
 void ModuleBuilder::lower_best(const SettingNode& node, Scope& scope, const SettingDef& def) {

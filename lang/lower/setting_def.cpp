@@ -305,7 +305,10 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "log", "prometheus", "str", "none", "an address for figures", &B::say_unread}.not_yet({}, kEvents),
     Def{kTrain, "", "checkpoint", "{ every, keep, best, dir }", "every epoch", "when the run is saved", &B::lower_group}
         .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),
-    Def{kTrain, "checkpoint", "every", "span", "1 epoch", "between two saves", &B::store<&TrainSpec::checkpoint_every>},
+    Def{kTrain, "checkpoint", "every", "span, auto(mtbf: quantity = 24h)", "1 epoch",
+        "between two saves; auto: as far apart as costs least, where a failure comes every `mtbf` on average",
+        &B::lower_checkpoint_every}
+        .of_choices("auto(mtbf: quantity = 24h)"),
     Def{kTrain, "checkpoint", "keep", "int", "3", "how many are kept", &B::store<&TrainSpec::checkpoint_keep>, 1,
         kMany},
     Def{kTrain, "checkpoint", "best", "none, highest(METRIC, keep), lowest(METRIC, keep)", "none",

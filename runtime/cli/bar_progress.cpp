@@ -198,7 +198,8 @@ void BarProgress::on_graph(const runtime::GraphEvent& e) {
 }
 
 void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
-  line(fmt::format("  Saved     {} ({}, {})", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
+  const std::string next = e.interval > 0 ? fmt::format("; next in {}", format_seconds(e.interval)) : "";
+  line(fmt::format("  Saved     {} ({}, {}{})", e.path, format_bytes(e.bytes), format_seconds(e.seconds), next));
 }
 
 void BarProgress::on_profile(const runtime::ProfileEvent& e) {

@@ -123,7 +123,11 @@ void JsonProgress::on_graph(const runtime::GraphEvent& e) {
 }
 
 void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
-  emit(port_, "checkpoint", {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}});
+  Json fields = {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}};
+  if (e.interval > 0) {
+    fields["next_s"] = e.interval;
+  }
+  emit(port_, "checkpoint", fields);
 }
 
 void JsonProgress::on_profile(const runtime::ProfileEvent& e) {

@@ -105,6 +105,7 @@ struct CheckpointEvent {
   std::string path;
   Seconds seconds = 0;
   Bytes bytes = 0;
+  Seconds interval = 0;  // until the next one, of `checkpoint.every = auto`; 0: it follows from steps
 };
 
 // Where the time of a step goes: means over some steps after the first.

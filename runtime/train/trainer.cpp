@@ -14,6 +14,7 @@
 #include "runtime/train/inference.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/records.h"
+#include "runtime/train/save_interval.h"
 #include "runtime/train/step_reports.h"
 
 namespace xrun::runtime {
@@ -35,7 +36,11 @@ class Run {
         curve_(make_curve(train_, samples_)),
         records_(request.run, samples_, train_.batch),
         reports_(request, *session_, samples_),
-        graphs_(*session_, samples_, request.session.isa, request.stop, request.events) {}
+        graphs_(*session_, samples_, request.session.isa, request.stop, request.events) {
+    if (request.run.auto_save) {
+      interval_.emplace(request.run.auto_save->mtbf);
+    }
+  }
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
@@ -111,6 +116,9 @@ class Run {
       XRUN_TRY(session_->agree(request_.batches.start(done_, session_->ring())));
     }
     const int64_t first = saved_ = done_;
+    if (interval_) {
+      interval_->begin(done_, since(begin_));
+    }
     whole_ = true;
     // A checkpoint does not tell whether the evaluation after it came to its end.
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
@@ -135,7 +143,8 @@ class Run {
         request_.events.on_interrupt();  // another rank was
       }
       reports_.tell(done_);
-      if (last || interrupted_ || due(train_.checkpoint_every)) {
+      XRUN_ASSIGN(const bool time_to_save, save_is_due());
+      if (last || interrupted_ || time_to_save) {
         XRUN_TRY(save());
       }
       if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
@@ -241,6 +250,23 @@ class Run {
 
   bool due(const TrainSpan& every) const { return is_due(every, done_, samples_, train_.batch); }
 
+  // Rank 0 looks at its clock for all ranks.
+  Result<bool> save_is_due() {
+    if (!interval_) {
+      return due(train_.checkpoint_every);
+    }
+    if (!interval_->looks(done_)) {
+      return false;
+    }
+    SaveInterval::Look look = interval_->look(done_, since(begin_));
+    if (Peers* peers = request_.session.peers; peers != nullptr) {
+      XRUN_ASSIGN(const std::string said, peers->broadcast(to_text(look)));
+      look = look_of(said);
+    }
+    interval_->follow(look);
+    return look.save;
+  }
+
   // `metrics` without `eval` run at the end of each epoch.
   TrainSpan eval_span() const { return train_.eval_every.value_or(TrainSpan{1, TrainSpan::kEpochs}); }
 
@@ -300,8 +326,15 @@ class Run {
     XRUN_TRY(graphs_.before_save());
     XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
     saved_path_ = saved.path;
-    request_.events.on_checkpoint(
-        {.step = done_, .path = std::move(saved.path), .seconds = since(start), .bytes = saved.bytes});
+    const Seconds cost = since(start);
+    if (interval_) {
+      interval_->saved(done_, since(begin_), cost);
+    }
+    request_.events.on_checkpoint({.step = done_,
+                                   .path = std::move(saved.path),
+                                   .seconds = cost,
+                                   .bytes = saved.bytes,
+                                   .interval = interval_ ? interval_->seconds() : 0});
     return {};
   }
 
@@ -315,6 +348,7 @@ class Run {
   Records records_;
   StepReports reports_;
   ClassGraphs graphs_;
+  std::optional<SaveInterval> interval_;  // of `checkpoint.every = auto`
   int64_t done_ = 0;
   std::string saved_path_;
   int64_t saved_ = 0;   // as many steps were done when a save was last begun

@@ -195,6 +195,23 @@ TEST(Train, DefaultsAreThoseOfTheLanguage) {
   EXPECT_THAT(checked.module().not_yet, IsEmpty());
 }
 
+TEST(Train, SavesAreASpanApartOrAsFarAsCostsLeast) {
+  const auto every = [](const std::string& value) { return small_run("  checkpoint { every = " + value + " }"); };
+  EXPECT_FALSE(Checked(every("7 steps")).file->run.auto_save.has_value());
+  EXPECT_EQ(Checked(every("7 steps")).module().train.checkpoint_every.amount, 7);
+  EXPECT_EQ(Checked(every("auto")).file->run.auto_save.value().mtbf, 24 * 3600);
+  EXPECT_EQ(Checked(every("auto(mtbf=30min)")).file->run.auto_save.value().mtbf, 1800);
+  for (const auto& [value, code] : std::vector<std::pair<std::string, std::string>>{{"auto(mtbf=0s)", "XG0214"},
+                                                                                    {"auto(mtbf=1000000d)", "XG0214"},
+                                                                                    {"auto(mtbf=3)", "XG0107"},
+                                                                                    {"auto(24h, 1)", "XG0204"},
+                                                                                    {"auto(every=24h)", "XG0203"},
+                                                                                    {"sometimes", "XG0201"},
+                                                                                    {"12", "XG0107"}}) {
+    EXPECT_THAT(Checked(every(value)).codes(), ElementsAre(code)) << value;
+  }
+}
+
 TEST(Train, TheLossMakesTheLabelAnInputWithTheClassesOfTheData) {
   const Checked checked(small_run());
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();

@@ -111,6 +111,7 @@ TEST(Rows, InAFileAreOfLargeHeadsWithActiveClasses) {
            {"300_000", "", "", "needs active classes"},
            {"300_000", "", "  active_classes = sample(100%)\n", "needs active classes"},
            {"300_000", "      untouched = exact\n", some, "cannot be with `untouched = exact`"},
+           {"300_000", "", some + "  checkpoint { every = auto }\n", "cannot be with `checkpoint { every = auto }`"},
        }) {
     const Checked checked(text(classes, settings, train));
     EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << classes << settings << train;

@@ -149,6 +149,22 @@ TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
   EXPECT_EQ(measured.exit, 0) << measured.err;
 }
 
+// Rank 0 looks at its clock for all.
+TEST_F(MpiCommand, RanksSaveInTheSameStepsWhereTheProgramChoosesThem) {
+  const Words often{"--set", "train.checkpoint.every=auto(mtbf=1s)", "--set", "train.epochs=40"};
+  const auto plain = one(train("plain", {"--set", "train.epochs=40"}));
+  ASSERT_EQ(plain.exit, 0) << plain.err;
+  const auto two = ranks(2, train("two", often));
+  ASSERT_EQ(two.exit, 0) << two.err;
+  EXPECT_EQ(values(two.out, "end", "weights"), values(plain.out, "end", "weights"));
+  EXPECT_GE(values(two.out, "checkpoint", "step").size(), 2U);
+  for (const auto& next : values(two.out, "checkpoint", "next_s")) {
+    ASSERT_TRUE(next.is_number());
+    EXPECT_GT(next.get<double>(), 0);
+    EXPECT_LE(next.get<double>(), 1);
+  }
+}
+
 // A graph of nearest classes is built by both ranks and used by both.
 TEST_F(MpiCommand, RanksBuildTheGraphOfNearestClassesTogether) {
   directory.write("near.xgraph", R"(xgraph 1

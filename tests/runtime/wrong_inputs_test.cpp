@@ -866,6 +866,22 @@ TEST(WrongInput, DataThatIsNotThereIsAWarningOfAPlan) {
   EXPECT_THAT(run_xrun({"show", "m.xplan"}, options).out, HasSubstr("     epoch "));
 }
 
+// Failures that come every second on average call for a save every few tenths of a second, whatever an epoch takes.
+TEST(WrongInput, ARunThatChoosesItsSavesGoesOnFromThem) {
+  const TemporaryDirectory directory;
+  directory.write("m.xgraph",
+                  tiny_with("optimizer = adamw", "optimizer = adamw\n  checkpoint {\n    every = auto(mtbf=1s)\n  }"));
+  CommandOptions options{.directory = directory.path(), .kill_after_s = 3};
+  const auto killed = run_xrun({"train", "m.xgraph", "--set", "train.epochs=100000", "--progress", "json"}, options);
+  EXPECT_EQ(killed.exit, 128 + 9) << killed.err;
+  EXPECT_THAT(killed.out, HasSubstr("\"next_s\":"));
+  ASSERT_TRUE(fs::exists(directory.path() + "/ckpt/quick/latest"));
+  options.kill_after_s = -1;
+  const auto more = run_xrun({"train", "m.xgraph", "--set", "train.epochs=100000", "--steps", "1"}, options);
+  EXPECT_EQ(more.exit, 0) << more.err;
+  EXPECT_THAT(more.err, HasSubstr("resume"));
+}
+
 // A run killed in the middle of its saves leaves a checkpoint that loads, and goes on from it.
 TEST(WrongInput, KillInASaveLosesNothing) {
   const TemporaryDirectory directory;

@@ -1,0 +1,51 @@
+#include "runtime/train/save_interval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <sstream>
+
+namespace xrun::runtime {
+
+Seconds best_interval(Seconds save, Seconds mtbf) {
+  if (save >= 2 * mtbf) {
+    return mtbf;
+  }
+  const double part = save / (2 * mtbf);
+  return std::sqrt(2 * save * mtbf) * (1 + std::sqrt(part) / 3 + part / 9) - save;
+}
+
+void SaveInterval::begin(int64_t step, Seconds now) {
+  first_ = step;
+  since_ = now;
+  next_ = step + 1;  // tells how long a step takes
+}
+
+// Half of the time that is left is passed without a look, so that few looks find a step of any length.
+SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
+  const Seconds passed = now - since_;
+  const Seconds left = seconds() - passed;
+  const Seconds of_step = passed / static_cast<double>(std::max<int64_t>(step - first_, 1));
+  if (left < of_step / 2) {
+    return {.save = true, .next = step + 1};
+  }
+  constexpr double kMost = 1 << 20;  // steps; those of no time at all, too, come to a look
+  return {.save = false, .next = step + static_cast<int64_t>(std::clamp(left / of_step / 2, 1.0, kMost))};
+}
+
+void SaveInterval::saved(int64_t step, Seconds now, Seconds cost) {
+  constexpr Seconds kLeast = 1e-3;  // a clock that stands still would else save after each step
+  cost_ = std::max(cost, kLeast);
+  begin(step, now);
+}
+
+std::string to_text(const SaveInterval::Look& look) { return fmt::format("{:d} {}", look.save, look.next); }
+
+SaveInterval::Look look_of(const std::string& text) {
+  SaveInterval::Look look;
+  std::istringstream in(text);
+  in >> look.save >> look.next;
+  return look;
+}
+
+}  // namespace xrun::runtime
