@@ -1,17 +1,18 @@
 #include "graph/base/xxh128.h"
 
 #include <bit>
+#include <new>
 #include <string_view>
 #include <xxhash.h>
-
-#include "graph/base/check.h"
 
 namespace xrun {
 
 void Xxh128::Free::operator()(void* state) const { XXH3_freeState(static_cast<XXH3_state_t*>(state)); }
 
 Xxh128::Xxh128() : state_(XXH3_createState()) {
-  XRUN_CHECK(state_ != nullptr, "out of memory");
+  if (state_ == nullptr) {
+    throw std::bad_alloc();
+  }
   XXH3_128bits_reset(static_cast<XXH3_state_t*>(state_.get()));
 }
 

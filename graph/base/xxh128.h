@@ -11,7 +11,7 @@ namespace xrun {
 
 class Xxh128 {
  public:
-  Xxh128();
+  Xxh128();  // throws std::bad_alloc
   void add(std::span<const std::byte> bytes);
   std::string hex() const;
 
