@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <locale.h>
 #include <memory>
+#include <new>
 #include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -208,7 +209,9 @@ Result<int> open_ordinary(const std::string& path) {
 
 ArchivePtr new_zip() {
   ArchivePtr a(archive_read_new());
-  XRUN_CHECK(a != nullptr, "out of memory");
+  if (a == nullptr) {
+    throw std::bad_alloc();
+  }
   archive_read_support_format_zip(a.get());
   return a;
 }
@@ -253,7 +256,11 @@ Result<size_t> read_some(int file, const std::string& path, std::span<std::byte>
 // The members of a gzip file, one behind the other, each held to its checksum and length.
 class Gunzip {
  public:
-  Gunzip() { XRUN_CHECK(::inflateInit2(&stream_, 15 + 16) == Z_OK, "out of memory"); }
+  Gunzip() {
+    if (::inflateInit2(&stream_, 15 + 16) != Z_OK) {
+      throw std::bad_alloc();
+    }
+  }
   ~Gunzip() { ::inflateEnd(&stream_); }
   Gunzip(const Gunzip&) = delete;
 

@@ -5,8 +5,8 @@
 #include <archive_entry.h>
 #include <fmt/format.h>
 #include <memory>
+#include <new>
 
-#include "graph/base/check.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 
@@ -48,7 +48,9 @@ bool write_whole(archive* a, std::span<const std::byte> bytes) {
 bool add_array(archive* a, const NpyArray& array) {
   const std::string header = npy_header(array);
   const std::unique_ptr<archive_entry, FreeArchive> entry(archive_entry_new());
-  XRUN_CHECK(entry != nullptr, "out of memory");
+  if (entry == nullptr) {
+    throw std::bad_alloc();
+  }
   archive_entry_set_pathname(entry.get(), (array.name + ".npy").c_str());
   archive_entry_set_filetype(entry.get(), AE_IFREG);
   archive_entry_set_perm(entry.get(), 0644);
@@ -95,7 +97,9 @@ Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most) {
 Result<std::vector<std::byte>> npz_bytes(std::span<const NpyArray> arrays) {
   std::vector<std::byte> bytes;
   const std::unique_ptr<archive, FreeArchive> a(archive_write_new());
-  XRUN_CHECK(a != nullptr, "out of memory");
+  if (a == nullptr) {
+    throw std::bad_alloc();
+  }
   archive_write_set_format_zip(a.get());
   archive_write_set_bytes_in_last_block(a.get(), 1);  // nothing behind the archive
   bool done = archive_write_open(a.get(), &bytes, nullptr, append, nullptr) == ARCHIVE_OK;

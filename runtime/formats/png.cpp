@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <new>
 #include <png.h>
 
 namespace xrun::runtime {
@@ -110,7 +111,10 @@ Result<PictureHeader> with_png(std::span<const std::byte> file, Use use) {
   PngState state{.file = file};
   png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state, on_error, on_warning);
   png_infop info = png == nullptr ? nullptr : png_create_info_struct(png);
-  XRUN_CHECK(info != nullptr, "out of memory");
+  if (info == nullptr) {
+    png_destroy_read_struct(&png, nullptr, nullptr);
+    throw std::bad_alloc();
+  }
   const bool good = use(png, info, state);
   png_destroy_read_struct(&png, &info, nullptr);
   if (!good) {
