@@ -11,6 +11,10 @@
 
 namespace xrun {
 
+// The norm by which, beside that of the weight, an optimizer scales the step of a tensor: that of the gradient with its
+// decay (lars), or that of the step which the states make (lamb).
+enum class TrustNorm { kNone, kGradient, kStep };
+
 struct OptimizerDef {
   std::string_view name;
   std::string_view signature;  // "(momentum: float = 0, weight_decay: float = 0, nesterov: bool = false)"
@@ -19,10 +23,14 @@ struct OptimizerDef {
   Availability availability = Availability::kReady;
   // Names of the f32 states that each weight carries, in the order in which kernels take them: {"m", "v"}.
   std::vector<std::string> (*states)(const Attrs& arguments) = nullptr;
+  TrustNorm trust = TrustNorm::kNone;
 };
 
 const OptimizerDef* find_optimizer(std::string_view name);
 std::vector<const OptimizerDef*> all_optimizers();
+// Whether steps vanish with the gradients. Steps that are divided by second moments or by norms do not, so class rows
+// in fp8 cannot hold them: every row moves in every step, and the noise of its rounding adds up.
+bool steps_vanish(const OptimizerDef& optimizer, const Attrs& arguments);
 // The values that an argument takes, "at least 0, and less than 1", where `value` is not one of them; else empty. An
 // argument means the same to every optimizer that has it.
 std::string_view refused_argument(std::string_view argument, double value);

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "ops/square_sums.h"
+
 namespace xrun::ops {
 namespace {
 
@@ -14,20 +16,11 @@ struct UpdateBody {
 
 struct SquaresBody {
   XRUN_INLINE static void run(const float* g, int64_t n, double* sum) {
-    using D16 [[gnu::vector_size(128)]] = double;
-    D16 sums{};
+    SquareSums sums;
     for (int64_t i = 0; i < n; i += kLanes) {
-      const D16 wide = __builtin_convertvector(load_upto(g + i, n - i), D16);
-      sums += wide * wide;
+      sums.add(load_upto(g + i, n - i));
     }
-    double lanes[kLanes];
-    std::memcpy(lanes, &sums, sizeof sums);
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) {
-        lanes[i] += lanes[i + width];
-      }
-    }
-    *sum = lanes[0];
+    *sum = sums.total();
   }
 };
 
@@ -43,17 +36,26 @@ Result<OptimizerForm> optimizer_form(const CallSpec& spec) {
     form.states = form.momentum != 0 ? 1 : 0;
     return form;
   }
-  if (spec.name == "adamw") {
-    form.kind = OptimizerKind::kAdamw;
+  if (spec.name == "lars") {
+    form.kind = OptimizerKind::kLars;
+    form.momentum = spec.args.real("momentum", 0.9);
+    form.weight_decay = spec.args.real("weight_decay", 1e-4);
+    form.trust = spec.args.real("trust", 0.001);
+    form.states = 1;
+    return form;
+  }
+  if (spec.name == "adamw" || spec.name == "lamb") {
+    const bool lamb = spec.name == "lamb";
+    form.kind = lamb ? OptimizerKind::kLamb : OptimizerKind::kAdamw;
     form.beta1 = spec.args.real("beta1", 0.9);
     form.beta2 = spec.args.real("beta2", 0.999);
-    form.eps = spec.args.real("eps", 1e-8);
+    form.eps = spec.args.real("eps", lamb ? 1e-6 : 1e-8);
     form.weight_decay = spec.args.real("weight_decay", 0.01);
     form.states = 2;
     return form;
   }
   return Error{ErrorKind::kContent, "XG0508", "the optimizer `" + spec.name + "` cannot update weights yet",
-               "use `sgd` or `adamw`", spec.span};
+               "use `sgd`, `lars`, `adamw` or `lamb`", spec.span};
 }
 
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
@@ -64,7 +66,7 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
   u.momentum = static_cast<float>(form.momentum);
   u.grad_scale = static_cast<float>(grad_scale);
   u.grad_limit = static_cast<float>(grad_limit);
-  if (form.kind == OptimizerKind::kAdamw) {
+  if (form.states == 2) {
     const auto t = static_cast<double>(step + 1);
     u.keep1 = static_cast<float>(form.beta1);
     u.take1 = static_cast<float>(1 - form.beta1);

@@ -1,5 +1,6 @@
 // Update rules over flat ranges of f32 weights: the formulas of the optimizers (graph/optimizer_def.h). Every element
-// is updated by itself, so a range may be cut anywhere. Sources: docs/algorithms.md, "Optimizers".
+// is updated by itself, so a range may be cut anywhere; the norms that lars and lamb need come before
+// (ops/trust_ratio.h). Sources: docs/algorithms.md, "Optimizers".
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,12 @@
 
 namespace xrun::ops {
 
-enum class OptimizerKind { kSgd, kAdamw };
+enum class OptimizerKind { kSgd, kAdamw, kLars, kLamb };
 
 // An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight, zero at first:
-//   sgd    s0: velocity (only with momentum)
-//   adamw  s0: m, s1: v
+//   sgd          s0: velocity (only with momentum)
+//   lars         s0: velocity
+//   adamw, lamb  s0: m, s1: v
 struct OptimizerForm {
   OptimizerKind kind = OptimizerKind::kSgd;
   double momentum = 0;
@@ -26,7 +28,11 @@ struct OptimizerForm {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
+  double trust = 0;  // lars: its trust coefficient
   int states = 0;
+
+  // Whether the step of a tensor is scaled by a trust ratio.
+  bool has_trust_ratio() const { return kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb; }
 };
 
 // The form of `optimizer = name(arguments)`. Errors: an optimizer that has no update yet.
@@ -44,6 +50,7 @@ struct UpdateScalars {
   float correct1 = 1;  // 1 / (1 - beta1^t)
   float correct2 = 1;  // 1 / (1 - beta2^t)
   float eps = 0;
+  float ratio = 1;       // the trust ratio
   float grad_scale = 1;  // clipping by norm: what each gradient is multiplied by first
   float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: its bound after that
 };
@@ -61,6 +68,10 @@ XRUN_INLINE F16 clipped(const UpdateScalars& u, F16 g) {
 // One group of sixteen lanes. sgd: g += decay·w; v = momentum·v + g; w -= rate·(nesterov ? g + momentum·v : v).
 // adamw (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", ICLR 2019):
 // m, v as in Adam; w -= rate·(m̂ / (sqrt(v̂) + eps) + decay·w).
+// lars (You, Gitman, Ginsburg, "Large Batch Training of Convolutional Networks", 2017):
+// v = momentum·v + ratio·(g + decay·w); w -= rate·v.
+// lamb (You et al., "Large Batch Optimization for Deep Learning", ICLR 2020): adamw; w -= rate·ratio·(...).
+// `trusted` is the vector whose norm a trust ratio divides by.
 struct SgdRule {
   XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16&, F16&) {
     g = clipped(u, g) + w * u.decay;
@@ -84,13 +95,32 @@ struct NesterovRule {
   }
 };
 
+struct LarsRule {
+  XRUN_INLINE static F16 trusted(const UpdateScalars& u, F16 w, F16 g, F16&, F16&) {
+    return clipped(u, g) + w * u.decay;
+  }
+  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16& none) {
+    velocity = velocity * u.momentum + trusted(u, w, g, velocity, none) * u.ratio;
+    return w - velocity * u.rate;
+  }
+};
+
 struct AdamwRule {
-  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
+  XRUN_INLINE static F16 trusted(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
     g = clipped(u, g);
     m = m * u.keep1 + g * u.take1;
     v = v * u.keep2 + g * g * u.take2;
     const F16 direction = (m * u.correct1) / (square_root(v * u.correct2) + u.eps);
-    return w - (direction + w * u.decay) * u.rate;
+    return direction + w * u.decay;
+  }
+  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
+    return w - trusted(u, w, g, m, v) * u.rate;
+  }
+};
+
+struct LambRule : AdamwRule {
+  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
+    return w - trusted(u, w, g, m, v) * (u.rate * u.ratio);
   }
 };
 
@@ -122,6 +152,10 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
                               float* s1, int64_t n) {
   if (form.kind == OptimizerKind::kAdamw) {
     update_lanes<AdamwRule, 2>(u, w, g, s0, s1, n);
+  } else if (form.kind == OptimizerKind::kLamb) {
+    update_lanes<LambRule, 2>(u, w, g, s0, s1, n);
+  } else if (form.kind == OptimizerKind::kLars) {
+    update_lanes<LarsRule, 1>(u, w, g, s0, s1, n);
   } else if (form.states == 0) {
     update_lanes<SgdRule, 0>(u, w, g, s0, s1, n);
   } else if (form.nesterov) {
@@ -135,8 +169,8 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
             float* s1, int64_t n);
 
-// Of a gradient, for clip = norm: in f64, sixteen running sums and a fixed tree over them. The same bits on every
-// instruction set, since the square of an f32 is exact.
+// Of a gradient, for clip = norm: in f64, sixteen running sums and a fixed tree over them (SquareSums,
+// ops/square_sums.h).
 double sum_of_squares(Isa isa, const float* g, int64_t n);
 
 }  // namespace xrun::ops

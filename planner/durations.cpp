@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "graph/optimizer_def.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -56,6 +58,23 @@ Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   return sum;
 }
 
+// What finding the trust ratios of an update reads before it.
+Bytes trust_bytes(const Module& module, const Instruction& update) {
+  const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
+  if (def == nullptr || def->trust == TrustNorm::kNone) {
+    return 0;
+  }
+  Bytes sum = 0;
+  for (const Operand& operand : update.operands) {
+    const bool read = operand.role == Role::kGradient || operand.role == Role::kWeight ||
+                      (operand.role == Role::kState && def->trust == TrustNorm::kStep);
+    if (read && module.graph.value(module.graph.param(operand.param).value).type.rank() > 1) {
+      sum += operand.bytes;
+    }
+  }
+  return sum;
+}
+
 Seconds communication_time(const Program& program, const Instruction& instruction, int members, const CostModel& cost) {
   const Bytes bytes = instruction.bytes > 0 ? instruction.bytes : bytes_of(program, instruction.writes);
   switch (instruction.kind) {
@@ -73,7 +92,7 @@ Seconds communication_time(const Program& program, const Instruction& instructio
 
 }  // namespace
 
-void predict_durations(Program& program, const CostModel& cost) {
+void predict_durations(Program& program, const Module& module, const CostModel& cost) {
   std::map<int, int> members;
   for (const Instruction& instruction : program.instructions) {
     members[instruction.group] += 1;
@@ -81,8 +100,8 @@ void predict_durations(Program& program, const CostModel& cost) {
   for (Instruction& instruction : program.instructions) {
     const int workers = std::max(1, cost.machine().threads_of(instruction.device));
     if (instruction.kind == Kind::kUpdate) {
-      instruction.predicted = cost.hand_over() + cost.sweep(update_bytes(program, instruction, cost), workers) +
-                              prepare_time(instruction, cost) / workers;
+      const Bytes bytes = update_bytes(program, instruction, cost) + trust_bytes(module, instruction);
+      instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers) + prepare_time(instruction, cost) / workers;
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
     } else if (instruction.kind == Kind::kHeadSelect) {

@@ -6,8 +6,9 @@
 
 namespace xrun::planner {
 
-// Fills Instruction::predicted of every instruction. Passes of stages and heads have times from the decision and get
-// the hand-over to their device; the rest is counted from the buffers that it reads and writes.
-void predict_durations(Program& program, const CostModel& cost);
+// Fills Instruction::predicted of every instruction of a program of `module`. Passes of stages and heads have times
+// from the decision and get the hand-over to their device; the rest is counted from the buffers that it reads and
+// writes.
+void predict_durations(Program& program, const Module& module, const CostModel& cost);
 
 }  // namespace xrun::planner

@@ -16,11 +16,6 @@ namespace {
 // Settings of class rows are one family of faults.
 constexpr const char* kCode = "XG0515";
 
-int count_states(const CallSpec& optimizer) {
-  const OptimizerDef* def = find_optimizer(optimizer.name);
-  return def == nullptr || def->states == nullptr ? 0 : static_cast<int>(def->states(optimizer.args).size());
-}
-
 }  // namespace
 
 void ModuleBuilder::check_rows() {
@@ -67,17 +62,22 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
 
 // With random rounding the mean of fp8 weights is right, but an update adds noise that grows with its size. Updates of
 // sgd are as small as the gradients, which vanish for most rows; those divided by second moments are about as large as
-// the rate for every element of every row, so that the noise grows with each step.
+// the rate for every element of every row, and those of lars and lamb have a share of the norm of every row, so that
+// the noise grows with each step.
 void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   const CallSpec& optimizer = module_.train.optimizer;
-  if (count_states(optimizer) < 2) {
+  const OptimizerDef* def = find_optimizer(optimizer.name);
+  if (def == nullptr || steps_vanish(*def, optimizer.args)) {
     return;
   }
+  const bool by_norms = def->trust != TrustNorm::kNone;
   ev_.report(fault(kCode, setting.value_span, {"class weights in fp8 cannot hold the updates of `{}`", optimizer.name},
                    "rounded to 3 bits", replacement("write bf16, or train with sgd", setting.value_span, "bf16"))
-                 .also(optimizer.span, "moves every element by about the rate")
-                 .note("where gradients vanish, sgd stops; updates that are divided by second moments go on, and the "
-                       "noise of their rounding adds up"));
+                 .also(optimizer.span,
+                       by_norms ? "moves every row by a share of its norm" : "moves every element by about the rate")
+                 .note(fmt::format("where gradients vanish, sgd stops; updates that are divided by {} go on, and the "
+                                   "noise of their rounding adds up",
+                                   by_norms ? "norms" : "second moments")));
 }
 
 // The closed form of what a row would have done: a velocity that only decays, w -= rate · velocity.

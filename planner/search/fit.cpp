@@ -80,8 +80,8 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
   fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
   fitted.largest_device = largest_of(fitted.training);
-  predict_durations(fitted.training, search.cost);
-  predict_durations(fitted.inference, input.inference_cost);
+  predict_durations(fitted.training, search.module, search.cost);
+  predict_durations(fitted.inference, input.inference, input.inference_cost);
   XRUN_ASSIGN(const ProgramTimes times, simulate(fitted.training, search.machine.cores));
   Prediction& predicted = fitted.predicted;
   predicted.step = search.cost.step_with_loader(search.module, times.makespan, work_of(fitted.training),

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "graph/group_rules.h"
+#include "graph/optimizer_def.h"
 #include "planner/buffer_sizes.h"
 
 namespace xrun::planner {
@@ -25,8 +26,10 @@ std::string amount_text(const ActiveSpec& active) {
   return text;
 }
 
-// Rows in fp8 hold no updates that are divided by second moments: the noise of their rounding adds up.
-bool holds_fp8(int states) { return states < 2; }
+bool holds_fp8(const CallSpec& optimizer) {
+  const OptimizerDef* def = find_optimizer(optimizer.name);
+  return def == nullptr || steps_vanish(*def, optimizer.args);
+}
 
 }  // namespace
 
@@ -92,7 +95,7 @@ std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head)
   std::vector<ActiveSpec> actives{now.active, {}, sample(0.1), sample(0.01)};
   std::vector<HeadChoice> rows{now, {.weights = RowFormat::kF32, .states = RowFormat::kF32}};
   for (const RowFormat weights : {RowFormat::kBf16, RowFormat::kFp8}) {
-    if (weights == RowFormat::kBf16 || holds_fp8(states)) {
+    if (weights == RowFormat::kBf16 || holds_fp8(module.train.optimizer)) {
       rows.push_back({.weights = weights, .states = states > 0 ? RowFormat::kBf16 : RowFormat::kF32});
     }
   }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "graph/base/check.h"
+#include "graph/optimizer_def.h"
 #include "planner/buffer_sizes.h"
 #include "planner/search/heads.h"
 #include "planner/search/mesh.h"
@@ -58,17 +59,26 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
   return request;
 }
 
+// How many numbers of each weight an update reads or writes. Trust ratios take a pass of their own before it.
+Bytes numbers_moved(const Module& module) {
+  const auto states = static_cast<Bytes>(optimizer_states(module).size());
+  const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
+  const TrustNorm trust = def == nullptr ? TrustNorm::kNone : def->trust;
+  const Bytes first = trust == TrustNorm::kNone ? 0 : trust == TrustNorm::kGradient ? 2 : 2 + states;
+  return first + 4 + 2 * states;
+}
+
 // Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
 Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
-  const auto states = static_cast<Bytes>(optimizer_states(input.module).size());
+  const Bytes moved = numbers_moved(input.module);
   Seconds slowest = 0;
   for (const PartitionStage& stage : cuts.stages) {
     Bytes bytes = 0;
     for (int l = stage.begin; l < stage.end; ++l) {
       bytes += input.chain.gradients[static_cast<size_t>(l)];
     }
-    const Seconds time = input.cost.sweep(bytes * (4 + 2 * states), input.machine.threads_of(0)) +
-                         input.cost.all_reduce(bytes, setting.replicas);
+    const Seconds time =
+        input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + input.cost.all_reduce(bytes, setting.replicas);
     slowest = std::max(slowest, time);
   }
   return slowest;

@@ -67,9 +67,21 @@ TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
   EXPECT_THAT(Checked(with_group("      states = fp8\n")).codes(), ElementsAre("XG0205"));
 }
 
+TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedByNorms) {
+  for (const std::string optimizer : {"lars", "lars(momentum=0)", "lamb"}) {
+    const Checked checked(with_group("      weights = fp8\n", optimizer));
+    EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << optimizer;
+    EXPECT_THAT(checked.rendered(), HasSubstr("moves every row by a share of its norm"));
+    const Checked narrow(with_group("      weights = bf16\n      states = bf16\n", optimizer));
+    EXPECT_THAT(narrow.codes(), ElementsAre()) << narrow.rendered();
+  }
+}
+
 TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
   for (const auto& [optimizer, settings, why] : std::vector<std::array<std::string, 3>>{
            {"adamw", "", "take sgd(momentum=0.9)"},
+           {"lars", "", "take sgd(momentum=0.9)"},
+           {"lamb", "", "take sgd(momentum=0.9)"},
            {"sgd", "", "give sgd a momentum"},
            {"sgd(momentum=0.99999)", "", "take 0.9999 at most"},
            {"sgd(momentum=0.9, weight_decay=1e-4)", "", "set weight_decay = 0 in the group"},

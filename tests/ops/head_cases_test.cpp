@@ -27,7 +27,8 @@ constexpr Mode kModes[] = {{"all", false},
                            {"knn", true, true},
                            {"knn_log_q", true, true, true}};
 
-// How rows and states of the optimizer lie in memory. fp8 rows with adamw are refused by the language.
+// How rows and states of the optimizer lie in memory. fp8 rows with adamw, lars and lamb are refused by the
+// language.
 struct Rows {
   const char* name;
   RowFormat weights;
@@ -37,6 +38,9 @@ struct Rows {
 constexpr OptimizerForm kPlain{.kind = OptimizerKind::kSgd, .weight_decay = 0.01};
 constexpr OptimizerForm kMomentum{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
 constexpr OptimizerForm kAdamw{.kind = OptimizerKind::kAdamw, .weight_decay = 0.01, .states = 2};
+constexpr OptimizerForm kLars{
+    .kind = OptimizerKind::kLars, .momentum = 0.9, .weight_decay = 0.01, .trust = 0.25, .states = 1};
+constexpr OptimizerForm kLamb{.kind = OptimizerKind::kLamb, .eps = 1e-6, .weight_decay = 0.01, .states = 2};
 constexpr Rows kRows[] = {
     {"f32", RowFormat::kF32, RowFormat::kF32, kPlain},
     {"f32_momentum_f32", RowFormat::kF32, RowFormat::kF32, kMomentum},
@@ -51,6 +55,11 @@ constexpr Rows kRows[] = {
     {"fp8", RowFormat::kFp8, RowFormat::kF32, kPlain},
     {"fp8_momentum_f32", RowFormat::kFp8, RowFormat::kF32, kMomentum},
     {"fp8_momentum_bf16", RowFormat::kFp8, RowFormat::kBf16, kMomentum},
+    {"f32_lars_f32", RowFormat::kF32, RowFormat::kF32, kLars},
+    {"f32_lars_bf16", RowFormat::kF32, RowFormat::kBf16, kLars},
+    {"bf16_lars_bf16", RowFormat::kBf16, RowFormat::kBf16, kLars},
+    {"f32_lamb_f32", RowFormat::kF32, RowFormat::kF32, kLamb},
+    {"bf16_lamb_bf16", RowFormat::kBf16, RowFormat::kBf16, kLamb},
 };
 
 struct Loss {

@@ -131,11 +131,34 @@ TEST(Optimizer, BitsDoNotDependOnWhereARangeIsCutNorOnTheInstructionSet) {
 }
 
 TEST(Optimizer, RefusesWhatHasNoUpdateYet) {
-  EXPECT_FALSE(optimizer_form({.name = "lamb"}).ok());
-  EXPECT_EQ(find_optimizer("lamb")->availability, Availability::kNotYet);
+  EXPECT_FALSE(optimizer_form({.name = "adam"}).ok());
+  EXPECT_EQ(find_optimizer("adam")->availability, Availability::kNotYet);
   EXPECT_EQ(find_optimizer("nothing"), nullptr);
   EXPECT_EQ(find_optimizer("adamw")->states({}), (std::vector<std::string>{"m", "v"}));
   EXPECT_TRUE(find_optimizer("sgd")->states({}).empty());
+}
+
+TEST(Optimizer, FormsHaveTheStatesAndDefaultsOfTheirDefinitions) {
+  for (const OptimizerDef* def : all_optimizers()) {
+    if (def->availability == Availability::kReady) {
+      const OptimizerForm form = *optimizer_form({.name = std::string(def->name)});
+      EXPECT_EQ(static_cast<size_t>(form.states), def->states({}).size()) << def->name;
+      EXPECT_EQ(form.has_trust_ratio(), def->trust != TrustNorm::kNone) << def->name;
+    }
+  }
+  const OptimizerForm lamb = *optimizer_form({.name = "lamb"});
+  EXPECT_EQ(lamb.eps, 1e-6);
+  EXPECT_EQ(lamb.weight_decay, 0.01);
+  const OptimizerForm lars = *optimizer_form({.name = "lars"});
+  EXPECT_EQ(lars.momentum, 0.9);
+  EXPECT_EQ(lars.weight_decay, 1e-4);
+  EXPECT_EQ(lars.trust, 0.001);
+}
+
+TEST(Optimizer, OnlyStepsOfSgdVanishWithTheGradients) {
+  for (const OptimizerDef* def : all_optimizers()) {
+    EXPECT_EQ(steps_vanish(*def, {}), def->name == "sgd") << def->name;
+  }
 }
 
 TEST(Curve, PiecesFollowOneAnotherAndTheLastValueHolds) {

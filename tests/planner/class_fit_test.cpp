@@ -168,12 +168,15 @@ TEST(HeadChoices, FormatsThatTheOptimizerCannotHoldAreNone) {
   const Subject momentum(module);
   module.train.optimizer = {"adamw", {}, {}};
   const Subject adam(module);
+  module.train.optimizer = {"lars", {}, {}};
+  const Subject lars(module);
   const auto has_fp8 = [](const Subject& subject) {
     const ClassFits fits = subject.fit([] { return false; }).value();
     return std::ranges::any_of(fits.choices, [](const ClassFit& fit) { return fit.rows.starts_with("fp8"); });
   };
   EXPECT_TRUE(has_fp8(momentum));
   EXPECT_FALSE(has_fp8(adam));
+  EXPECT_FALSE(has_fp8(lars));
 }
 
 TEST(HeadChoices, AreToldAsTheTextWouldAskForThem) {

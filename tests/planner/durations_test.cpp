@@ -16,8 +16,9 @@ struct Made {
 };
 
 // One stage on one device: a forward pass, a backward pass and an update, whose times the facts decide.
-Made make(const KernelFacts& measured, int threads, PrecisionMode precision = PrecisionMode::kF32) {
-  Made made{prepare_training(make_module({.layers = 1, .precision = precision})), {}, {}, {}};
+Made make(const KernelFacts& measured, int threads, PrecisionMode precision = PrecisionMode::kF32,
+          const std::string& optimizer = "sgd") {
+  Made made{prepare_training(make_module({.layers = 1, .precision = precision, .optimizer = optimizer})), {}, {}, {}};
   made.facts = make_facts(made.module);
   made.facts.bytes_per_second = 1e9;
   made.facts.measured = measured.measured;
@@ -26,7 +27,7 @@ Made make(const KernelFacts& measured, int threads, PrecisionMode precision = Pr
   }
   made.machine = make_test_machine(1, threads);
   made.program = emit({made.module, made.facts, made.machine, make_decision(made.module, {})}).value();
-  predict_durations(made.program, CostModel(made.facts, made.machine));
+  predict_durations(made.program, made.module, CostModel(made.facts, made.machine));
   return made;
 }
 
@@ -69,6 +70,24 @@ TEST(Durations, AnUpdatePreparesWeightsInTheTimeThatWasMeasured) {
   }
   ASSERT_EQ(forms, 3) << "three dense layers";
   EXPECT_DOUBLE_EQ(update.predicted, 3 * 0.25 + static_cast<double>(bytes) / 1e9);
+}
+
+TEST(Durations, TrustRatiosReadWeightsAndGradientsOnceMore) {
+  const auto time_of = [](const Made& made) { return only(made, Kind::kUpdate).predicted; };
+  for (const auto& [name, plain, states] : {std::tuple{"lars", "sgd", 0}, {"lamb", "adamw", 2}}) {
+    const Made with = make({}, 1, PrecisionMode::kF32, name);
+    const Made without = make({}, 1, PrecisionMode::kF32, plain);
+    Bytes matrices = 0;
+    for (const Operand& operand : only(with, Kind::kUpdate).operands) {
+      const bool weight = operand.role == Role::kWeight;
+      if (weight && with.module.graph.value(with.module.graph.param(operand.param).value).type.rank() > 1) {
+        matrices += operand.bytes;
+      }
+    }
+    ASSERT_GT(matrices, 0);
+    const Bytes more = matrices * (2 + states);
+    EXPECT_NEAR(time_of(with) - time_of(without), static_cast<double>(more) / 1e9, 1e-12) << name;
+  }
 }
 
 TEST(Durations, SyntheticSamplesAreDrawnByTheLoader) {

@@ -42,10 +42,16 @@ constexpr Rows kRows[] = {
     {RowFormat::kBf16, RowFormat::kF32, "adamw", 0},
     {RowFormat::kFp8, RowFormat::kF32, "sgd", 0},
     {RowFormat::kFp8, RowFormat::kBf16, "sgd", 0.9},
+    {RowFormat::kF32, RowFormat::kF32, "lars", 0.9},
+    {RowFormat::kBf16, RowFormat::kBf16, "lars", 0.9},
+    {RowFormat::kF32, RowFormat::kBf16, "lamb", 0},
+    {RowFormat::kBf16, RowFormat::kF32, "lamb", 0},
 };
 constexpr Rows kExact = kRows[2];
 constexpr Rows kBf16Momentum = kRows[6];
 constexpr Rows kFp8Plain = kRows[8];
+constexpr Rows kLars = kRows[10];
+constexpr Rows kLambBf16 = kRows[13];
 
 constexpr const char* kModes[] = {"all", "sample", "knn"};
 
@@ -77,7 +83,7 @@ ModelOptions model_of(ActiveSpec::Kind kind, const Rows& rows) {
   if (model.untouched == Untouched::kAsIs) {
     model.arguments.set("weight_decay", 1e-3);
   }
-  model.rate = model.optimizer == "adamw" ? 0.01 : 0.1;
+  model.rate = model.optimizer == "adamw" || model.optimizer == "lamb" ? 0.01 : 0.1;
   return model;
 }
 
@@ -231,6 +237,8 @@ TEST_F(ActivePlans, CornersGiveOneResult) {
   for (const auto& [kind, rows] : std::vector<std::pair<ActiveSpec::Kind, Rows>>{{ActiveSpec::kAll, kBf16Momentum},
                                                                                  {ActiveSpec::kSample, kExact},
                                                                                  {ActiveSpec::kSample, kFp8Plain},
+                                                                                 {ActiveSpec::kSample, kLars},
+                                                                                 {ActiveSpec::kKnn, kLambBf16},
                                                                                  {ActiveSpec::kKnn, kExact},
                                                                                  {ActiveSpec::kKnn, kBf16Momentum}}) {
     use(model_of(kind, rows));

@@ -257,6 +257,24 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   cosine.weighted = true;
   cosine.precision = PrecisionMode::kMixedBf16;
   models.push_back(cosine);
+  // Norms of tensors: of several chunks, of one, and of class rows, with and without a clip.
+  ModelOptions trusting = hard_model();
+  trusting.optimizer = "lars";
+  trusting.arguments = {{"trust", 0.02}};
+  trusting.width = 272;
+  models.push_back(trusting);
+  trusting.optimizer = "lamb";
+  trusting.arguments = {};
+  trusting.rate = 0.01;
+  trusting.cosine = true;
+  trusting.clip = {.kind = ClipSpec::kNorm, .limit = 0.3, .heads = true};
+  trusting.precision = PrecisionMode::kMixedBf16;
+  models.push_back(trusting);
+  trusting.optimizer = "lars";
+  trusting.clip.heads = false;
+  trusting.head = trusting.cosine = false;
+  trusting.classes = 10;
+  models.push_back(trusting);
   uint32_t seed = 100;
   for (const ModelOptions& options : models) {
     SCOPED_TRACE(seed);

@@ -156,6 +156,37 @@ TEST_F(RunsTest, AStoppedAndResumedRunEndsWithTheSameBits) {
   EXPECT_EQ(rest->loss, whole->loss);
 }
 
+// The states of lars and lamb are those of sgd and adamw, and the ratios follow from weights, states and gradients
+// alone.
+TEST_F(RunsTest, ARunWithTrustRatiosGoesOnByAnotherPlan) {
+  for (const auto& [optimizer, states] :
+       std::vector<std::pair<std::string, std::vector<std::string>>>{{"lars", {"velocity"}}, {"lamb", {"m", "v"}}}) {
+    SCOPED_TRACE(optimizer);
+    options_.optimizer = optimizer;
+    options_.arguments = {};
+    options_.rate = optimizer == "lars" ? 1 : 0.02;
+    options_.clip = {.kind = ClipSpec::kNorm, .limit = 1};
+    prepared_ = prepare_for(make_module(options_));
+    choice_ = {};
+    MemoryStore at_end;
+    const auto whole = train_with(&at_end, -1);
+    ASSERT_TRUE(whole.ok()) << whole.error().message;
+    for (const std::string& state : states) {
+      for (const char* tensor : {"stem.weight", "stem.bias", "layer0.bn.weight", "id.weight", "id.bias"}) {
+        EXPECT_TRUE(at_end.tensors.contains(std::string(tensor) + "." + state)) << tensor << "." << state;
+      }
+    }
+    MemoryStore store;
+    ASSERT_TRUE(train_with(&store, 5).ok());
+    choice_ = {.devices = 2, .threads = 3, .replicas = 2, .micro_batches = 4, .shards = 3};
+    const auto rest = train_with(&store, -1);
+    ASSERT_TRUE(rest.ok()) << rest.error().message;
+    EXPECT_EQ(rest->weights, whole->weights);
+    EXPECT_EQ(rest->loss, whole->loss);
+    EXPECT_TRUE(store.tensors == at_end.tensors) << "what the checkpoints at the end hold";
+  }
+}
+
 TEST_F(RunsTest, WhatACheckpointReplacesIsNotComputed) {
   MemoryStore store;
   ASSERT_TRUE(train_with(&store, 2).ok());

@@ -1,7 +1,9 @@
 // What a step does to which tensors: clipping of single values, freezing, accumulation of batches.
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
+#include <span>
 
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/session.h"
@@ -143,6 +145,86 @@ TEST(Update, FreezingChangesNothingOfTheOthersInTheFirstStep) {
     const bool frozen = name.starts_with("layer1.") || name.starts_with("id.");
     if (!frozen || name.find(".running_") != std::string::npos) {
       EXPECT_EQ(values, whole->after.at(name)) << name;
+    }
+  }
+}
+
+double norm_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) {
+    sum += value * value;
+  }
+  return std::sqrt(sum);
+}
+
+// The first step of lars or lamb on values that share a ratio, in f64. `ratio`: whether they have one.
+std::vector<double> first_step(const std::string& optimizer, std::span<const float> w, std::span<const float> g,
+                               bool ratio, double rate, double decay) {
+  std::vector<double> weights(w.begin(), w.end());
+  std::vector<double> step;
+  for (size_t i = 0; i < w.size(); ++i) {
+    const double gradient = static_cast<double>(g[i]);
+    const double direction = optimizer == "lars" ? gradient : gradient / (std::abs(gradient) + 1e-6);
+    step.push_back(direction + (ratio ? decay * weights[i] : 0));
+  }
+  const double weight = norm_of(weights);
+  const double size = norm_of(step);
+  double by = 1;
+  if (ratio && weight > 0 && size > 0) {
+    by = optimizer == "lars" ? 0.001 * weight / (size + 1e-8) : weight / size;
+  }
+  for (size_t i = 0; i < w.size(); ++i) {
+    weights[i] -= rate * by * step[i];
+  }
+  return weights;
+}
+
+// The gradient of a first step is the velocity that sgd with momentum keeps, if nothing decays. Each dense matrix has a
+// ratio, each class row has one, and tensors of one dimension are updated as by sgd or adamw without decay.
+TEST(Update, TrustRatiosAreOfTensorsAndOfClassRows) {
+  constexpr double kDecay = 0.05;
+  constexpr double kGroupDecay = 0.5;
+  constexpr double kGroupRate = 0.25;
+  for (const double clip : {0.0, 0.01}) {
+    ModelOptions options{.width = 280, .classes = 130, .head = true, .arguments = {{"momentum", 0.9}}, .rate = 0.1};
+    options.clip = clip > 0 ? ClipSpec{ClipSpec::kNorm, clip, true} : ClipSpec{};
+    const auto plain = run(make_module(options), options, {}, 1);
+    ASSERT_TRUE(plain.ok()) << plain.error().message;
+    for (const std::string optimizer : {"lars", "lamb"}) {
+      options.optimizer = optimizer;
+      options.arguments = {{"weight_decay", kDecay}};
+      Module module = make_module(options);
+      GroupSpec group;
+      group.path = "layer1";
+      group.lr = kGroupRate;
+      group.weight_decay = kGroupDecay;
+      module.train.groups.push_back(group);
+      for (const PlanChoice& choice : kPlans) {
+        SCOPED_TRACE(optimizer + ", clip " + std::to_string(clip) + ", " + choice.text());
+        const auto steps = run(module, options, choice, 1);
+        ASSERT_TRUE(steps.ok()) << steps.error().message;
+        for (const std::string name : {"stem.weight", "stem.bias", "layer0.linear.weight", "layer1.linear.weight",
+                                       "layer1.bn.weight", "layer2.bn.bias", "id.weight", "id.bias"}) {
+          const std::span before = plain->before.at(name);
+          const std::span gradient = plain->after.at(name + ".velocity");
+          const std::vector<float>& after = steps->after.at(name);
+          ASSERT_EQ(steps->before.at(name), plain->before.at(name));
+          const bool matrix = name.ends_with("stem.weight") || name.ends_with("linear.weight") || name == "id.weight";
+          const bool grouped = name.starts_with("layer1.");
+          const size_t unit = name == "id.weight" ? static_cast<size_t>(options.width) : before.size();
+          for (size_t at = 0; at < before.size(); at += unit) {
+            const std::vector<double> want =
+                first_step(optimizer, before.subspan(at, unit), gradient.subspan(at, unit), matrix,
+                           options.rate * (grouped ? kGroupRate : 1), grouped ? kGroupDecay : kDecay);
+            for (size_t i = 0; i < unit; ++i) {
+              // lamb divides the gradient by itself: a rounding of a gradient near eps is a part of the step.
+              const double slack = optimizer == "lars" ? 1e-6 : 4e-6;
+              ASSERT_NEAR(static_cast<double>(after[at + i]), want[i], slack * (1 + std::abs(want[i])))
+                  << name << " " << at + i;
+            }
+          }
+        }
+      }
     }
   }
 }

@@ -163,10 +163,11 @@ CpuBackend::Bound CpuBackend::bind_update(const Instruction& instruction) {
         return Status();
       };
     default:
-      return [this, update = std::move(update), norms = norms_of(instruction)](ops::Workers& workers) -> Status {
-        XRUN_ASSIGN(const double scale, grad_scale(norms));
-        return update_runner_.apply(update, step_, scale, workers);
-      };
+      return
+          [this, update = std::move(update), norms = norms_of(instruction)](ops::Workers& workers) mutable -> Status {
+            XRUN_ASSIGN(const double scale, grad_scale(norms));
+            return update_runner_.apply(update, step_, scale, workers);
+          };
   }
 }
 

@@ -12,7 +12,7 @@ namespace xrun::runtime {
 struct UpdateRule {
   double rate_factor = 1;
   double decay = 0;
-  bool decays = true;                                           // tensors of one dimension never decay
+  bool decays = true;  // tensors of one dimension never decay, and have no trust ratio
   double grad_limit = std::numeric_limits<double>::infinity();  // `clip = value`
 };
 

@@ -15,19 +15,21 @@ using planner::Operand;
 using planner::Role;
 
 // Elements that one worker takes at a time: weight, gradient and two states of it stay in a second-level cache. A
-// multiple of kNormChunk.
+// multiple of kNormChunk. It is also the unit of the sums behind trust ratios, so another value changes their bits.
 constexpr int64_t kChunk = 16 * kNormChunk;
 
+int64_t chunks_of(const BoundWeight& weight) { return (weight.count + kChunk - 1) / kChunk; }
+
 // Calls body(weight, begin, end) for chunks of all weights.
-template <typename Body>
-void for_chunks(const std::vector<BoundWeight>& weights, ops::Workers& workers, const Body& body) {
+template <typename Weights, typename Body>
+void for_chunks(Weights& weights, ops::Workers& workers, const Body& body) {
   int64_t chunks = 0;
   for (const BoundWeight& weight : weights) {
-    chunks += (weight.count + kChunk - 1) / kChunk;
+    chunks += chunks_of(weight);
   }
   const auto one = [&](int64_t item, int worker) {
-    for (const BoundWeight& weight : weights) {
-      const int64_t own = (weight.count + kChunk - 1) / kChunk;
+    for (auto& weight : weights) {
+      const int64_t own = chunks_of(weight);
       if (item < own) {
         body(weight, item * kChunk, std::min(weight.count, (item + 1) * kChunk), worker);
         return;
@@ -48,6 +50,11 @@ BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   BoundUpdate update;
   for (const Operand& operand : instruction.operands) {
     bind_operand(operand, update);
+  }
+  for (BoundWeight& weight : update.weights) {
+    if (instruction.kind == planner::Kind::kUpdate && form_.has_trust_ratio() && weight.rule.decays) {
+      weight.trust_sums.resize(static_cast<size_t>(chunks_of(weight)));
+    }
   }
   return update;
 }
@@ -160,12 +167,40 @@ void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers)
   });
 }
 
-Status UpdateRunner::apply(const BoundUpdate& update, const StepContext& step, double grad_scale,
+// The replicas of a stage have equal weights and gradients, so each finds the ratios of its copy by itself.
+void UpdateRunner::find_trust_ratios(BoundUpdate& update, const StepContext& step, double grad_scale,
+                                     ops::Workers& workers) const {
+  for_chunks(update.weights, workers, [&](BoundWeight& weight, int64_t begin, int64_t end, int) {
+    if (weight.trust_sums.empty()) {
+      return;
+    }
+    const auto at = [&](const float* base) { return base == nullptr ? nullptr : base + begin; };
+    weight.trust_sums[static_cast<size_t>(begin / kChunk)] = ops::trust_sums(
+        isa_, form_, scalars_of(weight.rule, form_, step.rate, step.step, grad_scale), weight.weight + begin,
+        weight.partials[0] + begin, at(weight.states[0]), at(weight.states[1]), end - begin);
+  });
+  for (BoundWeight& weight : update.weights) {
+    if (!weight.trust_sums.empty()) {
+      ops::TrustSums all;
+      for (const ops::TrustSums& chunk : weight.trust_sums) {
+        all += chunk;
+      }
+      weight.trust_ratio = ops::trust_ratio(form_, all);
+    }
+  }
+}
+
+Status UpdateRunner::apply(BoundUpdate& update, const StepContext& step, double grad_scale,
                            ops::Workers& workers) const {
+  if (form_.has_trust_ratio()) {
+    find_trust_ratios(update, step, grad_scale, workers);
+  }
   for_chunks(update.weights, workers, [&](const BoundWeight& weight, int64_t begin, int64_t end, int) {
     const auto at = [&](float* base) { return base == nullptr ? nullptr : base + begin; };
-    ops::update(isa_, form_, scalars_of(weight.rule, form_, step.rate, step.step, grad_scale), weight.weight + begin,
-                weight.partials[0] + begin, at(weight.states[0]), at(weight.states[1]), end - begin);
+    ops::UpdateScalars scalars = scalars_of(weight.rule, form_, step.rate, step.step, grad_scale);
+    scalars.ratio = weight.trust_ratio;
+    ops::update(isa_, form_, scalars, weight.weight + begin, weight.partials[0] + begin, at(weight.states[0]),
+                at(weight.states[1]), end - begin);
   });
   XRUN_TRY(prepare(update, workers));
   for (const BoundFold& fold : update.folds) {

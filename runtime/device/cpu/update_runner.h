@@ -5,6 +5,7 @@
 
 #include "graph/module.h"
 #include "ops/optimizer.h"
+#include "ops/trust_ratio.h"
 #include "ops/workers.h"
 #include "planner/program.h"
 #include "runtime/device/cpu/binding.h"
@@ -22,6 +23,9 @@ struct BoundWeight {
   std::vector<float*> partials;  // of this replica
   UpdateRule rule;
   double* norms = nullptr;  // its partial sums of squares
+  // Of a kUpdate with lars or lamb, where the tensor has a trust ratio: sums by chunk, and the ratio of this step.
+  std::vector<ops::TrustSums> trust_sums;
+  float trust_ratio = 1;
 };
 
 // A weight in the form that a kernel wants.
@@ -72,13 +76,15 @@ class UpdateRunner {
   // Partial sums of squares of the folded gradients.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
   // Updates, prepares and folds states. Gradients lie folded in the first partial and are multiplied by `grad_scale`.
-  Status apply(const BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
+  // Trust ratios are left in `update`.
+  Status apply(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared forms from the weights as they are.
   Status prepare(const BoundUpdate& update, ops::Workers& workers) const;
 
  private:
   void bind_operand(const planner::Operand& operand, BoundUpdate& update) const;
   BoundFold& fold_of(NodeId node, BoundUpdate& update) const;
+  void find_trust_ratios(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
 
   const Module& module_;
   const planner::Program& program_;
