@@ -14,6 +14,7 @@
 #include "ops/isa.h"
 #include "planner/plan_file.h"
 #include "planner/report/diff.h"
+#include "runtime/cli/job_watch.h"
 #include "runtime/cli/launcher.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 #include "runtime/device/cpu/placement.h"
@@ -252,7 +253,7 @@ Bytes memory_of(const std::vector<RankFacts>& ranks) {
 }
 
 Result<Job> join_job(const GlobalOptions& options) {
-  Job job{.world = nullptr, .options = options, .neighbours = {}};
+  Job job{.world = nullptr, .options = options, .neighbours = {}, .checkpoints = {}, .watch = nullptr};
   XRUN_ASSIGN(const Launch launch, find_launch([](const char* name) { return std::getenv(name); }));
   if (launch.count == 1) {
     return job;
@@ -402,6 +403,9 @@ runtime::SessionOptions session_options(const Job& job, const PlannedModel& plan
 }
 
 int fail_job(const Job& job, const Error& error, const Console& console, const SourceMap& sources) {
+  if (const auto loss = loss_of(job)) {
+    return tells_loss(job) ? console.fail(*loss) : exit_code(loss->kind);
+  }
   if (job.world != nullptr) {
     const bool tells = job.world->tells(error);
     job.world->leave(error);

@@ -11,14 +11,17 @@
 #include "runtime/cli/options.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/run_sources.h"
+#include "runtime/comm/ranks/rank_watch.h"
 #include "runtime/comm/ranks/world.h"
 
 namespace xrun::cli {
 
 struct Job {
-  std::unique_ptr<runtime::World> world;  // null: one process
-  GlobalOptions options;                  // with what the hosts have together; ranks but 0 print errors alone
-  std::vector<int> neighbours;            // the ranks of this host, where they share its processors
+  std::unique_ptr<runtime::World> world;      // null: one process
+  GlobalOptions options;                      // with what the hosts have together; ranks but 0 print errors alone
+  std::vector<int> neighbours;                // the ranks of this host, where they share its processors
+  std::string checkpoints;                    // their directory, once it is known
+  std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
 
   int rank() const { return world == nullptr ? 0 : world->rank(); }
   int count() const { return world == nullptr ? 1 : world->count(); }

@@ -253,6 +253,45 @@ TEST_F(MpiCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
   EXPECT_EQ(ends.back(), values(whole.out, "end", "weights").back());
 }
 
+// A rank that hangs says nothing, and closes nothing. The others name it, and end with the last checkpoint;
+// `--restarts` goes on from there.
+TEST_F(MpiCommand, AFrozenRankEndsTheOthers) {
+  const auto whole = one(train("whole", {"--set", "train.epochs=20"}));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  std::string command = kXrun;
+  for (const std::string& word : train("frozen", {"--set", "train.epochs=20"})) {
+    command += " " + word;
+  }
+  CommandOptions restarts = options();
+  restarts.binary.clear();
+  const std::string stop =
+      "if mkdir once 2> /dev/null; then (until [ -e frozen/ckpt/quick/latest ]; do sleep 0.02; done; kill -STOP $$) & "
+      "fi;";
+  const auto result = run_xrun({"train", "--restarts", "2", "--", kMpirun, "--oversubscribe", "--bind-to", "none", "-n",
+                                "3", "sh", "-c", script(stop, command)},
+                               restarts);
+  EXPECT_FALSE(result.timed_out);
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.err,
+              ::testing::ContainsRegex("error\\[XG0840\\]: rank 1 on [^\n]* is lost: it was silent for 2.5 s"));
+  EXPECT_THAT(result.err, HasSubstr("it goes on from frozen/ckpt/quick/step-"));
+  EXPECT_EQ(values(result.out, "end", "exit"), (std::vector<nlohmann::json>{75, 0}));
+  EXPECT_EQ(values(result.out, "end", "weights").back(), values(whole.out, "end", "weights").back());
+}
+
+// All ranks are there, and none is called lost, while every one of them is slowed down.
+TEST_F(MpiCommand, RanksThatAreStoppedForASecondAreNotLost) {
+  const std::string pauses =
+      "(for i in 1 2 3; do sleep 0.3; kill -STOP $$ 2> /dev/null || exit; sleep 1; kill -CONT $$; done) &";
+  std::string command = kXrun;
+  for (const std::string& word : train("slow", {"--set", "train.epochs=40"})) {
+    command += " " + word;
+  }
+  const auto result = mpirun({"-n", "2", "sh", "-c", script(pauses, command)});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("XG084")));
+}
+
 TEST_F(MpiCommand, RanksWithAnotherCommandAreRefused) {
   auto result = pair(train("a"), train("a", {"--steps", "5"}));
   expect_refused(result, 1, "XG0833");

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <sys/prctl.h>
+#include <utility>
 
 #include "graph/base/errors.h"
 
@@ -71,9 +72,14 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
   }
   for (;;) {
     bool stopping = false;
+    std::optional<Error> loss;
     {
       const std::lock_guard lock(mutex_);
       stopping = stopping_;
+      loss = std::exchange(loss_, std::nullopt);
+    }
+    if (loss) {
+      fail(*loss);
     }
     // Behind the wish to stop, so that all that was queued before it is sent.
     const bool moved = move();
@@ -102,7 +108,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
 
 void Network::pause(bool waits) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, waits ? kBetweenLooks : kIdle, [&] { return woken_ || stopping_; });
+  changed_.wait_for(lock, waits ? kBetweenLooks : kIdle, [&] { return woken_ || stopping_ || loss_; });
   woken_ = false;
 }
 
@@ -121,7 +127,7 @@ bool Network::move() {
   moved = finish_sends();
   moved = take_arrivals() || moved;
   if (const std::string words = messenger_->error(); !words.empty()) {
-    fail(words);
+    fail(failure(words));
   }
   return moved;
 }
@@ -147,7 +153,7 @@ bool Network::take_arrivals() {
   bool moved = false;
   while (const auto arrival = messenger_->arrived()) {
     if (arrival->bytes < kNetworkHeader) {
-      fail("a message has no header");
+      fail(failure("a message has no header"));
       return true;
     }
     Transfer transfer{.peer = arrival->from, .message = make_message(arrival->bytes - kNetworkHeader)};
@@ -227,6 +233,12 @@ Message Network::make_message(size_t body) {
   return message;
 }
 
+void Network::lose(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  loss_ = error;
+  changed_.notify_all();
+}
+
 void Network::recycle(Message message) {
   constexpr size_t kKept = 64;
   if (free_.size() < kKept) {
@@ -234,10 +246,10 @@ void Network::recycle(Message message) {
   }
 }
 
-void Network::fail(const std::string& words) {
+void Network::fail(const Error& error) {
   failed_ = true;
   const std::lock_guard lock(ends_mutex_);
-  tell(failure(words), true);
+  tell(error, true);
 }
 
 void Network::tell(const Error& error, bool lost) {

@@ -38,7 +38,7 @@ class ChannelEnd {
   virtual bool waits() const = 0;
 };
 
-// Threads: `wake` from any; open and close from the thread that runs steps; the rest as it says.
+// Threads: `wake` and `lose` from any; open and close from the thread that runs steps; the rest as it says.
 class Network {
  public:
   // Starts the thread and makes the messenger on it. Errors: kWorld XG0834, the library's words.
@@ -69,6 +69,9 @@ class Network {
   Message make_message(size_t body);
   // On the network's thread: gives memory back, to be used again.
   void recycle(Message message);
+  // No message is sent or received from now on, and all ends are told so: a rank is gone, and the library of messages
+  // may wait for it for ever.
+  void lose(const Error& error);
   // From a call of an end: tells all ends that a rank has given up.
   void give_up(const Error& error) { tell(error, false); }
 
@@ -85,7 +88,7 @@ class Network {
   bool finish_sends();
   bool take_arrivals();
   void deliver(int from, Message message);
-  void fail(const std::string& words);
+  void fail(const Error& error);
   void tell(const Error& error, bool lost);
   void pause(bool waits);
 
@@ -110,6 +113,7 @@ class Network {
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   bool woken_ = false;
+  std::optional<Error> loss_;  // of `lose`
   bool stopping_ = false;
   bool started_ = false;
   std::string start_error_;

@@ -1,0 +1,72 @@
+#include "runtime/cli/job_watch.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+
+#include "graph/base/errors.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/comm/ranks/rank_meeting.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr Seconds kMeeting = 10;
+
+// `directory`: of the checkpoints; empty where it is not known.
+Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory) {
+  std::string help = "start the same command again: it goes on from the last checkpoint";
+  if (!directory.empty()) {
+    const auto newest = runtime::newest_in(directory);
+    help = newest.ok() && *newest
+               ? fmt::format("start the same command again: it goes on from {}/{}", directory, **newest)
+               : "start the same command again: it has saved nothing yet";
+  }
+  const std::string name = world.name(lost.rank);
+  return error_of(
+      ErrorKind::kInterrupted, "XG0840",
+      lost.rank == world.rank() ? Text("{} was given up: {}", name, lost.how) : Text("{} is lost: {}", name, lost.how),
+      help);
+}
+
+bool tells(const runtime::World& world, const runtime::LostRank& lost) {
+  return lost.rank == world.rank() || world.rank() == (lost.rank == 0 ? 1 : 0);
+}
+
+}  // namespace
+
+Status watch_ranks(Job& job) {
+  runtime::World& world = *job.world;
+  auto connections = runtime::meet_ranks(world, kMeeting);
+  if (!connections.ok()) {
+    return std::move(connections).error();
+  }
+  runtime::WatchOptions options;
+  // Nothing is lost with this process: what it has not saved can no longer be saved.
+  options.on_stuck = [&world, console = job.options](const runtime::LostRank& lost) {
+    const Error error = loss_error(world, lost, "");
+    if (tells(world, lost)) {
+      (void)Console(console).fail(error);
+    }
+    std::fflush(nullptr);
+    std::_Exit(exit_code(error.kind));
+  };
+  auto watch = runtime::RankWatch::start(
+      world.rank(), std::move(connections).value(),
+      [&world](const runtime::LostRank& lost) { world.network().lose(loss_error(world, lost, "")); }, options);
+  XRUN_TRY(world.agree(watch.ok() ? Status() : Status(watch.error())));
+  job.watch = std::move(watch).value();
+  return {};
+}
+
+std::optional<Error> loss_of(const Job& job) {
+  const auto lost = job.watch == nullptr ? std::nullopt : job.watch->lost();
+  return lost ? std::optional(loss_error(*job.world, *lost, job.checkpoints)) : std::nullopt;
+}
+
+bool tells_loss(const Job& job) {
+  const auto lost = job.watch == nullptr ? std::nullopt : job.watch->lost();
+  return lost && tells(*job.world, *lost);
+}
+
+}  // namespace xrun::cli
