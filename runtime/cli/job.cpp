@@ -253,7 +253,7 @@ Bytes memory_of(const std::vector<RankFacts>& ranks) {
 }
 
 Result<Job> join_job(const GlobalOptions& options) {
-  Job job{.world = nullptr, .options = options, .neighbours = {}, .checkpoints = {}, .watch = nullptr};
+  Job job{.world = nullptr, .options = options, .neighbours = {}, .checkpoints = {}, .unwatched = {}, .watch = nullptr};
   XRUN_ASSIGN(const Launch launch, find_launch([](const char* name) { return std::getenv(name); }));
   if (launch.count == 1) {
     return job;
@@ -262,6 +262,7 @@ Result<Job> join_job(const GlobalOptions& options) {
     return for_first(launch, world_error("XG0832", {"a launcher started several processes, and {}", missing},
                                          "install libopenmpi-dev and build again, or start one process"));
   }
+  const StartLimit limit(options, launch.rank, launch.count);
   auto world = runtime::World::join(load_mpi, host_name());
   if (!world.ok()) {
     return for_first(launch, std::move(world).error());
@@ -278,6 +279,9 @@ Result<Job> join_job(const GlobalOptions& options) {
   }
   job.world = std::move(world).value();
   XRUN_TRY(meet(job));
+  if (const Status watched = watch_ranks(job); !watched.ok()) {
+    job.unwatched = watched.error();
+  }
   return job;
 }
 

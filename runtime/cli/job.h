@@ -21,6 +21,7 @@ struct Job {
   GlobalOptions options;                      // with what the hosts have together; ranks but 0 print errors alone
   std::vector<int> neighbours;                // the ranks of this host, where they share its processors
   std::string checkpoints;                    // their directory, once it is known
+  std::optional<Error> unwatched;             // why ranks cannot be watched
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
 
   int rank() const { return world == nullptr ? 0 : world->rank(); }

@@ -1,5 +1,6 @@
 #include "runtime/cli/job_watch.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -12,6 +13,7 @@ namespace xrun::cli {
 namespace {
 
 constexpr Seconds kMeeting = 10;
+constexpr std::chrono::seconds kStart(60);
 
 // `directory`: of the checkpoints; empty where it is not known.
 Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory) {
@@ -33,7 +35,35 @@ bool tells(const runtime::World& world, const runtime::LostRank& lost) {
   return lost.rank == world.rank() || world.rank() == (lost.rank == 0 ? 1 : 0);
 }
 
+[[noreturn]] void end_now(int exit) {
+  std::fflush(nullptr);
+  std::_Exit(exit);
+}
+
 }  // namespace
+
+// The first process speaks for all, a little before the others, unless it is the one that is missing.
+StartLimit::StartLimit(const GlobalOptions& options, int rank, int count)
+    : thread_([this, options, rank, count] {
+        std::unique_lock lock(mutex_);
+        if (changed_.wait_for(lock, kStart + std::chrono::seconds(rank == 0 ? 0 : 2), [&] { return over_; })) {
+          return;
+        }
+        end_now(Console(options).fail(world_error(
+            "XG0842",
+            {"not all ranks{} were up after {} s", count > 0 ? fmt::format(" ({})", count) : "", kStart.count()},
+            "see which of their processes hangs, or whether their hosts reach each other; then start the "
+            "same command again")));
+      }) {}
+
+StartLimit::~StartLimit() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
 
 Status watch_ranks(Job& job) {
   runtime::World& world = *job.world;
@@ -48,8 +78,7 @@ Status watch_ranks(Job& job) {
     if (tells(world, lost)) {
       (void)Console(console).fail(error);
     }
-    std::fflush(nullptr);
-    std::_Exit(exit_code(error.kind));
+    end_now(exit_code(error.kind));
   };
   auto watch = runtime::RankWatch::start(
       world.rank(), std::move(connections).value(),

@@ -11,7 +11,6 @@
 #include "runtime/checkpoint/rows_room.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/job.h"
-#include "runtime/cli/job_watch.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/cli/run_log.h"
@@ -171,9 +170,9 @@ int run_train(const GlobalOptions& given, const TrainArgs& args) {
   const TrainSpec& train = planned->prepared.training.train;
   const auto progress = make_sink(job, console, checkpoint_directory(options, train), train);
   job.checkpoints = checkpoint_directory(options, train);
-  if (const Status watched = job.world == nullptr ? Status() : watch_ranks(job); !watched.ok()) {
+  if (job.unwatched) {
     progress->on_warn(
-        {watched.error().code, watched.error().message + ": a rank that hangs is not seen; " + watched.error().help});
+        {job.unwatched->code, job.unwatched->message + ": a rank that hangs is not seen; " + job.unwatched->help});
   }
   progress->on_plan({.plan = planned->plan.id, .file = is_plan_file(args.file) ? args.file : ""});
   const StopSignals signals([&] { progress->on_interrupt(); });

@@ -1,0 +1,102 @@
+// Runs of three processes that save after every step: again and again one of the ranks is killed or frozen, at any
+// time. The others end, and the run goes on from the last checkpoint to the weights of a run that nobody has harmed.
+#include <filesystem>
+#include <fmt/format.h>
+#include <iostream>
+
+#include "tests/faults/runs.h"
+#include "tests/faults/tiny_runs.h"
+
+namespace xrun::testing {
+namespace {
+
+constexpr const char* kMpirun = "/usr/bin/mpirun";
+constexpr int64_t kKills = 1000;
+constexpr int kSteps = 200;
+constexpr int kRanks = 3;
+
+class RankKills : public TinyRuns {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kMpirun) ||
+        !std::filesystem::exists(std::filesystem::path(XRUN_BINARY_DIR) / "libxrun_mpi.so")) {
+      GTEST_SKIP() << "no " << kMpirun << " (openmpi-bin), or no MPI in this build: ranks are not killed";
+    }
+    TinyRuns::SetUp();
+  }
+
+  static Words train(const std::string& checkpoints) {
+    return {"train",
+            "tiny.xgraph",
+            "--devices",
+            std::to_string(kRanks),
+            "--deterministic",
+            "--set",
+            "train.epochs=100",
+            "--set",
+            "train.checkpoint.every=1 steps",
+            "--steps",
+            std::to_string(kSteps),
+            "--progress",
+            "plain",
+            "-C",
+            checkpoints};
+  }
+
+  // `of_rank`: what the shell does that becomes rank `rank`.
+  CommandResult ranks(const Words& words, int rank, const std::string& of_rank) const {
+    std::string command = std::string(XRUN_BINARY_DIR) + "/xrun";
+    for (const std::string& word : words) {
+      command += " '" + word + "'";
+    }
+    const CommandOptions options{
+        .binary = kMpirun,
+        .directory = directory.path(),
+        .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}};
+    return run_xrun({"--oversubscribe", "--bind-to", "none", "-n", std::to_string(kRanks), "sh", "-c",
+                     fmt::format("if [ $OMPI_COMM_WORLD_RANK = {} ]; then {} fi; exec {}", rank, of_rank, command)},
+                    options);
+  }
+};
+
+TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) {
+  const auto unbroken = run(train("unbroken"));
+  ASSERT_EQ(unbroken.exit, 0) << unbroken.err;
+  const std::string weights = weights_of(unbroken);
+  ASSERT_NE(weights, "");
+  const int64_t kills = fault_runs(12, kKills);
+  std::mt19937_64 random(fault_seed());
+  int courses = 0;
+  int frozen = 0;
+  int64_t in_training = 0;
+  for (int64_t kill = 0; kill < kills;) {
+    const std::string checkpoints = "course" + std::to_string(courses);
+    const auto rank = static_cast<int>(random() % kRanks);
+    const bool freeze = random() % 6 == 0;
+    // A rank that is frozen before all are up is missed after a minute.
+    const double after = (freeze ? 1 : 0) + static_cast<double>(random() % 1500) / 1000;
+    // The run may end before its time is over; nothing of it is then left to be harmed.
+    const auto result =
+        ranks(train(checkpoints), rank,
+              fmt::format("(sleep {:.3f}; kill -{} $$ 2> /dev/null) &", after, freeze ? "STOP" : "KILL"));
+    ASSERT_FALSE(result.timed_out) << "rank " << rank << " after " << after << " s\n" << result.err;
+    if (result.exit == 0) {
+      EXPECT_EQ(weights_of(result), weights);
+      std::filesystem::remove_all(directory.path() + "/" + checkpoints);
+      ++courses;
+      continue;
+    }
+    ++kill;
+    frozen += freeze ? 1 : 0;
+    in_training += saved_step(result) > 0 ? 1 : 0;
+  }
+  const auto last = ranks(train("course" + std::to_string(courses)), 0, ":;");
+  ASSERT_EQ(last.exit, 0) << last.err;
+  EXPECT_EQ(weights_of(last), weights);
+  EXPECT_GT(in_training, 0);
+  std::cout << kills << " ranks lost, " << frozen << " of them frozen, " << in_training << " while steps were saved; "
+            << courses + 1 << " runs went on to their end\n";
+}
+
+}  // namespace
+}  // namespace xrun::testing
