@@ -249,7 +249,7 @@ class NumberLexer : private Cursor {
     return from < text_.size() ? text_.substr(from, to - from) : std::string_view();
   }
 
-  // A number is never followed by a name, so a unit or a multiplier there is one that stands in the wrong place.
+  // Behind a number only a setting may begin, so any other unit or multiplier there stands in the wrong place.
   void unit_behind_spaces() {
     uint32_t spaces = 0;
     while (peek(spaces) == ' ') {
@@ -264,6 +264,9 @@ class NumberLexer : private Cursor {
       name = rate;
     }
     const auto length = static_cast<uint32_t>(name.size());
+    if (assigned_at(from + length)) {
+      return;  // lr = 0.1 epochs = 2
+    }
     const std::optional<Unit> unit = find_unit(name);
     const bool multiplier = name.size() == 1 && kMultipliers.find(name[0]) != std::string_view::npos;
     if (unit && info_of(*unit).word) {
@@ -282,6 +285,12 @@ class NumberLexer : private Cursor {
       number_.unit = unit.value_or(kNoUnit);
       at_ = from + length;
     }
+  }
+
+  // Whether a value is given to the name that ends at `end`.
+  bool assigned_at(uint32_t end) const {
+    const size_t sign = text_.find_first_not_of(' ', end);
+    return sign != std::string_view::npos && text_[sign] == '=' && text_.substr(sign, 2) != "==";
   }
 
   void unknown_unit(uint32_t from, std::string_view spelled) {

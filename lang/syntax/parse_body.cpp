@@ -20,9 +20,9 @@ constexpr std::array<std::pair<std::string_view, StmtKind>, 8> kStatementWords =
 
 }  // namespace
 
-// "{" { item NL } "}"
+// "{" { item end } "}"
 template <class T>
-Run<T> Parser::braced(T (Parser::*item)()) {
+Run<T> Parser::braced(T (Parser::*item)(), void (Parser::*end)()) {
   const Nest nest(*this);
   const Token open = current();
   if (!nest.ok || !expect(TokenKind::kLeftBrace)) {
@@ -32,7 +32,7 @@ Run<T> Parser::braced(T (Parser::*item)()) {
   while (!body_ends(open)) {
     const int depth = depth_;
     list.push((this->*item)());
-    end_of_statement();
+    (this->*end)();
     if (lost_) {
       recover(depth);
     }
@@ -40,8 +40,8 @@ Run<T> Parser::braced(T (Parser::*item)()) {
   return list.into(ast_);
 }
 
-Run<Stmt> Parser::body() { return braced(&Parser::statement); }
-Run<Setting> Parser::settings() { return braced(&Parser::setting); }
+Run<Stmt> Parser::body() { return braced(&Parser::statement, &Parser::end_of_statement); }
+Run<Setting> Parser::settings() { return braced(&Parser::setting, &Parser::end_of_setting); }
 
 Stmt Parser::statement() {
   Stmt stmt;
@@ -183,6 +183,15 @@ Setting Parser::setting() {
   }
   setting.span = from(start);
   return setting;
+}
+
+// Another setting may follow on the same line: no value goes on with a name.
+void Parser::end_of_setting() {
+  const bool follows =
+      at(TokenKind::kName) && (ahead().kind == TokenKind::kAssign || ahead().kind == TokenKind::kLeftBrace);
+  if (lost_ || !follows) {
+    end_of_statement();
+  }
 }
 
 }  // namespace xrun::lang

@@ -89,12 +89,13 @@ class Parser {
 
   // parse_body.cpp
   template <class T>
-  Run<T> braced(T (Parser::*item)());
+  Run<T> braced(T (Parser::*item)(), void (Parser::*end)());
   Run<Stmt> body();
   Stmt statement();
   void binding(Stmt& stmt);
   Run<Setting> settings();
   Setting setting();
+  void end_of_setting();
   ExprId value_or_error();
 
   // parse_expr.cpp

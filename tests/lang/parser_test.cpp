@@ -64,6 +64,19 @@ std::vector<std::string> value_faults(const std::string& text) {
   return out;
 }
 
+TEST(ParseFile, SettingsMayShareALine) {
+  const Parsed lines("xgraph 1\n\ntrain t {\n  groups {\n    id {\n      weights = bf16\n      untouched = exact\n    }\n"
+                     "  }\n  lr = 0.1\n  epochs = 2\n}\n");
+  const Parsed one("xgraph 1\n\ntrain t { groups { id { weights = bf16   untouched = exact } } lr = 0.1 epochs = 2 }\n");
+  EXPECT_THAT(one.faults(), ElementsAre());
+  EXPECT_EQ(print_ast(one.ast), print_ast(lines.ast));
+  // Where no `=` follows, a newline is missing, or the name does not belong there.
+  EXPECT_THAT(Parsed("xgraph 1\n\ntrain t {\n  lr = 0.1 batch\n}\n").faults(), ElementsAre("XG0110 4:12"));
+  EXPECT_THAT(Parsed("xgraph 1\n\ntrain t {\n  lr = 0.1 0.2\n}\n").faults(), ElementsAre("XG0110 4:12"));
+  // Statements of a model have a line each.
+  EXPECT_THAT(Parsed("xgraph 1\n\nmodel m {\n  a = 1 b = 2\n}\n").faults(), ElementsAre("XG0110 4:9"));
+}
+
 TEST(ParseFile, ImportOfAnotherLanguageIsReadAsUse) {
   const Parsed parsed("xgraph 1\n\nfrom \"std/nets\" import resnet50, resnet18\nlet a = 1\n");
   EXPECT_THAT(parsed.faults(), ElementsAre("XG0110 3:17"));
