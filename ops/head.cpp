@@ -32,7 +32,7 @@ void add_tile_stats(const HeadWork& pass, const HeadTile& tile, int64_t row, con
                                 .target = pass.plane(kTarget) + row});
 }
 
-// Best classes by their place in the head, not by their number among the active ones.
+// Replaces the best classes' numbers among the active ones by their numbers in the head.
 void name_classes(const HeadStats& stats, const ActiveClasses* active) {
   for (int64_t i = 0; active != nullptr && i < stats.top_k; ++i) {
     for (int64_t row = 0; row < stats.plane; ++row) {
@@ -46,9 +46,8 @@ void name_classes(const HeadStats& stats, const ActiveClasses* active) {
 
 HeadPasses::HeadPasses(const HeadShape& shape, Isa isa)
     : shape_(shape), layout_(head_layout(shape)), isa_(isa), kernels_(&head_kernels(isa, shape.bf16)) {
-  XRUN_CHECK(
-      shape.untouched == Untouched::kAsIs || (shape.weights == RowFormat::kF32 && shape.states == RowFormat::kF32),
-      "rows that catch up are f32");
+  XRUN_CHECK(shape.untouched == Untouched::kAsIs || shape.states == RowFormat::kF32,
+             "the velocity by which rows catch up is f32");
   XRUN_CHECK(shape.blocks.classes > 0 && shape.dim > 0 && shape.top_k >= 0 && shape.workers > 0, "a head has a shape");
 }
 

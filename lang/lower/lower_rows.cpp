@@ -80,7 +80,8 @@ void ModuleBuilder::check_fp8(const GroupSetting& setting) {
                                    by_norms ? "norms" : "second moments")));
 }
 
-// The closed form of what a row would have done: a velocity that only decays, w -= rate · velocity.
+// The closed form of what a row would have done: a velocity that only decays, w -= rate · velocity. A row in a narrow
+// format catches up in f32 and is rounded when a step stores it.
 void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& group) {
   const TrainSpec& train = module_.train;
   const CallSpec& optimizer = train.optimizer;
@@ -115,8 +116,8 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     if (decay != 0) {
       return refuse(optimizer.span, fmt::format("decay is {}", decay), "set weight_decay = 0 in the group");
     }
-    if (rules.weights != RowFormat::kF32 || rules.states != RowFormat::kF32) {
-      return refuse(group.span, "rows in a narrow format", "leave `weights` and `states` at f32");
+    if (rules.states != RowFormat::kF32) {
+      return refuse(group.span, "momentum in a narrow format", "leave `states` at f32");
     }
   }
   if (train.active_classes.kind == ActiveSpec::kAll && !active_is_wrong_) {

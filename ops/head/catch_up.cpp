@@ -90,29 +90,4 @@ void shift_rows(std::span<const float> shifts, std::span<const float> velocity, 
   }
 }
 
-void copy_caught_up(const HeadShape& shape, const HeadWeights& weights, ClassRange rows, const CaughtUpRows& out) {
-  const HeadCatchUp& by = weights.catch_up;
-  XRUN_CHECK(by.steps != nullptr && shape.weights == RowFormat::kF32, "rows that can be caught up are f32");
-  const int64_t dim = shape.dim;
-  for (int64_t row = rows.begin; row < rows.end; ++row) {
-    const int64_t to = row - rows.begin;
-    if (out.weight != nullptr) {
-      std::copy_n(reinterpret_cast<const float*>(weights.weight) + row * dim, dim, out.weight + to * dim);
-      catch_up_weight(by, row, dim, out.weight + to * dim);
-    }
-    if (out.velocity != nullptr) {
-      std::copy_n(by.velocity + row * dim, dim, out.velocity + to * dim);
-      catch_up_velocity(by, row, dim, out.velocity + to * dim);
-    }
-    if (out.bias != nullptr) {
-      out.bias[to] = weights.bias[row];
-      catch_up_bias(by, row, out.bias + to);
-    }
-    if (out.bias_velocity != nullptr) {
-      out.bias_velocity[to] = by.bias_velocity[row];
-      catch_up_velocity(by, row, 1, out.bias_velocity + to);
-    }
-  }
-}
-
 }  // namespace xrun::ops

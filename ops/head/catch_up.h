@@ -17,14 +17,14 @@
 
 namespace xrun::ops {
 
-// The table of a run. Bits depend on rates and momentum alone, however often it was advanced. Passes may read it at
-// once; advance it between them.
+// The table of a run. Its values depend on rates and momentum alone, not on the calls of `advance`. Passes may read it
+// concurrently; `advance` runs between them.
 class IdleSteps {
  public:
   // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/group_rules.h).
   IdleSteps(double momentum, bool nesterov);
 
-  // Takes in the steps before `step`, which runs next. `rate`: that of a step.
+  // Adds the steps before `step`, which runs next. `rate`: the learning rate of a step.
   void advance(int64_t step, const std::function<double(int64_t)>& rate);
   int64_t step() const { return static_cast<int64_t>(sums_.size()); }
 
@@ -39,31 +39,19 @@ class IdleSteps {
   }
 
  private:
-  // mu^k, down to the first one that no f32 feels beside the first term; the sums end there, too.
+  // mu^k while it can change an f32 sum beside its first term; the sums end there, too.
   std::vector<double> powers_;
   double factor_;             // of the shifts: 1, or mu in Nesterov's form
   std::vector<double> sums_;  // by `last`
 };
 
-// Rows of a shard. `weight` and `bias` hold what lies in memory; rows that missed nothing stay as they are.
-// Whether the weights have changed.
+// Apply the missed steps to a row of a shard; `weight`, `bias` and `velocity` hold its stored values. A row that missed
+// no step stays as it is. catch_up_weight returns whether the weights have changed.
 bool catch_up_weight(const HeadCatchUp& by, int64_t row, int64_t dim, float* weight);
 void catch_up_bias(const HeadCatchUp& by, int64_t row, float* bias);
 void catch_up_velocity(const HeadCatchUp& by, int64_t row, int64_t n, float* velocity);
 
 // rows -= velocity · shift, [shifts, elements of a row] each: what catch_up_weight and catch_up_bias do to a row.
 void shift_rows(std::span<const float> shifts, std::span<const float> velocity, std::span<float> rows);
-
-// Where a copy goes; null: not wanted.
-struct CaughtUpRows {
-  float* weight = nullptr;  // [rows, dim]
-  float* bias = nullptr;    // [rows]
-  float* velocity = nullptr;
-  float* bias_velocity = nullptr;
-};
-// Copies `rows` of a shard, counted from its first one, as the next step would find them; what is stored stays as it
-// is. For readers of class rows outside of head passes: the graph of classes, exports, digests.
-// REQUIRES: weights.catch_up has steps.
-void copy_caught_up(const HeadShape& shape, const HeadWeights& weights, ClassRange rows, const CaughtUpRows& out);
 
 }  // namespace xrun::ops

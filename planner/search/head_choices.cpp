@@ -103,8 +103,8 @@ std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head)
   for (const HeadChoice& format : rows) {
     for (const ActiveSpec& active : actives) {
       HeadChoice one{active, format.weights, format.states};
-      const bool wide = one.weights == RowFormat::kF32 && one.states == RowFormat::kF32;
-      one.untouched = wide && active.kind != ActiveSpec::kAll ? now.untouched : Untouched::kAsIs;
+      const bool may_catch_up = one.states == RowFormat::kF32 && active.kind != ActiveSpec::kAll;
+      one.untouched = may_catch_up ? now.untouched : Untouched::kAsIs;
       const bool known = std::ranges::any_of(
           choices, [&](const HeadChoice& other) { return one.same_rows(other) && one.same_active(other); });
       if (!known) {

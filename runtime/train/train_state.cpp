@@ -386,8 +386,11 @@ void TrainState::write_values(const StateTensor& tensor, int64_t row_begin, int6
 }
 
 bool TrainState::catches_up(const StateTensor& tensor) const {
-  const planner::HeadPlan* head =
-      tensor.role == StateTensor::Role::kWeight ? head_with(program_, tensor.param) : nullptr;
+  return tensor.role == StateTensor::Role::kWeight && rows_catch_up(tensor.param);
+}
+
+bool TrainState::rows_catch_up(ParamId param) const {
+  const planner::HeadPlan* head = head_with(program_, param);
   return head != nullptr && find(module_.graph.param(head->weight).name + ".last") != nullptr;
 }
 
@@ -419,6 +422,7 @@ void TrainState::read_current(const StateTensor& tensor, int64_t row_begin, int6
 
 void TrainState::copy_from(const TrainState& other) {
   std::vector<std::byte> staging;
+  std::vector<float> values;
   for (const StateTensor& tensor : tensors_) {
     const StateTensor* source = other.find(tensor.name);
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
@@ -426,14 +430,19 @@ void TrainState::copy_from(const TrainState& other) {
     if (source != nullptr && lies_in_file(tensor) && rows_of(tensor) == other.rows_of(*source)) {
       continue;
     }
+    if (source != nullptr && source->role == StateTensor::Role::kScale && other.rows_catch_up(source->param)) {
+      continue;  // write_values has made the scales of rows that have caught up
+    }
     for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
       for_chunks(tensor, source->pieces[p].row_begin, source->pieces[p].row_end, [&](int64_t row, int64_t rows) {
-        staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
         if (other.catches_up(*source)) {
-          other.read_current(*source, row, row + rows, reinterpret_cast<float*>(staging.data()));
-        } else {
-          other.read_rows(*source, row, row + rows, staging.data());
+          values.resize(static_cast<size_t>(rows * tensor.row_elements()));
+          other.read_current(*source, row, row + rows, values.data());
+          write_values(tensor, row, row + rows, values.data());
+          return;
         }
+        staging.resize(static_cast<size_t>(rows * tensor.row_bytes()));
+        other.read_rows(*source, row, row + rows, staging.data());
         write_rows(tensor, row, row + rows, staging.data());
       });
     }

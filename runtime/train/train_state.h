@@ -143,6 +143,7 @@ class TrainState {
   // Of a tensor with shifts.
   void read_shifts(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   bool catches_up(const StateTensor& tensor) const;
+  bool rows_catch_up(ParamId param) const;
   const MappedRows* rows_of(const StateTensor& tensor) const;
   // Calls body(first row, rows) for rows [begin, end), as many at a time as the staging buffer holds.
   template <typename Body>

@@ -86,14 +86,25 @@ TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
            {"sgd(momentum=0.99999)", "", "take 0.9999 at most"},
            {"sgd(momentum=0.9, weight_decay=1e-4)", "", "set weight_decay = 0 in the group"},
            {"sgd(momentum=0.9)", "      weight_decay = 1e-4\n", "set weight_decay = 0 in the group"},
-           {"sgd(momentum=0.9)", "      states = bf16\n", "leave `weights` and `states` at f32"},
-           {"sgd(momentum=0.9)", "      weights = fp8\n", "leave `weights` and `states` at f32"},
+           {"sgd(momentum=0.9)", "      states = bf16\n", "leave `states` at f32"},
+           {"sgd(momentum=0.9)", "      weights = fp8\n      states = bf16\n", "leave `states` at f32"},
            {"sgd(momentum=0.9)", "", "choose some of the classes"},
            {"sgd(momentum=0.9, weight_decay=1e-4)", "      weight_decay = 0\n", "choose some of the classes"},
        }) {
     const Checked checked(with_group("      untouched = exact\n" + settings, optimizer));
     EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << optimizer << settings;
     EXPECT_THAT(checked.rendered(), HasSubstr(why));
+  }
+}
+
+TEST(Rows, ExactGoesWithWeightsInEveryFormat) {
+  for (const std::string weights : {"f32", "bf16", "fp8"}) {
+    std::string text = with_group("      weights = " + weights + "   untouched = exact\n");
+    text = replaced(text, "  optimizer", "  active_classes = sample(50%)\n  optimizer");
+    text = replaced(text, "10 in 2 .. 1000", "1000 in 2 .. 1000");
+    const Checked checked(text);
+    EXPECT_THAT(checked.codes(), ElementsAre()) << checked.rendered();
+    EXPECT_EQ(row_rules(checked.module().train, "id.weight").untouched, Untouched::kExact);
   }
 }
 

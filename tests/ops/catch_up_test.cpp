@@ -6,6 +6,8 @@
 #include <numbers>
 #include <set>
 
+#include "ops/head/class_rows.h"
+#include "ops/head/row_format.h"
 #include "tests/ops/head_runner.h"
 
 namespace xrun::ops {
@@ -55,6 +57,37 @@ TEST(IdleSteps, ATableFromScratchHasTheBitsOfOneThatGrew) {
   }
 }
 
+struct CaughtUpRows {
+  std::vector<float> weight;
+  std::vector<float> velocity;
+  std::vector<float> bias;
+  std::vector<float> bias_velocity;
+};
+
+// Copies of f32 rows of a shard, as the next step would find them.
+CaughtUpRows caught_up(const HeadWeights& stored, ClassRange rows, int64_t dim) {
+  const HeadCatchUp& by = stored.catch_up;
+  const auto* const weight = reinterpret_cast<const float*>(stored.weight);
+  CaughtUpRows out{.weight = {weight + rows.begin * dim, weight + rows.end * dim},
+                   .velocity = {by.velocity + rows.begin * dim, by.velocity + rows.end * dim},
+                   .bias = {},
+                   .bias_velocity = {}};
+  if (stored.bias != nullptr) {
+    out.bias.assign(stored.bias + rows.begin, stored.bias + rows.end);
+    out.bias_velocity.assign(by.bias_velocity + rows.begin, by.bias_velocity + rows.end);
+  }
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const int64_t to = row - rows.begin;
+    catch_up_weight(by, row, dim, out.weight.data() + to * dim);
+    catch_up_velocity(by, row, dim, out.velocity.data() + to * dim);
+    if (stored.bias != nullptr) {
+      catch_up_bias(by, row, out.bias.data() + to);
+      catch_up_velocity(by, row, 1, out.bias_velocity.data() + to);
+    }
+  }
+  return out;
+}
+
 // Rows that were updated once and then left alone, beside updates with gradients of zero.
 TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
   constexpr int64_t kDim = 43;
@@ -78,7 +111,6 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
     }
     std::fill_n(velocity.begin(), kDim, 0.0F);  // of the row without an update
     bias_velocity[0] = 0;
-    const HeadShape shape{.blocks = {rows, 64}, .dim = kDim, .shard = {0, rows}, .untouched = Untouched::kExact};
     const HeadWeights stored{.weight = reinterpret_cast<std::byte*>(weight.data()),
                              .bias = bias.data(),
                              .catch_up = {.steps = &steps,
@@ -87,13 +119,8 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
                                           .bias_velocity = bias_velocity.data(),
                                           .weight_factor = 0.5,
                                           .bias_factor = 2}};
-    std::vector<float> got_weight(weight.size() - kDim);
-    std::vector<float> got_velocity(got_weight.size());
-    std::vector<float> got_bias(lasts.size() - 1);
-    std::vector<float> got_bias_velocity(got_bias.size());
     const std::vector<float> before = weight;
-    copy_caught_up(shape, stored, {1, rows},
-                   {got_weight.data(), got_bias.data(), got_velocity.data(), got_bias_velocity.data()});
+    const CaughtUpRows got = caught_up(stored, {1, rows}, kDim);
     EXPECT_EQ(weight, before) << "what is stored stays";
 
     const std::vector<float> none(kDim);
@@ -106,14 +133,14 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
         update(Isa::kAvx2, form, update_scalars(form, 2 * rate_of(step), 0, false, step), &bias[row], none.data(),
                &bias_velocity[row], nullptr, 1);
       }
-      const auto got = got_weight.begin() + static_cast<int64_t>(row - 1) * kDim;
-      EXPECT_LE(distance({got, got + kDim}, {w, w + kDim}), 1e-6) << lasts[row];
+      const auto got_row = got.weight.begin() + static_cast<int64_t>(row - 1) * kDim;
+      EXPECT_LE(distance({got_row, got_row + kDim}, {w, w + kDim}), 1e-6) << lasts[row];
       for (size_t i = 0; i < kDim; ++i) {
         // A velocity that has shrunk to 1e-18 counts as 0.
-        EXPECT_NEAR(got_velocity[(row - 1) * kDim + i], v[i], 2e-6 * std::abs(v[i]) + 1e-17) << lasts[row];
+        EXPECT_NEAR(got.velocity[(row - 1) * kDim + i], v[i], 2e-6 * std::abs(v[i]) + 1e-17) << lasts[row];
       }
-      EXPECT_NEAR(got_bias[row - 1], bias[row], 2e-6 * (1 + std::abs(bias[row]))) << lasts[row];
-      EXPECT_NEAR(got_bias_velocity[row - 1], bias_velocity[row], 1e-6) << lasts[row];
+      EXPECT_NEAR(got.bias[row - 1], bias[row], 2e-6 * (1 + std::abs(bias[row]))) << lasts[row];
+      EXPECT_NEAR(got.bias_velocity[row - 1], bias_velocity[row], 1e-6) << lasts[row];
     }
   }
 }
@@ -156,16 +183,15 @@ class Training {
 
   // Rows as the next step finds them.
   std::pair<std::vector<float>, std::vector<float>> now() const {
-    std::vector<float> w(weight.size());
-    std::vector<float> v(velocity.size());
     if (rows_ == kDense) {
       return {weight, velocity};
     }
+    std::vector<float> w;
+    std::vector<float> v;
     for (int64_t r = 0; r < plan_.shards; ++r) {
-      const HeadShape shape = shape_at(r, problem_.rows);
-      const int64_t begin = shape.shard.begin * problem_.dim;
-      copy_caught_up(shape, weights(r), {0, shape.shard.size()},
-                     {.weight = w.data() + begin, .velocity = v.data() + begin});
+      const CaughtUpRows part = caught_up(weights(r), {0, shape_at(r, problem_.rows).shard.size()}, problem_.dim);
+      w.insert(w.end(), part.weight.begin(), part.weight.end());
+      v.insert(v.end(), part.velocity.begin(), part.velocity.end());
     }
     return {w, v};
   }
@@ -397,6 +423,83 @@ TEST(CatchUp, TrainingOfSomeClassesIsThatOfAll) {
       EXPECT_LE(distance(velocity, dense.velocity), 1e-6);
       EXPECT_LE(distance(exact.losses, dense.losses), 1e-6);
       EXPECT_LE(distance(exact.evaluate(7), dense.evaluate(7)), 1e-6);
+    }
+  }
+}
+
+// A tile of rows in a narrow format is opened in f32 as its rows have caught up, and closed rounded.
+TEST(CatchUp, NarrowRowsCatchUpInF32) {
+  constexpr int64_t kRows = 24;
+  constexpr int64_t kDim = 40;
+  constexpr int64_t kNow = 12;
+  for (const RowFormat format : {RowFormat::kBf16, RowFormat::kFp8}) {
+    SCOPED_TRACE(std::string(name_of(format)));
+    const HeadShape shape{.blocks = {kRows, kRows},
+                          .dim = kDim,
+                          .shard = {0, kRows},
+                          .form = {.cosine = true},
+                          .untouched = Untouched::kExact,
+                          .weights = format};
+    IdleSteps steps(kMomentum, false);
+    steps.advance(kNow, rate_of);
+    const RandomStream stream(5, 5);
+    const Bytes row_bytes = kDim * element_bytes(format);
+    std::vector<std::byte> stored(static_cast<size_t>(kRows * row_bytes));
+    std::vector<float> scales(kRows);
+    std::vector<float> values(kRows * kDim);
+    std::vector<float> velocity(values.size());
+    std::vector<float> prepared(kRows, -1);
+    std::vector<int32_t> last(kRows);
+    stream.fill_normal(0, values);
+    stream.fill_normal(values.size(), velocity);
+    for (int64_t row = 0; row < kRows; ++row) {
+      last[static_cast<size_t>(row)] = static_cast<int32_t>(row % kNow) - 1;
+      float* const of = values.data() + row * kDim;
+      scales[static_cast<size_t>(row)] = store_nearest(format, of, kDim, stored.data() + row * row_bytes);
+      load_row(format, stored.data() + row * row_bytes, scales[static_cast<size_t>(row)], kDim, of);
+    }
+    const HeadWeights weights{.weight = stored.data(),
+                              .scales = format == RowFormat::kFp8 ? scales.data() : nullptr,
+                              .prepared = prepared.data(),
+                              .catch_up = {.steps = &steps, .last = last.data(), .velocity = velocity.data()}};
+    HeadUpdate update{.step = kNow};
+    update.weight_states[0] = reinterpret_cast<std::byte*>(velocity.data());
+    std::vector<float> rows(values.size());
+    std::vector<float> states(2 * values.size());
+    std::vector<float> vectors(4 * kRows);
+    const HeadSlice slice{.class_rows = rows.data(), .class_states = states.data(), .class_vectors = vectors.data()};
+    const ClassRows door(shape, head_kernels(detect_isa(), false), weights, &update, nullptr);
+    ClassTile tile = door.open({0, kRows}, slice);
+    door.open_states(tile, slice);
+    for (int64_t row = 0; row < kRows; ++row) {
+      const int32_t since = last[static_cast<size_t>(row)];
+      const double shift = steps.missed(since) ? steps.shift(since) : 0;
+      const double decay = steps.missed(since) ? steps.decay(since) : 1;
+      double square = 0;
+      for (int64_t i = 0; i < kDim; ++i) {
+        const auto at = static_cast<size_t>(row * kDim + i);
+        const double want = values[at] - shift * velocity[at];
+        EXPECT_NEAR(tile.weight[at], want, 1e-6 * (1 + std::abs(want)));
+        EXPECT_NEAR(tile.weight_states[0][at], decay * velocity[at], 1e-6 * std::abs(velocity[at]));
+        square += want * want;
+      }
+      if (steps.missed(since)) {
+        EXPECT_NEAR(tile.inverse[row], 1 / std::sqrt(square), 1e-5 / std::sqrt(square));
+      } else {
+        EXPECT_EQ(tile.inverse[row], -1) << "the row has not changed";
+      }
+    }
+    const std::vector<float> opened(tile.weight, tile.weight + kRows * kDim);
+    door.close(tile);
+    EXPECT_EQ(last, std::vector<int32_t>(kRows, kNow));
+    std::vector<float> now(kDim);
+    for (int64_t row = 0; row < kRows; ++row) {
+      load_row(format, stored.data() + row * row_bytes, scales[static_cast<size_t>(row)], kDim, now.data());
+      for (int64_t i = 0; i < kDim; ++i) {
+        const float want = opened[static_cast<size_t>(row * kDim + i)];
+        const double step = format == RowFormat::kBf16 ? 0x1p-7 : 0x1p-3;
+        EXPECT_NEAR(now[static_cast<size_t>(i)], want, step * std::abs(want) + 0.02 * step);
+      }
     }
   }
 }

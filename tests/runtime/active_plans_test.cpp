@@ -46,12 +46,16 @@ constexpr Rows kRows[] = {
     {RowFormat::kBf16, RowFormat::kBf16, "lars", 0.9},
     {RowFormat::kF32, RowFormat::kBf16, "lamb", 0},
     {RowFormat::kBf16, RowFormat::kF32, "lamb", 0},
+    {RowFormat::kBf16, RowFormat::kF32, "sgd", 0.9, Untouched::kExact},
+    {RowFormat::kFp8, RowFormat::kF32, "sgd", 0.9, Untouched::kExact},
 };
 constexpr Rows kExact = kRows[2];
 constexpr Rows kBf16Momentum = kRows[6];
 constexpr Rows kFp8Plain = kRows[8];
 constexpr Rows kLars = kRows[10];
 constexpr Rows kLambBf16 = kRows[13];
+constexpr Rows kExactBf16 = kRows[14];
+constexpr Rows kExactFp8 = kRows[15];
 
 constexpr const char* kModes[] = {"all", "sample", "knn"};
 
@@ -240,6 +244,8 @@ TEST_F(ActivePlans, CornersGiveOneResult) {
                                                                                  {ActiveSpec::kSample, kLars},
                                                                                  {ActiveSpec::kKnn, kLambBf16},
                                                                                  {ActiveSpec::kKnn, kExact},
+                                                                                 {ActiveSpec::kKnn, kExactBf16},
+                                                                                 {ActiveSpec::kSample, kExactFp8},
                                                                                  {ActiveSpec::kKnn, kBf16Momentum}}) {
     use(model_of(kind, rows));
     SCOPED_TRACE(text_of(options_));

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/store.h"
 #include "runtime/train/inference.h"
 #include "tests/runtime/run_fixture.h"
 
@@ -53,8 +53,16 @@ TEST_F(CaughtUpRuns, EveryPlanGivesTheSameBits) {
   EXPECT_NE(as_is->weights, whole->weights) << "rows did not catch up";
 }
 
+class CaughtUpFormats : public CaughtUpRuns, public ::testing::WithParamInterface<RowFormat> {};
+
+INSTANTIATE_TEST_SUITE_P(Weights, CaughtUpFormats,
+                         ::testing::Values(RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8),
+                         [](const auto& param) { return std::string(name_of(param.param)); });
+
 // What is measured on the way, and by a reader of the checkpoint, who knows no rates.
-TEST_F(CaughtUpRuns, EveryReaderFindsTheRowsThatTheNextStepWouldFind) {
+TEST_P(CaughtUpFormats, EveryReaderFindsTheRowsThatTheNextStepWouldFind) {
+  options_.weights = GetParam();
+  prepared_ = prepare_for(make_module(options_));
   const std::string directory = (fs::temp_directory_path() / ("xrun_caught_up_" + std::to_string(getpid()))).string();
   fs::remove_all(directory);
   auto store = make_checkpoint_store({.directory = directory, .math_digest = "m", .range_bytes = 64 * 100});

@@ -79,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Kept{"KnnFp8Approximate", ActiveSpec::kKnn, RowFormat::kFp8, RowFormat::kBf16, Untouched::kAsIs,
                            false},
                       Kept{"SampleExact", ActiveSpec::kSample, RowFormat::kF32, RowFormat::kF32, Untouched::kExact},
+                      Kept{"KnnExactBf16", ActiveSpec::kKnn, RowFormat::kBf16, RowFormat::kF32, Untouched::kExact},
+                      Kept{"SampleExactFp8", ActiveSpec::kSample, RowFormat::kFp8, RowFormat::kF32, Untouched::kExact},
                       Kept{"SampleBf16", ActiveSpec::kSample, RowFormat::kBf16, RowFormat::kBf16}),
     [](const auto& param) { return std::string(param.param.name); });
 
