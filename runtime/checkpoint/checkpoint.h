@@ -16,19 +16,11 @@
 // Files are verified before anything is taken from them.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/model_text.h"
-#include "runtime/comm/peers.h"
-#include "runtime/train/checkpoint_store.h"
 #include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
@@ -38,42 +30,6 @@ struct CheckpointInfo {
   Manifest manifest;
   Bytes bytes = 0;
 };
-
-// What the model, data and training of a checkpoint have otherwise than the run.
-struct RunDifference {
-  std::vector<std::string> lines;  // "`train.epochs` was 2 epochs, and is 4 epochs now"
-  bool length_and_rate = false;    // these alone
-};
-
-struct CheckpointOptions {
-  std::string directory;        // DIR; made when it is not there
-  int64_t keep = 3;             // older ones are removed after a new one is durable
-  std::string resume = "auto";  // `auto`: the newest; `never`; else a checkpoint's path
-  std::string math_digest;      // of the run: only its own checkpoints are resumed from
-  // Of a checkpoint with another digest; empty: nothing is known.
-  std::function<RunDifference(const CheckpointInfo&)> compare;
-  bool extend = false;  // a checkpoint is gone on from if the run has another length and rate
-  std::string isa;
-  bool deterministic = false;
-  uint64_t seed = 0;
-  std::vector<std::string> class_names;
-  std::string version;
-  int64_t epoch_samples = 0;  // 0: not known
-  int64_t batch = 0;          // samples of a step; 0: not known
-  std::map<std::string, std::string> libraries;
-  ModelText model;                // kept in every checkpoint
-  Bytes range_bytes = 64 * kMiB;  // of a head file
-  Io* io = &system_io();          // by which it saves; outlives the store
-  // Of several ranks, which make all calls of their stores together: what they tell one another by; outlives the store.
-  // Each writes what it has; rank 0 has the right to write, and writes the manifest. Null: one process.
-  Peers* peers = nullptr;
-};
-
-// The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
-// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training.
-// Errors of save: XG0711 (kWorld; nothing is left behind). Of resume: those of load_checkpoint, and XG0701;
-// of start_from: those of open_checkpoint and load_checkpoint.
-Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
 
 // Whether `path` is a step directory, a directory of them, or its `latest` or `best`.
 bool is_checkpoint(const std::string& path);
@@ -94,8 +50,5 @@ Status verify_checkpoint(const CheckpointInfo& info);
 // checkpoint that was opened, not a path: what `latest` names changes while a run saves. Errors: those of verify;
 // XG0702 a tensor is missing or has another shape.
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false);
-
-// For `xrun show`: what the manifest and the headers say.
-Result<std::string> describe_checkpoint(const std::string& path, bool json);
 
 }  // namespace xrun::runtime

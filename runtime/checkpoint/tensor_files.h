@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/manifest.h"

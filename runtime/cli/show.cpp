@@ -10,6 +10,7 @@
 #include "planner/report/json.h"
 #include "planner/report/text.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/describe.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/log_report.h"
 #include "runtime/cli/planned.h"

@@ -6,7 +6,8 @@
 #include <string>
 #include <unistd.h>
 
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/describe.h"
+#include "runtime/checkpoint/store.h"
 #include "runtime/train/inference.h"
 #include "tests/runtime/rows_run.h"
 #include "tests/runtime/run_fixture.h"

@@ -1,0 +1,85 @@
+#include "runtime/checkpoint/resume_checks.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+#include "graph/base/errors.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/manifest.h"
+
+namespace xrun::runtime {
+namespace {
+
+// Other kernels go on within the tolerance of the first ones, not with their bits (docs/determinism.md, "What it
+// excludes"). Versions matter to bits only; where a manifest names no version, nothing is known of it.
+std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
+  std::string others;
+  const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {
+    if (!then.empty() && !now.empty() && then != now) {
+      others += fmt::format("{}{} {} (now {})", others.empty() ? "" : ", ", what, then, now);
+    }
+  };
+  compare("instruction set", manifest.isa, run.isa);
+  if (run.deterministic) {
+    compare("xrun", manifest.version, run.version);
+    for (const auto& [name, version] : run.libraries) {
+      const auto at = manifest.libraries.find(name);
+      compare(name, at == manifest.libraries.end() ? "" : at->second, version);
+    }
+  }
+  return others;
+}
+
+}  // namespace
+
+Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run) {
+  if (info.manifest.math_digest == run.math_digest) {
+    return {};
+  }
+  const RunDifference difference = run.compare ? run.compare(info) : RunDifference();
+  if (run.extend && difference.length_and_rate) {
+    return {};
+  }
+  constexpr std::string_view kElsewhere = "give this run a directory of its own with -C or `checkpoint { dir }`";
+  Error error = content_error("XG0701",
+                              {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
+                               info.path, info.manifest.math_digest, run.math_digest},
+                              difference.length_and_rate
+                                  ? fmt::format("go on with the new length and rate: --extend; or {}", kElsewhere)
+                                  : std::string(kElsewhere));
+  error.notes = difference.lines;
+  return error;
+}
+
+Status check_samples(const CheckpointInfo& info, const CheckpointOptions& run) {
+  const Manifest& manifest = info.manifest;
+  int64_t samples = 0;
+  const bool overflows = __builtin_mul_overflow(manifest.step, run.batch, &samples);
+  if (run.batch > 0 && (overflows || samples != manifest.samples)) {
+    return damaged(info.path + "/manifest.json",
+                   fmt::format("has {} samples for {} steps of {}", manifest.samples, manifest.step, run.batch));
+  }
+  return {};
+}
+
+std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const CheckpointOptions& run) {
+  std::vector<WarnEvent> warnings;
+  if (const std::string others = others_of(manifest, run); !others.empty()) {
+    warnings.push_back(
+        {"XG0703", fmt::format("{} was written with {}: {}", step_name(manifest.step), others,
+                               run.deterministic ? "from here on the bits are not those of a run with either alone"
+                                                 : "results go on within a tolerance")});
+  }
+  // The digest knows how data are declared, not what lies in their files.
+  const auto then = manifest.epoch > 0
+                        ? static_cast<int64_t>(std::llround(static_cast<double>(manifest.samples) / manifest.epoch))
+                        : 0;
+  if (then > 0 && run.epoch_samples > 0 && then != run.epoch_samples) {
+    warnings.push_back(
+        {"XG0704", fmt::format("{} was trained on {} samples, now there are {}: epochs are counted anew",
+                               step_name(manifest.step), format_count(then), format_count(run.epoch_samples))});
+  }
+  return warnings;
+}
+
+}  // namespace xrun::runtime

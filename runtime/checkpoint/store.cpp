@@ -1,0 +1,357 @@
+#include "runtime/checkpoint/store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <set>
+#include <sstream>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "graph/base/durable.h"
+#include "graph/base/errors.h"
+#include "graph/base/xxh128.h"
+#include "runtime/checkpoint/class_names.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/lock.h"
+#include "runtime/checkpoint/resume_checks.h"
+#include "runtime/checkpoint/run_rows.h"
+#include "runtime/checkpoint/tensor_files.h"
+
+namespace xrun::runtime {
+namespace {
+
+class Store final : public CheckpointStore {
+ public:
+  Store(CheckpointOptions options, std::optional<DirectoryLock> lock)
+      : options_(std::move(options)), lock_(std::move(lock)), rows_(options_.directory, *options_.io) {}
+
+  Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
+    std::optional<PendingDirectory> pending;
+    const auto make_directory = [&]() -> Result<std::string> {
+      XRUN_TRY(check_space(state));
+      XRUN_ASSIGN(auto made, PendingDirectory::make(options_.directory, step_name(step), *options_.io));
+      return pending.emplace(std::move(made)).path();
+    };
+    XRUN_ASSIGN(const std::string path, lead(make_directory));
+    SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
+    XRUN_ASSIGN(const auto files, gather_files(write_state(state, path, options_.range_bytes, *options_.io, rank())));
+    const auto complete = [&]() -> Result<std::string> {
+      XRUN_TRY(write_manifest(*pending, step, samples, files, saved));
+      return std::to_string(saved.bytes);
+    };
+    XRUN_ASSIGN(const std::string bytes, lead(complete));
+    saved.bytes = std::stoll(bytes);
+    return saved;
+  }
+
+  Status make_rows(TrainState& state) override { return rows_.make(state); }
+
+  Status finish() override { return rows_.close(); }
+
+  Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
+                                            TrainState& state) override {
+    XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+    XRUN_TRY(verify(info));
+    std::vector<FreshPart> fresh;
+    XRUN_TRY(read_state(info, state, skip, fresh));
+    return fresh;
+  }
+
+  Status remember(const std::vector<Record>& records) override {
+    records_ = records;
+    if (rank() != 0) {
+      return {};
+    }
+    std::vector<BestStep> best;
+    for (const Record& record : records_) {
+      if (record.keep > 0) {
+        best = record.best;
+      }
+    }
+    return best.empty() ? Status() : write_best(options_.directory, best, *options_.io);
+  }
+
+  Result<std::optional<Resumed>> resume(TrainState& state) override {
+    std::string path = options_.resume;
+    if (path == "never") {
+      return std::optional<Resumed>();
+    }
+    if (path == "auto") {
+      const auto find = [&]() -> Result<std::string> {
+        XRUN_ASSIGN(const auto newest, newest_in(options_.directory));
+        return newest.value_or("");
+      };
+      XRUN_ASSIGN(const std::string newest, lead(find));
+      if (newest.empty()) {
+        return std::optional<Resumed>();
+      }
+      path = options_.directory + "/" + newest;
+    }
+    XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+    XRUN_TRY(check_digest(info, options_));
+    XRUN_TRY(check_samples(info, options_));
+    if (Status loaded = load(info, state); !loaded.ok()) {
+      Error error = std::move(loaded).error();
+      const bool may_be_older = error.code == "XG0710" && info.manifest.rows.empty();
+      if (const auto older = older_than(info.manifest.step); may_be_older && older) {
+        error.help = fmt::format("go on from an older one: --resume {}", *older);
+      }
+      return error;
+    }
+    history_ = info.manifest.history;
+    records_ = info.manifest.records;
+    if (info.manifest.math_digest != options_.math_digest) {
+      const RunDifference difference = options_.compare ? options_.compare(info) : RunDifference();
+      history_.push_back({info.manifest.step, info.manifest.math_digest, difference.lines});
+    }
+    return std::optional<Resumed>({.step = info.manifest.step,
+                                   .path = info.path,
+                                   .warnings = resume_warnings(info.manifest, options_),
+                                   .records = records_});
+  }
+
+ private:
+  int rank() const { return options_.peers == nullptr ? 0 : options_.peers->rank(); }
+
+  // Rank 0 does it, and all ranks get what it gives.
+  template <typename Work>
+  Result<std::string> lead(const Work& work) {
+    if (options_.peers == nullptr) {
+      return work();
+    }
+    return options_.peers->broadcast(rank() == 0 ? work() : Result<std::string>(std::string()));
+  }
+
+  // The files of all ranks, by rank.
+  Result<std::vector<ManifestFile>> gather_files(Result<std::vector<ManifestFile>> mine) {
+    if (options_.peers == nullptr) {
+      return mine;
+    }
+    const auto in_words = [&]() -> Result<std::string> {
+      XRUN_ASSIGN(const auto own, std::move(mine));
+      std::string text;
+      for (const ManifestFile& file : own) {
+        text += fmt::format("{} {} {}\n", file.bytes, file.xxh3, file.name);
+      }
+      return text;
+    };
+    XRUN_ASSIGN(const auto texts, options_.peers->gather(in_words()));
+    std::vector<ManifestFile> files;
+    for (const std::string& said : texts) {
+      std::istringstream in(said);
+      ManifestFile file;
+      while (in >> file.bytes >> file.xxh3 && in.get() == ' ' && std::getline(in, file.name)) {
+        files.push_back(file);
+      }
+    }
+    return files;
+  }
+
+  // What makes the files of a step a checkpoint, and takes the place of older ones.
+  Status write_manifest(PendingDirectory& pending, int64_t step, int64_t samples,
+                        const std::vector<ManifestFile>& files, SavedCheckpoint& saved) {
+    Manifest manifest{.step = step,
+                      .samples = samples,
+                      .seed = options_.seed,
+                      .math_digest = options_.math_digest,
+                      .version = options_.version,
+                      .isa = options_.isa,
+                      .libraries = options_.libraries,
+                      .deterministic = options_.deterministic,
+                      .classes_named = static_cast<int64_t>(options_.class_names.size())};
+    if (options_.epoch_samples > 0) {
+      manifest.epoch = static_cast<double>(samples) / static_cast<double>(options_.epoch_samples);
+    }
+    manifest.history = history_;
+    manifest.records = records_;
+    XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
+    manifest.files = files;
+    const std::string model = print_model_text(options_.model);
+    XRUN_TRY(pending.write(std::string(kModelFile), model));
+    manifest.files.push_back(
+        {std::string(kModelFile), static_cast<Bytes>(model.size()), xxh128(std::as_bytes(std::span(model)))});
+    for (const ManifestFile& file : manifest.files) {
+      saved.bytes += file.bytes;
+    }
+    // Class rows in files belong to the newest checkpoint alone: with it the older ones go, whatever is to be kept.
+    if (Status done = publish(pending, manifest, saved.bytes); !done.ok()) {
+      static_cast<void>(rows_.give_up());  // the first error is the one to tell
+      return done;
+    }
+    rows_.switch_to_prepared();
+    const bool newest_alone = !manifest.rows.empty();
+    const auto is_old = [&](int64_t other) {
+      const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
+      return info.ok() && is_own(info->manifest.math_digest) && (newest_alone || !is_best(other));
+    };
+    prune(options_.directory, step, newest_alone ? 1 : options_.keep, is_old, *options_.io);
+    prune_class_names();
+    return {};
+  }
+
+  Status publish(PendingDirectory& pending, Manifest& manifest, Bytes& bytes) {
+    XRUN_ASSIGN(manifest.rows, rows_.prepare(manifest.step));
+    manifest.format += manifest.rows.empty() ? 0 : 1;
+    const std::string text = print_manifest(manifest);
+    bytes += static_cast<Bytes>(text.size());
+    XRUN_TRY(pending.write("manifest.json", text));
+    return pending.publish();
+  }
+
+  Status load(const CheckpointInfo& info, TrainState& state) {
+    XRUN_TRY(verify(info));
+    XRUN_TRY(rows_.resume(info, state));
+    return read_state(info, state, true);
+  }
+
+  // The ranks share out the files.
+  Status verify(const CheckpointInfo& info) {
+    Peers* const peers = options_.peers;
+    if (peers == nullptr) {
+      return verify_checkpoint(info);
+    }
+    CheckpointInfo part = info;
+    part.manifest.files.clear();
+    for (size_t i = static_cast<size_t>(rank()); i < info.manifest.files.size();
+         i += static_cast<size_t>(peers->count())) {
+      part.manifest.files.push_back(info.manifest.files[i]);
+    }
+    return peers->agree(verify_checkpoint(part));
+  }
+
+  // Of this run, before it was extended, too.
+  bool is_own(const std::string& math_digest) const {
+    return math_digest == options_.math_digest ||
+           std::ranges::find(history_, math_digest, &HistoryEntry::math_digest) != history_.end();
+  }
+
+  bool is_best(int64_t step) const {
+    return std::ranges::any_of(records_, [&](const Record& record) {
+      return record.keep > 0 && std::ranges::find(record.best, step, &BestStep::step) != record.best.end();
+    });
+  }
+
+  // Writes the names at the first save, and again if somebody has taken them away. Gives their digest.
+  Result<std::string> keep_class_names() {
+    if (!options_.class_names.empty() && !class_names_in(options_.directory).contains(class_names_)) {
+      XRUN_ASSIGN(class_names_, write_class_names(options_.directory, options_.class_names, *options_.io));
+    }
+    return class_names_;
+  }
+
+  // Names stay for as long as a manifest refers to them, or may: one that cannot be read.
+  void prune_class_names() const {
+    std::set<std::string> unused = class_names_in(options_.directory);
+    unused.erase(class_names_);
+    const auto steps = unused.empty() ? std::vector<int64_t>() : steps_in(options_.directory);
+    for (const int64_t step : steps) {
+      const auto info = open_checkpoint(options_.directory + "/" + step_name(step));
+      if (!info.ok()) {
+        return;
+      }
+      unused.erase(info->manifest.class_names_xxh3);
+    }
+    for (const std::string& digest : unused) {
+      remove_class_names(options_.directory, digest, *options_.io);
+    }
+  }
+
+  // Fails early when the disk is plainly too full; a quota or a limit shows only while writing.
+  Status check_space(const TrainState& state) const {
+    Bytes need = kMiB;
+    for (const StateTensor& tensor : state.tensors()) {
+      need += tensor.kept && !state.lies_in_file(tensor) ? tensor.row_bytes() * tensor.rows() : 0;
+    }
+    struct statvfs info {};
+    if (::statvfs(options_.directory.c_str(), &info) == 0 &&
+        static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize) < static_cast<double>(need)) {
+      Error error = checkpoint_write_error(options_.directory, ENOSPC);
+      error.message += fmt::format(" (a checkpoint needs {})", format_bytes(need));
+      return error;
+    }
+    return {};
+  }
+
+  std::optional<std::string> older_than(int64_t step) const {
+    auto steps = steps_in(options_.directory);
+    std::erase_if(steps, [&](int64_t other) { return other >= step; });
+    return steps.empty() ? std::nullopt : std::optional(options_.directory + "/" + step_name(steps.back()));
+  }
+
+  CheckpointOptions options_;
+  std::optional<DirectoryLock> lock_;  // rank 0 has it
+  RunRows rows_;
+  std::vector<HistoryEntry> history_;
+  std::vector<Record> records_;
+  std::string class_names_;  // digest; empty before the first save, and where the data name no classes
+};
+
+// The store of a process that may write.
+Result<std::unique_ptr<CheckpointStore>> make_leading_store(const CheckpointOptions& options) {
+  XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
+  XRUN_ASSIGN(const auto newest, newest_in(options.directory));
+  auto store = std::make_unique<Store>(options, std::move(lock));
+  if (newest) {
+    // One that cannot be read is for `resume` to tell of.
+    const auto info = open_checkpoint(options.directory + "/" + *newest);
+    if (info.ok()) {
+      XRUN_TRY(check_digest(*info, options));
+    }
+  }
+  return std::unique_ptr<CheckpointStore>(std::move(store));
+}
+
+// Whether all ranks see the directory of rank 0, by a file that it makes there under the name of an unfinished one.
+Status check_same_directory(const CheckpointOptions& options) {
+  Peers& peers = *options.peers;
+  const bool leads = peers.rank() == 0;
+  const std::string tail = leads ? pending_tail() : "";
+  XRUN_ASSIGN(const std::string said, peers.broadcast([&]() -> Result<std::string> {
+    const std::string path = fmt::format("{}/latest{}", options.directory, tail);
+    const int fault = leads ? write_durably(path, std::span<const std::byte>(), *options.io) : 0;
+    if (fault != 0) {
+      return checkpoint_write_error(path, fault);
+    }
+    return fmt::format("latest{}", tail);
+  }()));
+  const std::string path = fmt::format("{}/{}", options.directory, said);
+  Status seen;
+  if (::access(path.c_str(), W_OK) != 0) {
+    seen = world_error("XG0711",
+                       {"{} is not the directory of that name which {} sees: {}", options.directory, peers.name(0),
+                        std::strerror(errno)},
+                       "name a directory on a file system that all hosts share: -C DIR");
+  }
+  seen = peers.agree(std::move(seen));
+  if (leads) {
+    options.io->unlink(path);
+  }
+  return seen;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
+  if (options.peers == nullptr) {
+    return make_leading_store(options);
+  }
+  std::unique_ptr<CheckpointStore> store;
+  Status made;
+  if (options.peers->rank() == 0) {
+    auto leading = make_leading_store(options);
+    if (leading.ok()) {
+      store = std::move(leading).value();
+    } else {
+      made = std::move(leading).error();
+    }
+  } else {
+    store = std::make_unique<Store>(options, std::nullopt);
+  }
+  XRUN_TRY(options.peers->agree(std::move(made)));
+  XRUN_TRY(check_same_directory(options));
+  return store;
+}
+
+}  // namespace xrun::runtime
