@@ -1,6 +1,7 @@
 #include "runtime/train/step_reports.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 #include <span>
 #include <string>
@@ -16,7 +17,8 @@ StepReports::StepReports(const TrainRequest& request, Session& session, int64_t 
       samples_(samples),
       rows_(static_cast<size_t>(train_.batch)),
       profile_(request.training, request.module.graph, request.predicted),
-      watch_(profile_, request.predicted_step) {
+      watch_(profile_, request.predicted_step),
+      stragglers_(profile_) {
   for (const MetricSpec& metric : train_.metrics) {
     if (session.has_rows(metric.value)) {
       report_.metrics.emplace_back(metric.name, 0);
@@ -35,7 +37,8 @@ void StepReports::begin(bool due, bool mass) {
   sink_looks_ = request_.events.wants_step(due);
   watch_looks_ = watch_.wants_step();
   profile_looks_ = profiled >= 1 && profiled <= kProfiled;
-  session_.measure(anybody());
+  stragglers_look_ = request_.session.peers != nullptr && stragglers_.wants_step();
+  session_.measure(anybody() || stragglers_look_);
   begin_ = anybody() ? Clock::now() : Clock::time_point();
 }
 
@@ -69,7 +72,7 @@ Status StepReports::read(int64_t step, double lr) {
   return {};
 }
 
-void StepReports::tell(int64_t step) {
+Status StepReports::tell(int64_t step) {
   if (sink_looks_) {
     report_.resident = resident();
     request_.events.on_step(report_, due_);
@@ -82,6 +85,40 @@ void StepReports::tell(int64_t step) {
   if (profile_looks_) {
     add_to_profile(step);
   }
+  return stragglers_look_ ? look_for_stragglers() : Status();
+}
+
+Status StepReports::look_for_stragglers() {
+  stragglers_.add(session_.timings(), session_.times());
+  if (!stragglers_.ends()) {
+    return {};
+  }
+  constexpr Seconds kWindow = 1;
+  const auto now = Clock::now();
+  const Seconds step = std::chrono::duration<double>(now - window_).count() / static_cast<double>(stragglers_.window());
+  window_ = now;
+  Peers& peers = *request_.session.peers;
+  XRUN_ASSIGN(
+      const auto texts,
+      peers.gather(to_text(PaceReport{.window = static_cast<int64_t>(std::min(kWindow / std::max(step, 1e-6), 1e6)),
+                                      .paces = stragglers_.paces()})));
+  std::vector<DevicePace> paces;
+  for (const std::string& text : texts) {
+    const PaceReport theirs = pace_report(text);
+    paces.insert(paces.end(), theirs.paces.begin(), theirs.paces.end());
+  }
+  // All ranks take the window of rank 0, so that they time the same steps.
+  stragglers_.set_window(pace_report(texts[0]).window);
+  if (const auto slow = stragglers_.judge(paces)) {
+    const DevicePace& one = slow->pace;
+    request_.events.on_warn(
+        {"XG0843",
+         fmt::format("cpu {} of {} takes {:.1f} times as long as the other devices: {} of each step, where {} is "
+                     "expected at their pace; most of the difference is in {}",
+                     one.device, peers.name(request_.training.rank_of(one.device)), slow->factor,
+                     format_seconds(one.busy), format_seconds(one.busy / slow->factor), one.what)});
+  }
+  return {};
 }
 
 Status StepReports::finish(int64_t step) {

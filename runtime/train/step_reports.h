@@ -8,6 +8,7 @@
 
 #include "runtime/executor/step_profile.h"
 #include "runtime/train/step_watch.h"
+#include "runtime/train/straggler_watch.h"
 #include "runtime/train/trainer.h"
 
 namespace xrun::runtime {
@@ -27,8 +28,8 @@ class StepReports {
   void graphs_are_here();
   // `step` is done, the first one is 1: reads its results. Errors: those of reading.
   Status read(int64_t step, double lr);
-  // Tells those who look.
-  void tell(int64_t step);
+  // Tells those who look. Errors: that of any rank.
+  Status tell(int64_t step);
   // After the last step that was done, `step`: its loss, which goes out with the `end` event, and the profile as far as
   // it has come.
   Status finish(int64_t step);
@@ -45,6 +46,7 @@ class StepReports {
   Status read_results();
   Result<double> mean_of(ValueId value);
   void note_times();
+  Status look_for_stragglers();
   void add_to_profile(int64_t step);
   void tell_profile();
 
@@ -56,7 +58,8 @@ class StepReports {
   bool sink_looks_ = false;
   bool watch_looks_ = false;
   bool profile_looks_ = false;
-  int64_t steps_ = 0;  // that were begun
+  bool stragglers_look_ = false;  // they need the times of the step and not its results
+  int64_t steps_ = 0;             // that were begun
   Clock::time_point begin_;
   StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};  // of the last step that somebody looked at
   int64_t read_step_ = 0;                                                // its number
@@ -67,6 +70,8 @@ class StepReports {
   StepProfile profile_;    // of the steps that `--profile` asks for
   ProfileEvent profiled_;  // their sums
   StepWatch watch_;
+  StragglerWatch stragglers_;
+  Clock::time_point window_;  // when the last window of stragglers_ began
 };
 
 }  // namespace xrun::runtime

@@ -142,7 +142,7 @@ class Run {
       if (interrupted_ && !told_to_stop()) {
         request_.events.on_interrupt();  // another rank was
       }
-      reports_.tell(done_);
+      XRUN_TRY(reports_.tell(done_));
       XRUN_ASSIGN(const bool time_to_save, save_is_due());
       if (last || interrupted_ || time_to_save) {
         XRUN_TRY(save());
