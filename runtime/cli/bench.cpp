@@ -13,6 +13,7 @@ namespace {
 constexpr BenchmarkEntry kBenchmarks[] = {
     {"head", "a training step of a sharded head, beside what this machine can do at best", make_head_benchmark},
     {"knn", "the graph of nearest classes, beside the products that this machine can do at best", make_knn_benchmark},
+    {"comm", "an all-gather and a reduce-scatter between devices, also of several processes", make_comm_benchmark},
 };
 
 std::string text_of(const BenchReport& report) {
@@ -84,6 +85,9 @@ int run_bench(const GlobalOptions& options, Benchmark& benchmark) {
   const Result<BenchReport> report = benchmark.run(options);
   if (!report.ok()) {
     return console.fail(report.error());
+  }
+  if (report->fields.empty()) {
+    return 0;  // another rank reports
   }
   for (const std::string& note : report->notes) {
     console.note("note: " + note + "\n");

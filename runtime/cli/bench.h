@@ -51,6 +51,7 @@ double median(std::vector<double> values);
 // The benchmarks, one file each.
 std::unique_ptr<Benchmark> make_head_benchmark();
 std::unique_ptr<Benchmark> make_knn_benchmark();
+std::unique_ptr<Benchmark> make_comm_benchmark();
 
 // Runs the benchmark and prints its report; gives the exit code.
 int run_bench(const GlobalOptions& options, Benchmark& benchmark);

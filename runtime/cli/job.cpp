@@ -252,32 +252,38 @@ Bytes memory_of(const std::vector<RankFacts>& ranks) {
   return sum;
 }
 
-Result<Job> join_job(const GlobalOptions& options) {
-  Job job{.world = nullptr, .options = options, .neighbours = {}, .checkpoints = {}, .unwatched = {}, .watch = nullptr};
+Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, bool direct) {
   XRUN_ASSIGN(const Launch launch, find_launch([](const char* name) { return std::getenv(name); }));
   if (launch.count == 1) {
-    return job;
+    return std::unique_ptr<runtime::World>();
   }
   if (const std::string missing = missing_mpi(); !missing.empty()) {
     return for_first(launch, world_error("XG0832", {"a launcher started several processes, and {}", missing},
                                          "install libopenmpi-dev and build again, or start one process"));
   }
   const StartLimit limit(options, launch.rank, launch.count);
-  auto world = runtime::World::join(load_mpi, host_name());
+  auto world = runtime::World::join(load_mpi, host_name(), direct);
   if (!world.ok()) {
     return for_first(launch, std::move(world).error());
   }
-  const int count = (*world)->count();
-  if (count == 1) {
-    if (launch.count > 1) {
-      return for_first(
-          launch,
-          usage_error("XG0832", {"the launcher started {} processes, but MPI finds only this one", launch.count},
-                      "use the `mpirun` of the Open MPI that xrun was built with, or `srun --mpi=pmix`"));
-    }
+  if ((*world)->count() > 1) {
+    return world;
+  }
+  if (launch.count > 1) {
+    return for_first(
+        launch, usage_error("XG0832", {"the launcher started {} processes, but MPI finds only this one", launch.count},
+                            "use the `mpirun` of the Open MPI that xrun was built with, or `srun --mpi=pmix`"));
+  }
+  return std::unique_ptr<runtime::World>();
+}
+
+Result<Job> join_job(const GlobalOptions& options) {
+  Job job{.world = nullptr, .options = options, .neighbours = {}, .checkpoints = {}, .unwatched = {}, .watch = nullptr};
+  XRUN_ASSIGN(job.world, join_world(options));
+  if (job.world == nullptr) {
     return job;
   }
-  job.world = std::move(world).value();
+  const StartLimit limit(options, job.rank(), job.count());
   XRUN_TRY(meet(job));
   if (const Status watched = watch_ranks(job); !watched.ok()) {
     job.unwatched = watched.error();

@@ -30,7 +30,10 @@ struct Job {
   Status agree(Status mine) const { return world == nullptr ? std::move(mine) : world->agree(std::move(mine)); }
 };
 
-// Waits for all ranks. Errors: XG0832 no way to the others; XG0833 they are not alike; XG0834.
+// Waits for all ranks that a launcher has started with this process; null: it runs alone. `direct`: as World::join.
+// Errors: XG0832 no way to the others; XG0834.
+Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, bool direct = true);
+// The same, and compares the ranks. Errors: as above; XG0833 they are not alike.
 Result<Job> join_job(const GlobalOptions& options);
 
 // What a rank has and is, as it tells the others.

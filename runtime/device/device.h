@@ -49,6 +49,8 @@ class DeviceMemory {
   virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) = 0;
   // What a kernel is given for the byte at `offset`. REQUIRES: only tasks of the device follow it.
   virtual std::byte* kernel_address(Bytes offset) const = 0;
+  // The byte at `offset` for any thread and for system calls; null where the memory is not the host's.
+  virtual std::byte* host_address(Bytes /*offset*/) const { return nullptr; }
 };
 
 // Threads: any.

@@ -48,7 +48,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/comm/ranks",
      kGraph + Folders{"runtime/comm/ranks", "runtime/comm/local", "runtime/comm", "runtime/device"}},
     {"runtime/comm/mpi", {"runtime/comm/ranks"}},
-    {"runtime/bench", kRuntime + Folders{"runtime/bench", "runtime/device/cpu"}},
+    {"runtime/bench", kRuntime + Folders{"runtime/bench", "runtime/device/cpu", "runtime/comm/local"}},
     {"runtime/executor", kRuntime + Folders{"runtime/executor"}},
     {"runtime/checkpoint", kRuntime + Folders{"runtime/checkpoint", "runtime/train", "runtime/formats"}},
     {"runtime/data", kRuntime + Folders{"runtime/data", "runtime/train", "runtime/formats"}},

@@ -41,6 +41,20 @@ TEST(BenchCommand, HelpNamesTheBenchmarksAndTheFlagsOfEach) {
   EXPECT_TRUE(test::matches_golden(run_xrun({"bench", "head", "--help"}).out, "help/bench_head.txt"));
 }
 
+TEST(BenchCommand, CollectivesOfTwoDevices) {
+  const CommandResult result =
+      run_xrun({"bench", "comm", "--mib", "2", "--rounds", "4", "--threads", "2", "--format", "json"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json.at("devices"), 2);
+  EXPECT_EQ(json.at("ranks"), 1);
+  for (const char* name : {"all_gather", "reduce_scatter"}) {
+    EXPECT_GT(json.at(name).at("bytes_per_s"), 0) << name;
+    EXPECT_LE(json.at(name).at("min_s"), json.at(name).at("median_s")) << name;
+    EXPECT_EQ(json.at(name).at("seconds").size(), 4U) << name;
+  }
+}
+
 TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, {"--dtype", "bf16"}, {"--cosine", "--margin", "0.5", "--shards", "3"}}) {
@@ -204,7 +218,7 @@ TEST(BenchCommand, UnknownBenchmarksAreNamedWithTheKnownOnes) {
   const CommandResult without = run_xrun({"bench"});
   EXPECT_EQ(without.exit, 2);
   EXPECT_EQ(without.err,
-            "error: `xrun bench` needs a command\nhelp: one of head, knn; `xrun bench --help` says what they do\n");
+            "error: `xrun bench` needs a command\nhelp: one of head, knn, comm; `xrun bench --help` says what they do\n");
   const CommandResult unknown = run_xrun({"bench", "haed"});
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_EQ(unknown.err, "error: there is no command `bench haed`\nhelp: did you mean `head`?\n");

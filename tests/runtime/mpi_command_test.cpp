@@ -292,6 +292,42 @@ TEST_F(MpiCommand, RanksThatAreStoppedForASecondAreNotLost) {
   EXPECT_THAT(result.err, Not(HasSubstr("XG084")));
 }
 
+// Rank 1 is stopped for three quarters of the time, in turns that are shorter than a step.
+TEST_F(MpiCommand, ASlowRankIsNamed) {
+  directory.write("heavy.xgraph", R"(xgraph 1
+model heavy {
+  input x: f32[N, 256]
+  feature = x -> linear(2048) -> relu -> linear(256)
+  output feature
+  head id = classifier(feature, 64)
+}
+data d {
+  source train = synthetic([256], 64, 6400)
+  x = pixels
+}
+train t {
+  batch     = 1024
+  norm_rows = 64
+  steps     = 40
+  loss      = softmax_ce(id, label)
+  optimizer = sgd
+  lr        = 0.01
+}
+)");
+  const std::string turns = "(while kill -STOP $$ 2> /dev/null; do sleep 0.03; kill -CONT $$; sleep 0.01; done) & ";
+  const std::string command = kXrun +
+                              " train heavy.xgraph --devices 2 --progress json --set schedule.stages=1 "
+                              "--set schedule.replicas=2";
+  const auto slow = mpirun({"-n", "2", "sh", "-c", script(turns, command)});
+  ASSERT_EQ(slow.exit, 0) << slow.err;
+  std::string told;
+  for (const auto& message : values(slow.out, "warn", "message")) {
+    told += message.is_string() ? message.get<std::string>() + "\n" : "";
+  }
+  EXPECT_THAT(told, ::testing::ContainsRegex("cpu 1 of rank 1 on [^\n]* takes [0-9.]+ times as long"));
+  EXPECT_THAT(told, Not(HasSubstr("of rank 0")));
+}
+
 TEST_F(MpiCommand, RanksWithAnotherCommandAreRefused) {
   auto result = pair(train("a"), train("a", {"--steps", "5"}));
   expect_refused(result, 1, "XG0833");
@@ -387,6 +423,28 @@ TEST_F(MpiCommand, WrongWordsAreToldOnce) {
   const auto missing = ranks(2, {"train", "none.xgraph"});
   EXPECT_EQ(missing.exit, 1) << missing.err;
   EXPECT_EQ(count(missing.err, "none.xgraph"), 1) << missing.err;
+}
+
+// The benchmark compares what it has moved and added.
+TEST_F(MpiCommand, CollectivesAreMeasuredBetweenRanks) {
+  for (const bool messages : {false, true}) {
+    Words words{"bench", "comm", "--mib", "3", "--rounds", "3", "--format", "json"};
+    if (messages) {
+      words.emplace_back("--messages");
+    }
+    const auto result = ranks(2, words);
+    ASSERT_EQ(result.exit, 0) << result.err;
+    const auto report = nlohmann::json::parse(result.out);
+    EXPECT_EQ(report["ranks"], 2);
+    EXPECT_LE(report["direct_ranks"], messages ? 0 : 1);
+    for (const char* name : {"all_gather", "reduce_scatter"}) {
+      EXPECT_GT(report[name]["bytes_per_s"], 0) << name;
+      EXPECT_EQ(report[name]["seconds"].size(), 3U) << name;
+    }
+  }
+  const auto none = ranks(2, {"bench", "comm", "--mib", "0"});
+  EXPECT_EQ(none.exit, 2) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("`--mib 0` is not a number from 1 to 65 536"));
 }
 
 TEST_F(MpiCommand, AProcessWithoutALauncherLoadsNoMpi) {

@@ -88,11 +88,11 @@ std::byte value_at(int device, Bytes at, int step) {
   return static_cast<std::byte>((at * 7 + at / 253 + device * 41 + step * 17) % 251);
 }
 
-// Three devices on two or three ranks, several groups in flight, which ranks post in another order.
+// Three devices on two or three ranks of one or two hosts, several groups in flight, which ranks post in another order.
 TEST(RankCommunicator, BlocksComeToTheirPlaces) {
   constexpr int kDevices = 3;
   constexpr int kGroups = 4;
-  for (uint32_t seed = 1; seed <= 4; ++seed) {
+  for (uint32_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     std::vector<std::vector<Exchange>> groups;
@@ -167,7 +167,7 @@ TEST(RankCommunicator, BlocksComeToTheirPlaces) {
         ASSERT_TRUE(world.agree(Status()).ok());
       }
     };
-    on_worlds(ranks, body, seed);
+    on_worlds(ranks, body, seed, seed > 4);
   }
 }
 
@@ -250,6 +250,51 @@ TEST(RankCommunicator, WhatWaitsForARankThatGivesUpEndsInItsError) {
     ASSERT_FALSE(outcome.status.ok());
     EXPECT_EQ(outcome.status.error().message, "rank 1 on b: its disk is full");
   });
+}
+
+// Memory whose addresses mean nothing to other processes, as that of a rank that has unmapped it.
+class LostMemory final : public DeviceMemory {
+ public:
+  Bytes bytes() const override { return kMiB; }
+  void read(Bytes, std::span<std::byte>) const override {}
+  void write(Bytes, std::span<const std::byte>) override {}
+  void fill(Bytes, Bytes, std::byte) override {}
+  void copy_from(const DeviceMemory&, Bytes, Bytes, Bytes) override {}
+  std::byte* kernel_address(Bytes) const override { return nullptr; }
+  std::byte* host_address(Bytes offset) const override { return reinterpret_cast<std::byte*>(16 + offset); }
+};
+
+TEST(RankCommunicator, MemoryThatCannotBeReadEndsAllRanksInAnError) {
+  if (!PeerMemory::open(PeerMemory::own_place())) {
+    GTEST_SKIP() << "this system lets no process read the memory of another one";
+  }
+  on_worlds(
+      2,
+      [](World& world) {
+        LostMemory lost;
+        const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
+        const auto memory = devices->device(world.rank()).map(kMiB).value();
+        std::vector<Exchange> exchanges{{.group = 1, .device = world.rank()}};
+        if (world.rank() == 0) {
+          exchanges[0].sends.push_back({.peer = 1, .memory = &lost, .bytes = kMiB});
+        } else {
+          exchanges[0].receives.push_back({.peer = 0, .memory = memory.get(), .bytes = kMiB});
+        }
+        RankCommunicator communicator(
+            world, *devices, [](int device) { return device; }, exchanges);
+        Calls received;
+        Calls released;
+        communicator.post(0, received.one(), released.one());
+        Status status = world.rank() == 0 ? released.wait(1) : received.wait(1);
+        if (world.rank() == 1) {
+          ASSERT_FALSE(status.ok());
+          EXPECT_THAT(status.error().message, HasSubstr("the memory of rank 0 on a cannot be read: Bad address"));
+        }
+        const Outcome outcome = communicator.agree({.status = std::move(status)});
+        ASSERT_FALSE(outcome.status.ok());
+        EXPECT_EQ(outcome.status.error().code, "XG0834");
+      },
+      1, true);
 }
 
 // The error of a rank may come before another rank has made its communicator.

@@ -12,13 +12,15 @@
 
 namespace xrun::runtime::testing {
 
-// Calls body(world) on a thread for each rank. Hosts are "a" for even ranks and "b" for odd ones.
+// Calls body(world) on a thread for each rank. Hosts are "a" for even ranks and "b" for odd ones; `one_host`: all "a",
+// so that ranks read each other's memory.
 template <typename Body>
-void on_worlds(Switchboard& board, int ranks, const Body& body) {
+void on_worlds(Switchboard& board, int ranks, const Body& body, bool one_host = false) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&board, &body, rank] {
-      auto world = World::join([&board, rank](std::string&) { return board.join(rank); }, rank % 2 == 0 ? "a" : "b");
+    threads.emplace_back([&board, &body, rank, one_host] {
+      auto world =
+          World::join([&board, rank](std::string&) { return board.join(rank); }, one_host || rank % 2 == 0 ? "a" : "b");
       ASSERT_TRUE(world.ok()) << world.error().message;
       body(**world);
     });
@@ -29,9 +31,9 @@ void on_worlds(Switchboard& board, int ranks, const Body& body) {
 }
 
 template <typename Body>
-void on_worlds(int ranks, const Body& body, uint64_t seed = 1) {
+void on_worlds(int ranks, const Body& body, uint64_t seed = 1, bool one_host = false) {
   Switchboard board(ranks, seed);
-  on_worlds(board, ranks, body);
+  on_worlds(board, ranks, body, one_host);
 }
 
 }  // namespace xrun::runtime::testing

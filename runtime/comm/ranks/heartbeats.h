@@ -1,5 +1,5 @@
-// When a rank counts as lost that has closed no connection: it has been silent for longer than a limit, as one that is
-// frozen, or whose host or link is gone. Times are of any one clock.
+// Detects ranks that are lost although their connections are open: a rank that is frozen, or whose host or link is
+// gone, is silent for longer than a limit. All times come from one clock.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@ namespace xrun::runtime {
 // Threads: one.
 class Heartbeats {
  public:
-  // All ranks but `own` have just been heard.
+  // Counts all ranks but `own` as heard at `now`.
   Heartbeats(int ranks, int own, Seconds limit, Seconds now);
 
-  // To be called often; gives how long this rank itself stood still before, or 0. It did where more than half of the
-  // limit has passed since the last call. The silence of others during that time tells nothing, so it begins anew.
+  // To be called often. If more than half of the limit has passed since the last call, this rank itself was stopped:
+  // returns that time, and counts the silence of the others from now on. Else returns 0.
   Seconds tick(Seconds now);
   void heard(int rank, Seconds now);
   // The rank has said that it ends: it is no longer expected.

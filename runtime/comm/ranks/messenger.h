@@ -1,5 +1,5 @@
-// How ranks send bytes to one another: MPI (runtime/comm/mpi/mpi_messenger.cpp), or queues in a test. The header
-// includes nothing of ours, so that a module which implements it links to nothing of ours.
+// The interface for sending bytes between ranks, implemented by MPI (runtime/comm/mpi/mpi_messenger.cpp), or by queues
+// in a test. The header includes nothing of xrun, so that a module that implements it need not link to xrun.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace xrun::runtime {
 // Threads: one makes the messenger, makes all calls and destroys it.
 class Messenger {
  public:
-  // A message that is here and has not been received.
+  // A message that has arrived and has not been received.
   struct Arrival {
     int from = 0;
     size_t bytes = 0;
@@ -23,18 +23,18 @@ class Messenger {
   virtual int rank() const = 0;
   virtual int count() const = 0;
 
-  // Begins to send, and gives a number to ask with. The bytes stay as they are until the message is `done`.
+  // Begins to send; returns a number for `done`. REQUIRES: the bytes do not change until then.
   virtual int send(int to, const std::byte* data, size_t bytes) = 0;
-  // The first message that is here; none: there is none.
+  // The first message that has arrived and has not been received; none: there is none.
   virtual std::optional<Arrival> arrived() = 0;
-  // Begins to receive that message, and gives a number to ask with.
+  // Begins to receive that message; returns a number for `done`.
   virtual int receive(const Arrival& arrival, std::byte* data) = 0;
-  // Whether what has this number is over. The number is then free.
+  // Whether the send or receive with this number is complete. If so, the number is free again.
   virtual bool done(int number) = 0;
 
-  // What went wrong, in the words of the library; empty: nothing. Behind an error no call does anything.
+  // The library's message of an error; empty: none. After an error no call has an effect.
   virtual std::string error() const = 0;
-  // Before the messenger is destroyed. Waits until all ranks have called it.
+  // To be called before the messenger is destroyed. Waits until all ranks have called it.
   virtual void finish() = 0;
 };
 

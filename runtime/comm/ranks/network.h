@@ -1,5 +1,5 @@
-// The one thread of a rank that sends and receives messages, and that nothing else calls MPI from. Messages belong to
-// channels: one is the world's (world.h), each communicator of a session has one.
+// The thread of a rank that sends and receives messages; only this thread calls MPI. Messages belong to channels: one
+// for the world (world.h), and one for each communicator of a session.
 #pragma once
 
 #include <condition_variable>
@@ -20,59 +20,61 @@
 
 namespace xrun::runtime {
 
-// A message with the header of the network in front: kNetworkHeader bytes that its sender leaves alone.
+// A message begins with kNetworkHeader bytes for the header of the network, which its sender does not write.
 using Message = std::vector<std::byte>;
 inline constexpr size_t kNetworkHeader = 8;
 
-// What receives the messages of a channel. All calls come from the network's thread.
+// Receives the messages of a channel.
+// Threads: the network's, but for the calls that `open` makes before it returns.
 class ChannelEnd {
  public:
   virtual ~ChannelEnd() = default;
-  // Behind the header lies the body. The message may be kept.
+  // Takes over a message: the header, then the body.
   virtual void on_message(int from, Message message) = 0;
-  // After `wake`, and each time that the network looks around: begins what is to be sent.
+  // Called after `wake`, and on each turn of the network's loop: queues the messages to be sent.
   virtual void work() = 0;
-  // A rank has given up what all do, so that messages of it may not come; or no messages come at all (`lost`).
+  // A rank has given up the collective work, so its messages may not come; or no messages come at all (`lost`).
   virtual void on_error(const Error& error, bool lost) = 0;
-  // Whether somebody waits for a message, so that the network looks for one often.
+  // Whether a message is expected, so that the network polls often.
   virtual bool waits() const = 0;
 };
 
-// Threads: `wake` and `lose` from any; open and close from the thread that runs steps; the rest as it says.
+// Threads: `wake` and `lose` from any; `open` and `close` from the thread that runs steps; others as noted.
 class Network {
  public:
-  // Starts the thread and makes the messenger on it. Errors: kWorld XG0834, the library's words.
+  // Starts the thread and makes the messenger on it. Errors: kWorld XG0834, with the library's message; kWorld XG0803,
+  // the system lets no thread start.
   static Result<std::unique_ptr<Network>> start(std::function<std::unique_ptr<Messenger>(std::string& error)> make);
   ~Network() { stop(); }
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
-  // Sends what is queued, then waits until all ranks do the same. Ends are called no more.
+  // Sends the queued messages, waits until all ranks have done the same, and ends the thread.
   void stop();
 
   int rank() const { return rank_; }
   int count() const { return count_; }
 
-  // Gives the end the next channel; all ranks open theirs in the same order. What has come for it is told at once, and
-  // so is an error that the other ends have been told.
+  // Gives the end the next channel; all ranks open theirs in the same order. Before it returns, it passes on messages
+  // that have arrived for the channel, and an error that other ends have got.
   int open(ChannelEnd& end);
-  // Returns when the end is called no more.
+  // After it returns, the end is not called any more.
   void close(int channel);
-  // Has `work` called soon.
+  // Makes the thread call `work` of all ends soon.
   void wake();
 
-  // On the network's thread: queues a message. `message` has the header's bytes in front.
+  // On the network's thread: begins to send a message and fills in its header.
   void send(int channel, int to, Message message);
-  // On the network's thread: messages to a rank that are queued or under way.
+  // On the network's thread: the number of messages to a rank whose sending has not ended.
   size_t unsent(int to) const { return unsent_[static_cast<size_t>(to)]; }
-  // On the network's thread: a message with this many bytes behind the header, of any content.
+  // On the network's thread: a message with room for `body` bytes behind the header; its content is unspecified.
   Message make_message(size_t body);
-  // On the network's thread: gives memory back, to be used again.
+  // On the network's thread: returns the memory of a message for reuse.
   void recycle(Message message);
-  // No message is sent or received from now on, and all ends are told so: a rank is gone, and the library of messages
-  // may wait for it for ever.
+  // Makes the thread end all sending and receiving, and report `error` to all ends as `lost`: a rank is gone, and the
+  // library might wait for it for ever.
   void lose(const Error& error);
-  // From a call of an end: tells all ends that a rank has given up.
+  // To be called only inside a call of an end: reports to all ends that a rank has given up.
   void give_up(const Error& error) { tell(error, false); }
 
  private:
@@ -106,11 +108,11 @@ class Network {
   std::mutex ends_mutex_;  // held while ends are called
   std::map<int, ChannelEnd*> ends_;
   std::map<int, std::deque<std::pair<int, Message>>> early_;  // of channels that are not open yet
-  std::optional<Error> error_;                                // the first that ends were told
-  bool lost_ = false;                                         // whether no messages come behind it
+  std::optional<Error> error_;                                // the first error reported to ends
+  bool lost_ = false;                                         // whether no more messages come
   int next_channel_ = 0;
 
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool woken_ = false;
   std::optional<Error> loss_;  // of `lose`

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "graph/base/check.h"
+#include "graph/base/errors.h"
 
 namespace xrun::runtime {
 namespace {
@@ -17,10 +18,14 @@ using Clock = std::chrono::steady_clock;
 constexpr Bytes kMessage = 2 * kMiB;
 // Messages to one rank that are queued or under way: one is read while one travels.
 constexpr size_t kUnderWay = 4;
+// Bytes of a stream from which on it is worth the answer that a rank sends when it has copied it.
+constexpr Bytes kDirect = 64 * kKiB;
 
-// In front of the bytes of a message: of a block its group and devices, of a broadcast its channel and root.
+// In front of the bytes of a message: its group and devices, of a broadcast its channel and root. kBlock: bytes of a
+// stream follow. kAddresses: a list of PeerRange follows, in which all of the stream lies. kTaken: the receiver has
+// copied these.
 struct BlockHeader {
-  enum Kind : int32_t { kBlock, kBroadcast };
+  enum Kind : int32_t { kBlock, kBroadcast, kAddresses, kTaken };
   int32_t kind = kBlock;
   int32_t group = 0;
   int32_t from = 0;
@@ -77,6 +82,9 @@ RankCommunicator::RankCommunicator(World& world, const DeviceSet& devices, std::
     };
     divide(exchange.sends, inside.sends, member->sends);
     divide(exchange.receives, inside.receives, member->receives);
+    for (Stream& stream : member->sends) {
+      stream.direct = is_direct(stream);
+    }
     member->local_sends = !inside.sends.empty();
     member->local_receives = !inside.receives.empty();
     members_.push_back(std::move(member));
@@ -187,7 +195,9 @@ void RankCommunicator::begin(Member& member) {
   std::deque<std::pair<int, Message>> early;
   early.swap(member.early);
   for (auto& [device, message] : early) {
-    place(member, device, message);
+    if (!error_) {
+      place(member, device, message);
+    }
     network_.recycle(std::move(message));
   }
 }
@@ -207,9 +217,44 @@ void RankCommunicator::pump() {
   }
 }
 
+bool RankCommunicator::is_direct(const Stream& stream) const {
+  Bytes bytes = 0;
+  for (const Block& block : stream.cursor.blocks) {
+    if (block.memory->host_address(block.offset) == nullptr) {
+      return false;
+    }
+    bytes += block.bytes;
+  }
+  return bytes >= kDirect && world_.is_read_by(stream.rank);
+}
+
+void RankCommunicator::send_addresses(Stream& stream) {
+  const Member& member = *members_[static_cast<size_t>(stream.member)];
+  std::vector<PeerRange> ranges;
+  for (const Block& block : stream.cursor.blocks) {
+    if (block.bytes > 0) {
+      ranges.push_back(
+          {.address = reinterpret_cast<uintptr_t>(block.memory->host_address(block.offset)), .bytes = block.bytes});
+    }
+  }
+  const auto bytes = std::as_bytes(std::span(ranges));
+  Message message = network_.make_message(sizeof(BlockHeader) + bytes.size());
+  const BlockHeader header{.kind = BlockHeader::kAddresses,
+                           .group = member.exchange.group,
+                           .from = member.exchange.device,
+                           .to = stream.device};
+  std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);
+  std::memcpy(message.data() + kHeaders, bytes.data(), bytes.size());
+  network_.send(channel_, stream.rank, std::move(message));
+}
+
 // One message of a stream. Gives whether it was the last one.
 bool RankCommunicator::send_some(Stream& stream) {
   Member& member = *members_[static_cast<size_t>(stream.member)];
+  if (stream.direct) {
+    send_addresses(stream);
+    return true;
+  }
   Bytes left = -stream.cursor.done;
   for (size_t i = stream.cursor.block; i < stream.cursor.blocks.size() && left < kMessage; ++i) {
     left += stream.cursor.blocks[i].bytes;
@@ -227,11 +272,15 @@ bool RankCommunicator::send_some(Stream& stream) {
   if (!stream.cursor.over()) {
     return false;
   }
-  // The network has a copy of all.
-  if (--member.unread == 0) {
+  taken(member);  // the network has a copy of all
+  return true;
+}
+
+// One of the member's streams may be written over.
+void RankCommunicator::taken(Member& member) {
+  if (member.unread > 0 && --member.unread == 0) {
     end_releasing(member);
   }
-  return true;
 }
 
 RankCommunicator::Stream& RankCommunicator::stream_from(Member& member, int device) {
@@ -252,10 +301,16 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
     }
     return;
   }
-  const auto at = index_.find({header.group, header.to});
+  const bool answer = header.kind == BlockHeader::kTaken;
+  const auto at = index_.find({header.group, answer ? header.from : header.to});
   XRUN_CHECK(at != index_.end(), "a block for an exchange that is not here");
   Member& member = *members_[at->second];
   if (error_) {
+    return;
+  }
+  if (answer) {
+    taken(member);
+    network_.recycle(std::move(message));
     return;
   }
   if (member.missing == 0) {
@@ -269,18 +324,64 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
 // Writes the next bytes from a device to their places.
 void RankCommunicator::place(Member& member, int device, const Message& message) {
   Stream& stream = stream_from(member, device);
-  const std::byte* from = message.data() + kHeaders;
+  BlockHeader header;
+  std::memcpy(&header, message.data() + kNetworkHeader, sizeof header);
   const auto start = Clock::now();
-  advance(stream.cursor, static_cast<Bytes>(message.size() - kHeaders),
-          [&](const Block& block, Bytes offset, Bytes part) {
-            block.memory->write(offset, {from, static_cast<size_t>(part)});
-            from += part;
-          });
+  if (header.kind == BlockHeader::kAddresses) {
+    if (const Status copied = place_direct(stream, message); !copied.ok()) {
+      network_.give_up(copied.error());
+      return;
+    }
+  } else {
+    const std::byte* from = message.data() + kHeaders;
+    advance(stream.cursor, static_cast<Bytes>(message.size() - kHeaders),
+            [&](const Block& block, Bytes offset, Bytes part) {
+              block.memory->write(offset, {from, static_cast<size_t>(part)});
+              from += part;
+            });
+  }
   member.moving += since(start);
   if (stream.cursor.over() && --member.missing == 0) {
     open_ -= 1;
     end_receiving(member);
   }
+}
+
+// Copies a stream from the memory of the rank that sends it, and tells that rank.
+Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
+  const PeerMemory* const memory = world_.memory_of(stream.rank);
+  XRUN_CHECK(memory != nullptr, "addresses of a rank whose memory cannot be read");
+  std::vector<PeerRange> ranges((message.size() - kHeaders) / sizeof(PeerRange));
+  std::memcpy(ranges.data(), message.data() + kHeaders, ranges.size() * sizeof(PeerRange));
+  int fault = 0;
+  std::vector<std::byte> staging;
+  for (PeerRange range : ranges) {
+    advance(stream.cursor, range.bytes, [&](const Block& block, Bytes offset, Bytes part) {
+      const auto size = static_cast<size_t>(part);
+      std::byte* const to = block.memory->host_address(offset);
+      if (to == nullptr) {
+        staging.resize(size);
+      }
+      fault = fault != 0 ? fault : memory->read(range.address, {to == nullptr ? staging.data() : to, size});
+      if (to == nullptr) {
+        block.memory->write(offset, staging);
+      }
+      range.address += size;
+    });
+  }
+  if (fault != 0) {
+    return world_error("XG0834",
+                       {"the memory of {} cannot be read: {}", world_.name(stream.rank), std::strerror(fault)},
+                       "see whether that process is still there; then start the same command again: it goes on from "
+                       "the last checkpoint");
+  }
+  Message answer = network_.make_message(sizeof(BlockHeader));
+  BlockHeader header;
+  std::memcpy(&header, message.data() + kNetworkHeader, sizeof header);
+  header.kind = BlockHeader::kTaken;
+  std::memcpy(answer.data() + kNetworkHeader, &header, sizeof header);
+  network_.send(channel_, stream.rank, std::move(answer));
+  return {};
 }
 
 // A rank that has given up does not send what is waited for, and nothing that was to be sent is of use.

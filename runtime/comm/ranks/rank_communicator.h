@@ -19,8 +19,9 @@
 namespace xrun::runtime {
 
 // `post` only queues; the thread of the network reads what is sent, and writes what has come to its places. What one
-// member sends another in an exchange is a stream of bytes, cut into messages of a few MiB, so that one message is read
-// while another is on its way. Broadcasts go in such messages, too, when none of an exchange is to be sent.
+// member sends another in an exchange is a stream of bytes. A long one to a rank of the same host goes as a list of
+// addresses, from which that rank copies it at once; all others are cut into messages of a few MiB, so that one message
+// is read while another is on its way. Broadcasts go in such messages, too, when none of an exchange is to be sent.
 class RankCommunicator final : public Communicator, private ChannelEnd {
  public:
   //   rank_of  of a device
@@ -72,8 +73,9 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   };
   struct Stream {
     int member = 0;
-    int device = 0;  // the other one
-    int rank = 0;    // of it
+    int device = 0;       // the other one
+    int rank = 0;         // of it
+    bool direct = false;  // of what is sent: the other rank reads it here
     Cursor cursor;
   };
   // One exchange. It has received when both its local part, where there is one, and its messages have.
@@ -108,8 +110,12 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
 
   void begin(Member& member);
   void place(Member& member, int device, const Message& message);
+  Status place_direct(Stream& stream, const Message& message);
+  void taken(Member& member);
   void pump();
   bool send_some(Stream& stream);
+  void send_addresses(Stream& stream);
+  bool is_direct(const Stream& stream) const;
   void abandon(Member& member, const Error& error);
   void begin(const Broadcast& broadcast);
   void move_arrived(Arriving& arriving);

@@ -1,4 +1,4 @@
-// TCP connections between every two ranks of a run, beside the messages that they send one another.
+// Connects every two ranks of a run by TCP, in addition to the messages of MPI.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace xrun::runtime {
 
-// All ranks call it, and each gets a connection to every other one, by rank; that of its own is not open. Each listens
-// on a port for as long as the call takes; a caller that is no rank of this run is turned away. `patience`: for those
-// that are to call. Errors: the same on all ranks: those of `peers`; kWorld XG0841, two ranks cannot reach each other.
+// Collective: returns a connection to every other rank, by rank; the entry of the own rank is not open. Each rank
+// listens on a port during the call and rejects connections from outside the run. `patience`: how long it waits for
+// others to connect. Errors, the same on all ranks: those of `peers`; kWorld XG0841, two ranks cannot reach each other.
 Result<std::vector<Socket>> meet_ranks(Peers& peers, Seconds patience);
 
 }  // namespace xrun::runtime

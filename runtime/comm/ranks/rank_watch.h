@@ -1,6 +1,6 @@
-// Sees within a moment that a rank has died, and within seconds that one is frozen or cannot be reached. Over
-// connections of its own each rank says several times a second that it is alive; a connection that closes without a
-// word is a death. MPI tells of neither.
+// Detects at once that a rank has died, and within seconds that one is frozen or cannot be reached; MPI reports
+// neither. Each rank sends several heartbeats a second over connections of its own; a connection that closes without a
+// farewell means that the rank has died.
 #pragma once
 
 #include <functional>
@@ -15,17 +15,17 @@
 
 namespace xrun::runtime {
 
-// The rank for whose sake a run ends.
+// The rank whose loss ends the run.
 struct LostRank {
-  int rank = 0;     // the own one: the others ended while this one stood still
+  int rank = 0;     // the own rank: the others do not hear it, or ended while it was stopped
   std::string how;  // "its connection was closed", "it was silent for 2.5 s"
 };
 
 struct WatchOptions {
-  Seconds limit = 2.5;    // of silence
-  Seconds period = 0.25;  // between two signs of life
-  // How long the process may take to end once a rank is lost, and what is called then: a thread may be inside of a long
-  // computation, or of a call that does not return.
+  Seconds limit = 2.5;    // the longest silence
+  Seconds period = 0.25;  // between two heartbeats
+  // If the process has not ended `grace` after a rank was lost, `on_stuck` is called: a thread may be in a long
+  // computation, or in a call that does not return.
   Seconds grace = 5;
   std::function<void(const LostRank& lost)> on_stuck = {};
 };
@@ -38,10 +38,10 @@ class RankWatch {
   static Result<std::unique_ptr<RankWatch>> start(int rank, std::vector<Socket> connections,
                                                   std::function<void(const LostRank& lost)> on_lost,
                                                   WatchOptions options = {});
-  // Says that this rank ends, so that others take its silence for no fault.
+  // Tells the others that this rank ends, so that they do not count it as lost.
   virtual ~RankWatch() = default;
 
-  // The first rank that this one has lost, or was told of.
+  // The first rank that this one has lost, or that another rank has reported as lost.
   virtual std::optional<LostRank> lost() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// TCP sockets of which no call waits for longer than it is told.
+// TCP sockets whose calls never wait longer than the caller allows.
 #pragma once
 
 #include <cstddef>
@@ -26,21 +26,22 @@ class Socket {
   int descriptor_;
 };
 
-// Listens on all addresses of this host, on a port that the system chooses. Not open: `error` says why.
+// Listens on all addresses of this host, on a port that the system chooses. Not open after an error, which `error`
+// describes.
 Socket listen_on_any_port(int& port, std::string& error);
-// The next caller; not open where there is none.
+// The next incoming connection; not open if there is none.
 Socket accept_from(const Socket& listener);
-// The addresses of this host in digits, those of its own loopback last. Addresses that hold on one link alone are left
-// out.
+// The numeric addresses of this host, loopback last. Link-local addresses are left out.
 std::vector<std::string> own_addresses();
-// Not open: `error` says why, "connection refused".
+// Connects within `patience`. If the result is not open, `error` says why: "connection refused".
 Socket connect_to(const std::string& address, int port, Seconds patience, std::string& error);
 
-// Writes all of it at once; false: there is no room, or nobody reads.
+// Writes all bytes without waiting; false: the buffer is full, or the other side does not read.
 bool write_whole(const Socket& socket, std::span<const std::byte> bytes);
-// Reads what is here; 0: nothing. `ended`: the other side has closed the connection, or it broke.
+// Reads the bytes that have arrived and returns their number. `ended`: the other side has closed the connection, or it
+// broke.
 size_t read_some(const Socket& socket, std::span<std::byte> bytes, bool& ended);
-// Waits for all of it; false: it did not come in time.
+// Reads all bytes, waiting for them; false: they did not arrive in time.
 bool read_whole(const Socket& socket, std::span<std::byte> bytes, Seconds patience);
 
 }  // namespace xrun::runtime

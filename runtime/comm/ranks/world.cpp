@@ -83,7 +83,7 @@ Result<std::string> unpack(const std::string& bytes) {
 }
 
 Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messenger>(std::string&)> make,
-                                           const std::string& host) {
+                                           const std::string& host, bool direct) {
   std::unique_ptr<World> world(new World());
   XRUN_ASSIGN(world->network_, Network::start(std::move(make)));
   world->hosts_.resize(static_cast<size_t>(world->count()), "?");
@@ -92,7 +92,27 @@ Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messeng
   if (const auto hosts = world->gather(host); !hosts.ok()) {
     return hosts.error();
   }
+  XRUN_TRY(world->find_memories(direct));
   return world;
+}
+
+Status World::find_memories(bool direct) {
+  const auto size = static_cast<size_t>(count());
+  memories_.resize(size);
+  readers_.resize(size, false);
+  XRUN_ASSIGN(const auto places, gather(direct ? PeerMemory::own_place() : std::string()));
+  std::string seen;
+  for (size_t other = 0; other < size; ++other) {
+    if (direct && static_cast<int>(other) != rank() && hosts_[other] == hosts_[static_cast<size_t>(rank())]) {
+      memories_[other] = PeerMemory::open(places[other]);
+    }
+    seen += memories_[other] ? '1' : '0';
+  }
+  XRUN_ASSIGN(const auto all, gather(seen));
+  for (size_t other = 0; other < size; ++other) {
+    readers_[other] = all[other].size() == size && all[other][static_cast<size_t>(rank())] == '1';
+  }
+  return {};
 }
 
 World::~World() {

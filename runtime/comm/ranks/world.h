@@ -12,6 +12,7 @@
 
 #include "runtime/comm/peers.h"
 #include "runtime/comm/ranks/network.h"
+#include "runtime/comm/ranks/peer_memory.h"
 
 namespace xrun::runtime {
 
@@ -22,9 +23,10 @@ Result<std::string> unpack(const std::string& bytes);
 // Threads: one makes all calls.
 class World final : public Peers, private ChannelEnd {
  public:
-  // Waits for all ranks. `host`: the name of this one's. Errors: those of Network::start.
+  // Waits for all ranks. `host`: the name of this one's. Without `direct` no rank reads the memory of another one.
+  // Errors: those of Network::start.
   static Result<std::unique_ptr<World>> join(std::function<std::unique_ptr<Messenger>(std::string& error)> make,
-                                             const std::string& host);
+                                             const std::string& host, bool direct = true);
   // Ranks that still expect this one get an error in its place.
   ~World() override;
 
@@ -48,8 +50,16 @@ class World final : public Peers, private ChannelEnd {
 
   Network& network() { return *network_; }
 
+  // The memory of a rank, where this one can read it, and whether that rank can read this one's.
+  const PeerMemory* memory_of(int rank) const {
+    const auto& memory = memories_[static_cast<size_t>(rank)];
+    return memory ? &*memory : nullptr;
+  }
+  bool is_read_by(int rank) const { return readers_[static_cast<size_t>(rank)]; }
+
  private:
   World() = default;
+  Status find_memories(bool direct);
   Error from_rank(int rank, Error error) const;
   void say(const Result<std::string>& mine, bool last = false);
 
@@ -59,8 +69,10 @@ class World final : public Peers, private ChannelEnd {
   bool waits() const override;
 
   std::vector<std::string> hosts_;  // written by the network's thread under the mutex, while `join` waits
-  int64_t round_ = 0;               // of the next call
-  std::optional<Error> failed_;     // what the last call gave that failed, and whose error it was
+  std::vector<std::optional<PeerMemory>> memories_;  // by rank; written in `join`
+  std::vector<bool> readers_;                        // by rank: those that can read the memory of this one
+  int64_t round_ = 0;                                // of the next call
+  std::optional<Error> failed_;                      // what the last call gave that failed, and whose error it was
   int failed_rank_ = -1;
   bool left_ = false;
 

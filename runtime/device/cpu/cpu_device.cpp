@@ -68,6 +68,7 @@ class CpuMemory final : public DeviceMemory {
     std::copy_n(from.kernel_address(from_offset), bytes, memory_.at(offset));
   }
   std::byte* kernel_address(Bytes offset) const override { return memory_.at(offset); }
+  std::byte* host_address(Bytes offset) const override { return memory_.at(offset); }
 
  private:
   HostMemory memory_;

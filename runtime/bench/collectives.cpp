@@ -1,0 +1,175 @@
+#include "runtime/bench/collectives.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "graph/base/check.h"
+#include "runtime/comm/local/local_communicator.h"
+#include "runtime/device/cpu/cpu_device.h"
+
+namespace xrun::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Bytes kPage = 4 * kKiB;
+
+enum Group { kAllGather, kReduceScatter };
+
+// Arrays of a device: what it gives to both collectives, what an all-gather leaves, parts that are to be summed, sums.
+struct Places {
+  Bytes array = 0;  // [devices] shares
+  Bytes share = 0;
+  Bytes gathered() const { return array; }
+  Bytes parts() const { return 2 * array; }
+  Bytes sums() const { return 3 * array; }
+  Bytes all() const { return 3 * array + share; }
+};
+
+// Counts completions; keeps the first error.
+class Completions {
+ public:
+  Completion one() { return {.done = &done, .context = this}; }
+  Status wait(int calls) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return calls_ >= calls; });
+    calls_ -= calls;
+    return status_;
+  }
+
+ private:
+  static void done(void* context, int32_t /*argument*/, Status status, Seconds /*moving*/) {
+    auto& all = *static_cast<Completions*>(context);
+    const std::lock_guard lock(all.mutex_);
+    ++all.calls_;
+    if (all.status_.ok()) {
+      all.status_ = std::move(status);
+    }
+    all.changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int calls_ = 0;
+  Status status_;
+};
+
+// Both collectives of a device. Device d has share d of a gathered array, and gets the sum of all shares d.
+void add_exchanges(const CollectiveCase& one, const Places& at, int device, DeviceMemory& memory,
+                   std::vector<Exchange>& exchanges) {
+  Exchange gather{.group = kAllGather, .device = device};
+  Exchange scatter{.group = kReduceScatter, .device = device};
+  for (int peer = 0; peer < one.devices; ++peer) {
+    const auto block = [&](Bytes offset) {
+      return Block{.peer = peer, .memory = &memory, .offset = offset, .bytes = at.share};
+    };
+    gather.sends.push_back(block(device * at.share));
+    gather.receives.push_back(block(at.gathered() + peer * at.share));
+    scatter.sends.push_back(block(peer * at.share));
+    scatter.receives.push_back(block(at.parts() + peer * at.share));
+  }
+  exchanges.push_back(std::move(gather));
+  exchanges.push_back(std::move(scatter));
+}
+
+// Sums the parts of a device in the order of the devices.
+void sum_parts(const CollectiveCase& one, const Places& at, Device& device, const DeviceMemory& memory) {
+  constexpr int64_t kRun = 4096;
+  const auto* const parts = reinterpret_cast<const float*>(memory.kernel_address(at.parts()));
+  auto* const sums = reinterpret_cast<float*>(memory.kernel_address(at.sums()));
+  const int64_t size = at.share / static_cast<Bytes>(sizeof(float));
+  ops::Workers& workers = static_cast<CpuDevice&>(device);
+  workers.for_each((size + kRun - 1) / kRun, [&](int64_t run, int) {
+    const int64_t begin = run * kRun;
+    const int64_t end = std::min(size, begin + kRun);
+    for (int64_t i = begin; i < end; ++i) {
+      sums[i] = parts[i] + parts[size + i];
+    }
+    for (int part = 2; part < one.devices; ++part) {
+      for (int64_t i = begin; i < end; ++i) {
+        sums[i] += parts[part * size + i];
+      }
+    }
+  });
+}
+
+// Element i of a device's array: small whole numbers, whose sums are exact.
+float value_at(int device, int64_t i) { return static_cast<float>((i + device) % 64); }
+
+Status check(const CollectiveCase& one, const Places& at, int device, const DeviceMemory& memory) {
+  const auto* const sums = reinterpret_cast<const float*>(memory.kernel_address(at.sums()));
+  const auto* const gathered = reinterpret_cast<const float*>(memory.kernel_address(at.gathered()));
+  const int64_t size = at.share / static_cast<Bytes>(sizeof(float));
+  bool right = true;
+  for (int64_t i = 0; i < size; ++i) {
+    float want = 0;
+    for (int other = 0; other < one.devices; ++other) {
+      want += value_at(other, device * size + i);
+      right = right && gathered[other * size + i] == value_at(other, other * size + i);
+    }
+    right = right && sums[i] == want;
+  }
+  XRUN_CHECK(right, "a collective has moved or added wrong values");
+  return {};
+}
+
+}  // namespace
+
+Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const MakeCommunicator& make) {
+  Places at{.share = one.bytes / one.devices / kPage * kPage};
+  at.array = at.share * one.devices;
+  XRUN_ASSIGN(const auto devices,
+              start_cpu_devices(std::vector<int>(static_cast<size_t>(one.own), one.threads), {}, one.first));
+  std::vector<std::unique_ptr<DeviceMemory>> memories;
+  std::vector<Exchange> exchanges;
+  for (const auto& device : devices->devices()) {
+    XRUN_ASSIGN(auto memory, device->map(at.all()));
+    memory->fill(0, at.all(), std::byte{0});  // so that its pages are there
+    add_exchanges(one, at, device->index(), *memory, exchanges);
+    memories.push_back(std::move(memory));
+  }
+  const auto memory_of = [&](const Device& device) -> DeviceMemory& {
+    return *memories[static_cast<size_t>(device.index() - one.first)];
+  };
+  XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {
+    auto* const values = reinterpret_cast<float*>(memory_of(device).kernel_address(0));
+    for (int64_t i = 0; i < at.array / static_cast<Bytes>(sizeof(float)); ++i) {
+      values[i] = value_at(device.index(), i);
+    }
+    return {};
+  }));
+  const auto communicator = make ? make(*devices, exchanges) : std::make_unique<LocalCommunicator>(*devices, exchanges);
+  Completions completions;
+  const auto run = [&](Group group) -> Result<Seconds> {
+    XRUN_TRY(communicator->agree({}).status);  // all ranks begin together
+    const auto begin = Clock::now();
+    for (size_t i = 0; i < exchanges.size(); ++i) {
+      if (exchanges[i].group == group) {
+        communicator->post(static_cast<int>(i), completions.one(), completions.one());
+      }
+    }
+    XRUN_TRY(completions.wait(2 * one.own));
+    if (group == kReduceScatter) {
+      XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {
+        sum_parts(one, at, device, memory_of(device));
+        return {};
+      }));
+    }
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  CollectiveFigures figures;
+  for (int round = 0; round <= one.rounds; ++round) {  // the first one warms up
+    XRUN_ASSIGN(const Seconds gather, run(kAllGather));
+    XRUN_ASSIGN(const Seconds scatter, run(kReduceScatter));
+    if (round > 0) {
+      figures.all_gather.push_back(gather);
+      figures.reduce_scatter.push_back(scatter);
+    }
+  }
+  XRUN_TRY(run_on_each(*devices, [&](Device& device) { return check(one, at, device.index(), memory_of(device)); }));
+  XRUN_TRY(communicator->agree({}).status);  // nobody leaves while others still read
+  return figures;
+}
+
+}  // namespace xrun::runtime

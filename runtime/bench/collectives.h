@@ -1,0 +1,38 @@
+// An all-gather and a reduce-scatter of f32 arrays between devices, measured with the communicator of a run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "runtime/comm/communicator.h"
+
+namespace xrun::runtime {
+
+struct CollectiveCase {
+  int devices = 2;  // of all ranks
+  int first = 0;    // device of this rank
+  int own = 2;      // devices of this rank
+  int threads = 1;  // of a device
+  Bytes bytes = 0;  // of the array: an all-gather leaves it on every device, a reduce-scatter begins with it on each
+  int rounds = 1;
+};
+
+// Seconds of each round, from the moment in which all ranks begin to the end on this one.
+struct CollectiveFigures {
+  std::vector<Seconds> all_gather;
+  std::vector<Seconds> reduce_scatter;
+};
+
+// Makes the communicator for exchanges between the devices of this rank and all others.
+using MakeCommunicator =
+    std::function<std::unique_ptr<Communicator>(const DeviceSet& devices, std::span<const Exchange> exchanges)>;
+
+// Without `make` all devices are in this process. All ranks call it with the same devices, bytes and rounds. Sums are
+// compared with the right ones. Errors: kWorld where memory or threads are refused, and those of the communicator.
+Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const MakeCommunicator& make);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,108 @@
+// `xrun bench comm`: its flags, the ranks that a launcher has started, and the report.
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+
+#include "graph/base/errors.h"
+#include "runtime/bench/collectives.h"
+#include "runtime/cli/bench.h"
+#include "runtime/cli/job.h"
+#include "runtime/comm/ranks/rank_communicator.h"
+#include "runtime/device/host.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr int64_t kMostMib = 1 << 16;
+constexpr int64_t kMostRounds = 10'000;
+
+class CommBenchmark final : public Benchmark {
+ public:
+  void add_flags(CLI::App& command) override {
+    command.add_option("--mib", mib_, "MiB of the array that every device has or gets (64)");
+    command.add_option("--rounds", rounds_, "times that are measured (9)");
+    command.add_flag("--messages", messages_, "ranks of one host send messages, as ranks of two hosts do");
+  }
+
+  Result<BenchReport> run(const GlobalOptions& options) override {
+    XRUN_TRY(check_number("--mib", mib_, kMostMib, "64"));
+    XRUN_TRY(check_number("--rounds", rounds_, kMostRounds, "9"));
+    XRUN_ASSIGN(const auto world, join_world(options, !messages_));
+    const runtime::Host host = runtime::detect_host();
+    runtime::CollectiveCase one{.bytes = mib_ * kMiB, .rounds = static_cast<int>(rounds_)};
+    if (world != nullptr) {
+      one.devices = world->count();
+      one.first = world->rank();
+      one.own = 1;
+    }
+    const int cores = options.threads > 0 ? options.threads : host.cores;
+    one.threads = std::max(1, cores / (world == nullptr ? one.devices : ranks_here(*world)));
+    if (4 * one.own * one.bytes > host.memory_free) {
+      return usage_error("",
+                         {"`--mib {}` needs {} of memory, {} are free", mib_, format_bytes(4 * one.own * one.bytes),
+                          format_bytes(host.memory_free)},
+                         "give a smaller number: --mib 64");
+    }
+    const auto make = [&](const runtime::DeviceSet& devices, std::span<const runtime::Exchange> exchanges) {
+      return std::unique_ptr<runtime::Communicator>(std::make_unique<runtime::RankCommunicator>(
+          *world, devices, [](int device) { return device; }, exchanges));
+    };
+    auto figures = runtime::measure_collectives(one, world == nullptr ? runtime::MakeCommunicator() : make);
+    if (world != nullptr) {
+      world->leave(figures.ok() ? std::nullopt : std::optional(figures.error()));
+    }
+    XRUN_TRY(figures.ok() ? Status() : Status(figures.error()));
+    return world == nullptr || world->rank() == 0 ? report(*figures, one, world.get(), host) : BenchReport();
+  }
+
+ private:
+  static int ranks_here(const runtime::World& world) {
+    return static_cast<int>(std::ranges::count(world.hosts(), world.hosts()[static_cast<size_t>(world.rank())]));
+  }
+
+  BenchReport report(const runtime::CollectiveFigures& figures, const runtime::CollectiveCase& one,
+                     const runtime::World* world, const runtime::Host& host) const {
+    const std::string where = world == nullptr ? "in one process" : "of ranks, " + world->spread();
+    int direct = 0;
+    for (int rank = 1; world != nullptr && rank < world->count(); ++rank) {
+      direct += world->memory_of(rank) != nullptr ? 1 : 0;
+    }
+    BenchReport report;
+    report.fields = {{"comm", fmt::format("{} devices {}, {} {} each, an array of {} MiB", one.devices, where,
+                                          one.threads, one.threads == 1 ? "thread" : "threads", mib_)}};
+    report.json = {{"v", 1},
+                   {"benchmark", "comm"},
+                   {"devices", one.devices},
+                   {"ranks", world == nullptr ? 1 : world->count()},
+                   {"threads", one.threads},
+                   {"bytes", one.bytes},
+                   {"cpu", host.cpu}};
+    for (const auto& [name, times] :
+         {std::pair("all_gather", figures.all_gather), std::pair("reduce_scatter", figures.reduce_scatter)}) {
+      const Seconds time = median(times);
+      const Seconds least = std::ranges::min(times);
+      const double rate = static_cast<double>(one.bytes) / time;
+      report.fields.push_back({name, fmt::format("{:.2f} GB/s: {} (least {}, {} rounds)", rate / 1e9,
+                                                 format_seconds(time), format_seconds(least), times.size())});
+      report.json[name] = {{"bytes_per_s", rate}, {"median_s", time}, {"min_s", least}, {"seconds", times}};
+    }
+    if (world != nullptr) {
+      report.fields.push_back({"copies", fmt::format("to rank 0 directly from {} and by messages from {} of the others",
+                                                     direct, world->count() - 1 - direct)});
+      report.json["direct_ranks"] = direct;
+    }
+    report.fields.push_back(
+        {"machine", fmt::format("{}, {} {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores")});
+    return report;
+  }
+
+  int64_t mib_ = 64;
+  int64_t rounds_ = 9;
+  bool messages_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Benchmark> make_comm_benchmark() { return std::make_unique<CommBenchmark>(); }
+
+}  // namespace xrun::cli
