@@ -1,10 +1,10 @@
 """What active classes and narrow formats of class rows cost in accuracy: real glyphs, trained with each choice and seed.
 
-  active_accuracy.py DIR [--xrun build/release/xrun] [--width 32] [--epochs 4] [--seeds 1 2 3] [--only NAME ...] [--table]
+  active_accuracy.py DIR [--xrun build/release/xrun] [--width 32] [--dim 256] [--epochs 4] [--seeds 1 2 3] [--only NAME ...] [--table]
 
 Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
 a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
-block, its data and margin, trained by SGD with momentum; rows of other classes catch up (`untouched = exact`). The table gives, for
+block and features of `--dim` elements, its data and margin, trained by SGD with momentum; rows of other classes catch up (`untouched = exact`). The table gives, for
 each source, the mean over seeds, and the difference from `all` of the same seed: mean, smallest and largest, all in percent.
 """
 
@@ -27,7 +27,7 @@ model glyphs {{
     -> conv(2 * {width}, 3) -> bn -> relu
     -> conv(2 * {width}, 3, stride=2) -> bn -> relu -> basic
     -> conv(4 * {width}, 3, stride=2) -> bn -> relu -> basic
-    -> flatten -> dropout(0.1) -> linear(256, bias=false) as embed -> bn
+    -> flatten -> dropout(0.1) -> linear({dim}, bias=false) as embed -> bn
   output feature
 
   head character = cosine_classifier(feature, 20_902)
@@ -83,7 +83,7 @@ CHOICES = {  # name: which classes are active, and what is said of their rows
 
 def text(args, name, seed):
     active_classes, rows = CHOICES[name]
-    return TEXT.format(base=os.path.abspath(args.glyphs), active=active_classes, rows=rows, seed=seed, epochs=args.epochs, width=args.width,
+    return TEXT.format(base=os.path.abspath(args.glyphs), active=active_classes, rows=rows, seed=seed, epochs=args.epochs, width=args.width, dim=args.dim,
                        batch=args.batch, rate=args.rate, head_rate=args.head_rate, decay=args.decay)
 
 
@@ -137,6 +137,7 @@ def main():
     parser.add_argument("--xrun", default="build/release/xrun")
     parser.add_argument("--glyphs", default="models/glyphs.xgraph")
     parser.add_argument("--width", type=int, default=32, help="channels of the first block; models/glyphs.xgraph has 32")
+    parser.add_argument("--dim", type=int, default=256, help="elements of a feature; models/glyphs.xgraph has 256")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch", type=int, default=128, help="at most the active classes, of which 1 % are 209")
     parser.add_argument("--rate", type=float, default=0.2)
