@@ -10,9 +10,9 @@
 
 namespace xrun {
 
-// A list of texts. libstdc++ 12 takes a variant of numbers and its own containers alone for one that always has a
-// value; if a copy then fails for lack of memory, its destructor destroys a value that is not there. A type that it
-// does not know prevents that (tests/graph/attr_test.cpp).
+// A list of texts. libstdc++ 12 assumes that a variant of only numbers and its own containers always has a value; if a
+// copy then fails for lack of memory, the variant's destructor destroys a value that does not exist. A type that
+// libstdc++ does not know prevents that (tests/graph/attr_test.cpp).
 struct TextList : std::vector<std::string> {
   using std::vector<std::string>::vector;
   TextList(std::vector<std::string> texts) : vector(std::move(texts)) {}
@@ -31,7 +31,7 @@ class Attrs {
   const AttrValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  // The value of an argument that the signature guarantees; XRUN_CHECKs name and kind. A whole number reads as a real.
+  // The value of an argument. REQUIRES: it exists and has this kind; `real` and `reals` take whole numbers, too.
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;

@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// Passed to OpDef::grad: reads tensors and output gradients of one node, and appends its backward nodes.
+// Argument of OpDef::grad: gives the tensors and the output gradients of one node, and appends its backward nodes.
 class GradBuilder {
  public:
   GradBuilder(Graph& graph, const OpRegistry& registry, NodeId node, std::vector<ValueId> output_grads,
@@ -22,11 +22,11 @@ class GradBuilder {
   bool wanted(int input) const { return wanted_[static_cast<size_t>(input)]; }
   int input_count() const { return static_cast<int>(node().inputs.size()); }
 
-  // Appends a backward node; inputs are given in full. Gives its outputs.
+  // Appends a backward node, with parameters among its `inputs`, and returns its outputs. Errors: those of infer.
   Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
-  // The same, of a node whose outputs are the gradients of the inputs 0, 1, ...; those that nobody wants are dropped.
+  // Appends a node whose outputs are the gradients of the inputs 0, 1, ...; drops those that are not wanted.
   Status set_grads_by(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
-  // The same, of a node that gives the gradient of one input. Without effect where nobody wants it.
+  // Appends a node that gives the gradient of one input. Does nothing if that gradient is not wanted.
   Status set_grad_by(int input, std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
   // Sets the gradient of an input. REQUIRES: it was not set before.
   void set_grad(int input, ValueId grad);

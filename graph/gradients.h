@@ -1,12 +1,12 @@
-// Tells which weights of a differentiated graph a step moves.
+// Tells which weights of a differentiated graph a step updates.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace xrun {
 
-// Whether the loss moves this weight: it is updated and has a gradient, or belongs to a sharded head that a loss reads.
-// A weight that only outputs depend on has no gradient.
+// Whether a step updates this weight: it is trained, not frozen, and has a gradient or is of a sharded head that a
+// loss reads. A weight that only outputs depend on has no gradient. False before differentiation.
 bool has_gradient(const Graph& graph, ParamId param);
 
 }  // namespace xrun

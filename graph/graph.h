@@ -42,9 +42,9 @@ struct Node {
   Attrs attrs;
   std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; a backward node has its forward's
   Span span;
-  ExpansionId expansion;  // how the text led here: Graph::expansions
+  ExpansionId expansion;  // the calls in the text that led to this node: Graph::expansions
   Phase phase = Phase::kForward;
-  NodeId forward;  // of a backward node: the node that it differentiates
+  NodeId forward;  // for a backward node: the node that it differentiates
 };
 
 // A tensor that lives across steps.
@@ -54,7 +54,7 @@ struct Parameter {
   Init init;
   bool trained = true;  // false: state (running statistics)
   bool head = false;    // class weights of a sharded head: [C, D] or [C]
-  bool frozen = false;  // a weight that this run leaves as it is (`freeze`)
+  bool frozen = false;  // a weight that this run does not update (`freeze`)
   Span span;            // the call that owns it, or the label that its name comes from
   bool labelled = false;
 
@@ -73,7 +73,7 @@ struct NamedValue {
   ValueId value;
 };
 
-// A step into the text. The nodes of a block share the steps that lead to it, so that deep texts stay small.
+// One call in the chain of calls that leads to a node. The nodes of a block share its chain, to save memory.
 struct ExpansionStep {
   Expansion step;
   ExpansionId outer;  // none for the outermost
@@ -84,7 +84,7 @@ struct Graph {
   IdVector<NodeId, Node> nodes;  // forward nodes first, then backward nodes, each group topological
   IdVector<ParamId, Parameter> params;
   std::vector<NamedValue> inputs;    // in order of declaration; labels after the model's inputs
-  std::vector<NamedValue> outputs;   // of inference
+  std::vector<NamedValue> outputs;   // results of inference
   std::vector<NamedValue> bindings;  // every name bound in the model: `shape(digits.logits)`, `train.loss`
   std::vector<Head> heads;
   std::vector<ValueId> metrics;            // values of train.metrics, then of train.eval; kept by passes
@@ -100,14 +100,14 @@ struct Graph {
 
   ValueId add_input(std::string name, TensorType type);
   ValueId add_param(std::string name, TensorType type, Init init, bool trained, bool head, Span span);
-  // Appends a node for `op`; output types from infer (which the caller has run) are given.
+  // Appends a node and a value for each of its outputs. `types`: the output types, from infer.
   NodeId add_node(Node node, const std::vector<TensorType>& types);
 
   int64_t parameter_count() const;  // trained elements, heads included
 };
 
 // Calls `op` on `inputs`: infers, creates the parameters that the call owns as `path`.weight and so on, and appends the
-// node. The one way in which forward nodes are made. Errors: those of infer.
+// node. All new forward nodes come from here; passes copy them. Errors: those of infer, and sizes above graph/limits.h.
 Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
                        Span span);
 

@@ -1,4 +1,4 @@
-// What groups of tensors say about one tensor: of each setting the value in the group with the longest path.
+// Looks up the settings of `groups` for one tensor: for each setting, the group with the longest path decides.
 #pragma once
 
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace xrun {
 
-// Whether a tensor or a part of the model is called `path`, or lies below it.
+// Whether `name`, of a tensor or of a part of the model, equals `path` or lies below it.
 bool is_below(std::string_view path, std::string_view name);
 
-// `setting`: &GroupSpec::lr. None where no group that the tensor is in has it.
+// The value of a setting, such as &GroupSpec::lr, for a tensor; nullopt if no group with the tensor sets it.
 template <typename T>
 std::optional<T> group_rule(const TrainSpec& train, std::string_view tensor, std::optional<T> GroupSpec::*setting) {
   const GroupSpec* best = nullptr;
@@ -23,17 +23,17 @@ std::optional<T> group_rule(const TrainSpec& train, std::string_view tensor, std
   return best == nullptr ? std::nullopt : best->*setting;
 }
 
-// How the class weights of a head are kept and updated. `weight`: their name, "id.weight".
+// How the class weights of a head are stored and updated; row_rules takes their name, "id.weight".
 struct RowRules {
   RowFormat weights = RowFormat::kF32;  // in memory
-  RowFormat states = RowFormat::kF32;   // of the optimizer
+  RowFormat states = RowFormat::kF32;   // optimizer states
   Untouched untouched = Untouched::kAsIs;
   RowPlace rows = RowPlace::kMemory;
 };
 constexpr std::string_view name_of(Untouched untouched) { return untouched == Untouched::kAsIs ? "as_is" : "exact"; }
 constexpr std::string_view name_of(RowPlace rows) { return rows == RowPlace::kMemory ? "memory" : "mapped"; }
-// Rows follow training of all classes (Untouched::kExact) up to this momentum: the effect of an update ends within a few
-// hundred thousand steps, over which a table sums (ops/head/catch_up.h).
+// The largest momentum that Untouched::kExact supports: with it, the effect of an update ends within a few hundred
+// thousand steps, over which a table sums (ops/head/catch_up.h).
 inline constexpr double kMostCatchUpMomentum = 0.9999;
 RowRules row_rules(const TrainSpec& train, std::string_view weight);
 

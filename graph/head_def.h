@@ -14,7 +14,7 @@ struct HeadForm {
   bool bias = false;
 };
 
-// How class rows, or states of their optimizer, lie in memory; they are computed with as f32. fp8 is e4m3 (four bits of
+// The storage format of class rows, or of their optimizer states; all arithmetic is in f32. fp8 is e4m3 (four bits of
 // exponent, three of mantissa) with an f32 scale for each row.
 enum class RowFormat : uint8_t { kF32, kBf16, kFp8 };
 constexpr int64_t element_bytes(RowFormat format) {
@@ -25,16 +25,16 @@ constexpr std::string_view name_of(RowFormat format) {
   return format == RowFormat::kF32 ? "f32" : format == RowFormat::kBf16 ? "bf16" : "fp8";
 }
 
-// What the optimizer does with rows of classes that no step uses: nothing, or, once a step uses them, all that it would
-// have done meanwhile with gradients of zero.
+// How the optimizer treats class rows that a step does not use: kAsIs leaves them; kExact applies, when a step next
+// uses a row, the updates that it would have had meanwhile with zero gradients.
 enum class Untouched : uint8_t { kAsIs, kExact };
 
-// Where class rows lie with the states of their optimizer: in memory, or in a file that is mapped.
+// Class rows and their optimizer states are stored in memory, or in a mapped file.
 enum class RowPlace : uint8_t { kMemory, kMapped };
 
-// Entries of a class's list of nearest classes.
+// The longest list of nearest classes that a class may have.
 inline constexpr int64_t kMostNeighbours = 4096;
-// Cells whose classes an approximate graph compares a class with.
+// An approximate graph compares a class with the classes of this many cells: by default, and at most.
 inline constexpr int64_t kUsualProbes = 16;
 inline constexpr int64_t kMostProbes = 4096;
 
@@ -48,12 +48,12 @@ struct MarginForm {
   double m2 = 0;
   double m3 = 0;
   double smoothing = 0;
-  double filter = 1;  // cosines above it, of classes that are not the row's target, count as 0; 1: none
+  double filter = 1;  // larger cosines of classes other than the row's target count as 0; 1: no filter
   bool easy = false;
   MarginGrad grad = MarginGrad::kCapped;
 
   bool angular() const { return m1 != 1 || m2 != 0; }
-  // Whether logits must be cosines: of a head whose form says so.
+  // Whether the logits must be cosines (HeadForm::cosine).
   bool of_cosines() const { return angular() || m3 != 0 || filter < 1; }
   bool operator==(const MarginForm&) const = default;
 };

@@ -15,7 +15,7 @@ namespace xrun {
 
 struct Module;
 
-// Half-open ranges: of blocks, or of class rows.
+// Half-open ranges of class blocks, and of class rows.
 struct BlockRange {
   int64_t begin = 0;
   int64_t end = 0;
@@ -29,33 +29,33 @@ struct ClassRange {
   bool operator==(const ClassRange&) const = default;
 };
 
-// Classes of a block: 2^floor(log2(C / 64)), kept inside 64..16384. Where only some of the classes are active in a
-// step, blocks are larger by a power of two, so that each has kHeadTileClasses active ones on average and what a pass
-// does once a block stays small beside its products.
+// The number of classes of a block: 2^floor(log2(C / 64)), clamped to 64..16384. If only some classes are active in a
+// step, blocks are larger by a power of two, so that each has kHeadTileClasses active classes on average; otherwise the
+// fixed cost of each block would be large compared with its matrix products.
 int64_t class_block(int64_t classes, int64_t active);
 
 // How the classes of a head are cut into blocks.
 struct ClassBlocks {
   int64_t classes = 0;
-  int64_t size = 0;  // classes of a block but the last
+  int64_t size = 0;  // classes of each block; the last one may have fewer
 
   int64_t count() const { return (classes + size - 1) / size; }
-  // Blocks of shard `shard` of `shards`, possibly none; its class rows; and the blocks of such class rows.
+  // The blocks of shard `shard` of `shards`, possibly none; its class rows; and the blocks of a shard's class rows.
   BlockRange of_shard(int64_t shard, int64_t shards) const;
   ClassRange rows_of_shard(int64_t shard, int64_t shards) const;
   BlockRange of_rows(ClassRange rows) const;
   // The maximal aligned subtrees that make up `range`, ascending; none has more than 2^max_level blocks.
   std::vector<BlockRange> subtrees(BlockRange range, int max_level = 62) const;
 };
-// Those of head `head` of the module's graph. Plans carry the size (HeadPlan::class_block).
+// The blocks of head number `head` of the module's graph. Plans store their size (HeadPlan::class_block).
 ClassBlocks class_blocks(const Module& module, size_t head);
 
-// Everything that the passes of one shard of a head depend on, but the instruction set.
+// All parameters of the passes of one shard of a head, except for the instruction set.
 struct HeadShape {
-  ClassBlocks blocks;  // of the whole head
+  ClassBlocks blocks;  // those of the whole head
   int64_t dim = 0;
   ClassRange shard;            // class rows of this shard: whole class blocks
-  int64_t rows = 0;            // gathered rows of one pass, h (of the update sweep: the batch)
+  int64_t rows = 0;            // gathered rows of one pass, h (for the update sweep: the batch)
   int64_t norm_rows = 0;       // row block, g; divides `rows`
   bool bf16 = false;           // products of operands rounded to bf16; sums are f32 either way
   bool bf16_features = false;  // element type in which features arrive; their gradient is f32
@@ -63,24 +63,24 @@ struct HeadShape {
   MarginForm margin;
   double row_weight = 1;  // d(objective) / d(loss of a row)
   int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
-  int workers = 1;        // of the device
-  // Classes of the whole head that take part in a step, and the rows of a step, of whose labels they are selected.
+  int workers = 1;        // workers of the device
+  // The number of active classes of the whole head in a step, and of rows whose labels the selection starts from.
   int64_t active = 0;  // 0: all classes
   int64_t step_rows = 0;
-  int64_t neighbours = 0;  // entries of a class's list, of which the active classes are selected first; 0: no lists
-  bool log_q = false;      // logits of active classes are corrected by how likely they were drawn
+  int64_t neighbours = 0;  // entries of a class's list of nearest classes, which are selected first; 0: no lists
+  bool log_q = false;      // the logits of active classes are corrected by their sampling probability
   Untouched untouched = Untouched::kAsIs;
   RowFormat weights = RowFormat::kF32;  // in memory
-  RowFormat states = RowFormat::kF32;   // of the optimizer; f32 or bf16
-  int64_t kept_blocks = 0;  // the shard's first class blocks: their logits are kept from forward to backward pass
+  RowFormat states = RowFormat::kF32;   // optimizer states; f32 or bf16
+  int64_t kept_blocks = 0;  // the logits of this many first blocks of the shard are kept for the backward pass
 };
 
-// What a selection counts.
+// Class counts of a selection.
 struct HeadCounts {
   int64_t all = 0;   // active classes of the whole head
-  int64_t near = 0;  // of these, taken from lists
+  int64_t near = 0;  // those among them that were taken from lists of nearest classes
   int64_t of_shard = 0;
-  int64_t common = 0;  // of these, active in the last step as well
+  int64_t common = 0;  // classes of the shard that were active in the last step as well
 };
 
 // Memory of a selection for a shard (ops/head/select_classes.h): HeadCounts, and behind them i32, but f32

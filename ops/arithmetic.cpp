@@ -1,6 +1,5 @@
-// Sum, difference, product and quotient of two tensors, and a choice between two. Ranks are equal; a dimension is equal
-// or
-// 1. `add.sum` is the gradient of broadcasting.
+// Sum, difference, product and quotient of two tensors, and a choice between two. Ranks are equal; dimensions are equal
+// or 1. `add.sum` is the gradient of broadcasting.
 #include <array>
 
 #include "graph/autodiff.h"
@@ -53,7 +52,7 @@ struct Div {
   XRUN_INLINE static F16 f(F16 a, F16 b) { return a / b; }
 };
 
-// Lanes of an operand that runs along (1), stands still (0) or jumps.
+// Loads lanes of an operand whose step is 1 (contiguous), 0 (broadcast) or larger (strided).
 template <typename T>
 XRUN_INLINE F16 load_step(const T* p, int64_t step, int64_t i, int64_t n) {
   if (step == 1) {

@@ -1,6 +1,6 @@
 // Self-attention over T positions with h heads of d = D / h numbers: [q k v] = x Wqkvᵀ + bqkv, per head
 // o = softmax(q kᵀ / sqrt(d)) v, y = o Wprojᵀ + bproj. x, y [N, T, D]; Wqkv [3D, D]; Wproj [D, D].
-// Scores [h, T, T] exist for one sample at a time, in f32; the backward pass makes them again from q and k.
+// Scores [h, T, T] exist for one sample at a time, in f32; the backward pass computes them again from q and k.
 // Source: Vaswani et al., "Attention Is All You Need", NeurIPS 2017.
 #include <algorithm>
 #include <array>
@@ -74,7 +74,8 @@ Status grad_attention(GradBuilder& builder) {
   return builder.set_grad_by(0, "linear.dx", {dqkv[0], builder.input(1)});
 }
 
-// Samples only: queries, keys and values lie one after the other, head by head, and no run of them is a part.
+// Only samples can be split: queries, keys and values lie one after the other, head by head, so a run of features is
+// not a part of the operator.
 std::string shard_attention(Types in, Types, const Attrs&) {
   std::string inputs = "n.";
   for (size_t i = 1; i < in.size(); ++i) {
@@ -83,7 +84,7 @@ std::string shard_attention(Types in, Types, const Attrs&) {
   return inputs + "->n.,n.,n.";
 }
 
-// Softmax of each row of scores, scaled; rows are `stride` apart, and what lies beyond n becomes 0.
+// Softmax of each row of scaled scores; rows are `stride` apart, and elements beyond n become 0.
 struct SoftmaxBody {
   XRUN_INLINE static void run(float* scores, int64_t rows, int64_t n, int64_t stride, float scale) {
     for (int64_t r = 0; r < rows; ++r, scores += stride) {
@@ -120,7 +121,7 @@ struct SoftmaxGradBody {
   }
 };
 
-// Sizes of one sample, and the strides of what lies in memory; scores have rows of whole lanes.
+// Sizes of one sample, and the strides of its operands in memory; rows of scores are padded to whole lanes.
 struct Sample {
   Sample(const TensorType& qkv, int64_t heads)
       : t(qkv.dims[1]), dim(qkv.dims[2] / 3), h(heads), d(dim / heads), padded(align_up(t, kLanes)) {}

@@ -107,8 +107,8 @@ struct NormalizeBody {
   }
 };
 
-// The gradient before the absorbed relu: what forward would have cut is zero. The same operations in the same order as
-// forward, so the sign is the same; y itself need not be kept.
+// The gradient before the absorbed relu: zero where the forward pass cut y. Computes y by the same operations in the
+// same order as the forward pass, so that its sign is the same and y itself need not be kept.
 template <typename T>
 XRUN_INLINE F16 masked(const Columns& p, bool relu, const T* x, const T* dy, int64_t c, int64_t n) {
   const F16 g = load_upto(dy + c, n);
@@ -153,8 +153,8 @@ struct GradBody {
   }
 };
 
-// Shapes and the two per-channel factors that both directions need, in scratch. Parts have some of the channels while
-// they sum, then some of the rows.
+// Shapes, and the two per-channel factors in scratch that both directions need. A part computes sums for some of the
+// channels, then results for some of the rows.
 class BatchNormBase : public Kernel {
  public:
   int64_t parts() const override { return rows_; }

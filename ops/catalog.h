@@ -9,7 +9,7 @@ namespace xrun::ops {
 
 extern const Op kEmbed, kEmbedGrad;                // embed.cpp
 extern const Op kLinear, kLinearDx, kLinearDw;     // linear.cpp
-extern const Op kBiasGrad;                         // sum over everything but the channels, for linear and conv
+extern const Op kBiasGrad;                         // sum over all dimensions but the channels, for linear and conv
 extern const Op kConv, kDwconv, kConvDx, kConvDw;  // conv.cpp
 extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;  // layer_norm.cpp
 extern const Op kBatchNorm, kBatchNormGrad;                          // batch_norm.cpp
@@ -18,7 +18,7 @@ extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                  // global_p
 extern const Op kAttention, kAttentionGrad;                          // attention.cpp
 extern const Op kPrelu, kPreluGrad;                                  // prelu.cpp
 
-// Families, each of the file of its name.
+// Families of operators; each is defined in the source file of its name.
 std::span<const Op* const> arithmetic_ops();
 std::span<const Op* const> cast_ops();
 std::span<const Op* const> head_ops();

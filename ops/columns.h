@@ -1,5 +1,5 @@
-// Sums down the columns of row-major matrices [rows, columns] in a fixed order: blocks of 64 rows in f32, blocks in
-// f64.
+// Sums down the columns of row-major matrices [rows, columns] in a fixed order: 64 rows are added in f32, and their
+// sums in f64.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, floa
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, Range some, float* sums);
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, Range some, float* sums);
 
-// Kernels that sum down columns are cut between runs of so many: a cache line of x, and whole lanes.
+// Kernels that sum down columns are cut between runs of this many columns: one cache line of x, and whole lanes.
 template <typename T>
 inline constexpr int64_t kColumnRun = 64 / static_cast<int64_t>(sizeof(T));
 
-inline constexpr int64_t kSumBlock = 64;  // rows whose f32 sum is rounded 64 times at most
+inline constexpr int64_t kSumBlock = 64;  // rows added in f32 before the sum goes to f64
 
-// One strip of kGroups · 16 columns (fewer in the last group).
+// Reduces one strip of kGroups · 16 columns (fewer in the last group); arguments as of reduce_columns.
 template <int kSums, int kGroups, typename Add, typename Finish>
 XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, const Add& add, const Finish& finish) {
   double totals[kGroups][kSums][kLanes] = {};

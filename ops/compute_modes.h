@@ -5,11 +5,11 @@
 
 namespace xrun::ops {
 
-// Sets the modes of the calling thread now and for good.
+// Sets the modes of the calling thread and never restores them.
 void enter_compute_modes();
 
-// Flush-to-zero and denormals-are-zero, as VDPBF16PS and AMX have them always, and one OpenMP thread for libraries that
-// ask. Set while the object lives, restored after; for threads that run kernels outside of a device.
+// Sets flush-to-zero and denormals-are-zero, which VDPBF16PS and AMX always use, and one OpenMP thread for libraries
+// that use OpenMP. The destructor restores the two modes only. For threads that run kernels outside of a device.
 class ComputeModes {
  public:
   ComputeModes();

@@ -77,7 +77,7 @@ Result<OpShape> infer_dwconv(std::span<const TensorType> inputs, const Attrs& at
   return infer_conv_like("dwconv", inputs[0], dwconv_arguments(attrs, inputs[0].dims[1]));
 }
 
-// Multiply-adds are per element of y and weight of its group, in all three directions.
+// The forward pass and both gradients have a multiply-add for each element of y and each weight that it uses.
 OpCost cost_with(const TensorType& y, int64_t weights_per_output, std::span<const TensorType> inputs,
                  std::span<const TensorType> outputs) {
   return {.flops = 2.0 * static_cast<double>(y.row_elements()) * static_cast<double>(weights_per_output),
@@ -131,7 +131,7 @@ Status grad_dwconv(GradBuilder& builder) {
   return grad_with(builder, dwconv_arguments(builder.node().attrs, builder.type(builder.input(0)).dims[1]));
 }
 
-// Of groups, whole ones: a letter that counts them.
+// Grouped convolutions are split by whole groups: the letter `g` counts groups.
 std::string by_groups(const Attrs& attrs, std::string_view dense, std::string_view grouped) {
   return attrs.integer("groups", 1) == 1 ? std::string(dense) : std::string(grouped) + "; groups=g";
 }
@@ -164,7 +164,7 @@ dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out
           .bias = a.bias};
 }
 
-// Backward operators carry all arguments but the widths, which their operands have.
+// Backward operators take all arguments except the widths, which follow from their operands.
 ConvArguments backward_arguments(const Attrs& attrs) {
   return {.k = attrs.integer("k"),
           .stride = attrs.integer("stride"),

@@ -20,7 +20,7 @@ struct RowSums {
   double total = 0;  // of z
 };
 
-// Sixteen elements; behind the row's end what changes neither maximum nor sum.
+// Sixteen elements; those behind the end of the row have a value that changes neither maximum nor sum.
 XRUN_INLINE F16 padded(const float* p, int64_t left, float scale) {
   const F16 v = load_upto(p, left) * scale;
   if (left >= kLanes) {
@@ -96,7 +96,7 @@ void run_dense_ce(const DenseRows& of, const KernelCall& call) {
     const float* x = call.inputs[0].as<float>() + row * of.classes;
     const RowSums sums = of.sums(x);
     const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
-    double loss = 0 * lse;  // without a target: 0, and NaN where a logit is
+    double loss = 0 * lse;  // without a target: 0, but NaN if a logit is NaN
     if (of.has_target(label[row])) {
       const double z = static_cast<double>(x[label[row]]) * static_cast<double>(of.scale);
       loss = lse - (1 - of.smoothing) * z - of.smoothing * sums.total / static_cast<double>(of.classes);

@@ -1,5 +1,5 @@
-// Kernels of softmax_ce, its gradient, accuracy and topk on dense logits f32[N, C] with labels i32[N]. A label outside
-// of 0..C-1 is no target: its row has loss and gradient 0, as in ops/head.h. ops/head_ops.cpp has the operators.
+// Kernels of softmax_ce, its gradient, accuracy and topk on dense logits f32[N, C] with labels i32[N]. A row whose
+// label is outside of 0..C-1 has loss and gradient 0, as in ops/head.h. The operators are in ops/head_ops.cpp.
 #pragma once
 
 #include "ops/op.h"

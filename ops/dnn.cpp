@@ -49,14 +49,14 @@ dnnl::cpu_isa limit_of(Isa isa) {
   return dnnl::cpu_isa::avx2;
 }
 
-// oneDNN takes its limit once in a process, before its first primitive; later calls have no effect there.
+// oneDNN takes its limit once in a process, before its first primitive; later calls have no effect.
 void limit_isa() {
   static std::once_flag once;
   std::call_once(once, [] { dnnl::set_max_cpu_isa(limit_of(detect_isa())); });
 }
 
-// Primitives split their work for the number of OpenMP threads at creation, and more threads would escape the planned
-// workers.
+// Primitives split their work by the number of OpenMP threads at creation; with more than one, threads outside of the
+// planned workers would run.
 void hold_one_thread() {
   omp_set_num_threads(1);
   XRUN_CHECK(omp_get_max_threads() == 1, "oneDNN runs with one OpenMP thread");
@@ -87,7 +87,7 @@ dnnl::primitive_attr user_scratch() {
   return attr;
 }
 
-// A call whose arguments are those of `slots`; `weight` is the place among them of a weight that is declared as
+// A call whose arguments are those of `slots`; `weight` is the index among them of a weight that is declared as
 // `plain`.
 template <typename Made, typename PrimitiveDesc>
 std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const PrimitiveDesc& desc, std::vector<int> slots,
@@ -220,7 +220,7 @@ std::unique_ptr<Primitive::Impl> finish_reorder(const Primitive::Impl& user, con
   return finish<dnnl::reorder>(user.engine, desc, {DNNL_ARG_FROM, DNNL_ARG_TO});
 }
 
-// dnnl::memory without its shared pointer: calls allocate nothing but what the library does inside.
+// dnnl::memory without its shared pointer, so that calls allocate nothing outside of the library.
 struct Handle {
   Handle() = default;
   Handle(const Handle&) = delete;

@@ -27,7 +27,7 @@ class Primitive {
   // `scratch` has scratch_bytes(). Allocates no more than oneDNN's own handles.
   Status run(std::span<void* const> arguments, std::byte* scratch) const;
   Bytes scratch_bytes() const;
-  Bytes bytes(int argument) const;  // of the form in which the argument is taken
+  Bytes bytes(int argument) const;  // size of the argument in its own form
   std::string_view implementation() const;
 
   struct Impl;
@@ -38,7 +38,7 @@ class Primitive {
   std::unique_ptr<Impl> impl_;
 };
 
-// Of the library that is loaded: "2.6.3".
+// The version of the loaded oneDNN library: "2.6.3".
 std::string library_version();
 
 struct ConvShape {
@@ -93,12 +93,12 @@ struct MatmulShape {
   std::array<int64_t, 3> c{};
 };
 
-// a, b, c. For strided operands oneDNN 2.6 has only gemm:jit, whose inner buffers are its own.
+// a, b, c. For strided operands oneDNN 2.6 has only gemm:jit, which allocates its inner buffers itself.
 Result<Primitive> matmul(const MatmulShape& shape);
 
-// plain f32 weight as declared -> the own form of `argument` of `user`.
+// Plain f32 weight as declared -> the own form of `argument` of `user`.
 Result<Primitive> pack_weight(const Primitive& user, int argument);
-// Own form -> plain f32; added to what is there.
+// Own form -> plain f32, which is added to the target.
 Result<Primitive> unpack_weight_add(const Primitive& user, int argument);
 
 }  // namespace xrun::ops::dnn

@@ -77,7 +77,7 @@ struct Rows {
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
   const double p = spec.attrs.real("p");
-  // Draws below it drop the element: the largest number where all of it rounds up to 2^32.
+  // Draws below this number drop the element; the largest number where p · 2^32 would round up to 2^32.
   const auto keep_from = static_cast<uint32_t>(std::min<int64_t>(std::lround(p * 0x1.0p31) * 2, UINT32_MAX));
   const auto scale = static_cast<float>(1 / (1 - p));
   return kernel_over_rows(spec.rows, [rows = Rows(spec), keep_from, scale](const KernelCall& call, Range some) {

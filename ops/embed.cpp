@@ -50,8 +50,8 @@ Status grad_embed(GradBuilder& builder) {
                              Attrs{{"rows", builder.node().attrs.integer("rows")}});
 }
 
-// Calls body(i, row) for each number of the block. Numbers come from data, so one outside the table is the data's
-// fault.
+// Calls body(i, row) for each number of the block. Numbers come from data, so one outside of the table is an error of
+// the data.
 template <typename Body>
 Status for_each_number(const KernelCall& call, int64_t count, int64_t table_rows, const Body& body) {
   const int32_t* const x = call.inputs[0].as<int32_t>();
@@ -85,7 +85,7 @@ struct AddBody {
   }
 };
 
-// Rows are added in the order of the samples, so equal numbers meet in one order.
+// Rows are added in the order of the samples, so the terms of equal numbers are added in a fixed order.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_grad_of(const KernelSpec& spec) {
   return kernel_of([isa = spec.isa, count = block_elements(spec.inputs[0], spec.rows), rows = spec.outputs[0].dims[0],

@@ -42,15 +42,15 @@ std::string types_text(const std::vector<TensorType>& types) {
   return text;
 }
 
-// All of a spec but the path, which keys random draws, not sizes or times, and the instruction set, which is one for
-// all.
+// All of a spec except the path, which does not change sizes or times, and the instruction set, which is the same for
+// all kernels.
 std::string key_of(std::string_view op, const KernelSpec& spec) {
   return fmt::format("{}({}) {} -> {}, {} rows{}{}", op, to_text(spec.attrs), types_text(spec.inputs),
                      types_text(spec.outputs), spec.rows, spec.training ? ", training" : "",
                      spec.deterministic ? ", deterministic" : "");
 }
 
-// The time that is known, or else what `measure` finds.
+// The known time, or else that of `measure`, which is added.
 template <typename Measure>
 Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure measure) {
   auto at = times.find(key);
@@ -83,7 +83,7 @@ Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOpt
   return fact;
 }
 
-// A head that stands for that of a node in timing: a few class blocks.
+// The head that is timed in place of that of a node: a few class blocks.
 HeadShape timed_head(const Graph& graph, const Node& node) {
   const TensorType& feature = graph.value(node.inputs[0]).type;
   constexpr int64_t kRows = 256;
@@ -105,10 +105,10 @@ std::string key_of(const HeadShape& shape) {
                      shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
 }
 
-// What a core can count on of the last cache, which others share.
+// The part of the last-level cache that a core can count on, since others share it.
 constexpr Bytes kCaches = 8 * kMiB;
 
-// What a row block goes through: values, weights and gradients, each once.
+// The bytes that a row block uses: values, weights and gradients, each once.
 Bytes bytes_of_block(const Graph& graph, int64_t norm_rows) {
   Bytes sum = 0;
   for (const Value& value : graph.values) {
@@ -117,7 +117,7 @@ Bytes bytes_of_block(const Graph& graph, int64_t norm_rows) {
   return sum;
 }
 
-// What of the inputs of a node the operator before has just made: values of the same pass, which are not weights.
+// The inputs of a node that another operator of the same pass has just made are in the caches; weights are not.
 CacheState caches_of(const Graph& graph, const Node& node, bool cold) {
   CacheState caches{.cold = cold};
   for (const ValueId input : node.inputs) {
@@ -135,7 +135,7 @@ std::string to_text(const CacheState& caches) {
   return text;
 }
 
-// A power of two, so that models of a size share the time.
+// A power of two, so that models of similar size share the time.
 int64_t timed_weights(const Graph& graph) {
   constexpr int64_t kLeast = 4'096;
   constexpr int64_t kMost = 8'388'608;

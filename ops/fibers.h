@@ -11,7 +11,7 @@
 
 namespace xrun::ops {
 
-// The fibers of `full` along `axis`, walked beside the elements of `reduced` (the same tensor, for maps).
+// The fibers of `full` along an axis, walked beside the elements of `reduced` (null: beside `full` itself, for maps).
 class Fibers {
  public:
   Fibers(const TensorType& full, const TensorType* reduced, int64_t rows, int64_t axis_argument)
@@ -67,7 +67,7 @@ XRUN_INLINE void scatter(const float* v, int64_t n, T* to, int64_t stride) {
   }
 }
 
-// The largest of v[0, n); NaN where there is one.
+// The largest of v[0, n); NaN if one of them is NaN.
 XRUN_INLINE float max_of(const float* v, int64_t n) {
   float best = v[0];
   for (int64_t i = 1; i < n; ++i) {

@@ -7,8 +7,8 @@
 //   update     with h < batch, on each shard at the end of the step: dW and update over all rows of the batch
 // All results have the same bits for every number of shards, workers, and rows per pass (docs/determinism.md, "Class
 // blocks" to "Head sweeps").
-// Nothing here allocates but constructors and, for rows in narrow formats, `prepare`; buffers have the sizes that
-// graph/head_shape.h gives, aligned to 64.
+// Only constructors allocate, and `prepare` for rows in narrow formats; buffers have the sizes that graph/head_shape.h
+// gives, aligned to 64.
 #pragma once
 
 #include <cstddef>
@@ -27,39 +27,40 @@ namespace xrun::ops {
 struct HeadKernels;  // ops/head/kernels.h
 class IdleSteps;     // ops/head/catch_up.h
 
-// Of one row: p(class) = exp(z - max) * inverse_sum.
+// The softmax of one row: p(class) = exp(z - max) * inverse_sum.
 struct RowSoftmax {
   float max = 0;
   float inverse_sum = 0;
 };
 
-// The active classes of a shard in a step. They have numbers: ascending by block, and by class in a block.
+// The active classes of a shard in a step, numbered in ascending order of block, and of class within a block.
 struct ActiveClasses {
   const int32_t* offsets = nullptr;  // [blocks of the shard + 1]: number of the first class of each block
-  const int32_t* classes = nullptr;  // [offsets[blocks]]: which class of the head
+  const int32_t* classes = nullptr;  // [offsets[blocks]]: the class of the head with each number
   int64_t all = 0;                   // active classes of the whole head
-  int64_t near = 0;                  // of these, taken from the lists of the targets
-  // [offsets[blocks]]: added to the logits of rows whose target the class is not; null: nothing.
+  int64_t near = 0;                  // those of them that come from the lists of the targets
+  // [offsets[blocks]]: added to the scaled logits of a class in rows with another target; null: nothing.
   const float* corrections = nullptr;
 };
 
 // Rows of one pass (or, for `update`, of the whole batch), row-major [rows, dim], f32 or bf16 as the shape says.
 struct HeadRows {
   const std::byte* features = nullptr;
-  // Null: no labels (predict). A label outside 0..C-1 is no target: the row has loss and gradient 0, and no hit.
+  // Null: no labels (predict). A row whose label is outside 0..C-1 has loss and gradient 0, and no hit.
   const int32_t* labels = nullptr;
   const RowSoftmax* softmax = nullptr;  // from combine_stats; not read by forward
-  const float* factors = nullptr;       // of the loss of each row; null: 1. Not read by forward
+  const float* factors = nullptr;       // on the loss of each row; null: 1. Not read by forward
   // head_logits_bytes: forward writes the logits of the kept blocks, backward reads them; not used by other sweeps.
   std::byte* logits = nullptr;
-  // With shape.active those of the step (ops/head/select_classes.h), else null.
+  // With shape.active, the active classes of the step (ops/head/select_classes.h); else null.
   const ActiveClasses* active = nullptr;
 };
 
-// With shape.untouched = kExact: rows that no step uses follow training of all classes. Every pass opens a row as the
-// steps since its last update would have left it, with gradients of zero; only an update stores it, and its step.
+// With shape.untouched = kExact, rows that steps do not use change as in training of all classes. A pass opens a row as
+// the steps since its last update would have left it with a gradient of zero; only an update stores the row, and the
+// number of its step.
 struct HeadCatchUp {
-  const IdleSteps* steps = nullptr;      // at the step that runs now; null: rows are used as they lie
+  const IdleSteps* steps = nullptr;      // advanced to the step that runs now; null: rows are used as stored
   int32_t* last = nullptr;               // [shard rows]: the step that updated a row last; -1: none
   const float* velocity = nullptr;       // HeadUpdate::weight_states[0]
   const float* bias_velocity = nullptr;  // HeadUpdate::bias_states[0]; null without bias
@@ -72,12 +73,13 @@ struct HeadWeights {
   std::byte* weight = nullptr;  // [shard rows, dim] in the shape's format
   float* scales = nullptr;      // [shard rows] of fp8 rows, else null
   float* bias = nullptr;        // [shard rows]; null without bias
-  float* prepared = nullptr;    // head_prepared_bytes, of rows as they lie; null when that is 0
+  float* prepared = nullptr;    // head_prepared_bytes: 1 / norm of rows as stored; null when that is 0
   HeadCatchUp catch_up;
 };
 
-// Update of a shard's rows with the gradient of its tile. States of weights are in the shape's format, as many as the
-// form has; those of the bias are f32. Rows in narrow formats are rounded by random numbers of (seed, step, class).
+// How a sweep updates a shard's rows with the gradients of its tiles. `form` has the number of states: those of weights
+// are in the shape's format, those of the bias in f32. Rows in narrow formats are rounded by random numbers of (seed,
+// step, class).
 struct HeadUpdate {
   OptimizerForm form;
   UpdateScalars weight;
@@ -94,10 +96,10 @@ class HeadPasses {
  public:
   HeadPasses(const HeadShape& shape, Isa isa);
 
-  // Once after the weights were set or loaded; updates keep the prepared form in step.
+  // Fills weights.prepared: to be called once after the weights were set or loaded; updates keep it up to date.
   void prepare(const HeadWeights& weights, Workers& workers) const;
 
-  // stats: head_stats_bytes; scratch: head_scratch_bytes(kForward).
+  // Writes the statistics of the shard's subtrees. stats: head_stats_bytes; scratch: head_scratch_bytes(kForward).
   void forward(const HeadRows& rows, const HeadWeights& weights, std::byte* stats, std::byte* scratch,
                Workers& workers) const;
 
@@ -106,12 +108,13 @@ class HeadPasses {
   void backward(const HeadRows& rows, const HeadWeights& weights, std::byte* gradient, const HeadUpdate* update,
                 std::byte* scratch, Workers& workers) const;
 
-  // dW and update over all rows of the batch; made with shape.rows = batch. scratch: head_scratch_bytes(kUpdate).
+  // Computes dW over all rows of the batch and updates the shard's rows. scratch: head_scratch_bytes(kUpdate).
+  // REQUIRES: shape.rows is the batch.
   void update(const HeadRows& rows, const HeadWeights& weights, const HeadUpdate& update, std::byte* scratch,
               Workers& workers) const;
 
-  // For clip = norm(x, heads=true): the same sweep without the update; squares of dW summed in f64 per class block of
-  // the shard, and of the bias (null without). Then `update` with grad_scale set.
+  // For clip = norm(x, heads=true): the same sweep without the update. Sums the squares of dW in f64 per class block of
+  // the shard, and those of the bias (null without). `update` follows, with grad_scale set.
   void gradient_norms(const HeadRows& rows, const HeadWeights& weights, double* weight_squares, double* bias_squares,
                       std::byte* scratch, Workers& workers) const;
 
@@ -132,41 +135,42 @@ class HeadPasses {
   const HeadKernels* kernels_;
 };
 
-// Per-row results of combine_stats; null pointers are not wanted. f32[h] but `softmax`.
+// The hits of all rows, f32[h], that combine_stats computes for one metric.
 struct HeadHits {
   int64_t k = 1;         // at most the shape's top_k
   float* hit = nullptr;  // 1 where the label is among the k best logits (before the margin; ties to the lower class)
 };
 
-// Rows of a shard's dX partials: those of its first subtree, and how far it is to those of the next one.
+// Rows of a shard's dX partials: the address of those of its first subtree, and the bytes from there to the next one's.
 struct HeadDx {
   const std::byte* data = nullptr;  // null: a shard without rows
   Bytes step = 0;
 };
 
-// Joins what the shards of one head have made. Immutable; calls on different buffers may run at once.
+// Combines the results of all shards of one head. Immutable; calls on different buffers may run at once.
 class HeadJoin {
  public:
   // `shape.shard` is not read; `shards` are the class rows of all shards in order, some may be empty.
   HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa);
 
-  // stats[r]: HeadPasses::forward of shard r (null for an empty one). A row with a NaN among its logits has a NaN loss
-  // and no hit, with or without a target. `labels` and `factors` as in HeadRows.
-  // `active`: classes of the step where not all take part, else 0.
+  // Computes softmax, loss and hits of each row. stats[r] is the result of HeadPasses::forward of shard r (null for an
+  // empty one). A row with a NaN among its logits has a NaN loss and no hit, with or without a target. `labels` and
+  // `factors` as in HeadRows. `active`: the number of active classes of the head, or 0 where all take part.
   void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
                      RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits, int64_t active = 0) const;
 
   // The k <= top_k best classes of each row, best first, and their logits: [h, k].
   void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;
 
-  // Gradient of the features of `rows` rows, whole row blocks, through the normalisation of cosine heads.
-  //   gradients[r]  those rows in HeadPasses::backward of shard r (graph/head_shape.h, head_gradient_rows)
+  // Computes the gradient of the features of `rows` rows, whole row blocks, through the normalisation of cosine heads.
+  //   gradients[r]  dX partials of those rows by HeadPasses::backward of shard r (graph/head_shape.h,
+  //                 head_gradient_rows)
   //   features      of those rows
   //   out           [rows, dim]; d(objective)/d(feature)
   void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
 
  private:
-  // A step of the fold: a subtree of a shard is pushed, or the two topmost are added.
+  // A step of the fold on a stack: the subtree of a shard is pushed, or the two topmost results are added.
   struct Fold {
     int shard = -1;  // -1: add
     int64_t subtree = 0;

@@ -1,7 +1,7 @@
 // Classifier heads, the losses and metrics that read their logits, and the same losses and metrics on dense logits.
-// Heads give sharded[N, classes]: the planner makes a head pass of a head with its loss and metrics, and ops/head.h
-// runs it. On dense logits [N, C] softmax_ce, accuracy and topk are ordinary row-wise operators with kernels of their
-// own.
+// The result of a head is sharded[N, classes]: the planner makes a head pass of a head with its loss and metrics, and
+// ops/head.h runs it. On dense logits [N, C] softmax_ce, accuracy and topk are ordinary row-wise operators with kernels
+// of their own.
 #include <array>
 #include <cmath>
 #include <string>
@@ -46,8 +46,8 @@ Result<OpShape> infer_cosine(Types inputs, const Attrs& attrs) {
   return infer_head("cosine_classifier", inputs, attrs, false, {.kind = Init::kNormal, .value = 0.05});
 }
 
-// One product with the class weights: what evaluation costs. Training multiplies by its passes (docs/algorithms.md,
-// "Head sweeps").
+// The cost of one product with the class weights, as in evaluation. Training multiplies it by the number of products
+// (docs/algorithms.md, "Head sweeps").
 OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
   const double classes = static_cast<double>(outputs[0].dims[1]);
   const double dim = static_cast<double>(inputs[0].dims[1]);
@@ -167,7 +167,7 @@ Result<OpShape> infer_ce(Types inputs, const Attrs& attrs) {
 }
 
 OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
-  // Of a head, the pass that makes the logits counts.
+  // For a head, the cost is counted in the pass that makes the logits.
   return inputs[0].sharded ? OpCost{} : pointwise_cost(inputs, outputs, 20.0 * static_cast<double>(inputs[0].dims[1]));
 }
 

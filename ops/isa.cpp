@@ -19,8 +19,8 @@ struct IsaRow {
 constexpr std::array<IsaRow, 4> kIsas{
     {{Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}, {Isa::kAvx512Bf16, "avx512_bf16"}, {Isa::kAmx, "amx"}}};
 
-// Asks the kernel for the tile registers (Linux: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)); without it the
-// first tile instruction would end the process.
+// Asks the operating system for the tile registers (Linux: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA));
+// without them the first tile instruction would end the process.
 bool grant_tiles() {
   constexpr long kRequestPermission = 0x1023;
   constexpr long kTileData = 18;

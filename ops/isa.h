@@ -11,11 +11,11 @@ namespace xrun::ops {
 // In ascending order: each includes those before it.
 enum class Isa { kAvx2, kAvx512, kAvx512Bf16, kAmx };
 
-// What this processor has, limited by XRUN_ISA (avx2, avx512, avx512_bf16, amx) if set. An Amx result means that the
-// kernel has granted the process the tile registers.
+// The instruction set of this processor, limited by XRUN_ISA (avx2, avx512, avx512_bf16, amx) if set. kAmx means that
+// the operating system has granted the process the tile registers.
 Isa detect_isa();
-// The same for a command: a limit that is no name, or that asks for more than the processor has, is refused rather than
-// met with less. Errors: XG0802.
+// The same for a command, which refuses an XRUN_ISA that names no instruction set, or one that the processor lacks.
+// Errors: XG0802.
 Result<Isa> choose_isa();
 std::string_view name_of(Isa isa);
 std::optional<Isa> parse_isa(std::string_view name);

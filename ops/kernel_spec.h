@@ -1,4 +1,4 @@
-// From a node of a graph to the spec of its kernel, and from there to the kernel.
+// Makes the kernel spec of a node of a graph, and the kernel of a node.
 #pragma once
 
 #include "graph/graph.h"

@@ -1,12 +1,12 @@
 // The search goes over pairs of class blocks. Each block is compared with itself first, which gives every class a first
 // limit; then each pair of blocks once, and a score is offered to both of its classes. Pairs come in rounds in which
 // every block occurs once, as in a tournament: the workers of a round write to different classes, and each class meets
-// the others in the same order whatever the workers. Of several shares, each does so with its own blocks, and then
-// compares each of them with the blocks of the others, whose classes have limits that no score reaches.
+// the others in the same order whatever the workers. Each of several shares does so with its own blocks, and then
+// compares each of them with the blocks of other shares, whose classes have limits that no score reaches.
 //
-// In bf16 a score is wrong by at most an error that follows from the rounding of the rows. Among all classes whose
-// score lies within twice this error of the K-th best are the K nearest ones: they are the candidates, and are ranked
-// by exact scores. Where they are more than fit, the class is searched again in f32, where scores are exact.
+// In bf16 a score is wrong by at most an error that follows from the rounding of the rows. The K nearest classes are
+// among those whose score lies within twice this error of the K-th best: these are the candidates, and are ranked by
+// exact scores. Where there are more than fit, the class is searched again in f32, where scores are exact.
 #include "ops/knn.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kPanel = kKnnPanel;  // classes
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// What all workers of a build share.
+// The state of a build that all its workers share.
 class Build {
  public:
   Build(const KnnShape& shape, Isa isa, const float* weight, int32_t* neighbours, std::byte* scratch, KnnShares& shares)
@@ -146,8 +146,8 @@ void Build::multiply(const HeadKernels& kernels, const uint32_t* left, const uin
                 .c_m = at_.stride});
 }
 
-// A first limit from the scores with a block: of 2 · wanted groups of columns and more the largest scores, of these the
-// wanted-th. So many classes have at least that score.
+// Sets a first limit from the scores with a block: the columns are in at least 2 · wanted groups, each group has a
+// largest score, and the limit is the wanted-th of these. So at least `wanted` classes have that score or a larger one.
 void Build::seed(int64_t row, const float* scores) const {
   std::array<float, kKnnBlock> best;
   const int64_t groups = std::min(align_up(2 * candidates_.wanted, 64), at_.block);
@@ -194,8 +194,8 @@ void Build::search_within(int64_t block, const Slice& s) const {
 }
 
 void Build::search_between(int64_t a, int64_t b, const Slice& s) const {
-  // Products of one panel with another stay in the first-level cache, with their operands. AMX prepares the left side
-  // anew for each call, so there a call has all panels.
+  // The product of two panels stays in the first-level cache with its operands. AMX prepares the left side again in
+  // each call, so there a call takes all panels.
   const int64_t panels = &kernels_ == &kHeadAmx ? at_.block / kPanel : 1;
   for (int64_t right = first_of(b); right < end_of(b); right += panels * kPanel) {
     for (int64_t top = first_of(a); top < end_of(a); top += kPanel) {
@@ -230,7 +230,7 @@ void Build::offer_to_both(int64_t top, int64_t end_of_rows, int64_t left, int64_
 }
 
 void Build::search_pairs(Workers& workers) const {
-  // Blocks 0 .. n - 2 of the share sit in a circle and the last one in its middle; an odd number has an empty place.
+  // The circle method for rounds of pairs: blocks 0 .. n - 2 rotate, block n - 1 stays (for an odd number it is empty).
   const int64_t n = own_.size() + own_.size() % 2;
   for (int64_t round = 0; round + 1 < n; ++round) {
     workers.for_each(n / 2, [&](int64_t pair, int worker) {

@@ -2,7 +2,7 @@
 //
 //   direction of class c    n_c = w_c · inverse_c, in f32; inverse_c = 1 / max(norm of w_c, kHeadEpsilon) rounded to
 //   f32.
-//                           A row with a number that is not finite has the direction 0, as a row of zeros has.
+//                           A row of zeros, or with a number that is not finite, has the direction 0.
 //   score of two classes    the f32 product n_a · n_b, one chain of fused multiply-adds in the order of the dimensions
 //   list of class c         c itself, then the others by score descending and id ascending, `neighbours` entries in all
 //
@@ -22,8 +22,8 @@
 namespace xrun::ops {
 
 struct KnnReport {
-  // Classes of which so many others are as near as rounding to bf16 lets them seem, that they were compared with all
-  // classes once more in f32; of the share.
+  // Classes of the share that were compared with all classes once more in f32, since within the rounding error of bf16
+  // they have more nearest neighbours than their list of candidates holds.
   int64_t searched_again = 0;
 };
 
@@ -36,11 +36,11 @@ class KnnGraph {
   // each worker some tiles.
   Bytes scratch_bytes() const;
 
-  // Writes neighbours[classes][shape.neighbours]. `weight` is [classes, dim]. Allocates nothing. Not for two calls at
-  // once with one `scratch`.
+  // Writes neighbours[classes][shape.neighbours]. `weight` is [classes, dim]. Allocates nothing. Calls that run at once
+  // need different `scratch`.
   KnnReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-  // Computes the lists of a share of the classes, and gathers the others. n shares compute each pair of classes of one
-  // share once and all other pairs twice, 2/n - 1/n² of all pairs each. Errors: those of `shares`.
+  // Computes the lists of a share of the classes, and gathers the others. Of n shares each compares 2/n - 1/n² of all
+  // pairs of classes: pairs within a share are compared once, all others twice. Errors: those of `shares`.
   Result<KnnReport> build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
                           KnnShares& shares) const;
 

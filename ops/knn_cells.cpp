@@ -1,8 +1,8 @@
 // Steps of a build: k-means over a sample of the classes gives the centres of the cells; each class finds the cells
-// that are nearest to it; classes are packed in the order of their cells; then 1,024 classes at a time, neighbours in
-// that order, are compared with the cells that they want, cell by cell. Each step shares out blocks of classes, and
-// all sums go over classes in ascending order. Several shares each find the cells and the lists of some blocks, and do
-// the rest alike; a block of lists is one in the order of cells, so that is how lists are gathered.
+// that are nearest to it; classes are packed in the order of their cells; then 1,024 consecutive classes of that order
+// at a time are compared with their nearest cells, cell by cell. Workers share the blocks of classes of each step, and
+// all sums go over classes in ascending order. Each of several shares finds the cells and the lists of some blocks, and
+// computes all the rest; blocks of lists are in the order of cells, and are gathered in it.
 #include "ops/knn_cells.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class Build {
     const BlockRange own = shares_.own(blocks_of(count));
     workers.for_each(own.size(), [&](int64_t i, int worker) { body(own.begin + i, worker); });
   }
-  // Of `width` entries a class.
+  // Gathers an array with `width` entries for each class.
   Status gather(int32_t* entries, int64_t count, int64_t width) const {
     const auto bytes = static_cast<Bytes>(sizeof(int32_t)) * width;
     return shares_.gather({reinterpret_cast<std::byte*>(entries), static_cast<size_t>(count * bytes)}, kRows * bytes);
@@ -141,7 +141,7 @@ void Build::sort_by_cell(int64_t count, int64_t stride) const {
   starts[0] = 0;
 }
 
-// The direction of the sum of a cell's classes. It stays where it was without any, or where they cancel out.
+// The direction of the sum of a cell's classes. It does not change if the cell has no class, or if they cancel out.
 void Build::move_centre(int64_t cell, int worker) const {
   double* sums = own<double>(worker, at_.sums);
   float* direction = own<float>(worker, at_.direction);
@@ -191,7 +191,7 @@ void Build::pack_classes(Workers& workers) const {
   });
 }
 
-// The places of a cell's classes; of a large cell those around a place of its own, or the first ones.
+// The places of a cell's classes; of a large cell only those around `around`, for classes of that cell, or the first.
 ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const {
   const int32_t* starts = part<int32_t>(at_.starts) + cell;
   ClassRange places{starts[0], starts[1]};
@@ -203,17 +203,17 @@ ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const 
   return places;
 }
 
-// Lists of the classes of a block, by their places in the order of cells. One share writes them to their classes; of
-// several, each writes them to their places.
+// Makes the lists of a block of classes in the order of cells. A single share writes a list at the index of its class;
+// several shares write it at its place in the order of cells.
 void Build::search(int64_t block, int worker) const {
   const int64_t first = block * kRows;
   const int64_t count = std::min(kRows, at_.classes - first);
   const int32_t* ids = part<int32_t>(at_.order) + first;
   KnnBlockSearch search = searcher(worker, shape_.graph.found() - 1);
   search.clear(count);
-  // Which cell each row wants: their own ones first, since these give the best limits.
+  // The cells of each row, sorted by cell; the rows' own cells come first, since these give the best limits.
   constexpr uint64_t kNotOwn = uint64_t{1} << 63;
-  constexpr int kCell = 16;  // bits below it: the row
+  constexpr int kCell = 16;  // the bits below are the row
   uint64_t* wanted = own<uint64_t>(worker, at_.wanted);
   uint64_t* end = wanted;
   for (int64_t i = 0; i < count; ++i) {
@@ -248,7 +248,7 @@ void Build::search(int64_t block, int worker) const {
   }
 }
 
-// Brings each list from its place to its class, along the cycles of the order, which is not needed behind this.
+// Moves each list from its place to the index of its class, along the cycles of the order, which is destroyed.
 void Build::sort_lists() const {
   int32_t* order = part<int32_t>(at_.order);
   const auto list = [&](int64_t place) { return neighbours_ + place * shape_.graph.neighbours; };

@@ -1,13 +1,13 @@
-// An approximate graph of nearest neighbours of the rows of a class weight matrix, for more classes than the exact one
-// (ops/knn.h) compares in the time that there is: an inverted file (IVF).
+// An approximate graph of nearest neighbours of the rows of a class weight matrix, for so many classes that the exact
+// graph (ops/knn.h) takes too long: an inverted file (IVF).
 //
-//   cells            directions that k-means finds for a sample of the rows; a class lies in the cell with which it has
-//                    the largest score, of equal ones the first
+//   cells            directions that k-means finds for a sample of the rows; a class belongs to the cell with which it
+//                    has the largest score, of equal ones to the first
 //   list of class c  c itself, then the nearest of the classes in the `probes` cells with which c has the largest
 //                    scores; scores and order are those of the exact graph
 //
-// A list has -1 where these cells have fewer classes. Of a cell that is much larger than most, a class is compared with
-// a part only. The result depends on the weights and on the shape but its workers: not on shares, tiles or the
+// A list ends in -1 where these cells have fewer classes. A class is compared with only a part of a cell that is much
+// larger than most. The result depends on the weights and on the shape without its workers: not on shares, tiles or the
 // instruction set.
 // Source: Jegou, Douze, Schmid, "Product Quantization for Nearest Neighbor Search", TPAMI 2011 (the inverted file).
 #pragma once
@@ -24,7 +24,7 @@
 namespace xrun::ops {
 
 struct KnnCellsReport {
-  int64_t compared = 0;  // pairs of classes, each from both sides; of the share
+  int64_t compared = 0;  // comparisons of a class with another in this share; a pair counts from each side
 };
 
 class KnnCells {
@@ -35,11 +35,11 @@ class KnnCells {
   // some rows with their lists.
   Bytes scratch_bytes() const;
 
-  // Writes neighbours[classes][neighbours]. `weight` is [classes, dim]. Allocates nothing. Not for two calls at once
-  // with one `scratch`.
+  // Writes neighbours[classes][neighbours]. `weight` is [classes, dim]. Allocates nothing. Calls that run at once need
+  // different `scratch`.
   KnnCellsReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-  // Does a share of the work: of finding the cells of the sample and of all classes, and of the lists; gathers the
-  // others after each. Errors: those of `shares`.
+  // Does one share of each phase (cells of the sample, cells of all classes, lists), and gathers the other shares after
+  // it. Errors: those of `shares`.
   Result<KnnCellsReport> build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
                                KnnShares& shares) const;
 

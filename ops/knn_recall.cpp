@@ -45,7 +45,7 @@ Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours
   const auto searcher = [&](int worker) {
     return KnnBlockSearch(isa_, shape_.dim, at.wanted, at.wanted, scratch + worker * at.slice + at.search);
   };
-  // Every worker has lists of all rows of the share, over the classes that it took.
+  // Every worker has a list for each row of the share, over the classes that this worker took.
   for (int worker = 0; worker < shape_.workers; ++worker) {
     KnnBlockSearch search = searcher(worker);
     search.clear(own.size());
@@ -78,7 +78,7 @@ Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours
     }
   });
 
-  int32_t* const found = part(int32_t{}, 0, at.all);  // of each row; its numbers are not needed any more
+  int32_t* const found = part(int32_t{}, 0, at.all);  // by row, in memory that is free by now
   for (int64_t i = 0; i < own.size(); ++i) {
     auto* const best = reinterpret_cast<uint64_t*>(scratch + at.best);
     uint64_t* end = best;

@@ -1,5 +1,5 @@
-// How much of the exact graph of nearest classes (ops/knn.h) given lists have: of the nearest neighbours of 256
-// classes, drawn by a seed and compared with all others, the share that their lists name.
+// The recall of given lists against the exact graph of nearest classes (ops/knn.h): 256 classes, drawn by a seed, are
+// compared with all others; the recall is the share of their nearest neighbours that their lists name.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,10 @@ class KnnRecall {
  public:
   KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa);
   Bytes scratch_bytes() const;
-  // From 0 to 1; 1 where no class has neighbours. Allocates nothing. Not for two calls at once with one `scratch`.
+  // The recall, 0 to 1; 1 where no class has neighbours. Allocates nothing. Calls that run at once need different
+  // `scratch`.
   double measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-  // Compares a share of these classes, and gathers what the others have found. Errors: those of `shares`.
+  // The same with a share of the comparisons; gathers the results of the other shares. Errors: those of `shares`.
   Result<double> measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers,
                          KnnShares& shares) const;
 

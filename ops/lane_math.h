@@ -85,7 +85,7 @@ XRUN_INLINE F16 erf_lanes(F16 x) {
   return (x < F16{}) ? -y : y;
 }
 
-// A scalar function on each lane: for functions that no inner loop waits for.
+// Calls a scalar function for each lane: for functions outside of inner loops.
 template <float (*kFunction)(float)>
 XRUN_INLINE F16 map_lanes(F16 x) {
   for (int i = 0; i < kLanes; ++i) {

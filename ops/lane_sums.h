@@ -5,14 +5,14 @@
 
 namespace xrun::ops {
 
-// Fills up to whole lanes with a value that changes nothing; runs have room for it.
+// Pads a run to a multiple of sixteen with a value that does not change the result. REQUIRES: the run has room for it.
 XRUN_INLINE void pad_run(float* v, int64_t n, float with) {
   for (int64_t i = n; i % kLanes != 0; ++i) {
     v[i] = with;
   }
 }
 
-// Of padded runs.
+// The sum of a padded run; `dot_of` is the dot product of two padded runs.
 XRUN_INLINE float sum_of(const float* v, int64_t n) {
   F16 sum{};
   for (int64_t i = 0; i < n; i += kLanes) {

@@ -1,5 +1,5 @@
 // Operators that move elements and compute nothing: flatten reshape transpose concat slice pad.
-// The logical order of an image is (C, H, W), whatever its memory.
+// The logical order of an image is (C, H, W), whatever its order in memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -69,7 +69,8 @@ Status grad_reshape(GradBuilder& builder) {
                               Attrs{{"shape", builder.type(builder.input(0)).dims}});
 }
 
-// Dimensions that stay, and of those that do not the outermost: it is cut where both have a boundary.
+// Can be split along leading dimensions that are equal, and along the first one that differs where both shapes have a
+// boundary.
 std::string shard_reshape(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
   const std::vector<int64_t>& x = inputs[0].dims;
   const std::vector<int64_t>& y = outputs[0].dims;
@@ -84,7 +85,7 @@ std::string shard_reshape(std::span<const TensorType> inputs, std::span<const Te
   return shard_text({letters[0]}, {letters[1]});
 }
 
-// Row by row through the logical (row-major) order: out of channels-last memory, then into it.
+// Copies row by row to the logical (row-major) order out of channels-last memory, then from it into such memory.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_reshape(const KernelSpec& spec) {
   const TensorType& x = spec.inputs[0];

@@ -11,7 +11,8 @@
 
 namespace xrun::ops {
 
-// A kernel that is one function of the call; what its spec says is captured. `run` gives a Status, or nothing.
+// A kernel that is one function of the call, which captures what it needs of the spec. `run` returns a Status, or
+// nothing.
 template <class Run>
 class FunctionKernel final : public Kernel {
  public:
@@ -33,13 +34,13 @@ class FunctionKernel final : public Kernel {
   int64_t parts_;
 };
 
-// Calls are cut into at most `parts`; `run` then does what part_of (ops/parts.h) gives the call.
+// Calls are cut into at most `parts`; `run` then computes the part that part_of (ops/parts.h) gives for the call.
 template <class Run>
 Result<std::unique_ptr<Kernel>> kernel_of(Run run, Bytes scratch = 0, int64_t parts = 1) {
   return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(std::move(run), scratch, parts));
 }
 
-// Calls are cut between runs of `each` of `n` rows, columns or elements; run(call, some) does those of the range.
+// Calls are cut between runs of `each` of `n` rows, columns or elements; run(call, some) computes those of the range.
 template <class Run>
 Result<std::unique_ptr<Kernel>> kernel_over(int64_t n, int64_t each, Run run, Bytes scratch = 0) {
   return kernel_of(
@@ -62,7 +63,7 @@ Result<std::unique_ptr<Kernel>> make_plain(const KernelSpec& spec) {
   return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
 }
 
-// `kF32` or `kBF16`, as the first input is.
+// Makes the kernel by `kF32` or `kBF16`, as the dtype of the first input is.
 template <MakeKernel kF32, MakeKernel kBF16>
 Result<std::unique_ptr<Kernel>> by_dtype(const KernelSpec& spec) {
   return (spec.inputs[0].dtype == DType::kBF16 ? kBF16 : kF32)(spec);

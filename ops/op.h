@@ -23,8 +23,8 @@ struct TensorView {
   }
 };
 
-// What a kernel is made for. Every call has exactly these types and `rows` rows (docs/determinism.md, "Row blocks"), so
-// a kernel object is made once per (spec) and may hold compiled primitives.
+// The specification of a kernel. Calls have exactly these types and `rows` rows (docs/determinism.md, "Row blocks"), so
+// a kernel object is made once per spec and may hold compiled primitives.
 struct KernelSpec {
   std::vector<TensorType> inputs;  // the node's inputs, parameters included
   std::vector<TensorType> outputs;
@@ -46,7 +46,7 @@ struct KernelCall {
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t first_row = 0;  // position of the block's first row in the global batch
-  // Of a call in parts (Kernel::parts); a whole call is one part with all phases.
+  // For a call in parts (Kernel::parts); a whole call is one part with all phases.
   int64_t part = 0;
   int64_t parts = 1;
   int phase = kAllPhases;
@@ -63,15 +63,16 @@ class Kernel {
   // The most parts that a call can be cut into. Each part computes some of the outputs, from the first operation to the
   // last one and as the whole call does, so the cut changes no bit (docs/determinism.md, "Parts of a row block").
   virtual int64_t parts() const { return 1; }
-  // All parts of a phase end before those of the next one begin. A kernel with several phases keeps what it hands over
-  // in other bytes of `shared` than it uses of `scratch`.
+  // All parts of a phase end before those of the next one begin. A kernel with several phases passes values on in bytes
+  // of `shared` that it does not use as `scratch`, since both may be the same memory.
   virtual int phases() const { return 1; }
 
-  // Share of the operator's flops (OpDef::cost) that the kernel takes the time of: below 1 for algorithms with fewer.
+  // The kernel's time as a fraction of the time for the operator's flops (OpDef::cost): below 1 for algorithms that
+  // need fewer.
   virtual double work() const { return 1; }
 
-  // Weights that the kernel wants in its own layout or dtype: bytes of that form of input i (0: used as it is), and the
-  // making of it, once after each update of the weight. `plain` is f32, row-major as declared.
+  // For weights that the kernel takes in its own layout or dtype: the bytes of that form of input i (0: used as
+  // declared), and its preparation, once after each update of the weight. `plain` is f32, row-major as declared.
   virtual Bytes prepared_bytes(int /*input*/) const { return 0; }
   virtual Status prepare(int /*input*/, const TensorView& /*plain*/, std::byte* /*prepared*/,
                          std::byte* /*scratch*/) const {

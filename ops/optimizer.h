@@ -38,7 +38,7 @@ struct OptimizerForm {
 // The form of `optimizer = name(arguments)`. Errors: an optimizer that has no update yet.
 Result<OptimizerForm> optimizer_form(const CallSpec& spec);
 
-// What one step and one tensor have in common, from f64 (docs/determinism.md, "Scalars").
+// The scalars of one step for one tensor, computed in f64 (docs/determinism.md, "Scalars").
 struct UpdateScalars {
   float rate = 0;
   float decay = 0;  // 0 where the tensor does not decay
@@ -51,8 +51,8 @@ struct UpdateScalars {
   float correct2 = 1;  // 1 / (1 - beta2^t)
   float eps = 0;
   float ratio = 1;       // the trust ratio
-  float grad_scale = 1;  // clipping by norm: what each gradient is multiplied by first
-  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: its bound after that
+  float grad_scale = 1;  // clipping by norm: the factor on each gradient, applied first
+  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: the bound after it
 };
 
 // `step` counts from 0; `rate` is the curve's times the group's factor. `decays` is false for tensors of one dimension;
@@ -60,7 +60,7 @@ struct UpdateScalars {
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
                              double grad_scale = 1, double grad_limit = std::numeric_limits<double>::infinity());
 
-// The gradient as it is clipped; NaN stays NaN.
+// The clipped gradient; NaN stays NaN.
 XRUN_INLINE F16 clipped(const UpdateScalars& u, F16 g) {
   return max(broadcast(-u.grad_limit), min(broadcast(u.grad_limit), g * u.grad_scale));
 }
@@ -169,8 +169,8 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
             float* s1, int64_t n);
 
-// Of a gradient, for clip = norm: in f64, sixteen running sums and a fixed tree over them (SquareSums,
-// ops/square_sums.h).
+// The sum of squares of a gradient, for clip = norm: in f64, by sixteen running sums and a fixed tree over them
+// (SquareSums, ops/square_sums.h).
 double sum_of_squares(Isa isa, const float* g, int64_t n);
 
 }  // namespace xrun::ops

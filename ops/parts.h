@@ -13,7 +13,7 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-// What the call's part does of `units` pieces of work; all of them where the call is whole.
+// The units of work, out of `units`, that the call's part does; all of them where the call is whole.
 inline Range part_of(const KernelCall& call, int64_t units) {
   return {units * call.part / call.parts, units * (call.part + 1) / call.parts};
 }

@@ -42,7 +42,7 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
   XRUN_TRY(expect_image(op, x));
   XRUN_TRY(expect_range(op, "k", attrs.integer("k"), 1, 4096));
   XRUN_TRY(expect_range(op, "stride", attrs.integer("stride", 1), 1, 4096));
-  // A window wholly outside of the image would have nothing to take.
+  // A window wholly outside of the image has no value.
   XRUN_TRY(expect_range(op, "pad", attrs.integer("pad", attrs.integer("k") / 2), 0, attrs.integer("k") - 1));
   const Window w = window_of(x, attrs);
   if (w.height + 2 * w.pad < w.k || w.width + 2 * w.pad < w.k) {
@@ -100,7 +100,7 @@ struct Cells {
   XRUN_INLINE float count() const { return static_cast<float>((bottom - top) * (right - left)); }
 };
 
-// `kept`, unless x takes the place of the best so far; NaN wins and stays.
+// `taken` where x exceeds `best` or is the first NaN, else `kept`.
 XRUN_INLINE F16 unless_beaten(F16 x, F16 best, F16 kept, F16 taken) {
   return choose<_CMP_UNORD_Q>(best, best, kept, choose<_CMP_LE_OQ>(x, best, kept, taken));
 }

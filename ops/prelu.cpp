@@ -61,7 +61,7 @@ struct GradBody {
   }
 };
 
-// Rows of C numbers: of an image, one a position.
+// Rows of C numbers: an image has a row for each position.
 struct Rows {
   explicit Rows(const KernelSpec& spec)
       : isa(spec.isa), channels(spec.inputs[0].dims[1]), count(block_elements(spec.inputs[0], spec.rows) / channels) {}

@@ -1,5 +1,5 @@
-// Operators that leave one element of each fiber (ops/fibers.h): mean, sum, max along a dimension, which goes, or stays
-// as 1 with keep=true.
+// Operators that reduce each fiber (ops/fibers.h) to one element: mean, sum, max along a dimension, which is removed,
+// or becomes 1 with keep=true.
 #include <array>
 
 #include "graph/autodiff.h"
@@ -47,7 +47,7 @@ struct Max {
                                     kExample = "max(1)";
   static constexpr bool kNeedsInput = true, kAddsUp = false;
   XRUN_INLINE static float reduce(float* v, int64_t n) { return max_of(v, n); }
-  // To the first of equals.
+  // The gradient goes to the first of equal elements.
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
     const float top = max_of(v, n);
     bool given = false;

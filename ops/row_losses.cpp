@@ -108,7 +108,7 @@ struct RowLoss {
     });
   }
 
-  // The inputs are f32 once mixed precision has seen that losses are wide.
+  // Mixed precision computes losses in f32, so the inputs are f32.
   static Status expect_f32(const KernelSpec& spec) {
     if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[1].dtype != DType::kF32) {
       return dtype_error(F::kName, spec.inputs[0], "losses are computed in f32");

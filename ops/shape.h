@@ -1,4 +1,4 @@
-// What infer functions share: the errors that they give, each with its fix, and the types that they build.
+// Helpers of infer functions: the errors that they give, each with its fix, and the types that they build.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace xrun::ops {
 
-// XG0301: shapes that do not go together. The message says both.
+// XG0301: shapes that do not match. The message gives both.
 Error shape_error(std::string message, std::string help);
 // XG0302: a tensor of the wrong rank.
 Error rank_error(std::string_view op, std::string_view wanted, const TensorType& got, std::string help);
@@ -38,16 +38,16 @@ inline constexpr Init kOnes{.value = 1};
 inline constexpr Init kSmall{.kind = Init::kNormal, .value = 0.02};
 constexpr Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan_in = fan_in}; }
 
-// Axis of a tensor from an argument that may count from the end. Errors: XG0303; the batch is no axis.
+// Axis of a tensor from an argument that may count from the end. Errors: XG0303, also for the batch dimension.
 Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis);
 
 // Infer of pointwise operators: one output like the first input.
 Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& attrs);
 
-// Infer of operators that are told the shape of their result, by the attribute `dims`.
+// Infer of operators whose attribute `dims` is the shape of their result.
 Result<OpShape> infer_dims(std::span<const TensorType> inputs, const Attrs& attrs);
 
-// Elements of all operands in a row block.
+// Elements of a tensor in a row block of `rows` rows.
 int64_t block_elements(const TensorType& type, int64_t rows);
 
 // Per-sample traffic of all operands with a batch, and `flops` per element of the first output.

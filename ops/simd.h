@@ -11,7 +11,7 @@
 namespace xrun::ops {
 
 #define XRUN_INLINE [[gnu::always_inline]] inline
-#define XRUN_AVX512 "arch=x86-64-v4,prefer-vector-width=512"  // of gnu::target
+#define XRUN_AVX512 "arch=x86-64-v4,prefer-vector-width=512"  // for gnu::target
 
 inline constexpr int kLanes = 16;
 
@@ -69,7 +69,7 @@ XRUN_INLINE void store_some(T* p, F16 v, int64_t n) {
   std::memcpy(p, lanes, static_cast<size_t>(n) * sizeof(T));
 }
 
-// n in 1..16.
+// The first min(n, 16) elements, zeros above. REQUIRES: n > 0.
 template <typename T>
 XRUN_INLINE F16 load_upto(const T* p, int64_t n) {
   return n >= kLanes ? load(p) : load_some(p, n);
@@ -93,9 +93,9 @@ struct ScaleBody {
   }
 };
 
-// yes where the comparison of a and b holds, else no: `kWhat` is a predicate of _mm256_cmp_ps. For comparisons whose
-// result is used more than once: GCC 12 takes the plain form `(a < b) ? yes : no` apart, lane by lane, where it meets
-// the same comparison twice. By halves, as square_root.
+// Gives `yes` where the comparison of a and b holds, else `no`; `kWhat` is a predicate of _mm256_cmp_ps. Needed where a
+// comparison is used more than once: GCC 12 splits the plain form `(a < b) ? yes : no` into single lanes if the same
+// comparison occurs twice. Works on halves, as square_root does.
 template <int kWhat>
 XRUN_INLINE F16 choose(F16 a, F16 b, F16 yes, F16 no) {
   __m256 x[2];
@@ -117,7 +117,7 @@ XRUN_INLINE F16 rectify(F16 v) { return (v < F16{}) ? F16{} : v; }
 XRUN_INLINE F16 max(F16 a, F16 b) { return (a > b) ? a : b; }
 XRUN_INLINE F16 min(F16 a, F16 b) { return (a < b) ? a : b; }
 
-// Exactly rounded. By halves, since compilers do not widen a scalar square root and AVX2 is always there.
+// Correctly rounded. Works on halves, since compilers do not vectorise a scalar square root and AVX2 is always there.
 XRUN_INLINE F16 square_root(F16 v) {
   __m256 halves[2];
   std::memcpy(halves, &v, sizeof v);

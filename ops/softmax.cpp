@@ -1,4 +1,4 @@
-// Operators that scale each fiber (ops/fibers.h) by what it holds: softmax and l2norm, shape to same shape.
+// Operators that normalise each fiber (ops/fibers.h): softmax and l2norm; the shape stays the same.
 #include <array>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Loops over several tensors at once by their strides: how kernels of any rank walk memory.
+// Loops over several tensors at once by their strides, for kernels of any rank.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace xrun::ops {
 
-// Dimensions in logical order with the batch written out for one row block; distances between neighbours in memory, in
-// elements (images are channels-last).
+// The dimensions of a row block in logical order, with `rows` as the batch; and their strides in memory, in elements
+// (images are channels-last).
 std::vector<int64_t> block_dims(const TensorType& type, int64_t rows);
 std::vector<int64_t> block_strides(const TensorType& type, int64_t rows);
 std::vector<int64_t> row_major(const std::vector<int64_t>& dims);  // strides

@@ -14,15 +14,15 @@
 namespace xrun::ops {
 namespace {
 
-// Kernels run on the calling thread alone: what other programs do meanwhile is not theirs.
+// CPU time of the calling thread, on which kernels run alone; time of other programs does not count.
 Seconds thread_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-constexpr int kCalls = 7;         // that are timed, after one to warm up
-constexpr Seconds kEnough = 0.1;  // fewer calls that take so long in all tell as much
+constexpr int kCalls = 7;         // timed calls, after one to warm up
+constexpr Seconds kEnough = 0.1;  // fewer calls suffice if they take so long in all
 
 struct Aligned {
   explicit Aligned(Bytes size)
@@ -65,7 +65,7 @@ Result<Seconds> median_of_calls(Before before, Run run) {
   return *middle;
 }
 
-// Memory of operands, and what of it leaves the caches before a call.
+// Memory of operands, and the parts of it that are flushed from the caches before a call.
 class Operands {
  public:
   std::byte* add(Bytes bytes, bool leaves) {

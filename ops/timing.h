@@ -1,5 +1,5 @@
-// Times of kernels, heads and updates on one core and on random data, as a step of training finds them: measured costs
-// of the planner. Each is the median of a few calls in time of the calling thread, so that other programs count little.
+// Measures kernels, heads and updates on one core and on random data, with caches as in a training step: the measured
+// costs of the planner. A time is the median of a few calls in CPU time of the thread, so other programs hardly count.
 #pragma once
 
 #include <vector>
@@ -12,11 +12,11 @@
 
 namespace xrun::ops {
 
-// What a call finds in the caches. In a model whose row blocks go through more memory than the caches hold, that is
-// what the operator before has made; weights, values that the forward pass kept and results come from memory.
+// The operands that a call finds in the caches. Where a row block uses more memory than the caches hold, these are the
+// results of the operator before; weights, values that the forward pass kept, and outputs come from memory.
 struct CacheState {
   bool cold = false;
-  std::vector<bool> recent;  // of the inputs, where cold: those that are in the caches all the same
+  std::vector<bool> recent;  // by input, where cold: whether it is in the caches all the same
 };
 
 // Seconds of one call, and of making the prepared form of input `input`.
@@ -27,7 +27,7 @@ Result<Seconds> time_prepare(const Kernel& kernel, const KernelSpec& spec, int i
 // Seconds of one multiply-add of a head pass: the forward pass, on one row block and a few class blocks.
 Seconds time_head(const HeadShape& shape, Isa isa);
 
-// Seconds of each byte of weights, gradient and state in an update of `weights` weights by SGD with momentum.
+// Seconds per byte of weights, gradient and state in an update of `weights` weights by SGD with momentum.
 Seconds time_update(int64_t weights, Isa isa);
 
 }  // namespace xrun::ops

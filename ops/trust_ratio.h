@@ -1,5 +1,5 @@
-// The trust ratio of lars and lamb: by what the step of a tensor is multiplied, so that it keeps a proportion to the
-// norm of the weight. Where weights are cut into ranges, the sums of the ranges are added in ascending order, in f64.
+// The trust ratio of lars and lamb: a factor on the step of a tensor that keeps it in proportion to the norm of the
+// weight. Where weights are cut into ranges, the sums of the ranges are added in ascending order, in f64.
 // The pieces of one tensor have the same bits on every instruction set (docs/determinism.md, "Scalars").
 //   lars  ratio = trust · |w| / (|g + decay·w| + 1e-8)
 //   lamb  ratio = |w| / |u|, u = m̂ / (sqrt(v̂) + eps) + decay·w
@@ -11,7 +11,7 @@
 
 namespace xrun::ops {
 
-// Sums of squares of weights and of what lars or lamb divides by.
+// Sums of squares of the weights and of the vector whose norm lars or lamb divides by.
 struct TrustSums {
   double weight = 0;
   double step = 0;
@@ -23,7 +23,7 @@ struct TrustSums {
   }
 };
 
-// Of a range, before its update; nothing is written. Arguments as of `update`, with the ratio not yet set.
+// The sums of a range before its update; writes nothing. Arguments as of `update`, with the ratio not yet set.
 // REQUIRES: form.has_trust_ratio().
 TrustSums trust_sums(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, const float* w, const float* g,
                      const float* s0, const float* s1, int64_t n);

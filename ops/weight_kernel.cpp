@@ -102,7 +102,7 @@ class ApplyWeight final : public Kernel {
   dnn::Primitive pack_;
 };
 
-// A primitive for some outputs of a weight, and what adds its result to them.
+// A primitive for some outputs of a weight, and the one that adds its result to the gradient.
 struct GradientCall {
   int64_t outputs = 0;
   dnn::Primitive use;
@@ -198,9 +198,9 @@ class WeightGradient final : public Kernel {
   std::optional<GradientCall> slice_;  // where parts have the bits of the whole
 };
 
-// Outputs of a slice, of four or two equal ones; 0 where a slice might add in another order than the whole: 1 x 1
-// convolutions do, and dense layers before AVX-512. For the others tests/ops/parts_test.cpp compares bits, but a library
-// promises nothing: where bits must not depend on the workers there is no slice.
+// Outputs of a slice, if there are four or two equal ones; 0 where a slice might add in another order than the whole:
+// 1 x 1 convolutions do, and dense layers before AVX-512. For the others tests/ops/parts_test.cpp compares bits, but a
+// library promises nothing, so there are no slices where bits must not depend on the workers.
 int64_t outputs_of_slice(const KernelSpec& spec) {
   const TensorType& weight = spec.outputs[0];
   const int64_t outputs = weight.dims[0];
@@ -240,8 +240,8 @@ int64_t rows_of_call(const KernelSpec& spec) {
       (type.has_batch() ? row : weight) += type.row_elements() * static_cast<Bytes>(sizeof(float));
     }
   }
-  // Every call walks the weight once, and a weight gradient is moved three times after each: many short calls with a
-  // large weight would lose more than the cache, or a further worker, gives.
+  // Every call reads the weight once, and a weight gradient is moved three times after each: many short calls with a
+  // large weight would lose more time than the cache, or a further worker, saves.
   const Bytes most = std::max(kWidened, gradient ? 8 * weight : weight);
   int64_t rows = spec.rows;
   while (rows > 1 && widens(spec) && (rows * row > most || spec.rows % rows != 0)) {

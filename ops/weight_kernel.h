@@ -12,10 +12,10 @@ namespace xrun::ops {
 // using (isa.cpp); operands are rounded to bf16 all the same.
 DType compute_dtype(const KernelSpec& spec);
 
-// Rows that `use` below is made for, a divisor of the block's, whatever the number of workers. Widened activations of a
-// call stay in the second-level cache; an activation comes from up to eight calls, which can be parts
-// (Kernel::parts). A gradient that is not widened is one call, since calls would be terms of its sums. A pure function
-// of the spec.
+// The rows that `use` below is made for: a divisor of the block's, for any number of workers. Small enough that widened
+// activations of a call stay in the second-level cache; an activation takes up to eight calls, which can be parts
+// (Kernel::parts). A weight gradient that is not widened is one call, since its sums would depend on the calls. A pure
+// function of the spec.
 int64_t rows_of_call(const KernelSpec& spec);
 
 // `use` is made for rows_of_call rows and called as often as the block needs.

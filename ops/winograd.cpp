@@ -22,7 +22,7 @@ constexpr double kWork = 0.45;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The tiles of a row block, in rows of images; and what a strip of them takes in scratch.
+// The tiles of a row block, in rows of images, and the scratch of a strip of them.
 struct Tiling {
   int64_t height = 0;
   int64_t width = 0;
@@ -41,7 +41,7 @@ Tiling tiling_of(const dnn::ConvShape& s, int64_t rows, Bytes most) {
   return t;
 }
 
-// From one point to the next; not a multiple of a page, or all 36 would share a few lines of the first-level cache.
+// The distance between points; not a multiple of a page, or all 36 would share a few lines of the first-level cache.
 int64_t point_step(int64_t slots, int64_t channels) {
   const int64_t floats = slots * channels;
   return floats % 512 == 0 ? floats + 3 * kGroup : floats;
@@ -210,7 +210,7 @@ class WinogradDw final : public Kernel {
  public:
   WinogradDw(const KernelSpec& spec, const dnn::ConvShape& shape)
       : shape_(shape),
-        // Sums are read and written once for each strip of tiles: a long one where the sums are large.
+        // Sums are read and written once for each strip of tiles, so strips are longer where the sums are large.
         tiling_(tiling_of(shape, spec.rows, std::max(kTilesBytes, sums() * kFloat))) {}
 
   Bytes scratch_bytes() const override { return zeros_bytes() + (sums() + inputs() + outputs()) * kFloat; }
@@ -274,8 +274,8 @@ bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& s) {
     constexpr int64_t kFewestPixels = 256;
     return possible && pixels >= kFewestPixels;
   }
-  // Each strip of tiles reads four times the weights of a direct convolution. A strip that is not all of the block has
-  // to use them for so many pixels, in tiles; measured in tests/ops/kernels_bench.cpp (docs/decisions/0008).
+  // Each strip of tiles reads four times the weights of a direct convolution, so a strip that is not the whole block
+  // must have enough pixels; the number of tiles is measured in tests/ops/kernels_bench.cpp (docs/decisions/0008).
   constexpr int64_t kFewestTiles = 5;
   const Tiling tiling = tiling_of(s, spec.rows, kTilesBytes);
   return tiling.slots == tiling.count || pixels * tiling.slots >= kFewestTiles * kTile * kTile * tiling.count;

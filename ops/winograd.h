@@ -7,11 +7,11 @@
 
 namespace xrun::ops {
 
-// Whether the kernels below take this convolution, since they win: a pure function of operator, row block, shape and
-// instruction set (docs/determinism.md, "Choice of kernels").
+// Whether the kernels below compute this convolution because they are faster: a pure function of operator, row block,
+// shape and instruction set (docs/determinism.md, "Choice of kernels").
 bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& shape);
 
-// `shape` as of the forward pass in all three. Inputs and outputs as in ops/weight_kernel.h.
+// `shape` is that of the forward pass in all three. Inputs and outputs as in ops/weight_kernel.h.
 std::unique_ptr<Kernel> make_winograd(const KernelSpec& spec, const dnn::ConvShape& shape);
 std::unique_ptr<Kernel> make_winograd_dx(const KernelSpec& spec, const dnn::ConvShape& shape);
 std::unique_ptr<Kernel> make_winograd_dw(const KernelSpec& spec, const dnn::ConvShape& shape);

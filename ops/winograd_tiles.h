@@ -20,7 +20,7 @@ inline constexpr int kPoints = kPatch * kPatch;
 
 XRUN_TILES F16 fma(F16 a, float b, F16 c) {
 #ifdef __clang__
-  // Clang drops XRUN_AVX512 for a word that it does not know, and without it takes no intrinsic.
+  // Clang ignores XRUN_AVX512, since it does not know one word of it, and then rejects the intrinsic.
   for (int i = 0; i < kLanes; ++i) {
     c[i] = __builtin_fmaf(a[i], b, c[i]);
   }
@@ -93,7 +93,8 @@ XRUN_TILES void weights(const F16* e, F16* to) {
 
 using Step = void (*)(const F16*, F16*);
 
-// `kStep` down the columns and along the rows: from [kFrom][kFrom] by `read(i, j)` to [kTo][kTo] by `write(i, j, v)`.
+// Applies `kStep` down the columns, then along the rows: from [kFrom][kFrom] by `read(i, j)` to [kTo][kTo] by
+// `write(i, j, v)`.
 template <int kFrom, int kTo, Step kStep, typename Read, typename Write>
 XRUN_TILES void transform(const Read& read, const Write& write) {
   F16 half[kTo][kFrom];

@@ -6,8 +6,8 @@
 
 namespace xrun::ops {
 
-// What is called for each item: a reference to a callable (item, worker) that outlives the call; it allocates nothing,
-// whatever the callable holds.
+// The body of for_each: a reference to a callable (item, worker), which must outlive the call. Allocates nothing,
+// whatever the callable captures.
 class ItemBody {
  public:
   template <typename Callable>
@@ -32,7 +32,7 @@ class Workers {
   virtual void for_each(int64_t items, ItemBody body) = 0;
 };
 
-// Everything on the calling thread.
+// Runs everything on the calling thread.
 class InlineWorkers final : public Workers {
  public:
   int count() const override { return 1; }

@@ -1,4 +1,4 @@
-// Sizes of buffers that follow from more than one tensor's type: what emission gives and the verifier asks for.
+// Sizes of buffers that follow from more than one tensor's type, as emission sets and the verifier requires them.
 #pragma once
 
 #include <string>
@@ -19,17 +19,17 @@ Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose);
 // Whether a shard's rows have scales.
 inline bool has_scales(const HeadPlan& head) { return head.weights == RowFormat::kFp8; }
-// Whether rows catch up with steps that they took no part in: all passes read the states and the step of each row.
+// Whether rows catch up with steps that did not use them; if so, all passes read the states and the last step of rows.
 inline bool catches_up(const HeadPlan& head) { return head.untouched == Untouched::kExact; }
 
 // kHeadLists.
 Bytes lists_bytes(const HeadPlan& head);
 
-// kHeadBuild: the lists, and behind them what a build needs.
+// kHeadBuild: the lists, and behind them the working memory of a build.
 Bytes build_bytes(const Program& program, const HeadPlan& head);
 
-// Where the parts of the shards lie in the buffers that have several: kHeadStats those of all shards in order,
-// kHeadGradient those of the shards of its device. A shard without rows has no bytes.
+// A shard's parts of the buffers that several shards share: kHeadStats has those of all shards in order, kHeadGradient
+// those of the shards of its device. A shard without rows has no bytes.
 struct ShardPart {
   Bytes stats_offset = 0;
   Bytes stats = 0;

@@ -12,12 +12,12 @@ namespace xrun::planner {
 namespace {
 
 constexpr int64_t kMostClasses = INT32_MAX;
-// Whether anything fits.
+// One program shows whether anything fits.
 constexpr Effort kOneProgram{.wanted = 1, .of_kind = 1, .refused = 1};
-// Plans for one choice before the rest of its numbers is halved.
+// The plans for one choice before the search goes on by bisection.
 constexpr int kGuesses = 8;
 
-// The numbers of at most three digits, by place: 1 .. 99, then 100 .. 999 times each power of ten.
+// The class numbers of three significant digits, by place: 1 .. 99, then 100 .. 999 times each power of ten.
 int64_t number_at(int64_t place) {
   if (place < 100) {
     return place;
@@ -29,7 +29,7 @@ int64_t number_at(int64_t place) {
   return number;
 }
 
-// Of the largest one that is not above `number`.
+// The place of the largest such number that is not above `number`.
 int64_t place_of(int64_t number) {
   int64_t zeros = 0;
   for (; number >= 1000; number /= 10) {
@@ -38,7 +38,7 @@ int64_t place_of(int64_t number) {
   return number < 100 ? std::max<int64_t>(0, number) : number + 900 * zeros;
 }
 
-// Class rows with all that lies beside them.
+// The bytes of class rows with their states, scales and so on.
 Bytes row_bytes(const Program& program) {
   Bytes sum = 0;
   for (const Buffer& buffer : program.buffers) {
@@ -76,7 +76,7 @@ class Search {
     return found_;
   }
 
-  // What the smallest number that was refused would need.
+  // The memory that the smallest number that was refused would need.
   const MemoryLimits& needed() const { return needed_; }
 
  private:
@@ -112,7 +112,7 @@ class Search {
     return {};
   }
 
-  // After a refusal, by how much it was over.
+  // The next guess after a refusal, by the excess of its memory.
   int64_t next_guess(int64_t refused, int64_t stride) const {
     const auto by_size = static_cast<int64_t>(static_cast<double>(number_at(refused)) - std::ceil(over_));
     return over_ > 0 ? std::min(place_of(by_size), refused - 1) : refused - stride;
@@ -131,7 +131,7 @@ class Search {
   ClassFit found_{.limit = ClassLimit::kNumbers};
 };
 
-// No choice has room for one class. `least`: what the one that comes nearest to the limits would need.
+// The error that no choice has room for one class. `least`: the memory of the one nearest to the limits.
 Error no_room(const Module& training, const MemoryLimits& limits, const MemoryLimits& least) {
   const auto& hint = training.schedule.memory_limit;
   const bool device = hint && least.device > limits.device;
@@ -174,7 +174,7 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
   MemoryLimits least;
   const std::vector<HeadChoice> choices = head_choices(training, head);
   for (const HeadChoice& choice : choices) {
-    // With other active classes about as many fit.
+    // About as many classes fit with other active classes, so the last result is the guess.
     const int64_t guess = before != nullptr && before->same_rows(choice) && fits.choices.back().classes > 0
                               ? fits.choices.back().classes
                               : limits.total / (head.dim * element_bytes(choice.weights));

@@ -1,6 +1,5 @@
-// How many classes fit: the largest head for which there is a plan, for each choice of active classes and of the format
-// of class rows. The number of classes of a head is varied by itself: data, labels and all other layers stay as the
-// text has them.
+// Finds how many classes fit: the largest head that has a plan, for each choice of active classes and of the format of
+// class rows. Only the number of classes of a head varies: data, labels and all other layers stay as the text has them.
 #pragma once
 
 #include <functional>
@@ -13,8 +12,8 @@
 
 namespace xrun::planner {
 
-// What more classes would be too much for: the memory of the machine, `memory_limit` of a device, class numbers of 32
-// bits.
+// The limit that more classes would exceed: the memory of the machine, `memory_limit` of a device, or class numbers of
+// 32 bits.
 enum class ClassLimit { kMemory, kDevice, kNumbers };
 
 struct ClassFit {
@@ -22,11 +21,11 @@ struct ClassFit {
   std::string active;     // "sample 10 %"
   bool of_text = false;   // the choice that the text makes
   int64_t classes = 0;    // the most that fit, to three digits; 0: none
-  bool complete = false;  // else time was over: more may fit
-  Seconds step = 0;       // predicted, with so many
+  bool complete = false;  // false: the time was up, and more may fit
+  Seconds step = 0;       // predicted, with `classes`
   Bytes memory = 0;       // of the run
   Bytes device = 0;       // of the device that needs most, in training
-  Seconds graph = 0;      // to build one of nearest classes; 0: the choice needs none
+  Seconds graph = 0;      // to build the graph of nearest classes; 0: the choice needs none
   ClassLimit limit = ClassLimit::kMemory;
 };
 
@@ -35,7 +34,7 @@ struct ClassFits {
   int64_t classes = 0;  // of the text
   int64_t dim = 0;
   std::vector<ClassFit> choices;
-  int plans = 0;  // that were made
+  int plans = 0;  // number of plans that were made
 };
 
 struct ClassFitInput {
@@ -48,8 +47,8 @@ struct ClassFitInput {
   std::function<bool()> in_time;  // asked before each plan
 };
 
-// Of the trained head with the most classes. Plans are made for numbers of three digits, each for the number that is
-// found and the next one that does not fit.
+// Finds for each choice the most classes of the trained head that has most. Plans are made for class numbers of three
+// digits: for each choice the number that is found fits, and the next one does not.
 // Errors: kContent XG0629 for a model without such a head; kInfeasible XG0601 where no choice has a plan for one class;
 // those of plan_heads.
 Result<ClassFits> fit_classes(const ClassFitInput& input);

@@ -23,9 +23,9 @@ constexpr Seconds kElement = 1e-9;
 constexpr Seconds kDrawn = 3e-8;
 
 // Head passes on one core of AMD Zen 4, by `xrun bench head` (docs/benchmarks.md, "Figures"): the share of the peak
-// that products reach; an exponential, a maximum and a sum for each logit, as so many operations in f32; what a row
-// costs in each class block beside its products; a class row that lies alone in memory; elements that are widened or
-// rounded; and an active class that is drawn.
+// that products reach; the operations in f32 for the exponential, maximum and sum of a logit; the cost of a row in each
+// class block beside its products; of a class row that lies alone in memory; of an element that is widened or rounded;
+// and of drawing an active class.
 constexpr double kHeadShare = 0.9;
 constexpr Flops kLogit = 56;
 constexpr Seconds kBlockRow = 2e-8;
@@ -35,8 +35,8 @@ constexpr Seconds kRounded = 2.5e-9;
 constexpr Seconds kSelected = 5e-8;
 
 // Builds of graphs of nearest classes on the same core, by `xrun bench knn` (docs/benchmarks.md, "Figures"): the share
-// of the peak that the products of an exact and of an approximate one reach, and what a class and an entry of its list
-// take beside.
+// of the peak that the products of an exact and of an approximate one reach, and the cost of a class and of an entry of
+// its list beside them.
 constexpr double kGraphShare = 0.75;
 constexpr double kCellsShare = 0.4;
 constexpr int kCellRounds = 4;  // of k-means
@@ -130,7 +130,7 @@ Seconds CostModel::selection(int64_t active, int64_t targets) const {
 
 Seconds CostModel::exact_graph(const KnnShape& shape, int ranks) const {
   const auto classes = static_cast<double>(shape.classes);
-  // A rank compares its classes with one another once, and with those of others from its side.
+  // A rank compares its own classes with one another once, and each of them with all classes of other ranks.
   const double share = 1.0 / ranks;
   const double pairs = classes * classes / 2 * share * (2 - share);
   const double macs = pairs * static_cast<double>(KnnLayout(shape, false).dim_padded);
@@ -204,7 +204,7 @@ Seconds CostModel::step_with_loader(const Module& module, Seconds makespan, Seco
   const int workers = std::min(machine_.cores, machine_.threads);
   const Seconds loading = loader(module);
   const Seconds row = loading / static_cast<double>(std::max<int64_t>(1, module.train.batch));
-  // A whole task before the step, and after a wait what is left of one, half of it on average.
+  // The loader delays the step by a whole task at its start, and after each wait by half a task on average.
   const Seconds held = std::min(loading / workers, (kReadingTask + row) * (1 + waits / 2.0));
   return std::max(held + makespan, (work + loading) / workers);
 }

@@ -20,7 +20,7 @@ inline constexpr double kHeadBackwardMacs = 2;
 inline constexpr double kHeadFusedMacs = 3;
 inline constexpr double kHeadUpdateMacs = 2;
 
-// What a pass of a head does on one device.
+// The work of a head pass on one device.
 struct HeadSweep {
   double rows = 0;
   double classes = 0;  // that take part
@@ -57,9 +57,9 @@ class CostModel {
   Seconds head_products(double macs, bool bf16) const;
   // Drawing `active` classes of a head for a step, beside the `targets` of its rows, by one worker.
   Seconds selection(int64_t active, int64_t targets) const;
-  // Builds of a graph of nearest classes on the cores that the workers of `shape` have, with nothing beside them; of an
-  // approximate one its recall is measured, too. Where several ranks share out a build, the workers are those of one of
-  // them; what they send one another is not counted.
+  // A build of a graph of nearest classes on the cores of the workers of `shape`, with nothing else running; that of an
+  // approximate graph includes measuring its recall. Where several ranks share a build, `shape` has the workers of one
+  // rank; their communication is not counted.
   Seconds exact_graph(const KnnShape& shape, int ranks = 1) const;
   Seconds approximate_graph(const KnnCellsShape& shape, int ranks = 1) const;
   // Elementwise work over `bytes` read and written, such as an update.
@@ -72,11 +72,11 @@ class CostModel {
   Seconds all_gather(Bytes bytes, int members) const;
   Seconds reduce_scatter(Bytes bytes, int members) const;
   Seconds all_reduce(Bytes bytes, int members) const;
-  // Handing an item from one thread to another's: parking and waking. Where all is done by one thread there is none.
+  // Handing a task from one thread to another: parking and waking. 0 where one thread does everything.
   Seconds hand_over() const { return machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6; }
 
-  // How much longer everything takes while the first `devices` devices work all at once: threads beyond the cores share
-  // them. The times above are those of threads with a core each.
+  // The factor by which everything slows down while the first `devices` devices work at once, since more threads than
+  // cores share the cores. The times above assume a core for each thread.
   double crowding(int devices) const;
 
   // Reading and transforming the samples of a step, on one core.

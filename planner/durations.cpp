@@ -33,8 +33,8 @@ Bytes zeroed_bytes(const Instruction& pass) {
   return sum;
 }
 
-// What an update passes over: each buffer once, without the scratch in which kernels prepare weights, and without
-// prepared forms whose time is known.
+// The bytes that an update reads and writes: each buffer once, without the scratch in which kernels prepare weights,
+// and without prepared forms whose time is known.
 Bytes update_bytes(const Program& program, const Instruction& update, const CostModel& cost) {
   std::set<BufferId> touched(update.reads.begin(), update.reads.end());
   touched.insert(update.writes.begin(), update.writes.end());
@@ -47,7 +47,7 @@ Bytes update_bytes(const Program& program, const Instruction& update, const Cost
   return sum;
 }
 
-// Of making the prepared forms of the weights that an update has changed.
+// The time to make the prepared forms of the weights that an update has changed.
 Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   Seconds sum = 0;
   for (const Operand& operand : update.operands) {
@@ -58,7 +58,7 @@ Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   return sum;
 }
 
-// What finding the trust ratios of an update reads before it.
+// The bytes that are read before an update to compute its trust ratios.
 Bytes trust_bytes(const Module& module, const Instruction& update) {
   const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
   if (def == nullptr || def->trust == TrustNorm::kNone) {

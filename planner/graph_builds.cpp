@@ -7,7 +7,7 @@
 namespace xrun::planner {
 namespace {
 
-// The share of a period that a build may take where a longer one is proposed.
+// The share of a period that a build may take in a proposal of a longer period.
 constexpr double kLittle = 0.1;
 
 // Total steps of the run; 0: not known.
@@ -29,7 +29,7 @@ std::optional<TrainSpan> longer_rebuild(const Plan& plan, const TrainSpec& train
   return used ? std::optional(rebuild) : std::nullopt;
 }
 
-// With the workers of the rank that has the fewest: others wait for its share.
+// The shape with the workers of the rank that has the fewest, since other ranks wait for its share.
 KnnCellsShape share_of_rank(const Program& program, const HeadPlan& head) {
   KnnCellsShape shape = knn_cells_shape(program, head);
   for (int rank = 0; rank < program.ranks; ++rank) {
@@ -90,7 +90,7 @@ std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module) 
   period.time = period.steps * plan.predicted.step;
   period.added = build_time(plan) / period.steps;
   if (const double total = steps_of(plan, train); total > 0) {
-    // The first one is of the first weights where these were learned by another run; else it comes after a period.
+    // The first graph is built at the start if the first weights were learned by another run, else after a period.
     const bool at_start = !train.init_checkpoint.empty();
     period.builds = static_cast<int64_t>(std::ceil(total / period.steps)) - (at_start ? 0 : 1);
     period.added = static_cast<double>(period.builds) * build_time(plan) / total;

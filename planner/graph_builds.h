@@ -10,23 +10,23 @@
 
 namespace xrun::planner {
 
-// Of the heads of a program that have graphs.
+// The builds of all heads of a program that have graphs.
 std::vector<GraphBuild> graph_builds(const Program& program, const CostModel& cost);
 
-// Of all graphs of a plan, which are built at the same time.
+// The time to build all graphs of a plan, which are built at the same time.
 Seconds build_time(const Plan& plan);
 
-// How the builds of a run lie among its steps. None without graphs, and where `rebuild` depends on a number of samples
-// that is not known.
+// The builds of a run among its steps. `graph_period` gives none without graphs, or where `rebuild` depends on an
+// unknown number of samples.
 struct GraphPeriod {
   double steps = 1;    // from one build to the next
   Seconds time = 0;    // of these steps without a build
   int64_t builds = 0;  // of the run; 0 where its length is not known
-  Seconds added = 0;   // to a step, on average: a build takes the processors from the steps
+  Seconds added = 0;   // to a step, on average, since a build uses the processors of the steps
 };
 std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module);
 
-// XG0819, a warning, where a build takes longer than the time to the next one, and all together take time to notice.
+// XG0819, a warning, where a build takes longer than the time to the next one, and all together take noticeable time.
 std::optional<Diagnostic> slow_graphs(const Plan& plan, const Module& module);
 
 }  // namespace xrun::planner

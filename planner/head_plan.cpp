@@ -27,7 +27,7 @@ Status find_readers(const Graph& graph, std::span<const NodeId> head_nodes, bool
       continue;
     }
     if (node.op->metric_k != nullptr) {
-      // Lists of the best classes are outputs, which nobody reads in training.
+      // Lists of the best classes are outputs, which are not read in training.
       if (training && node.inputs.size() == 1) {
         continue;
       }

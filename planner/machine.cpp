@@ -5,7 +5,7 @@
 namespace xrun::planner {
 namespace {
 
-// The system, code, stacks and page cache of the data live in it: an eighth, between 256 MiB and 1 GiB.
+// The memory for system, code, stacks and the page cache of data: an eighth, between 256 MiB and 1 GiB.
 Bytes default_reserve(Bytes memory) { return std::clamp<Bytes>(memory / 8, 256 * kMiB, kGiB); }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct MachineRequest {
   int ranks = 1;    // processes that will run the plan
 };
 
-// `cores` and `memory` are what was detected; the cluster spec, where given, replaces them.
+// `cores` and `memory` are the detected ones; the cluster spec, where given, replaces them.
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory);
 
 }  // namespace xrun::planner

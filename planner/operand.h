@@ -20,7 +20,7 @@ namespace xrun::planner {
 struct BufferTag;
 using BufferId = Id<BufferTag>;
 
-// What an operand is for its instruction.
+// The role of an operand in its instruction.
 enum class Role : uint8_t {
   // Stage passes.
   kZeroed,   // all partials of a gradient that this backward pass is the first to add to
@@ -33,9 +33,9 @@ enum class Role : uint8_t {
   kSoftmax,    // {max, 1 / sum} of each row
   kStats,      // of shard `index`
   kLogits,     // those that are kept
-  kSelection,  // the active classes of the shard; of kReduceStats: of one on its device
+  kSelection,  // the active classes of the shard; of kReduceStats: those of one shard on its device
   kLists,      // the nearest classes of every class
-  kMass,       // what is measured of each row
+  kMass,       // the RowMass (ops/head/mass.h) of each row
   // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx: the rows of its
   // micro-batch in the first of them, which repeat every `step` bytes.
   kDx,
@@ -48,7 +48,7 @@ enum class Role : uint8_t {
   kWeight,        // of `param`
   kState,         // state `index` of the optimizer for `param`
   kPrepared,      // the form of `param` for input `index` of `node`; of a head (without node): 1 / norms
-  kNorms,         // sums of squares of `param`; without it, of all that the clip counts
+  kNorms,         // sums of squares of `param`; without it, of all tensors that the clip counts
   kRunningState,  // input `index` of `node`, folded from kStatistics
   kStatistics,    // output `index` of `node`, of all row blocks of the batch
   // kCopy: each kFrom is followed by its kTo.
@@ -62,14 +62,14 @@ enum class Role : uint8_t {
   kSum,
   kTerm,
   kFeatureGradient,  // of kReduceDx: the sum
-  kRowFactor,        // of a head pass: by what the loss of each row is multiplied
+  kRowFactor,        // of a head pass: the factor on the loss of each row
   kScales,           // of a head pass: of the shard's rows in fp8
   kLast,             // of a head pass: the step that updated each of the shard's rows last
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes
 
-// What moves an operand's address on by `step`.
+// The count k in the address of an operand: nothing, row blocks, gradient partials, or workers.
 enum class By : uint8_t { kNothing, kBlock, kPartial, kWorker };
 
 struct Operand {

@@ -31,12 +31,13 @@ struct Alternative {
 struct Prediction {
   Seconds step = 0;
   double images_per_second = 0;
-  double bubble = 0;  // share of a step that devices idle, fill and drain
+  double bubble = 0;  // share of a step in which devices are idle, fill and drain included
   double imbalance = 0;
   Seconds exposed_comm = 0;
 };
 
-// What a choice of active classes and of the format of class rows costs on the devices and with the settings of a plan.
+// The cost of a choice of active classes and of the format of class rows, on the devices and with the settings of a
+// plan.
 struct HeadCost {
   std::string text;     // "sample 10 %, f32"
   bool chosen = false;  // by the text
@@ -49,7 +50,7 @@ struct HeadCost {
 // A build of the graph of nearest classes of a head: how long it takes on all cores, with nothing beside it.
 struct GraphBuild {
   int head = 0;          // in Graph::heads
-  bool is_exact = true;  // the one that the text asks for
+  bool is_exact = true;  // whether the text asks for the exact graph
   Seconds exact = 0;
   Seconds approximate = 0;  // its recall is measured, too
   Seconds time() const { return is_exact ? exact : approximate; }
@@ -60,19 +61,19 @@ struct Plan {
   std::string model;
   Machine machine;
   Program training;
-  Program inference;  // forward only, the same stages and shards; fills the last row block
+  Program inference;  // forward only, with the same stages and shards; pads the last row block
   std::vector<std::pair<std::string, std::string>> options;  // flags and --set that made it
   std::vector<SourceDigest> sources;
   std::string math_digest;
   std::string facts_digest;
   std::string isa;
   Prediction predicted;
-  int64_t samples = 0;  // of an epoch, where the data was there to be counted; else 0
-  Bytes decoding = 0;   // held by a worker that decodes pictures, where the data was there; plan files do not keep it
+  int64_t samples = 0;  // of an epoch, where the data could be counted; else 0
+  Bytes decoding = 0;   // held by a worker that decodes pictures, where data could be read; plan files do not keep it
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
   std::vector<GraphBuild> graphs;  // plan files do not keep them; predict_graphs makes them again
-  // Of the head `costs_of`, where it is large (explain_head_choices); plan files do not keep them.
+  // Costs of choices for the head `costs_of`, where it is large (explain_head_choices); plan files do not keep them.
   std::string costs_of;
   std::vector<HeadCost> costs;
 };

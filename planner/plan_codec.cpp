@@ -10,7 +10,7 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-// Tables of a plan are flat; more depth than this is no plan of ours.
+// Tables of a plan are flat; a file with more depth than this is refused.
 constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
 
@@ -128,8 +128,8 @@ class Writer {
   FlatBufferBuilder builder_;
 };
 
-// Copies out of a verified buffer. Several references to one vector are legal FlatBuffers, so a small file could ask
-// for huge copies: what is copied is counted, and an honest file never copies more than its own size.
+// Copies out of a verified buffer. Several references to one vector are legal FlatBuffers, so a small file could cause
+// huge copies. The copied bytes are counted, since those of an honest file never exceed its own size.
 class Reader {
  public:
   explicit Reader(size_t bytes) : budget_(bytes) {}
@@ -369,7 +369,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// Schema and version stand at one place in plans of every schema, whose other tables may be laid out in another way.
+// Schema and version are at the same place in plans of every schema; other tables may have another layout.
 bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   const size_t root = verifier.VerifyOffset(0);

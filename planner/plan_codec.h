@@ -19,7 +19,8 @@ struct DecodedPlan {
   Plan plan;  // empty when the schema is not `wanted`
 };
 
-// `bytes` begin at a multiple of 16. Takes no more memory than a small multiple of what `bytes` are, whatever they say.
+// REQUIRES: `bytes` begin at a multiple of 16. Allocates at most a small multiple of the size of `bytes`, whatever they
+// contain.
 // Errors: kContent XG0621.
 Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name);
 

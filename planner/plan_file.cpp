@@ -52,7 +52,7 @@ Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string
   if (!std::ranges::equal(bytes.subspan(size), sha256(bytes.first(size)))) {
     return damaged(name, "is truncated or damaged: its SHA-256 does not match");
   }
-  // A copy of its own lies as the format wants it.
+  // The copy has the alignment that the format requires.
   const std::vector<std::byte> aligned(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(size));
   XRUN_ASSIGN(DecodedPlan decoded, decode_plan(aligned, kPlanSchema, name));
   if (decoded.schema != kPlanSchema) {

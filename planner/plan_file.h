@@ -11,17 +11,18 @@
 
 namespace xrun::planner {
 
-// Counted up when readers of the former schema could misread a file.
+// Incremented when readers of the former schema could misread a file.
 inline constexpr uint32_t kPlanSchema = 6;
 
 std::vector<std::byte> plan_bytes(const Plan& plan);
 
-// Trusts nothing: digest, FlatBuffers verifier with limits, every index, then the verifier of programs as far as it
-// needs no graph (`check_fresh` does the rest). `name` is for messages. Errors: kContent XG0621, not a plan, truncated
-// or damaged; XG0624, made by an older or newer xrun; XG0622, a program that is not sound.
+// Trusts nothing in the bytes: checks the digest, runs the FlatBuffers verifier with limits, checks every index, and
+// runs the verifier of programs as far as it needs no graph (`check_fresh` does the rest). `name` is for messages.
+// Errors: kContent XG0621, not a plan, truncated or damaged; XG0624, made by an older or newer xrun; XG0622, a program
+// that is not sound.
 Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name = "plan");
 
-// Replaces `path` when all of it is written. Errors: kWorld with the path.
+// Replaces `path` once the whole file is written. Errors: kWorld with the path.
 Status save_plan(const Plan& plan, const std::string& path);
 // Errors: those of load_plan_bytes; kContent XG0621, no such file; kWorld, a file that cannot be read.
 Result<Plan> load_plan(const std::string& path);

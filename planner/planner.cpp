@@ -15,7 +15,7 @@
 namespace xrun::planner {
 namespace {
 
-// Of the forward pass. The placement of buffers takes seconds here, and grows with the square.
+// The most operators of a forward pass. Placing buffers takes seconds for so many, and grows with the square.
 constexpr int kMostNodes = 32'768;
 
 // Passes drop operators and fuse them, two to one at the most in models that people write.

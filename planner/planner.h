@@ -19,8 +19,8 @@ struct PlannerOptions {
   FactsOf facts_of = nullptr;  // where given, a smaller row block is among the fixes of a plan that does not fit
 };
 
-// Whether a module has few enough operators for a plan, so that it is refused before the work that grows with them:
-// `prepared`, after its passes; before them a graph that no pass makes small enough. Errors: XG0198.
+// Refuses a module with too many operators for a plan, before the work that grows with them. `prepared`: after its
+// passes; before them only a graph that no pass can make small enough is refused. Errors: XG0198.
 Status check_size(const Module& module, bool prepared);
 
 // The fastest plan, by prediction, among all legal settings that the hints of `training.schedule` leave open.
@@ -31,22 +31,22 @@ Status check_size(const Module& module, bool prepared);
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options);
 
-// Fills Plan::graphs of a plan that was read from a file. The other argument is what the plan was made with.
+// Fills Plan::graphs of a plan that was read from a file, with the facts that the plan was made with.
 void predict_graphs(Plan& plan, const KernelFacts& training_facts);
 
-// Heads of so many classes and more are large: what they cost depends on which classes are active and how their rows
-// lie in memory, so these are among the reports of a plan and the fixes of one that does not fit.
+// Heads with at least this many classes are large: their cost depends on which classes are active and on the format of
+// their rows, so plans report both choices, and a plan that does not fit has them among its fixes.
 inline constexpr int64_t kLargeHead = 100'000;
 
-// Fills Plan::costs where the largest head that is trained is a large one: a program of the plan's settings for each
-// choice that differs from the text's in active classes or in formats. The other arguments are those that the plan was
-// made with.
+// Fills Plan::costs where the largest trained head is large: makes a program with the plan's settings for each choice
+// that differs from the text's in active classes or in formats. The other arguments are those that the plan was made
+// with.
 Status explain_head_choices(Plan& plan, const Module& training, const Module& inference,
                             const KernelFacts& training_facts, const KernelFacts& inference_facts);
 
-// Where the batch of `plan` has fewer row blocks than there are devices: adds to the reasons of `replicas` and
-// `micro_batches` which row block would use more of them, and what that gains by prediction. Takes about as long as a
-// plan. The other arguments are those that the plan was made with.
+// Where the batch of `plan` has fewer row blocks than there are devices, adds to the reasons of `replicas` and
+// `micro_batches` a row block that would use more of them, and its predicted gain. Takes about as long as a plan. The
+// other arguments are those that the plan was made with.
 // Errors: those of `facts_of`.
 Status explain_idle_devices(Plan& plan, const Module& training, const Module& inference,
                             const KernelFacts& training_facts, const KernelFacts& inference_facts,

@@ -110,7 +110,7 @@ std::string to_line(const Buffer& buffer) {
   return line + (buffer.persistent ? "" : fmt::format(" [{}, {}]", buffer.first_use, buffer.last_use)) + "\n";
 }
 
-// "b3+64" for what lies there as a whole, "b3+64,512/block" for what moves on by row blocks.
+// "b3+64" for an operand with a fixed address, "b3+64,512/block" for one whose address advances with the row block.
 std::string to_text(const Operand& operand) {
   constexpr const char* kSteps[] = {"subtree", "block", "partial", "worker"};
   std::string text = fmt::format("b{}", operand.buffer.index);
@@ -184,7 +184,7 @@ void derive_accesses(Instruction& instruction) {
   std::set<BufferId> read;
   std::set<BufferId> written;
   for (const Operand& operand : instruction.operands) {
-    // What an exchange sends was there before, whatever it receives beside it.
+    // An exchange sends bytes that were written before, even if it also receives other bytes of the same buffer.
     const bool made_here = written.contains(operand.buffer) && !communicates(instruction.kind);
     if (operand.access != Access::kWrite && !made_here && read.insert(operand.buffer).second) {
       instruction.reads.push_back(operand.buffer);

@@ -1,14 +1,14 @@
-// Program: the instructions of every device, in order, with the buffers that they read and write. The planner's
-// promise; the verifier, the simulator and the executor are three readers of the same value.
+// Program: the instructions of every device, in order, with the buffers that they read and write. The planner makes it;
+// the verifier, the simulator and the executor read the same value.
 //
 // Order. The list of instructions is a legal sequential order: every dependency points backward and the members of a
-// group (collectives; a send and its receive, the send first) stand next to one another. What really binds is less:
+// group (collectives; a send and its receive, the send first) stand next to one another. Only these constraints bind:
 // `deps` and `releases`, the order of each (device, stream), and that an exchange needs all members of its group.
 //
 // Exchanges. A member is posted when its turn in its stream has come, and completes twice: it is received when all
-// blocks that it takes are in their places, and released when the blocks that it gives may be written over. Who reads a
-// place waits for `received`, who writes over a block for `released`. In the stream kComm the next exchange waits only
-// until this one is posted; in kCompute (`overlap` off) the next instruction waits for both.
+// blocks that it receives are in their places, and released when the blocks that it sends may be overwritten. A reader
+// of received blocks waits for `received`, a writer over sent blocks for `released`. In the stream kComm the next
+// exchange waits only until this one is posted; in kCompute (`overlap` off) the next instruction waits for both.
 //
 // Rows. Replica r owns row blocks [r·n/R, (r+1)·n/R) of the n blocks of the batch and micro-batches [r·M/R, (r+1)·M/R).
 // A buffer with `micro_batch` m >= 0 has the rows (or G blocks) of micro-batch m; with -1 all rows of `replica`; and
@@ -41,12 +41,12 @@ using InstructionId = Id<InstructionTag>;
 
 inline constexpr int kHost = -1;
 
-// Partials of one replica: more accumulators than this cost more memory than they save in waiting.
+// The most partials of one replica: more accumulators would cost more memory than their shorter waits are worth.
 inline constexpr int kMostPartials = 16;
-// Terms of one sum over replicas: kSumReplicas has room for so many addresses.
+// The most terms of one sum over replicas: kSumReplicas has room for this many addresses.
 inline constexpr int kMostReplicas = 256;
 
-// What a buffer is for; `persistent` purposes live across steps.
+// The purpose of a buffer; those marked `persistent` live across steps.
 enum class Purpose : uint8_t {
   kWeight,         // f32 master weight of a parameter, whole            persistent
   kState,          // running statistics                                 persistent
@@ -60,7 +60,7 @@ enum class Purpose : uint8_t {
   kActivation,  // value of a micro-batch, kept from F to B or crossing a stage; batch statistics (G) of operators with
                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
   kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
-  kTerms,  // what other devices give to a sum: of a head (`head`, `micro_batch`) the rows of their shards' dX partials,
+  kTerms,  // terms of a sum from other devices: of a head (`head`, `micro_batch`) rows of their shards' dX partials,
            // in shard order; of a gradient (`param`) the slices of the other replicas, in replica order
   kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; of the host       persistent
   kHeadSnapshot,   // f32 class weights that the next lists are built from; of the host                    persistent
@@ -113,7 +113,7 @@ enum class Kind : uint8_t {
   // Passes of a stage over one micro-batch, row block by row block.
   kForward,   // the nodes of the stage
   kBackward,  // recomputed forward nodes, then backward nodes
-  // Once a step, before all passes of a head: the active classes of a shard.
+  // Runs once a step, before all passes of a head: selects the active classes of a shard.
   kHeadSelect,
   // Passes of heads over the rows of pass `head_pass`, or over the batch; all but kReduceStats are of one shard.
   kHeadForward,   // makes the statistics of its shard
@@ -122,7 +122,7 @@ enum class Kind : uint8_t {
   kHeadBackward,  // makes dX partials and, unless `update_sweep`, updates the shard's rows (the fused update)
   kHeadNorms,     // where clip counts heads: a sweep for the squares of the shard's gradient
   kHeadUpdate,    // dW + update sweep over all rows of the batch
-  kHeadMass,      // at the end of a step that measures it: what share of the softmax the active classes have
+  kHeadMass,      // at the end of a step that measures it: the active classes' share of the softmax
   kReduceDx,      // on the devices that made the features: dX partials of all shards to the gradient of one micro-batch
   // The end of a step, of a stage's replica.
   kFoldPartials,  // where a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)
@@ -130,14 +130,14 @@ enum class Kind : uint8_t {
   kNorm,          // squares of its gradients (partial 0)
   kUpdate,        // optimizer, running statistics, prepared weights
   kCopy,          // rows of a head pass to or from their places among the rows of the batch
-  // Exchanges: instructions of one `group`, a member each.
+  // Exchanges: the instructions of one `group`, one for each member.
   kSend,
   kRecv,
-  // Members fill in what others have: features or labels of a head pass, a micro-batch of every replica at a time (a
-  // pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch statistics;
-  // slices of summed gradients, in place.
+  // Each member receives the blocks of all others: features or labels of a head pass, a micro-batch of every replica at
+  // a time (a pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch
+  // statistics; slices of summed gradients, in place.
   kAllGather,
-  // Terms go to who sums them: dX partials to kReduceDx, slices of gradients to kSumReplicas.
+  // Terms go to the device that sums them: dX partials to kReduceDx, slices of gradients to kSumReplicas.
   kReduceScatter,
 };
 enum class Stream : uint8_t { kCompute, kComm };
@@ -145,7 +145,7 @@ enum class Stream : uint8_t { kCompute, kComm };
 constexpr bool communicates(Kind kind) { return kind >= Kind::kSend; }
 constexpr bool is_stage_pass(Kind kind) { return kind <= Kind::kBackward; }
 constexpr bool is_head_pass(Kind kind) { return kind >= Kind::kHeadForward && kind <= Kind::kHeadUpdate; }
-// All computations of a head: its passes, and what is done before and behind them.
+// All computations of a head: its passes, and those before and after them.
 constexpr bool is_of_head(Kind kind) { return kind >= Kind::kHeadSelect && kind <= Kind::kReduceDx; }
 // Passes over all rows of the batch at the end of a step.
 constexpr bool is_head_sweep(Kind kind) { return kind == Kind::kHeadNorms || kind == Kind::kHeadUpdate; }
@@ -167,14 +167,14 @@ struct Instruction {
   std::vector<Operand> operands;
   std::vector<BufferId> reads;   // of `operands`, each buffer once: derive_accesses
   std::vector<BufferId> writes;  // a buffer that a computation writes before it reads it is in `writes` alone
-  // What must have ended, of exchanges have received; and exchanges that must have released what they send: derived
-  // from reads, writes and stream order by emit.
+  // Before this one begins, `deps` must have ended (exchanges: have received), and the exchanges in `releases` have
+  // released what they send. Emit derives both from reads, writes and stream order.
   std::vector<InstructionId> deps;
   std::vector<InstructionId> releases;
   Flops flops = 0;
   Bytes bytes = 0;  // moved, for communication
   Seconds predicted = 0;
-  Span span;  // where the text asks for it
+  Span span;  // the place in the text that asks for it
 };
 
 // Fills `reads` and `writes` from the operands.
@@ -215,7 +215,7 @@ struct HeadPlan {
   ValueId feature_grad;  // the graph's input "<head>.dx"; none where nothing before the head is trained
   ValueId logits;
   ValueId label;       // none where neither loss nor metrics are computed
-  ValueId row_factor;  // by what the loss of each row is multiplied, an input; none where all rows count alike
+  ValueId row_factor;  // the input with the factor on the loss of each row; none where all rows count alike
   ParamId weight;
   ParamId bias;  // none for cosine heads
   int64_t classes = 0;
@@ -263,8 +263,8 @@ struct Program {
   int64_t norm_rows = 0;     // g
   int micro_batches = 1;
   int replicas = 1;
-  int ranks = 1;  // processes that run it; not of the plan: who runs it says so
-  // Of gradients, over all replicas: 4 with --deterministic (or as many as row blocks), else one for each worker of a
+  int ranks = 1;  // processes that run it; set by the run, not part of the plan
+  // Gradient partials of all replicas: with --deterministic 4, or as many as row blocks; else one for each worker of a
   // replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.
   int partials = 1;
   PipelineKind schedule = PipelineKind::kGpipe;
@@ -278,7 +278,7 @@ struct Program {
 
   const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id.index)]; }
   const Instruction& instruction(InstructionId id) const { return instructions[static_cast<size_t>(id.index)]; }
-  // Which process has a device: ranks have runs of devices, as alike as can be.
+  // The rank that has a device: ranks have contiguous runs of devices, as equal in length as possible.
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
   int64_t micro_batch_rows() const { return batch / micro_batches; }
   int micro_batches_of_replica() const { return micro_batches / replicas; }
@@ -295,21 +295,21 @@ struct Program {
   }
 };
 
-// What the passes of a shard depend on, for `rows` rows (HeadPlan::rows, or the batch for the update sweep): as the
-// planner counted and the kernels are made.
+// The shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep), for which the
+// planner sizes buffers and the backend makes kernels.
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
 
 // Whether a buffer is class rows, or states of them, that lie in a file (HeadPlan::mapped). Such buffers are whole
-// pages of the address space behind the arena of their device, mapped_bytes of them; the memory of the plan has none of
-// them.
+// pages of the address space behind the arena of their device, mapped_bytes in all; they do not count as memory of the
+// plan.
 bool is_mapped(const Program& program, const Buffer& buffer);
 Bytes mapped_bytes(const Program& program, int device);
 // The file of head `head`: a section for each such tensor, named as the tensor is, with the rows of all shards.
-// REQUIRES: its rows are mapped. Of inference it has fewer sections.
+// REQUIRES: its rows are mapped. The layout of an inference program has fewer sections.
 RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head);
 
-// Of a build of the lists of nearest classes, exact and approximate: on the processors of all devices.
+// The shape of a build of the lists of nearest classes, exact and approximate, on the processors of all devices.
 KnnShape knn_shape(const Program& program, const HeadPlan& head);
 KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head);
 // Workers of the devices of a rank.

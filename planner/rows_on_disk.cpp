@@ -7,7 +7,7 @@
 namespace xrun::planner {
 namespace {
 
-// Steps from one checkpoint to the next; none where that depends on a number of samples that is not known.
+// Steps from one checkpoint to the next; none where that depends on an unknown number of samples.
 std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   if (train.checkpoint_every.unit == TrainSpan::kEpochs && samples == 0) {
     return std::nullopt;
@@ -16,7 +16,8 @@ std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   return static_cast<int64_t>(std::clamp(steps, 1.0, 0x1p50));
 }
 
-// Of pages of which rows drawn at random lie in some: where few rows are drawn, nearly as many pages.
+// The expected bytes of pages that have at least one of `active` rows drawn at random; few rows lie in nearly as many
+// pages.
 Bytes touched_pages(const RowsLayout& layout, double active) {
   double pages = 0;
   for (const RowsSection& section : layout.sections) {
@@ -43,7 +44,7 @@ std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& traini
     const double active = static_cast<double>(std::max(head.active, training.batch));
     const double changed = steps ? active * static_cast<double>(*steps) : static_cast<double>(head.classes);
     const auto rows = static_cast<int64_t>(std::min(changed, static_cast<double>(head.classes)));
-    // Each shard appends a record of its own in each step that changes rows for the first time.
+    // Each shard appends a record to its log in each step that changes rows for the first time.
     const int64_t records = std::min(rows, steps.value_or(rows) * std::ssize(head.shards));
     list.push_back({.head = module.graph.heads[static_cast<size_t>(head.head)].name,
                     .rows = layout.file_bytes(),

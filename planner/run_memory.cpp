@@ -30,7 +30,7 @@ RunMemory run_memory(const Module& module, const Program& training, const Progra
       memory.evaluation = arenas_of(inference);
     }
     if (!measured && source.name != "train") {
-      continue;  // nobody opens it
+      continue;  // the run does not open it
     }
     const ReaderDef* reader = data_registry().find_reader(source.reader.name);
     if (reader != nullptr && reader->held != nullptr) {

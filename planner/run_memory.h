@@ -1,4 +1,4 @@
-// What a run needs of the machine in all: the arenas of its two programs, and what its readers hold beside them.
+// The memory of a whole run: the arenas of its two programs, and the memory of its readers beside them.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct RunMemory {
   Bytes sum() const { return training + evaluation + readers; }
 };
 
-// By what the texts say: no source is opened.
+// Computed from the module and the programs; opens no source.
 RunMemory run_memory(const Module& module, const Program& training, const Program& inference);
 
 }  // namespace xrun::planner

@@ -7,7 +7,7 @@
 namespace xrun::planner {
 namespace {
 
-// A run of the action lists: the next action of each stage and what has ended when.
+// A run of the action lists: the next action of each stage, and the ends of actions so far.
 class Run {
  public:
   Run(const Schedule& schedule, const ScheduleRequest& request) : schedule_(schedule), request_(request) {
@@ -121,7 +121,7 @@ class Run {
   ScheduleTimes times_;
 };
 
-// What starts and ends at one time: a computation, or the transfer of an exchange for all of its members. The transfer
+// Instructions that start and end together: a computation, or the transfer of an exchange for all of its members, which
 // starts when all members are posted.
 struct Unit {
   std::vector<int> members;
@@ -130,7 +130,7 @@ struct Unit {
 
 // An instruction waits for others to end, or, in the stream kComm, for the exchange before it to be posted.
 struct Waiting {
-  int waits = 0;               // for so many
+  int waits = 0;               // for this many
   std::vector<int> after_end;  // instructions that wait until this one has ended
   int posted_next = -1;        // the exchange that waits until this one is posted
 };
@@ -229,9 +229,9 @@ void summarise(const Program& program, ProgramTimes& times) {
   }
 }
 
-// A run of the instructions. Time goes on by events: the end of a unit posts the instructions that waited for it alone.
-// A clock of work runs as fast as the others while every busy worker has a core, else slower; `late_` is by how much it
-// has fallen behind.
+// A discrete-event simulation of the instructions: the end of a unit posts the instructions that waited only for it.
+// The clock of work advances with real time while every busy worker has a core, else more slowly; `late_` is the time
+// by which it is behind.
 class ProgramRun {
  public:
   ProgramRun(const Program& program, int cores)
@@ -306,7 +306,7 @@ class ProgramRun {
     }
   }
 
-  // That are busy with a unit.
+  // The workers that are busy with a unit.
   int workers(size_t unit) const {
     const Instruction& first = program_.instructions[static_cast<size_t>(units_[unit].members[0])];
     const auto device = static_cast<size_t>(first.device);

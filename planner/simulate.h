@@ -1,5 +1,5 @@
-// Simulation: when everything happens, from the order of actions or instructions and how long each takes
-// (docs/algorithms.md, "Simulation"). One reader of the schedule before a Program exists, and one of the Program
+// Simulation: start and end of actions or instructions, from their order and durations
+// (docs/algorithms.md, "Simulation"). One function simulates the schedule before a Program exists, and one the Program
 // itself.
 #pragma once
 
@@ -21,7 +21,7 @@ struct ActionTime {
 struct ScheduleTimes {
   std::vector<std::vector<ActionTime>> stages;
   Seconds makespan = 0;
-  // Of stages x makespan: what devices idle, and the share of it that unequal stages cause.
+  // Shares of stages x makespan: the time in which devices are idle, and the part of it that unequal stages cause.
   double bubble = 0;
   double imbalance = 0;
 };
@@ -41,8 +41,8 @@ struct ProgramTimes {
   Seconds exposed_comm = 0;  // of the device that waits longest: idle while its communication runs
 };
 
-// `Instruction::predicted` is how long each takes; members of a collective or of a send/recv pair end together. While
-// the workers of the devices that compute are more than `cores` (0: any number), all goes slower by the same factor.
+// An instruction takes `Instruction::predicted`; members of a collective or of a send/recv pair end together. While the
+// computing devices have more workers than `cores` (0: no limit), everything slows down by the same factor.
 // Errors: kContent naming the instructions that wait for one another.
 Result<ProgramTimes> simulate(const Program& program, int cores = 0);
 

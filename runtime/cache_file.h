@@ -1,5 +1,5 @@
-// Files that may be lost: under $XDG_CACHE_HOME/xrun, else ~/.cache/xrun. One may vanish, be damaged or not be writable
-// at any time; then what it would save is done again.
+// Cache files under $XDG_CACHE_HOME/xrun, else ~/.cache/xrun. A file may vanish, be damaged or not be writable at any
+// time; then the work that it would have saved is done again.
 #pragma once
 
 #include <cstdio>
@@ -15,21 +15,22 @@
 
 namespace xrun::runtime {
 
-// An empty string without XDG_CACHE_HOME and HOME.
+// The directory of the cache; empty if neither XDG_CACHE_HOME nor HOME is an absolute path.
 std::string cache_directory();
 
-// The file of what `key` says in full: DIRECTORY/kind-DIGEST. Empty without a directory.
+// The path DIRECTORY/kind-DIGEST, with the digest of `key`, the full description of the content. Empty without a
+// directory.
 std::string path_in_cache(std::string_view kind, std::string_view key);
 
 // A cached file being read, front to back. Its last 32 bytes are the digest of those before.
 class CachedFile {
  public:
-  // Nothing when there is no such file.
+  // None if there is no such file, or it is too short for a digest.
   static std::optional<CachedFile> open(const std::string& path);
 
-  // False when the file ends before.
+  // Fills `out`; false if the file ends before.
   bool read(std::span<std::byte> out);
-  // After all was read: whether it is, byte for byte, what was stored.
+  // Whether the digest matches the bytes read. REQUIRES: all `size()` bytes were read.
   bool intact();
 
   Bytes size() const { return size_; }  // without the digest
@@ -43,8 +44,8 @@ class CachedFile {
   Xxh128 hash_;
 };
 
-// The pieces one after the other, and their digest. Best effort: another name first, then renamed, so that readers
-// never see a part.
+// Writes the pieces one after the other, then their digest, to a temporary file and renames it, so that readers never
+// see a part. Best effort: reports no errors.
 void store_cached(const std::string& path, std::initializer_list<std::span<const std::byte>> pieces);
 
 }  // namespace xrun::runtime

@@ -9,7 +9,7 @@
 namespace xrun::ops {
 namespace {
 
-// What a row is rounded for: its weights, or a state. Keeps the random numbers of the two apart.
+// The purpose of rounding a row: its weights, or a state; part of the key, so that their random numbers differ.
 enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState, kSecondState };
 
 // Parts of HeadSlice::class_vectors.
@@ -24,7 +24,7 @@ void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes) {
   }
 }
 
-// A vector with an element a row: where it lies, or gathered into the slice.
+// A vector with one element for each row: in place, or gathered into the slice.
 float* ClassRows::open_vector(float* values, TileClasses classes, int64_t part, const HeadSlice& slice) const {
   if (values == nullptr || !copies()) {
     return values == nullptr ? nullptr : values + row(classes.begin);
@@ -67,7 +67,7 @@ ClassTile ClassRows::open(TileClasses classes, const HeadSlice& slice) const {
   return tile;
 }
 
-// Rows, their norms and biases, by the steps that they have missed.
+// Applies missed steps to the rows of a tile, their norms and biases.
 void ClassRows::catch_up(ClassTile& tile) const {
   for (int64_t c = 0; c < tile.classes.count; ++c) {
     const int64_t at = row(tile.classes.begin + c);
@@ -158,7 +158,7 @@ void ClassRows::close(const ClassTile& tile) const {
   close_vector(update_->bias_states[1], tile.classes, tile.bias_states[1]);
 }
 
-// Adds the rows of a tile to what products bring nearer. Rows that lie apart are asked for at once.
+// Adds the rows of a tile to the memory that products prefetch. Rows that lie apart are prefetched at once.
 void ClassRows::prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const {
   const int64_t bytes = shape_.dim * element_bytes(format);
   if (active_ == nullptr) {
@@ -168,7 +168,7 @@ void ClassRows::prefetch(TileClasses classes, const std::byte* rows, RowFormat f
   }
 }
 
-// Asks for rows that lie apart one by one, so that they come while others are waited for.
+// Prefetches rows that lie apart one by one, so that their cache misses overlap.
 void ClassRows::ask_for(TileClasses classes, const std::byte* rows, int64_t bytes) const {
   constexpr int64_t kLine = 64;
   for (int64_t c = 0; c < classes.count; ++c) {

@@ -1,8 +1,8 @@
 // The class rows of a shard as head passes work on them: a tile at a time, dense and f32. A pass opens a tile, reads
-// its rows and may change them, and closes it. How rows lie in memory, where their states and norms are, and how they
-// are rounded is known here alone, and so are the steps that rows have missed. Rows in f32 are worked on where they
-// are; others are widened, or caught up, in the worker's slice. Calls for different tiles with different slices may run
-// at once.
+// its rows and may change them, and closes it. Only this class knows how rows, states and norms lie in memory, how they
+// are rounded, and which steps rows have missed. Rows in f32 are used in place if all classes take part and no row
+// catches up; others are gathered, widened or caught up in the worker's slice. Calls for different tiles with different
+// slices may run at once.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,12 @@ struct ClassTile {
   float* weight = nullptr;
   float* inverse = nullptr;  // 1 / norm of each row; null without cosine
   float* bias = nullptr;     // [count]; null without bias
-  // From open_states on; null where the update has no such state.
+  // Set by open_states; null where the update has no such state.
   float* weight_states[2] = {nullptr, nullptr};
   float* bias_states[2] = {nullptr, nullptr};
 };
 
-// Adds `bytes` from `begin` on to what products bring nearer.
+// Adds `bytes` from `begin` on to the memory that products prefetch.
 void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes);
 
 class ClassRows {
@@ -51,18 +51,18 @@ class ClassRows {
   ClassTile open(TileClasses classes, const HeadSlice& slice) const;
   // Opens the states of an update as well.
   void open_states(ClassTile& tile, const HeadSlice& slice) const;
-  // Ends the work on a tile whose weights and states were changed; its norms follow.
+  // Stores a tile whose weights and states were changed, and computes its norms again.
   void close(const ClassTile& tile) const;
 
-  // Has the weights of a tile brought nearer, or the states of one whose weights are there.
+  // Prefetches the weights of a tile, or the states of a tile whose weights were prefetched before.
   void prefetch_weights(TileClasses classes, HeadPrefetch& prefetch) const;
   void prefetch_states(TileClasses classes, HeadPrefetch& prefetch) const;
 
  private:
   bool catches_up() const { return weights_.catch_up.steps != nullptr; }
-  // Whether what a tile has of each row is a copy: rows lie apart, or are not as they lie.
+  // Whether a tile holds copies of its rows, since they lie apart or catch up.
   bool copies() const { return active_ != nullptr || catches_up(); }
-  // Whether rows, or states, are worked on where they lie.
+  // Whether rows, or states, in this format are used in place.
   bool in_place(RowFormat format) const { return format == RowFormat::kF32 && !copies(); }
   int64_t tile_rows() const { return std::min(shape_.blocks.size, kHeadTileClasses); }
   std::byte* weight_at(int64_t row) const { return weights_.weight + row * shape_.dim * element_bytes(shape_.weights); }

@@ -1,4 +1,4 @@
-// What the shards of a head have made, joined in the fixed tree over class blocks.
+// Combines the results of the shards of a head in the fixed tree over class blocks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@ namespace xrun::ops {
 
 namespace {
 
-// Partial results that can wait during a fold: one a level of the tree, and trees of 2^32 blocks are not built.
+// The most partial results that wait during a fold: one for each level of the tree, which has less than 2^32 blocks.
 constexpr int kMaxDepth = 34;
 constexpr int64_t kColumns = 64;
 
@@ -42,7 +42,7 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
     }
   }
   XRUN_CHECK(covered == shape.blocks.classes, "shards cover all classes");
-  // Splits nodes of the tree down to the pieces that there are.
+  // Splits nodes of the tree down to the subtrees of the shards.
   const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
     if (pieces[first].blocks.end == end) {
       folds_.push_back(pieces[first].fold);
@@ -96,7 +96,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
     if (loss != nullptr) {
       const MarginForm& form = shape_.margin;
       const double lse = static_cast<double>(sums[0].max) + std::log(static_cast<double>(sums[0].sum));
-      double value = 0 * lse;  // without a target: 0, and NaN where a logit is
+      double value = 0 * lse;  // without a target: 0, but NaN if a logit is NaN
       if (has_target) {
         const double z = form.scale * static_cast<double>(static_cast<float>(margin_of(form, target).psi));
         value = lse - (1 - form.smoothing) * z;

@@ -10,7 +10,7 @@ void KeptLogits::keep(const HeadTile& tile, int64_t row, const HeadKernels& kern
   for (int64_t c = 0; c < tile.classes; ++c) {
     kernels.stream(to + c * rows_, tile.z + c * tile.stride, tile.rows);
   }
-  _mm_sfence();  // stores past the caches are seen by others only behind it
+  _mm_sfence();  // other threads see stores past the caches only after it
 }
 
 void KeptLogits::fetch(const HeadTile& tile, int64_t row) const {

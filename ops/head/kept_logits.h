@@ -1,6 +1,6 @@
-// Logits that a shard keeps from the forward pass for the backward pass, of its first class blocks: as the product
-// leaves them, before bias, bounds and margin. The backward pass then copies a tile instead of making it again, with
-// the same bits, since neither rows nor weights change in between.
+// Logits of a shard's first class blocks that are kept from the forward pass for the backward pass: plain products,
+// before bias, clamping and margin. The backward pass then copies a tile instead of computing it again, with the same
+// bits, since neither rows nor weights change in between.
 #pragma once
 
 #include <algorithm>
@@ -27,12 +27,12 @@ class KeptLogits {
 
   // A tile is kept as a whole or not at all.
   bool has(TileClasses classes) const { return classes.begin - first_ + classes.count <= end_; }
-  // Has the logits of a tile brought nearer, all its rows.
+  // Prefetches the kept logits of a tile, for all rows.
   void prefetch(TileClasses classes, HeadPrefetch& prefetch) const {
     add_range(prefetch, data_ + (classes.begin - first_) * rows_,
               has(classes) ? classes.count * rows_ * static_cast<int64_t>(sizeof(float)) : 0);
   }
-  // Tiles of logits from padded row `row` on. REQUIRES: has(the tile's classes).
+  // Copy a tile of logits, whose rows begin at padded row `row`, to or from memory. REQUIRES: has(the tile's classes).
   void keep(const HeadTile& tile, int64_t row, const HeadKernels& kernels) const;
   void fetch(const HeadTile& tile, int64_t row) const;
 
@@ -40,7 +40,7 @@ class KeptLogits {
   float* at(const HeadTile& tile, int64_t row) const { return data_ + (tile.first_class - first_) * rows_ + row; }
 
   int64_t first_ = 0;  // number of the shard's first class in a pass
-  int64_t end_;        // how many from there on are kept
+  int64_t end_;        // number of classes from there on that are kept
   int64_t rows_;
   float* data_;  // [end_, rows_]
 };

@@ -10,8 +10,8 @@ namespace xrun::ops {
 
 inline constexpr float kHeadEpsilon = 1e-12F;
 
-// Memory that is needed soon: products bring it into the second-level cache on the way, a line every few steps. Ranges
-// are used up from the front by one product after the other.
+// Memory that is needed soon: products prefetch it into the second-level cache, a line every few steps. One product
+// after the other takes lines from the front of the ranges.
 struct HeadPrefetch {
   struct Range {
     const char* begin = nullptr;
@@ -63,8 +63,8 @@ struct HeadTile {
   const float* bias = nullptr;  // of the tile's classes, or null
   bool clamp = false;           // cosines: into [-1, 1]
   float scale = 1;
-  // What the loss does to the logits of rows whose target a class is not: those above `filter` count as 0, and
-  // corrections[class] is added behind the scale. Infinity and null: nothing.
+  // Changes of the loss to the logits of a class in rows with another target: those above `filter` become 0, and
+  // corrections[class] is added to the scaled logit. Infinity and null change nothing.
   float filter = __builtin_inff();
   const float* corrections = nullptr;
 
@@ -77,17 +77,17 @@ struct HeadTileStats {
   float* sum = nullptr;    // of exp(z - max)
   float* total = nullptr;  // of the logits as the loss sees them; null unless smoothing
   int64_t top_k = 0;
-  float* best = nullptr;  // [top_k] planes, best first; only a larger logit takes a place
+  float* best = nullptr;  // [top_k] planes, best first; equal logits keep their order
   int32_t* best_class = nullptr;
   int64_t plane = 0;  // elements between the planes of `best`
   const int32_t* label = nullptr;
-  const float* target = nullptr;  // what stands for the label's logit in the loss
+  const float* target = nullptr;  // the label's logit after the margin
 };
 
 struct HeadTileGradient {
   const float* max = nullptr;
-  const float* factor = nullptr;  // inverse sum · scale · row weight; 0 for rows without a target, padding among them
-  const float* smooth = nullptr;  // what every gradient of the row loses, with a minus; 0 where `factor` is
+  const float* factor = nullptr;  // inverse sum · scale · row weight; 0 for rows without a target and for padding
+  const float* smooth = nullptr;  // the term of smoothing in every gradient of the row, <= 0; 0 where `factor` is 0
 };
 
 struct HeadKernels {
@@ -104,7 +104,7 @@ struct HeadKernels {
   // lanes[class][16] += z[class][row], rows ascending; lane = (row mod row_block) mod 16, with rows from first_row on.
   void (*sum_rows)(const HeadTile& tile, int64_t first_row, int64_t row_block, float* lanes) = nullptr;
   void (*add)(float* to, const float* from, int64_t n) = nullptr;  // n: a multiple of 16
-  // A copy that does not go through the caches; `to` aligned to 64, n a multiple of 16. Others see it behind a fence.
+  // Copies past the caches; `to` aligned to 64, n a multiple of 16. Other threads see it only after a store fence.
   void (*stream)(float* to, const float* from, int64_t n) = nullptr;
   // 1 / max(norm of w, kHeadEpsilon).
   float (*inverse_norm)(const float* w, int64_t dim) = nullptr;

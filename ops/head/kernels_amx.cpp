@@ -1,4 +1,4 @@
-// Head loops for AMX: products in tiles of 16 x 16 sums and 16 pairs a step; all else as for AVX512-BF16.
+// Head loops for AMX: products in tiles of 16 x 16 sums and 16 pairs a step; all other loops are those of AVX512-BF16.
 #include <immintrin.h>
 
 #include "ops/head/kernels.h"
@@ -21,7 +21,7 @@ struct alignas(64) TileConfig {
 
 constexpr int64_t kTileStep = 16;  // pairs of one TDPBF16PS
 
-// Buffers of C and of a row-major A have rows up to a multiple of 32, and k is a multiple of 16.
+// REQUIRES: buffers of C and of a row-major A have rows up to a multiple of 32, and k is a multiple of 16.
 //   tiles 0..3: C, two by two; 4, 5: A, upper and lower; 6, 7: B, left and right
 void gemm_tiles(const HeadGemm& call) {
   alignas(64) uint32_t upper[kStepK * kLeft];

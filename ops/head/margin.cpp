@@ -8,11 +8,11 @@ namespace xrun::ops {
 
 namespace {
 
-constexpr double kEdge = 1e-7;  // keeps slopes away from those at +-1, where f32 cosines end
+constexpr double kEdge = 1e-7;  // keeps x away from +-1, where slopes diverge
 constexpr double kSmallestSine = 1e-3;
 
-// The cosine of 0 .. pi, carried on beyond both ends by mirrored pieces of it: it falls everywhere, with the slope
-// -|sin(phi)|.
+// cos(phi) in 0 .. pi, continued beyond both ends by mirrored pieces of itself, so that it falls everywhere, with the
+// slope -|sin(phi)|.
 double falling_cosine(double phi) {
   const double piece = std::ceil(phi / std::numbers::pi) - 1;  // phi = pi still belongs to piece 0
   const double cosine = std::cos(phi);

@@ -6,15 +6,15 @@
 namespace xrun::ops {
 
 struct Margin {
-  double psi = 0;    // what stands for the logit x in the loss, before the scale
-  double slope = 0;  // d psi / d x as the form's variant takes it
+  double psi = 0;    // the target logit x after the margin, before the scale
+  double slope = 0;  // d psi / d x by the variant of the form
 };
 
 // psi(theta) = cos(m1·theta + m2) - m3 with x = cos(theta).
-//   capped     beyond phi = pi the smooth continuation -2 - cos(phi); slope capped near |x| = 1
+//   capped     beyond phi = pi, -2 - cos(phi) smoothly continues cos(phi); slope capped near |x| = 1
 //   exact      the bare formula; its slope is infinite or NaN at |x| = 1
 //   straight   psi as capped, slope 1
-//   threshold  beyond phi = pi x - m2·sin(m2): the original ArcFace
+//   threshold  psi beyond phi = pi is x - m2·sin(m2) - m3, as in the original ArcFace
 // easy: no margin for x <= 0. Sources: ArcFace (Deng et al., CVPR 2019), SphereFace, CosFace.
 Margin margin_of(const MarginForm& form, double x);
 

@@ -1,4 +1,4 @@
-// How much of the softmax over all classes the active ones of a step have.
+// Measures the share of the softmax over all classes that the active classes of a step have.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace xrun::ops {
 
-// Of one row and a shard: {max, sum of exp(z - max)} of its active classes, and of all of them.
+// One row on one shard: max and sum of exp(z - max), over the shard's active classes and over all its classes.
 struct RowMass {
   float active_max = 0;
   float active_sum = 0;
@@ -17,16 +17,16 @@ struct RowMass {
   float all_sum = 0;
 };
 
-// The share that the active classes have of the softmax over all, its mean over rows. `shards`: of each shard all rows.
+// The active classes' share of the softmax over all classes, as the mean over rows. `shards`: all rows of each shard.
 double active_share(std::span<const std::vector<RowMass>> shards);
 
 // Immutable; calls on different buffers may run at once.
 class HeadMass {
  public:
-  // `shape` as of a pass over the active classes.
+  // `shape` is that of a pass over the active classes.
   HeadMass(const HeadShape& shape, Isa isa);
 
-  // Two forward passes, one over the active classes of `rows` and one over all. `out`: a RowMass for each row;
+  // Runs two forward passes, one over the active classes of `rows` and one over all. `out`: a RowMass for each row;
   // `scratch`: head_mass_scratch_bytes of the shape.
   void measure(const HeadRows& rows, const HeadWeights& weights, RowMass* out, std::byte* scratch,
                Workers& workers) const;

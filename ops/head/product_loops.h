@@ -41,7 +41,8 @@ void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, flo
   }
 }
 
-// Calls body(place to prefetch from, bytes from line to line) for k steps; `hot` where nothing is left.
+// Calls body(address to prefetch from, bytes from line to line) for k steps; the address is `hot`, which is cached,
+// where nothing is left to prefetch.
 template <typename Body>
 void with_prefetch(HeadPrefetch* from, const void* hot, int64_t k, const Body& body) {
   if (from == nullptr || from->next == from->count) {
@@ -81,7 +82,7 @@ void gemm(const HeadGemm& call) {
     const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;
     const bool add = call.add || k0 > 0;
     for (int64_t tile = 0; tile < tiles; ++tile) {
-      // Even shares: no small rest that would leave the multipliers idle.
+      // Tiles of nearly equal size, since a small last one would leave the multipliers idle.
       const int64_t m0 = call.m * tile / tiles;
       const int r = static_cast<int>(call.m * (tile + 1) / tiles - m0);
       const uint32_t* a = call.a + m0 * call.a_m + k0 * call.a_k;
@@ -108,7 +109,7 @@ inline void transpose_plain(const uint32_t* a, int64_t a_m, int rows, int64_t k,
   }
 }
 
-// The nearest bf16, ties to even; NaN as it is.
+// The nearest bf16, ties to even; NaN stays as it is.
 template <typename V>
 typename V::F round_bf16(typename V::F v) {
   typedef uint32_t Bits __attribute__((vector_size(sizeof(v))));
@@ -117,7 +118,7 @@ typename V::F round_bf16(typename V::F v) {
   return v == v ? reinterpret_cast<typename V::F>(kept) : v;
 }
 
-// Sixteen numbers of a class row, as the products read them: normalised, rounded, zeros behind `left`.
+// A vector of a class row in the form that products read: normalised, rounded, zeros behind the first `left` numbers.
 template <typename V>
 typename V::F class_values(const float* w, int64_t left, float inverse, bool round) {
   auto v = V::load_upto(w, left);

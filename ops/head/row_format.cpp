@@ -13,18 +13,18 @@
 namespace xrun::ops {
 namespace {
 
-// Elements whose random bits are drawn at once, sixteen each.
+// Elements whose random bits, sixteen for each, are drawn at once.
 constexpr int64_t kRun = 256;
 
 // The format e4m3 has no infinities: 448 is the largest number, 0x7F is NaN.
 constexpr float kLargestFp8 = 448;
 constexpr float kSmallestNormalFp8 = 0x1p-6F;
-constexpr int32_t kFp8Bias = (127 - 7) << 3;  // between the exponents, at the place of e4m3's
+constexpr int32_t kFp8Bias = (127 - 7) << 3;  // of f32's exponent over e4m3's, in its position
 
-// Eight lanes. GCC 12 takes conversions between bytes, halves and words of wider vectors apart, lane by lane.
+// Eight lanes, since GCC 12 splits conversions between bytes, halves and words of wider vectors into single lanes.
 constexpr int64_t kEight = 8;
 
-// Sixteen random bits each.
+// Sixteen random bits for each of eight elements.
 __m256i load_draws(const std::byte* p) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
@@ -69,7 +69,7 @@ __m128i to_bf16_bits(__m256 v, __m256i draws) {
       _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), nan)));
 }
 
-// The power of two by which values up to `largest` fit; its inverse is a number, too.
+// The smallest power of two by which values up to `largest` fit, but at least 2^-100, so that its inverse is finite.
 float scale_of(float largest) {
   if (!(largest <= std::numeric_limits<float>::max())) {
     return std::numeric_limits<float>::quiet_NaN();
@@ -79,7 +79,7 @@ float scale_of(float largest) {
   return std::ldexp(1.0F, std::max(part == 0.5F ? exponent - 1 : exponent, -100));
 }
 
-// Eight elements of some bytes each, or the first `left` of them.
+// Stores eight elements of `bytes` bytes each, or the first `left` of them.
 template <typename Eight>
 void put(const Eight& elements, int64_t bytes, int64_t left, std::byte* to) {
   if (left >= kEight) {
@@ -89,7 +89,7 @@ void put(const Eight& elements, int64_t bytes, int64_t left, std::byte* to) {
   }
 }
 
-// NaN where a value is NaN or infinite.
+// The largest magnitude of the values; NaN where one of them is NaN or infinite.
 float largest_of(const float* values, int64_t n) {
   __m256 largest = _mm256_setzero_ps();
   __m256 unordered = _mm256_setzero_ps();  // NaN once a value was
@@ -112,11 +112,11 @@ float largest_of(const float* values, int64_t n) {
   return *std::max_element(lanes[0], lanes[0] + kEight) + nan;
 }
 
-// Sixteen random bits an element, or a half, which rounds to the nearest.
+// Sixteen random bits for each element; without `random` the bits of one half, which round to the nearest.
 struct Draws {
   const RandomStream* random = nullptr;
 
-  // `words`: two elements each, from element `begin` on.
+  // `words`: the bits of two elements in each, from element `begin` on.
   void fill(int64_t begin, std::span<uint32_t> words) const {
     if (random == nullptr) {
       std::ranges::fill(words, 0x8000'8000U);

@@ -15,12 +15,12 @@ namespace xrun::ops {
 // out[0, n) = the values of a row. `scale`: of fp8 rows.
 void load_row(RowFormat format, const std::byte* row, float scale, int64_t n, float* out);
 
-// Writes a row; the draws of element i are those of its place in `random`, whoever writes it. Returns the scale of an
-// fp8 row, a power of two by which its largest value just fits, else 1; NaN where a value is NaN or infinite.
+// Writes a row; element i is rounded with the draws at place i of `random`, on any thread. Returns the scale of an fp8
+// row, a power of two by which its largest value just fits, else 1; NaN where a value is NaN or infinite.
 float store_row(RowFormat format, const float* values, int64_t n, const RandomStream& random, std::byte* row);
 
-// The same without random numbers: each value becomes the nearest one of the format, of two the one further from 0. For
-// rows that are rounded once and not in every step.
+// The same without random numbers: each value is rounded to the nearest one of the format, ties away from 0. For rows
+// that are rounded once and not in every step.
 float store_nearest(RowFormat format, const float* values, int64_t n, std::byte* row);
 
 }  // namespace xrun::ops

@@ -1,4 +1,4 @@
-// Gathered rows as head passes want them: normalised, rounded, padded block by block and packed for both products.
+// Gathered rows in the form of head passes: normalised, rounded, padded block by block and packed for both products.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ float feature_at(const HeadShape& shape, const std::byte* features, int64_t row,
 double exact_inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
 float inverse_norm_of_row(const HeadShape& shape, const std::byte* features, int64_t row);
 
-// Packs the padded rows [begin, end) (whole panels of 32): `pairs` as the kernels want operands.
+// Packs the padded rows [begin, end) (whole panels of 32) as operands of kernels with or without `pairs`.
 //   logit_rows     [rows / 32][steps][32], steps over dims
 //   gradient_rows  [dim / 32][steps][32], steps over rows; null: not wanted
 void pack_rows(const HeadShape& shape, const HeadLayout& layout, bool pairs, const std::byte* features, int64_t begin,

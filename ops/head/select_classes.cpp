@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kDraw = 0x73656c656374;  // keeps these random numbers apart from others
 
-// The targets of the whole head, each once, ascending; how many.
+// Writes the targets of the whole head, each once, ascending; returns their number.
 int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels, int32_t* out) {
   int32_t* const end = std::copy_if(labels.begin(), labels.end(), out,
                                     [&](int32_t label) { return label >= 0 && label < shape.blocks.classes; });
@@ -21,8 +21,8 @@ int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels
   return std::unique(out, end) - out;
 }
 
-// `count` different numbers below `below`, ascending; at most half of them, or it would take long to find the last
-// ones.
+// Draws `count` different numbers below `below`, ascending. REQUIRES: count <= below / 2, since draws that occurred
+// before are repeated.
 void draw_distinct(const RandomStream& random, int64_t count, int64_t below, int32_t* out) {
   constexpr int64_t kRun = 64;
   uint64_t block = 0;  // of four draws
@@ -39,15 +39,15 @@ void draw_distinct(const RandomStream& random, int64_t count, int64_t below, int
   }
 }
 
-// Classes that were met, as a hash table in given memory.
+// A set of classes, as a hash table in given memory.
 class ClassSet {
  public:
-  // `slots`: a power of two, larger than the number of classes that are put in.
+  // REQUIRES: `slots` is a power of two, larger than the number of classes that are inserted.
   ClassSet(int32_t* memory, int64_t slots)
       : slots_(memory), mask_(static_cast<uint32_t>(slots) - 1), shift_(32 - std::countr_zero(mask_ + 1)) {
     std::fill_n(slots_, slots, -1);
   }
-  // Whether the class is new.
+  // Returns whether the class is new.
   bool insert(int32_t one) {
     uint32_t at = static_cast<uint32_t>(one) * 0x9E3779B9U >> shift_;
     while (slots_[at] >= 0 && slots_[at] != one) {
@@ -62,8 +62,8 @@ class ClassSet {
   int shift_;
 };
 
-// Appends classes of the targets' lists to `chosen`, which begins with the targets, while there is room; returns how
-// many are chosen in all. The lists take turns, of which `first` has the first one.
+// Appends classes of the targets' lists to `chosen`, which begins with the targets, while there is room; returns the
+// number of chosen classes. The lists take turns, beginning with list `first` modulo their number.
 int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t targets, int64_t first, ClassSet met,
                        int32_t* chosen) {
   std::for_each(chosen, chosen + targets, [&](int32_t target) { met.insert(target); });
@@ -78,8 +78,8 @@ int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t tar
   return count;
 }
 
-// The classes of one block and their corrections (null: not wanted): the `chosen` ones, ascending, and `wanted` of the
-// others. Of these either the ones to take are drawn or, where they are more than half, the ones to leave out.
+// Writes the classes of one block and their corrections (null: not wanted): the `chosen` ones, ascending, and `wanted`
+// of the others. Draws either the ones to take or, where they are more than half of the others, the ones to leave out.
 void fill_block(const RandomStream& random, ClassRange block, std::span<const int32_t> chosen, int64_t wanted,
                 int32_t* draws, int32_t* classes, float* corrections) {
   const int64_t others = block.size() - static_cast<int64_t>(chosen.size());
@@ -95,7 +95,7 @@ void fill_block(const RandomStream& random, ClassRange block, std::span<const in
     }
   };
   size_t before = 0;  // chosen classes that were passed
-  // The class of a rank among the others, after the chosen ones below it.
+  // Writes the class with this rank among the others, after the chosen classes below it.
   const auto take = [&](int64_t rank) {
     while (before < chosen.size() && chosen[before] - block.begin <= rank + static_cast<int64_t>(before)) {
       put(chosen[before++], 0);
@@ -148,7 +148,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
   std::fill_n(counts, all_blocks, 0);
   std::for_each(chosen, chosen + count, [&](int32_t one) { ++counts[block_of(one)]; });
 
-  // Each block has the share of the draws that its classes have of those which are not chosen; so no block lacks room.
+  // A block's share of the draws is its share of the classes that are not chosen, so no block draws more than it has.
   const int64_t others = shape.blocks.classes - count;
   const int64_t drawn = std::max<int64_t>(0, shape.active - count);
   const auto drawn_of_first = [&](int64_t first) { return others == 0 ? 0 : drawn * first / others; };
@@ -157,7 +157,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
     return {block * shape.blocks.size, std::min(shape.blocks.classes, (block + 1) * shape.blocks.size)};
   };
   offsets[0] = 0;
-  int64_t before = 0;  // others of the blocks that were passed
+  int64_t before = 0;  // classes that are not chosen in the blocks before
   for (int64_t block = 0; block < blocks.end; ++block) {
     const int64_t next = before + classes_of(block).size() - counts[block];
     if (block >= blocks.begin) {
@@ -168,7 +168,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
     before = next;
   }
 
-  // Of each block the chosen ones come first in `draws`.
+  // In `draws`, the chosen classes of each block come first.
   std::fill_n(counts, all_blocks, 0);
   std::for_each(chosen, chosen + count, [&](int32_t one) {
     const int64_t i = block_of(one) - blocks.begin;

@@ -1,7 +1,7 @@
-// The classes that take part in a step: the targets of its rows, then classes of the targets' lists of nearest
+// Selects the classes that take part in a step: the targets of its rows, then classes of the targets' lists of nearest
 // neighbours, then others drawn at random. They follow from labels, lists, seed and step alone, so that every shard,
 // rank and micro-batch has the same ones. Time grows with the active classes, the rows and the entries of their lists,
-// not with the classes (docs/algorithms.md, "Active classes").
+// not with the number of classes (docs/algorithms.md, "Active classes").
 // Source: An et al., "Partial FC: Training 10 Million Identities on a Single Machine", ICCVW 2021; Song et al.,
 // "Large-Scale Training System for 100-Million Classification at Alibaba", KDD 2020.
 #pragma once
@@ -13,28 +13,28 @@
 
 namespace xrun::ops {
 
-// Selects for one shard: shape.active classes of the head, or all targets where these are more. Targets outside of
-// 0..C-1 are of no class.
-//   lists   [classes of the head][shape.neighbours], as KnnGraph writes them; entries outside of 0..C-1 are of no
-//           class. The lists of the targets are read position by position, in each step from another list on, as long
-//           as there is room. Null: none join.
-//   memory  head_selection of the shape; the result lies in it, and what the last step selected there is compared with
-//           it. REQUIRES: zeros before the first step, or its `common` counts nothing in particular.
-// With shape.log_q, a drawn class is corrected by -log of the share of its block's classes, chosen ones left out, that
-// were drawn, and a chosen one by 0.
+// Selects the active classes of one shard. The head has shape.active of them, or all targets where these are more.
+// Labels outside of 0..C-1 are ignored.
+//   lists   [classes of the head][shape.neighbours], as KnnGraph writes them; entries outside of 0..C-1 are skipped.
+//           The lists of the targets are read in turn, position by position, as long as there is room; each step begins
+//           with another list. Null: no neighbours are selected.
+//   memory  head_selection of the shape; holds the result, which HeadCounts::common compares with the selection of the
+//           last step. REQUIRES: zeros before the first step, else its `common` is meaningless.
+// With shape.log_q, the correction of a drawn class is -log(share): the share of its block's classes, without targets
+// and neighbours, that was drawn. That of targets and neighbours is 0.
 // REQUIRES: labels of shape.step_rows rows.
 ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> labels, uint64_t seed, int64_t step,
                              std::byte* memory, Workers& workers, const int32_t* lists = nullptr);
-// What was selected there last.
+// The last selection in `memory`.
 ActiveClasses selected_classes(const HeadShape& shape, const std::byte* memory);
 
-// Of a selection of any shard.
+// The counts of the last selection in `memory`.
 const HeadCounts& counts_of(const std::byte* memory);
 
-// Of a class of the head: its number among the active ones of the shard, or -1.
+// The number of class `label` of the head among the active classes of the shard, or -1.
 int32_t number_of(const ActiveClasses& active, const HeadShape& shape, int32_t label);
 
-// How many classes two selections of a shard have in common: of this step and of the last one. Both ascend.
+// The number of classes in both of two ascending lists: a shard's selections of this step and of the last one.
 int64_t count_common(std::span<const int32_t> left, std::span<const int32_t> right);
 
 }  // namespace xrun::ops

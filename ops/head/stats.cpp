@@ -10,7 +10,7 @@ namespace {
 #include "ops/head/exp_loop.h"
 #include "ops/head/insert_best.h"
 
-// One number in the place of a vector; maximum and minimum as the instructions have them: of a NaN the second operand.
+// One number in place of a vector. Maximum and minimum are those of the instructions: for a NaN the second operand.
 struct Scalar {
   using F = float;
   static F broadcast(float x) { return x; }
@@ -29,7 +29,7 @@ struct Scalar {
 float exp_f32(float x) { return exp_of<Scalar>(x); }
 
 ExpSum combine(ExpSum left, ExpSum right) {
-  // A run without active classes. The sum of any other is 1 at least.
+  // A sum of 0 is that of a run without active classes; any other sum is at least 1.
   if (left.sum == 0 || right.sum == 0) {
     return left.sum == 0 ? right : left;
   }

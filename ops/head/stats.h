@@ -13,7 +13,7 @@ struct HeadStats {
   int64_t plane = 0;
   int64_t top_k = 0;
 
-  float* max() const { return data; }                 // of z = scale · logit; NaNs are passed over
+  float* max() const { return data; }                 // of z = scale · logit; NaNs are ignored
   float* sum() const { return data + plane; }         // of exp(z - max); NaN if any logit of the row is
   float* total() const { return data + 2 * plane; }   // of the logits, with smoothing
   float* target() const { return data + 3 * plane; }  // the label's logit before the margin, if it is in the run
@@ -32,7 +32,7 @@ struct ExpSum {
 ExpSum combine(ExpSum left, ExpSum right);
 
 void clear(const HeadStats& stats);
-// left becomes left with right, which has the higher classes, for all rows.
+// Merges `right`, which has the higher classes, into `left`, for all rows.
 void merge(const HeadStats& left, const HeadStats& right);
 
 }  // namespace xrun::ops

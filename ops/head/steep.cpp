@@ -11,7 +11,7 @@ namespace {
 
 bool is_steep(const HeadShape& shape) { return shape.form.cosine && shape.margin.angular(); }
 
-// Calls body(padded row, its label) for rows with a target among `classes` whose slope is not 1.
+// Calls body(padded row, index of its target in `classes`) for rows with a target there whose slope is not 1.
 template <typename Body>
 void for_steep_rows(const HeadWork& pass, TileClasses classes, const Body& body) {
   const int32_t* labels = pass.labels();

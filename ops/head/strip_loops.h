@@ -1,5 +1,5 @@
-// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes, targets, and what the loss
-// changes.
+// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes, targets, and the changes of the
+// loss to logits.
 
 template <typename V>
 typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
@@ -12,13 +12,13 @@ typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
   return x;
 }
 
-// What the loss adds to the logits of a class, before the scale.
+// The correction of a class (HeadTile::corrections), divided by the scale since it is added to the unscaled logit.
 template <typename V>
 typename V::F correction(const HeadTile& tile, int64_t c) {
   return V::broadcast(tile.corrections == nullptr ? 0.0F : tile.corrections[c] / tile.scale);
 }
 
-// The logit as the loss has it in rows whose target the class is not. A NaN stays one.
+// The logit in the loss of rows with another target. NaN stays NaN.
 template <typename V>
 typename V::F loss_logit(typename V::F x, typename V::F filter, typename V::F correction) {
   return V::add(V::zero_where_less(filter, x, x), correction);
@@ -35,12 +35,12 @@ void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, ty
     const float* z = tile.z + c * tile.stride + row;
 #pragma GCC unroll 8
     for (int g = 0; g < G; ++g) {
-      max[g] = V::max(V::load(z + g * V::kWidth), max[g]);  // a NaN leaves the second operand
+      max[g] = V::max(V::load(z + g * V::kWidth), max[g]);  // for a NaN the result is the second operand
     }
   }
 }
 
-// The best classes of the rows whose largest logit of the strip beats their last place.
+// Updates the best classes of those rows whose largest logit of the strip exceeds the last of their best.
 template <typename V>
 void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row,
                 typename V::F largest) {
@@ -49,7 +49,7 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
     return;
   }
   if (stats.top_k == 1) {
-    // From the end, so that the lowest class of equal ones stays.
+    // Runs from the end, so that the lowest of equal classes is kept.
     auto first = V::broadcast(0.0F);
     for (int64_t c = end - 1; c >= begin; --c) {
       const auto place = V::broadcast(static_cast<float>(c - begin));
@@ -75,7 +75,7 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
   }
 }
 
-// Puts the logits of the loss in place of those of the head, for G vectors of rows.
+// Replaces the logits of the head by those of the loss, for G vectors of rows.
 template <typename V, int G>
 void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t row) {
   const auto filter = V::broadcast(tile.filter);
@@ -89,7 +89,7 @@ void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t
   }
 }
 
-// Puts the margin's value in place of each target's logit; whether there was any.
+// Replaces each target's logit by that after the margin. Returns whether there was one.
 template <typename V>
 bool strip_targets(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
   uint32_t targets = V::inside_mask(stats.label + row, static_cast<int32_t>(tile.first_class + begin),

@@ -1,4 +1,5 @@
-// The backward sweep over a shard's tiles: logits again, their gradient, and from it dX, dW and the update at once.
+// The backward sweep over a shard's tiles: computes logits again, then their gradient, and from it dX, dW and the
+// update at once.
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +30,7 @@ struct HeadPasses::Sweep {
 
 namespace {
 
-// z of the tile becomes G in the form of both products. `weights_too`: the bias gradient is wanted as well.
+// Replaces z of the tile by its gradient G, packed for both products. `weights_too`: also sums the bias gradient.
 void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, bool weights_too) {
   const MarginForm& form = pass.shape.margin;
   float* target = pass.plane(kTarget) + row;
@@ -97,8 +98,8 @@ void fold_lanes(const float* lanes, int64_t classes, float* out) {
   }
 }
 
-// Weights of the tile's classes by their complete gradient. Each class row has a trust ratio of its own, since its
-// gradient is complete here and never stored (docs/decisions/0023-trust-ratios-of-class-rows.md).
+// Updates the weights of the tile's classes with their complete gradient. Each class row has a trust ratio of its own,
+// since its gradient is complete here and never stored (docs/decisions/0023-trust-ratios-of-class-rows.md).
 void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const ClassTile& tile,
                  const float* weight_gradient, const float* bias_gradient) {
   const int64_t dim = pass.shape.dim;

@@ -1,8 +1,9 @@
-// Part of kernels_impl.h: exponentials of a tile, summed in the first pass and made gradients in the second.
+// Part of kernels_impl.h: exponentials of a tile, which the forward pass sums and the backward pass makes gradients.
 
 constexpr int64_t kStrip = 64;
 
-// A strip of classes for G vectors of rows, which stay in the first-level cache from the maximum to the sum.
+// Adds a strip of classes to the statistics of G vectors of rows; the logits stay in the first-level cache from the
+// maximum to the sum.
 template <typename V, int G>
 void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
   const auto scale = V::broadcast(tile.scale);
@@ -51,7 +52,7 @@ void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, 
   }
   for (int64_t c = begin; c < end; ++c) {
     const float* z = tile.z + c * tile.stride + row;
-    // The next rows of this class: too far apart for the processor to foresee.
+    // Prefetches the next rows of this class, since the strides are too large for the hardware prefetcher.
     for (int g = 0; g < G * V::kWidth; g += 16) {
       __builtin_prefetch(z + G * V::kWidth + g);
     }

@@ -26,7 +26,7 @@ TreeFold::Partial TreeFold::take() {
     return {};
   }
   subtree_ += subtree_->end == next_ ? 1 : 0;
-  // The first block of a subtree is on the left in all its sums: it has the subtree's own place.
+  // The first block of a subtree is the left side of all its sums, so it is computed in the output of the subtree.
   std::byte* data = nullptr;
   if (next_ == subtree_->begin) {
     data = out_ + (subtree_ - layout_.subtrees.data()) * bytes_;
@@ -47,7 +47,7 @@ std::byte* TreeFold::find_neighbour(Partial& partial) {
     const bool is_right = ((partial.block - begin) & size) != 0;
     const int64_t other = is_right ? partial.block - size : partial.block + size;
     if (other >= partial.subtree->end) {
-      continue;  // behind the last class there is nothing to add
+      continue;  // no blocks behind the last class
     }
     Waiting& there = waiting(other);
     if (there.data == nullptr || there.level != partial.level) {

@@ -1,7 +1,7 @@
 // Sums of partial results of class blocks in one fixed binary tree (docs/determinism.md,
 // "Sums over classes"), each pair added as soon as both
-// sides are there. So what waits for its neighbour is little, whatever the number of blocks: the buffers are few and
-// go round, and the order in which blocks are finished changes no bit.
+// sides are complete. So few partial results wait for their neighbours, whatever the number of blocks, and a few
+// buffers suffice. The order in which blocks are finished changes no bit.
 #pragma once
 
 #include <mutex>
@@ -22,7 +22,7 @@ class TreeFold {
   template <typename Body, typename Merge>
   void run(Workers& workers, const Body& body, const Merge& merge) {
     while (left()) {
-      // A worker that finds no buffer leaves its blocks to those that hold one: they give some back.
+      // A worker that finds no free buffer stops; the workers that hold one return it and take the remaining blocks.
       workers.for_each(workers.count(), [&](int64_t, int worker) {
         for (Partial partial = take(); partial.data != nullptr; partial = take()) {
           body(partial.block, partial.data, worker);
@@ -44,7 +44,7 @@ class TreeFold {
     std::byte* data = nullptr;
   };
 
-  // A partial result without its neighbour; no data: there is none.
+  // A partial result that waits for its neighbour; null data: none waits.
   struct Waiting {
     std::byte* data = nullptr;
     int64_t level = 0;
@@ -52,10 +52,10 @@ class TreeFold {
   static_assert(sizeof(Waiting) == kHeadFoldNodeBytes);
 
   bool left() const { return next_ < end_; }
-  // The next block; without data where there is none left, or no buffer for it.
+  // Takes the next block; `data` is null where no block, or no buffer for it, is left.
   Partial take();
-  // Makes `partial` the left side of the next pair that is whole and returns the right side; null, and `partial` waits,
-  // where the neighbour is not there yet.
+  // Makes `partial` the left side of its pair and returns the right side. Where the neighbour is not complete yet,
+  // stores `partial` as waiting and returns null; null also for the sum of a whole subtree.
   std::byte* find_neighbour(Partial& partial);
   void give_back(std::byte* buffer);
 
@@ -63,12 +63,12 @@ class TreeFold {
   std::byte* out_;
   Bytes bytes_;
   int64_t end_;
-  std::mutex mutex_;  // of all below
-  Waiting* waiting_;  // by block of the shard: what begins there
-  std::byte** free_;  // buffers that nobody holds
+  std::mutex mutex_;  // guards all below
+  Waiting* waiting_;  // by block of the shard: the result that begins there
+  std::byte** free_;  // free buffers
   int64_t free_count_ = 0;
   int64_t next_;
-  const BlockRange* subtree_;  // that has `next_`
+  const BlockRange* subtree_;  // the one with block `next_`
 };
 
 }  // namespace xrun::ops

@@ -52,7 +52,7 @@ float dot(const float* a, const float* b, int64_t n) {
 template <typename V>
 float inverse_norm(const float* w, int64_t dim) {
   const float squares = dot<V>(w, w, dim);
-  if (squares == __builtin_inff()) {  // of numbers above 1e19, which f32 has and the squares of which it has not
+  if (squares == __builtin_inff()) {  // the squares of numbers above 1e19 overflow f32
     double sum = 0;
     for (int64_t i = 0; i < dim; ++i) {
       sum += static_cast<double>(w[i]) * static_cast<double>(w[i]);
@@ -65,7 +65,7 @@ float inverse_norm(const float* w, int64_t dim) {
 
 template <typename V>
 void project(float* g, const float* w, float inverse, int64_t dim) {
-  // Under the smallest norm the divisor is a constant, and the direction moves with the weight.
+  // Below the smallest norm the weight is divided by a constant, so no component along it is removed.
   const float along = inverse >= 1.0F / kHeadEpsilon ? 0.0F : dot<V>(g, w, dim) * inverse * inverse;
   for (int64_t i = 0; i < dim; i += V::kWidth) {
     const auto rest = V::fma(V::load_upto(w + i, dim - i), V::broadcast(-along), V::load_upto(g + i, dim - i));

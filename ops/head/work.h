@@ -1,5 +1,5 @@
-// What the passes of a shard have in common: the places of working memory, and tiles of logits. A pass walks class
-// blocks in parallel; inside a block, tile by tile of classes; inside a tile, run by run of rows.
+// Common parts of the passes of a shard: the layout of working memory, and tiles of logits. A pass walks class blocks
+// in parallel; inside a block, tile by tile of classes; inside a tile, run by run of rows.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace xrun::ops {
 // kSteep and kCosine: g · (slope - 1) and the logit of the target, for ops/head/steep.h.
 enum RowPlane { kLabel, kTarget, kMax, kFactor, kSmooth, kSteep, kCosine };
 
-// What all workers of a pass share.
+// Operands and working memory of a pass, which all its workers share.
 struct HeadWork {
   HeadWork(const HeadShape& of, const HeadLayout& l, const HeadKernels& k, HeadPass pass, const HeadRows& r,
            const ClassRows& c, std::byte* scratch)
@@ -56,7 +56,7 @@ struct HeadWork {
   int64_t steps(int64_t n) const { return kernels.pairs ? n / 2 : n; }
   int64_t logits_stride() const { return layout.tile_rows + kHeadSkew; }
 
-  // Over which a smoothed loss takes the mean.
+  // The number of classes over which a smoothed loss takes the mean.
   double classes_of_loss() const {
     return static_cast<double>(rows.active == nullptr ? shape.blocks.classes : rows.active->all);
   }
@@ -65,7 +65,7 @@ struct HeadWork {
     return rows.factors == nullptr ? shape.row_weight : shape.row_weight * static_cast<double>(rows.factors[row]);
   }
 
-  // Whether a backward pass finds the logits of a tile.
+  // Whether this is a backward pass for which the logits of a tile were kept.
   bool finds(TileClasses tile) const { return kind == HeadPass::kBackward && kept.has(tile); }
 
   void prepare_rows(Workers& workers) const;
@@ -107,7 +107,7 @@ inline TileClasses block_classes(const HeadWork& pass, int64_t block) {
   return {begin, std::min(pass.shape.shard.end, begin + pass.shape.blocks.size) - begin};
 }
 
-// Calls body(tile, the next one) for the tiles of a class block; behind the last one comes none.
+// Calls body(tile, next tile) for the tiles of a class block; the tile after the last one is empty.
 template <typename Body>
 void for_tiles(const HeadWork& pass, int64_t block, const Body& body) {
   const TileClasses all = block_classes(pass, block);

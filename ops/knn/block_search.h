@@ -1,5 +1,5 @@
-// Up to 1,024 class rows at a time, each with the list of the best of the classes that it was compared with. Scores are
-// the exact ones of ops/knn.h, so a list does not depend on the order of the comparisons.
+// Searches for up to 1,024 class rows at a time: each has a list of the best classes that it was compared with. Scores
+// are the exact ones of ops/knn.h, so a list does not depend on the order of the comparisons.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@ struct KnnPanels {
 // Works in given memory; used by one worker at a time. Allocates nothing.
 class KnnBlockSearch {
  public:
-  // Lists are wanted for `wanted` classes. The memory has KnnSearchLayout(dim, most).total bytes, wanted <= most; what
-  // it holds of rows and lists stays as it is.
+  // Lists hold the best `wanted` classes. The memory has KnnSearchLayout(dim, most).total bytes, wanted <= most; rows
+  // and lists that it holds already stay as they are.
   KnnBlockSearch(Isa isa, int64_t dim, int64_t wanted, int64_t most, std::byte* memory);
 
   // Empties the lists of the first `rows` rows.
   void clear(int64_t rows);
-  // Where the direction of row i is to be written, zeros behind its last dimension; `id` is left out of its list, and
-  // -1 leaves out none.
+  // Returns the address to write the direction of row i to, with zeros behind its last dimension. Class `id` is left
+  // out of its list; -1 leaves out none.
   float* put(int64_t i, int32_t id);
 
   // Compares some of the rows with the classes at `places`.
@@ -45,7 +45,7 @@ class KnnBlockSearch {
   KnnScan scan_;
   int64_t dim_padded_;
   float* directions_;  // [kKnnSearchRows][dim_padded]
-  float* left_;        // those that are compared
+  float* left_;        // packed, of the rows that are compared
   float* tile_;
   int32_t* hits_;
   int32_t* own_;  // [kKnnSearchRows]

@@ -8,7 +8,7 @@
 namespace xrun::ops {
 
 uint64_t knn_key(float score, int32_t id) {
-  const auto bits = std::bit_cast<uint32_t>(score + 0.0F);  // of the two zeros the positive one
+  const auto bits = std::bit_cast<uint32_t>(score + 0.0F);  // turns -0 into 0
   const uint32_t ascending = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
   return uint64_t{~ascending} << 32 | static_cast<uint32_t>(id);
 }
@@ -24,7 +24,7 @@ void KnnCandidates::clear(int64_t row) const {
 }
 
 void KnnCandidates::seed(int64_t row, float score) const {
-  // Below the score itself, so that a limit which an exact score can equal comes from `shrink` alone.
+  // The limit lies below the score itself, so that only `shrink` sets limits that an exact score can equal.
   limits[row] = slack > 0 ? score - slack : std::nextafter(score, -2.0F);
 }
 
@@ -32,14 +32,14 @@ void KnnCandidates::offer(int64_t row, float score, int32_t id) const {
   uint64_t* list = keys + row * capacity;
   int32_t& count = counts[row];
   const uint64_t key = knn_key(score, id);
-  // An exact list that was shrunk has its worst neighbour in this place.
+  // In an exact list that was shrunk, key wanted - 1 is the worst neighbour.
   if (slack == 0 && score == limits[row] && count >= wanted && key > list[wanted - 1]) {
     return;
   }
   list[count++] = key;
   if (count == capacity) {
     shrink(row);
-    // Also a list with little room left overflows, since shrinking costs as much as many products.
+    // A list with little room left counts as overflowed, too, since shrinking costs as much as many products.
     if (slack > 0 && count > capacity - capacity / 8) {
       count = kOverflow;
       limits[row] = std::numeric_limits<float>::infinity();

@@ -13,7 +13,7 @@ inline int32_t knn_id(uint64_t key) { return static_cast<int32_t>(key & 0xFFFFFF
 // A view of the lists of all classes; it owns nothing. One thread at a time for each class.
 struct KnnCandidates {
   uint64_t* keys = nullptr;   // [classes][capacity]
-  int32_t* counts = nullptr;  // [classes]; kOverflow: more classes than fit are too near to tell apart
+  int32_t* counts = nullptr;  // [classes]; kOverflow: more candidates than fit
   float* limits = nullptr;    // [classes]; a score below it is no candidate
   int64_t capacity = 0;       // at least wanted + 1
   int64_t wanted = 0;         // neighbours beside the class itself
@@ -26,9 +26,9 @@ struct KnnCandidates {
   void clear(int64_t row) const;
   // REQUIRES: wanted distinct classes have scores of at least `score`.
   void seed(int64_t row, float score) const;
-  // For a score of at least limits[row].
+  // Adds a candidate. REQUIRES: score >= limits[row].
   void offer(int64_t row, float score, int32_t id) const;
-  // Drops what is no longer a candidate, and raises the limit.
+  // Drops entries that are no longer candidates, and raises the limit.
   void shrink(int64_t row) const;
 };
 

@@ -13,15 +13,15 @@ struct KnnRows {
 
   // direction[dim]
   void direction(int64_t row, float* out) const;
-  // Replaces the scores of `count` keys (ops/knn/candidates.h) by the exact ones: of each class with `direction`.
+  // Replaces the scores of `count` keys (ops/knn/candidates.h) by the exact scores of their classes with `direction`.
   void rescore(const float* direction, uint64_t* keys, int64_t count) const;
 };
 
-// 1 / max(norm, kHeadEpsilon); 0 for a row with a number that is not finite. Sums in f64, which no row of finite f32
-// exceeds.
+// 1 / max(norm, kHeadEpsilon); 0 for a row with a number that is not finite. Sums in f64, where no row of finite f32
+// overflows.
 float knn_inverse(const float* row, int64_t dim);
 
-// By how much rounding to bf16 moves directions at most, and the longest direction: Euclidean norms.
+// The largest distance by which rounding to bf16 moves a direction, and the largest length of one (Euclidean norms).
 struct KnnRounding {
   double moved = 0;
   double longest = 0;

@@ -9,8 +9,8 @@
 namespace xrun::ops {
 
 // Writes to `hits` the places row · 32 + column, ascending, of the scores that are at least the limit of their row or
-// that of their column, and returns how many they are. Score (row, column) is at scores[row · stride + column]. A NaN
-// is never found.
+// that of their column, and returns their number. Score (row, column) is at scores[row · stride + column]. A NaN is
+// never found.
 using KnnScan = int64_t (*)(const float* scores, int64_t stride, const float* row_limits, const float* column_limits,
                             int32_t* hits);
 

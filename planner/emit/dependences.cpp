@@ -1,9 +1,10 @@
-// What an instruction must wait for, where neither the order of its stream nor what it waits for anyway says so.
+// Finds the instructions that an instruction must wait for, except those that the order of its stream or other waits
+// imply.
 //
-// All that touch a buffer are of one device, so each device is looked at by itself. Computations of a device end in
-// order; exchanges beside them (the stream kComm) are posted in order, but received and released in any. So for each
-// stream and exchange it is known from which place in the stream on the exchange has been received, and released; and
-// for each instruction, how far the other stream had come when it began.
+// All instructions that touch a buffer are of one device, so each device is handled by itself. Computations of a device
+// end in order; exchanges beside them (the stream kComm) are posted in order, but received and released in any order.
+// So the algorithm records for each exchange and stream the place in the stream from which on the exchange is known to
+// be received, and released; and for each instruction the progress of the other stream when it begins.
 #include "planner/emit/dependences.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace xrun::planner {
 namespace {
 
-// What is waited for, of an exchange: that its blocks are received, or that those it sends are released.
+// The event that is waited for: an exchange has received its blocks, or has released those that it sends.
 enum Event : uint8_t { kReceived, kReleased };
 
 struct Wait {
@@ -47,10 +48,10 @@ class Deriver {
  private:
   struct DeviceState {
     std::array<int32_t, 2> count{};  // instructions of each stream
-    std::array<int32_t, 2> other{};  // how far each stream knows the other one to be: computed, or posted
-    std::vector<BufferId> tenants;   // who has had which bytes last
+    std::array<int32_t, 2> other{};  // instructions of the other stream known to have ended, or been posted
+    std::vector<BufferId> tenants;   // the last buffers in each part of the arena
   };
-  // From which place on each stream knows that an exchange has been received, or released; by event, by stream.
+  // The place from which on each stream knows that an exchange was received, or released; by event, by stream.
   struct Known {
     std::array<std::array<int32_t, 2>, 2> since{{{INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}}};
   };
@@ -81,7 +82,7 @@ class Deriver {
     device.other[stream] = other_[index];
   }
 
-  // Whether the event has come about when the instruction begins.
+  // Whether the event is known to have occurred when the instruction begins.
   bool is_known(const Instruction& instruction, const Wait& wait) const {
     const auto index = static_cast<size_t>(instruction.id.index);
     const auto before = static_cast<size_t>(wait.instruction);
@@ -125,7 +126,7 @@ class Deriver {
     return waits;
   }
 
-  // Whether two instructions touch the same bytes of a buffer; of computations it is not looked at which.
+  // Whether two instructions may touch the same bytes of a buffer; a computation counts as touching all of them.
   bool meet(const Instruction& one, const Instruction& other, BufferId id) const {
     if (!communicates(one.kind) || !communicates(other.kind)) {
       return true;
@@ -156,10 +157,10 @@ class Deriver {
     }
   }
 
-  // A computation has read when it has ended; an exchange, when it has released what it sends.
+  // The read of a computation is over when it has ended, that of an exchange when it has released what it sends.
   Wait end_of_read(int32_t reader) const { return {reader, is_beside(at(reader)) ? kReleased : kReceived}; }
 
-  // A buffer that is touched first takes its bytes from those who had them.
+  // The first access to a buffer waits for all accesses to the buffers that had its bytes before.
   void occupy(const Buffer& buffer, std::vector<Wait>& waits) {
     seen_[static_cast<size_t>(buffer.id.index)] = true;
     if (buffer.device == kHost || buffer.persistent || buffer.bytes == 0) {
@@ -176,7 +177,7 @@ class Deriver {
         for (const int32_t reader : readers_[static_cast<size_t>(other.id.index)]) {
           waits.push_back(end_of_read(reader));
         }
-        // Bytes that the newcomer leaves free keep their former tenant in mind.
+        // A former tenant with bytes outside of the new buffer stays in the list.
         const bool covered = buffer.offset <= other.offset && other.offset + align_up(other.bytes) <= end;
         tenant = covered ? tenants.erase(tenant) : std::next(tenant);
       } else {
@@ -186,8 +187,8 @@ class Deriver {
     tenants.push_back(buffer.id);
   }
 
-  // An exchange that sends a part of a buffer and receives another part reads it as well as writes it. Exchanges that
-  // write other parts than all who touched the buffer since its last computation write it together with them.
+  // An exchange that sends a part of a buffer and receives another part both reads and writes it. An exchange that
+  // writes parts which none of the listed accesses has touched joins the writers; any other write replaces both lists.
   void touch(const Instruction& instruction) {
     for (const BufferId id : instruction.writes) {
       auto& writers = writers_[static_cast<size_t>(id.index)];
@@ -210,7 +211,7 @@ class Deriver {
 
   Program& program_;
   std::vector<int32_t> place_;                 // by instruction: its number in its stream, from 1
-  std::vector<int32_t> other_;                 // by instruction: how far the other stream was
+  std::vector<int32_t> other_;                 // by instruction: progress of the other stream
   std::vector<Known> known_;                   // by instruction, of exchanges
   std::vector<std::vector<int32_t>> writers_;  // by buffer: the last one, or exchanges that wrote parts of it
   std::vector<std::vector<int32_t>> readers_;  // by buffer: since the last write

@@ -1,5 +1,4 @@
-// What must come before what: dependencies from reads, writes and shared memory, and the clocks that tell whether one
-// instruction is known to end before another begins.
+// Dependencies between instructions, derived from reads, writes and shared memory.
 #pragma once
 
 #include <vector>
@@ -8,10 +7,10 @@
 
 namespace xrun::planner {
 
-// Fills `deps` of every instruction of a program whose buffers have been placed: after the last writer of what it
-// reads; after the last writer and all readers of what it writes; and, where a buffer takes the memory of an earlier
-// one, after everybody who touched that. What the order of streams or other dependencies imply already is left out. The
-// list of instructions is a legal sequential order and stays one.
+// Fills `deps` and `releases` of every instruction of a program whose buffers have been placed. It waits for the last
+// writer of each buffer that it reads, for the last writer and all readers of each buffer that it writes, and, where a
+// buffer takes the memory of an earlier one, for all instructions that touched the earlier one. Dependencies that
+// follow from others or from the order of streams are left out. The list of instructions stays a legal order.
 void derive_dependences(Program& program);
 
 }  // namespace xrun::planner

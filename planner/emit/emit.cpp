@@ -1,5 +1,5 @@
-// The story of an emission: values are traced, lasting buffers made, the schedule's lists walked in an order in which
-// everything is made before it is read; then the update, memory, and dependencies.
+// The steps of an emission: trace values, make persistent buffers, walk the lists of the schedule in an order in which
+// every value is made before it is read; then emit the update, place buffers, and derive dependencies.
 #include "planner/emit/emit.h"
 
 #include <algorithm>
@@ -150,7 +150,7 @@ void Emitter::take(int stage_index, int replica, const Action& action) {
   }
 }
 
-// Stages take turns, one action each, so that the list comes near to the order of a real run.
+// Stages take turns, one action each, so that the list is near to the order of a real run.
 Status Emitter::walk_schedule() {
   const auto& orders = decision_.schedule.orders;
   const auto replicas = static_cast<size_t>(decision_.replicas);

@@ -1,4 +1,4 @@
-// Emission: from what the search has chosen to the Program: buffers, instructions, their order and their memory.
+// Emission: turns the decision of the search into a Program: buffers, instructions, their order and their memory.
 #pragma once
 
 #include "graph/base/result.h"
@@ -23,8 +23,8 @@ struct EmitRequest {
 // that stages cannot carry; kContent XG0623, orders of the schedule that wait for each other.
 Result<Program> emit(const EmitRequest& request);
 
-// Values that are read after a step: loss and metrics of training; of inference, metrics and outputs. Without those
-// that a head makes.
+// Values that are read after a step, except those that a head makes: loss and metrics of training; metrics and outputs
+// of inference.
 std::vector<ValueId> result_values(const Module& module, const Decision& decision);
 
 }  // namespace xrun::planner

@@ -15,7 +15,7 @@ HeadGradientRows Emitter::dx_rows(size_t head, const HeadShard& shard, int repli
   return head_gradient_rows(head_shape(program_, graph_, plan, shard, plan.rows), rows * place, rows * (place + 1));
 }
 
-// From every device with shards to every other device that made features; nothing where there is no other.
+// Sends dX partials from every device with shards to every other device that made features, if there is another one.
 void Emitter::emit_dx_terms(size_t head, int pass, int index) {
   const HeadPlan& plan = program_.heads[head];
   const int maker = flow_.maker[static_cast<size_t>(plan.feature.index)];

@@ -6,7 +6,7 @@
 
 namespace xrun::planner {
 
-// What the heads read of a stage, as soon as all replicas have made it.
+// Gathers the values of a stage that heads read, as soon as all replicas have made them.
 void Emitter::emit_gathers(int stage_index, int index) {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     for (const ValueId value : {program_.heads[h].feature, program_.heads[h].label}) {
@@ -86,7 +86,7 @@ Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& s
                           .head_pass = pass,
                           .shard = shard.shard,
                           .span = graph_.node(plan.node).span};
-  // Statistics: logits. Backward: logits that are not kept again, dX, and dW where it updates. A sweep: logits and dW.
+  // Products: statistics need logits; backward logits that were not kept, dX, and dW if it updates; sweeps logits, dW.
   switch (kind) {
     case Kind::kHeadForward:
       instruction.flops = 2 * macs;
@@ -113,7 +113,7 @@ const HeadShard* Emitter::first_shard(size_t head, int device) const {
   return at == shards.end() ? nullptr : &*at;
 }
 
-// The active classes of the step, of every shard by the labels of all rows.
+// Selects the active classes of the step, on every shard from the labels of all rows.
 void Emitter::emit_selections() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];
@@ -137,7 +137,7 @@ void Emitter::emit_selections() {
   }
 }
 
-// How much of the softmax the active classes have, of the rows of the first pass. Runs in the steps that measure it.
+// Measures the active classes' share of the softmax for the rows of the first pass, in the steps that ask for it.
 void Emitter::emit_masses() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];
@@ -174,7 +174,7 @@ void Emitter::emit_head_pass(int pass) {
 
 void Emitter::emit_head_pass(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
-  // Rows that data feeds but that lie apart in the batch.
+  // Copies inputs of the data whose rows lie apart in the batch.
   for (const int device : shard_devices(head)) {
     Instruction copy{
         .kind = Kind::kCopy, .device = device, .replica = -1, .head = static_cast<int>(head), .head_pass = pass};
@@ -256,7 +256,7 @@ void Emitter::emit_statistics(size_t head, int pass) {
     add(std::move(gather));
   }
   groups_ += devices.size() > 1 ? 1 : 0;
-  // Without a gradient only the device that has the results needs them joined.
+  // Without a gradient, only the device with the results needs the combined statistics.
   for (const int device : devices) {
     if (!trains(head) && device != devices.front()) {
       continue;
@@ -289,7 +289,7 @@ void Emitter::emit_statistics(size_t head, int pass) {
   }
 }
 
-// From the rows of a pass to the whole batch: results, and what the sweep at the end of the step reads.
+// Copies from the rows of a pass to those of the batch: results, and operands of the sweep at the end of the step.
 void Emitter::emit_pass_copies(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   for (const int device : shard_devices(head)) {

@@ -126,7 +126,7 @@ void Emitter::add_head_buffers() {
   }
 }
 
-// The lists of nearest classes, which lie once on the host, and what their next build needs.
+// The lists of nearest classes, which lie once on the host, and the buffers of their next build.
 void Emitter::add_graph_buffers(size_t head) {
   const HeadPlan& plan = program_.heads[head];
   const auto add_one = [&](Purpose purpose, Bytes bytes, const std::string& name) {
@@ -144,7 +144,7 @@ void Emitter::add_graph_buffers(size_t head) {
   add_one(Purpose::kHeadBuild, build_bytes(program_, plan), ".build");
 }
 
-// Where a shard's device finds the rows of a pass; made when first asked for.
+// The buffer with the rows of a pass on a shard's device; made at the first call.
 BufferId Emitter::pass_buffer(size_t head, ValueId value, int device, int pass) {
   const HeadPlan& plan = program_.heads[head];
   if (const auto input = inputs_.find(value); input != inputs_.end() && (pass < 0 || !apart(head))) {

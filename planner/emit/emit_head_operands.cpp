@@ -9,7 +9,7 @@ int64_t Emitter::pass_row(size_t head, const Buffer& buffer, int pass) const {
   return buffer.head_pass >= 0 || pass < 0 ? 0 : program_.heads[head].rows * pass;
 }
 
-// Where the rows of a micro-batch lie in a buffer of a head: passes have their rows in the order of the replicas.
+// The first row of a micro-batch in a buffer of a head: the rows of a pass are in the order of the replicas.
 int64_t Emitter::head_row(size_t head, const Buffer& buffer, int micro_batch) const {
   const bool by_replica = buffer.head_pass >= 0 && program_.heads[head].rows < program_.batch;
   return program_.micro_batch_rows() * (by_replica ? micro_batch / per_replica() : micro_batch);
@@ -40,7 +40,7 @@ void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
   }
 }
 
-// The active classes of a shard, where not all take part.
+// Adds the active classes of a shard, where not all take part.
 void Emitter::add_selection(size_t head, const HeadShard& shard, Instruction& instruction) const {
   if (program_.heads[head].active > 0) {
     instruction.operands.push_back(whole(Role::kSelection, Access::kRead, shards_.at({head, shard.shard}).selection));
@@ -58,7 +58,7 @@ void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) 
                                   .bytes = (pass < 0 ? program_.batch : plan.rows) * kHeadSoftmaxRow});
 }
 
-// The rows of a shard; with their optimizer states where they are updated, or catch up.
+// Adds the rows of a shard, with their optimizer states where they are updated, or catch up.
 void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const {
   const ShardBuffers& buffers = shards_.at({head, shard.shard});
   const Access access = update ? Access::kUpdate : Access::kRead;
@@ -84,7 +84,7 @@ void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& inst
   }
 }
 
-// The logits that a shard keeps, from its forward pass to its backward pass.
+// Adds the logits that a shard keeps from its forward pass to its backward pass.
 void Emitter::add_logits(size_t head, const HeadShard& shard, Access access, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   const Bytes bytes = head_logits_bytes(head_shape(program_, graph_, plan, shard, plan.rows));

@@ -1,5 +1,5 @@
-// Operands of stage passes and of whole buffers: where a value lies at the first row block of an instruction, and by
-// how much it moves on.
+// Operands of stage passes and of whole buffers: the offset of a value at the first row block of an instruction, and
+// the step from one row block to the next.
 #include <algorithm>
 
 #include "graph/base/check.h"

@@ -21,7 +21,7 @@ void Emitter::emit_replica_sums(int stage_index) {
   ++groups_;
 }
 
-// In the order of the parameters, which all members of an exchange have.
+// The gradients that a stage sums, in the order of the parameters, which is the same for all members of an exchange.
 std::set<ParamId> Emitter::summed_gradients(int stage_index) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   return {gradients.begin(), gradients.end()};

@@ -1,4 +1,4 @@
-// Stages: their lasting buffers, their passes, and what crosses between them.
+// Stages: their persistent buffers, their passes, and the values that cross between them.
 #include <algorithm>
 #include <set>
 
@@ -37,7 +37,7 @@ void Emitter::fill_stages() {
   }
 }
 
-// Host slots for what the stages and the heads read.
+// Host slots for the inputs that stages and heads read.
 void Emitter::add_inputs() {
   std::set<ValueId> read;
   for (const StageFlow& flow : flow_.stages) {
@@ -131,7 +131,7 @@ void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
   }
 }
 
-// What has the rows of a whole replica: gradients, batch statistics, results.
+// Buffers of a whole replica: gradients, batch statistics, results.
 void Emitter::add_row_buffers() {
   const int64_t rows = program_.batch / program_.replicas;
   for (const Stage& stage : program_.stages) {
@@ -237,7 +237,7 @@ void Emitter::emit_pass(int stage_index, int replica, int index, bool backward) 
   add(std::move(pass));
 }
 
-// The sender places the receive: the pair stands right behind the producer, so both sides see one order.
+// The sender also emits the receive: the pair follows its producer, so that both sides have the same order.
 void Emitter::emit_crossings(int stage_index, int replica, int index, bool backward) {
   const int micro_batch = global_micro_batch(replica, index);
   for (const Crossing& crossing : flow_.crossings) {

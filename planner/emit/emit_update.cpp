@@ -1,4 +1,4 @@
-// The end of a step: partials, replicas, batch statistics and norms are brought together, then everything is updated.
+// The end of a step: partials and replicas are summed, batch statistics and norms gathered, then weights updated.
 #include <algorithm>
 #include <set>
 
@@ -65,7 +65,7 @@ void Emitter::emit_update() {
   emit_head_updates();
 }
 
-// Partial 0 of a gradient; by partial, those of the replica.
+// Partial 0 of a gradient; stepped by partial, all partials of the replica.
 Operand Emitter::gradient_operand(Role role, Access access, ParamId param, int device) const {
   const BufferId id = gradients_.at({param, device});
   const Buffer& buffer = program_.buffer(id);
@@ -212,7 +212,7 @@ void Emitter::add_norm_buffers() {
 void Emitter::emit_norms() {
   norm_layout_ = norm_layout(request_.module);
   add_norm_buffers();
-  std::map<int, std::vector<Operand>> made;  // by device: what no other device has
+  std::map<int, std::vector<Operand>> made;  // by device: sums that no other device has
   for (const Stage& one : program_.stages) {
     for (int replica = 0; replica < program_.replicas; ++replica) {
       const int device = device_of(one.index, replica);

@@ -82,7 +82,7 @@ class Emitter {
   std::vector<int> shard_devices(size_t head) const;            // of shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
   bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
-  // Passes have buffers of their own: their rows lie apart in the batch.
+  // Whether passes have buffers of their own, since their rows lie apart in the batch.
   bool apart(size_t head) const { return program_.replicas > 1 && program_.heads[head].rows < program_.batch; }
   int pass_of(int index) const { return decision_.schedule.head_passes <= 1 ? 0 : index; }
   Seconds share(size_t head, const HeadShard& shard, Seconds slowest) const;

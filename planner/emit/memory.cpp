@@ -1,5 +1,5 @@
 // First fit and best fit over ranges in a chosen order: a range goes into a gap between ranges that were placed before
-// and are alive at the same time. What is placed early is placed well, so the order decides.
+// and are alive at the same time. Ranges that are placed early get better places, so the order decides.
 #include "planner/emit/memory.h"
 
 #include <algorithm>
@@ -140,7 +140,7 @@ class Packer {
 }  // namespace
 
 Bytes live_max(std::span<const LiveRange> ranges) {
-  std::vector<std::pair<int64_t, Bytes>> events;  // (time, change): what ends at t is gone at t + 1
+  std::vector<std::pair<int64_t, Bytes>> events;  // (time, change): a range that ends at t is free at t + 1
   events.reserve(2 * ranges.size());
   for (const LiveRange& range : ranges) {
     events.push_back({range.first, align_up(range.bytes)});
@@ -201,9 +201,9 @@ std::vector<LiveRange> live_ranges(const std::vector<Buffer*>& buffers) {
   return ranges;
 }
 
-// Keeps what the communication stream touches from the computation before it to the one behind it: then no computation
-// waits for memory that a message still has, and no message for memory that a computation still has. Only where bytes
-// are left over: the largest sum of live ranges stays what it is.
+// Extends the live range of buffers of the communication stream from the computation before to the one after it: then
+// no computation waits for memory of a message, and no message for memory of a computation. Only where bytes are left
+// over, so that the largest sum of live ranges does not grow.
 void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std::vector<LiveRange>& ranges) {
   const auto count = static_cast<int32_t>(program.instructions.size());
   std::vector<Bytes> live(static_cast<size_t>(count), 0);
@@ -216,7 +216,7 @@ void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std:
   const auto stream_is = [&](int32_t i, Stream stream) {
     return program.instructions[static_cast<size_t>(i)].stream == stream;
   };
-  // From `from` on in steps of `step` up to the next computation of the device, if there is room all the way.
+  // Extends from `from` in steps of `step` to the next computation of the device, if there is room all the way.
   const auto reach = [&](int32_t from, int32_t step, const LiveRange& range) {
     int32_t to = from;
     do {
@@ -242,7 +242,7 @@ void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std:
   }
 }
 
-// What is read after the step; in inference also the softmax of heads, which gives probabilities.
+// Whether a buffer is read after the step; in inference also the softmax of heads, which gives probabilities.
 bool is_result(const Program& program, const Buffer& buffer) {
   return (buffer.purpose == Purpose::kResult && buffer.head_pass < 0) ||
          (buffer.purpose == Purpose::kHeadSoftmax && !program.training);

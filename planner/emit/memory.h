@@ -33,7 +33,7 @@ struct LiveRange {
 
 struct Packing {
   Bytes bytes = 0;     // end of the highest range
-  Bytes live_max = 0;  // largest sum of ranges alive at one time: no packing is below it
+  Bytes live_max = 0;  // largest sum of ranges alive at one time: a lower bound of any packing
 };
 
 // Gives every range an offset, a multiple of kAlignment, so that ranges that are alive together do not overlap. Sizes

@@ -112,7 +112,7 @@ class Tracer {
       } else if (what.is_input && !head_gradients_.has(value)) {
         (forward ? inputs_forward : inputs_backward).add(value);
       } else if (!forward && remade.has(value)) {
-        // Made again in the same pass.
+        // The value is computed again in the same pass.
       } else {
         const int maker = flow_.maker[static_cast<size_t>(value.index)];
         if (maker < 0) {
@@ -159,7 +159,7 @@ class Tracer {
     return {};
   }
 
-  // Which of its own values get buffers.
+  // Decides which values of a stage get buffers.
   Status settle(const Stage& stage) {
     StageFlow& flow = flow_.stages[static_cast<size_t>(stage.index)];
     Values saved(graph_.values.size());

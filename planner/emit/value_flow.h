@@ -1,5 +1,5 @@
-// Where values live when the graph is cut into stages: what a stage keeps, receives and sends, and what only passes
-// through a worker's scratch.
+// The values of a graph that is cut into stages: those that a stage keeps, receives and sends, and those that live only
+// in a worker's scratch.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ struct Crossing {
   bool read_backward = false;  // its backward pass does (of gradients: always)
 };
 
-// Of one stage. Lists are in node order, without repetition.
+// The values of one stage. Lists are in node order, without repetition.
 struct StageFlow {
   std::vector<ValueId> inputs_forward;  // fed by data
   std::vector<ValueId> inputs_backward;
@@ -42,8 +42,8 @@ struct ValueFlow {
   std::vector<int> maker;           // stage of each value's producer; -1: none, or a head pass
 };
 
-// `results` are the values that somebody reads after the step. Errors: kContent XG0198, a graph that stages cannot
-// carry: a stage that reads logits of a sharded head, a weight whose gradient is not a sum over samples.
+// `results` are the values that are read after the step. Errors: kContent XG0198, a graph that cannot be cut into
+// stages: a stage reads logits of a sharded head, or a weight's gradient is not a sum over samples.
 Result<ValueFlow> trace_values(const Graph& graph, const Decision& decision, const std::vector<ValueId>& results);
 
 }  // namespace xrun::planner

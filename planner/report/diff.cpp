@@ -47,7 +47,7 @@ std::string percent(double share) {
   return text;
 }
 
-// What an alternative decides for a key, and what the plan does; the same numbers where the key is none of theirs.
+// The decision of an alternative for a key, and that of the plan; equal numbers where alternatives have no such key.
 std::pair<int, int> compared(const Plan& plan, const Alternative& other, const std::string& key) {
   const Program& program = plan.training;
   if (key == "stages") {

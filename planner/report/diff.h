@@ -1,4 +1,4 @@
-// What differs between two plans, and why one decision is as it is: `xrun plan --diff`, `--why`.
+// The differences between two plans, and the reasons of one decision: `xrun plan --diff`, `--why`.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace xrun::planner {
 
-// One fact of a plan. Rows need no graph, since that of an old plan may be gone; free memory of the machine, which
-// changes from minute to minute, is none of them.
+// One fact of a plan. Rows need no graph, since that of an old plan may be gone; the free memory of the machine is left
+// out, since it changes from minute to minute.
 struct PlanRow {
   std::string name;                                          // "micro_batches", "cpu 0 memory"
   std::string value;                                         // as text; empty: the plan has no such row
-  std::vector<std::pair<std::string, double>> numbers = {};  // in it: {"bytes", 1024}
+  std::vector<std::pair<std::string, double>> numbers = {};  // in the text: {"bytes", 1024}
 };
 std::vector<PlanRow> plan_rows(const Plan& plan);
 
-// A row that is not the same in both.
+// A row that differs between two plans.
 struct PlanChange {
   PlanRow before;
   PlanRow after;

@@ -19,7 +19,7 @@ std::string count_of(int64_t n, const char* one, const char* more = "s") {
   return format_count(n) + " " + one + (n == 1 ? "" : more);
 }
 
-// The fastest setting of some kind that was not chosen, and what it would be beside the chosen one.
+// The fastest setting of some kind that was not chosen, compared with the chosen one.
 struct Rival {
   enum class Known { kProgram, kEstimate, kInfeasible };
 
@@ -32,7 +32,7 @@ struct Rival {
 // Candidates are sorted by thousandths: of two neighbours the later one may be ahead by so much.
 constexpr double kAlike = 1e-3;
 
-// By its program where that was made, else by the estimate.
+// The fastest of the wanted settings: by its program where one was made, else by the estimate.
 template <typename Wanted>
 std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>& candidates, const Wanted& wanted) {
   const Fitted& chosen = choice.fitted[0];
@@ -53,7 +53,7 @@ std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>&
 
 bool is_infeasible(const Rival& rival) { return rival.known == Rival::Known::kInfeasible; }
 
-// By estimate faster, but left out because others of its kind were tried before it.
+// Whether a setting is faster by estimate, but was left out because others of its kind were tried before it.
 bool is_untried(const Rival& rival) { return rival.known == Rival::Known::kEstimate && rival.ratio < -kAlike; }
 
 std::string slower(const Rival& rival) { return rival.ratio > 5e-4 ? percent(rival.ratio) + " slower" : "no faster"; }
@@ -155,7 +155,7 @@ Reason explain_micro_batches(const Choice& choice, const std::vector<Candidate>&
   return reason;
 }
 
-// How many of a head's logits are there at a time.
+// The number of a head's logits that exist at a time.
 std::string logits_text(const HeadPlan& head, int64_t batch) {
   const int64_t active = head.active > 0 ? head.active : head.classes;
   int64_t kept = 0;
@@ -248,7 +248,7 @@ Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, c
   }
   const bool coupled = has_coupled_rows(module.graph);
   const std::vector<int64_t> smaller = smaller_row_blocks(train, coupled);
-  // The largest one that gives every device as many blocks; else the largest with a block for each.
+  // The largest block size that gives all devices equal numbers of blocks; else the largest with a block for each.
   auto found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows % devices == 0; });
   if (found == smaller.end()) {
     found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows >= devices; });
@@ -268,7 +268,7 @@ Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, c
   }
   const Setting& setting = best.candidate.setting;
   const int64_t used = int64_t{setting.stages} * setting.replicas;
-  // Stages may use all devices already, one after the other.
+  // Stages may use all devices already.
   const auto idle = devices - int64_t(plan.training.stages.size()) * plan.training.replicas;
   const std::string all = devices == 2 ? "both devices" : "all " + format_count(devices) + " devices";
   const std::string use = idle == 0 ? "be "

@@ -36,8 +36,8 @@ std::vector<MemoryPart> memory_parts(const Program& program, int device);
 // Errors: those of `facts_of`.
 Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, const FactsOf& facts_of);
 
-// XG0601: what the smallest plan needs, part by part, and changes that fit. `rows_too`: smaller row blocks were looked
-// at.
+// XG0601: the memory of the smallest plan, part by part, and changes that fit. `rows_too`: smaller row blocks were
+// tried.
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                          const std::vector<std::string>& fixes, bool rows_too);
 

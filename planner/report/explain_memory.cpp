@@ -1,4 +1,4 @@
-// What the memory of a device is for at its peak, and the page of a plan that does not fit. Declared in
+// The parts of a device's memory at its peak, and the page of a plan that does not fit. Declared in
 // planner/report/explain.h.
 #include <algorithm>
 #include <cstdio>

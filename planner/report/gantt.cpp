@@ -1,4 +1,4 @@
-// The Gantt view: a column is a slice of time, a line a device's compute stream.
+// The Gantt view: a column is a slice of time, a line is a device's compute stream.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -47,7 +47,7 @@ std::string line_of(const Program& program, const ProgramTimes& times, int devic
     }
     const auto begin = std::min(width - 1, static_cast<size_t>(times.instructions[i].start * scale + 1e-9));
     const auto end = std::clamp(static_cast<size_t>(std::llround(times.instructions[i].end * scale)), begin, width);
-    // What is shorter than half a column is not drawn over its neighbour.
+    // An instruction that is shorter than half a column is not drawn over its neighbour.
     for (size_t c = begin; c < end; ++c) {
       line[c] = c - begin < label.size() ? label[c - begin] : '=';
     }
@@ -75,7 +75,7 @@ ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int mic
   return simulate(schedule, request);
 }
 
-// What a larger number of micro-batches or the other schedule would change.
+// The change by a larger number of micro-batches, or by the other schedule.
 std::string hint_of(const Program& program) {
   if (program.stages.size() < 2) {
     return "";
@@ -139,7 +139,7 @@ std::string report_gantt(const Plan& plan, int columns) {
     text += name + " |" + line_of(program, times, device, width) + "|\n";
   }
   text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: goes on; .: waits\n";
-  // The schedule of the stages alone explains the first two; what the chart has beyond is waiting for the rest.
+  // The schedule of the stages alone explains the first two; all other idle time is waiting for the rest.
   const Prediction& predicted = plan.predicted;
   const double others = times.bubble - predicted.bubble - predicted.imbalance;
   text += "idle " + percent(predicted.bubble + predicted.imbalance) + ": fill and drain " + percent(predicted.bubble) +

@@ -26,11 +26,6 @@ std::string report_json(const Plan& plan, const Module& module);
 // The tables of report_table (planner/report/text.h) as {v, plan, <table>: [...]}; memory and why as in report_json.
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth = 0);
 
-// The document as text, indented, ending in a newline; bytes that are no UTF-8 are replaced.
-std::string document_text(const nlohmann::ordered_json& document);
-nlohmann::ordered_json json_of(const Reason& reason);
-nlohmann::ordered_json json_of(const Alternative& alternative);
-
 // {v, plan, step_seconds, instructions: [{device, stream, what, stage, micro_batch, begin, end}]}, seconds from the
 // begin of the step; `stage` and `micro_batch` only where an instruction has one.
 std::string gantt_json(const Plan& plan);

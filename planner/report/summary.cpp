@@ -34,7 +34,7 @@ Seconds busiest(const Program& program, const Pred& wanted) {
   return most;
 }
 
-// Of the device with the largest arena, at its peak.
+// The bytes of the wanted buffers at the peak of the device with the largest arena.
 template <typename Pred>
 Bytes at_peak(const Program& program, const Pred& wanted) {
   const Arena* largest = nullptr;
@@ -83,7 +83,7 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
 PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   const Graph& graph = module.graph;
   const HeadPlan& head = plan.training.heads[index];
-  const auto own = static_cast<int32_t>(index);  // what instructions and buffers call it
+  const auto own = static_cast<int32_t>(index);  // its number in instructions and buffers
   PlanPart part{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name};
   int64_t classes = 0;
   for (const HeadShard& shard : head.shards) {
@@ -108,14 +108,14 @@ std::string dims_text(const TensorType& type) {
   return text.empty() ? "1" : text;
 }
 
-// Relative weight of a node in its stage's time: what is slower, arithmetic or memory, at 20 operations a byte.
+// Relative weight of a node in its stage's time: the larger of arithmetic and memory time, at 20 operations a byte.
 double weight_of(const Graph& graph, NodeId id) {
   const OpCost cost = cost_of(graph, graph.node(id));
   return 1 + std::max(cost.flops, 20.0 * static_cast<double>(cost.bytes));
 }
 
-// What the backward pass of a stage reads of forward passes, in bytes of one micro-batch: each value once, at the node
-// that makes it, or, of another stage's, at the first that reads it here.
+// The values of forward passes that the backward pass of a stage reads, in bytes of one micro-batch: each value once,
+// at the node that makes it, or for a value of another stage at the first node that reads it here.
 std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph, const Stage& stage) {
   std::set<ValueId> kept(stage.saved.begin(), stage.saved.end());
   const std::set<ValueId> received(stage.received.begin(), stage.received.end());
@@ -142,7 +142,7 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
   return saved;
 }
 
-// A receive is the other half of its send.
+// A receive is the other half of its send and not counted.
 bool moves_bytes(Kind kind) { return kind == Kind::kCopy || (communicates(kind) && kind != Kind::kRecv); }
 
 // The first parts of a path (LayerSummary).
@@ -176,7 +176,7 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
     other.memory -= part.memory;
     waiting -= part.time;
   }
-  // What runs beside something else takes no time of its own.
+  // Instructions that run beside others add no time.
   other.time = std::min(other.time, std::max(0.0, waiting));
   waiting -= other.time;
   parts.push_back(std::move(other));
@@ -300,7 +300,7 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   std::map<std::string, size_t> known;
   std::map<int, bool> groups;
   for (const Instruction& instruction : program.instructions) {
-    // Of a collective one member is counted.
+    // One member of a collective is counted.
     if (!moves_bytes(instruction.kind) || (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
       continue;
     }

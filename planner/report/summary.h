@@ -1,4 +1,4 @@
-// What the reports say of a plan, as figures: parts, devices, layers, communication.
+// The figures that reports give of a plan: parts, devices, layers, communication.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace xrun::planner {
 
-// What all workers of the loader hold to decode pictures, where the data was there.
+// The bytes that all workers of the loader hold to decode pictures, where the data could be read.
 inline Bytes decoding_of(const Plan& plan) { return plan.decoding * plan.machine.threads; }
 
 // A row of the text plan: the backbone, a head, or all the rest.
@@ -33,7 +33,7 @@ struct DeviceSummary {
 };
 std::vector<DeviceSummary> list_devices(const Plan& plan, const Module& module);
 
-// A layer is what shares the first parts of a path; a head is a layer of its own with stage -1.
+// A layer is all nodes whose paths share the first parts; a head is a layer of its own with stage -1.
 struct LayerSummary {
   std::string name;    // "embed", "blocks.3"
   std::string output;  // dims of one sample, "64 x 28 x 28"
@@ -56,9 +56,8 @@ struct CommSummary {
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
 
-// How long an epoch and the whole run are predicted to take, with their builds of graphs, without evaluation and saves;
-// none where that depends on a
-// number of samples that is not known.
+// The predicted times of an epoch and of the whole run, with their builds of graphs, without evaluation and saves;
+// none where they depend on an unknown number of samples.
 struct RunTimes {
   std::optional<Seconds> epoch;
   std::optional<Seconds> run;

@@ -11,7 +11,7 @@
 namespace xrun::planner {
 namespace {
 
-constexpr size_t kLeastWords = 16;  // columns that words keep
+constexpr size_t kLeastWords = 16;  // the least width of a column of words
 
 }  // namespace
 
@@ -43,7 +43,7 @@ std::string wrapped(const std::string& text, size_t indent, int width) {
   return out;
 }
 
-// Of all but the last column.
+// The widest column of words, except the last column.
 size_t TextTable::widest_words(const std::vector<size_t>& widths) const {
   size_t widest = 0;
   for (size_t c = 0; c + 1 < columns_.size(); ++c) {
@@ -83,7 +83,7 @@ std::vector<size_t> TextTable::widths() const {
 
 std::string TextTable::text(const std::string& indent, int width) const {
   TextTable table = *this;
-  // A word that is too long stays whole, so a fold need not help.
+  // A word that is too long stays whole, so folding may not help.
   for (size_t folds = 0; width > 0 && folds < columns_.size(); ++folds) {
     const std::vector<size_t> widths = table.widths();
     size_t fixed = indent.size() + std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
@@ -113,7 +113,7 @@ std::string TextTable::lines(const std::string& indent, int width) const {
     for (size_t c = 0; c + 1 < columns_.size(); ++c) {
       last += widths[c] + 2;
     }
-    // Where few columns are left for it, the last cell has lines of its own, below the second column.
+    // A last cell with few columns left gets lines of its own, below the second column.
     constexpr int kFewColumns = 24;
     if (words && width > 0 && width - static_cast<int>(last) < kFewColumns && count_code_points(line) > width) {
       const size_t second = indent.size() + widths[0] + 2;

@@ -13,12 +13,12 @@ class TextTable {
  public:
   explicit TextTable(std::vector<Align> columns) : columns_(std::move(columns)) {}
 
-  // A cell stays in its line, whatever it has in it (graph/base/utf8.h, `printable_line`).
+  // A cell stays on one line, whatever characters it contains (graph/base/utf8.h, `printable_line`).
   void add(std::vector<std::string> cells);
   // A rule under the right-aligned columns of numbers.
   void add_rule() { rows_.emplace_back(); }
-  // Each line begins with `indent`; no line ends in a space. Where lines would go beyond `width` columns, a last column
-  // of words, else the widest column of words, goes on in further lines; 0: no limit.
+  // Each line begins with `indent`; no line ends in a space. Where lines would exceed `width` columns, a last column of
+  // words, else the widest column of words, is wrapped; 0: no limit.
   std::string text(const std::string& indent, int width = 0) const;
 
  private:

@@ -85,7 +85,7 @@ std::string memory_line(const Plan& plan, const RunMemory& memory) {
          "\n";
 }
 
-// Whatever comes of made-up samples is to be read as such; empty where there are none.
+// The note that results come from made-up samples; empty where there are none.
 std::string synthetic_text(const Module& module) {
   std::string text;
   for (const std::string& name : synthetic_sources(module.data)) {
@@ -94,7 +94,7 @@ std::string synthetic_text(const Module& module) {
   return text;
 }
 
-// What readers and decoders hold; empty where that is nothing.
+// The memory of readers and decoders; empty where that is nothing.
 std::string readers_text(const RunMemory& memory, const Plan& plan) {
   std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " held by readers" : "";
   if (!memory.uncounted.empty()) {
@@ -110,7 +110,7 @@ std::string readers_text(const RunMemory& memory, const Plan& plan) {
   return text;
 }
 
-// Where the memory goes: the arenas, those of evaluation told apart, and what is in none.
+// The arenas of all devices, and those of evaluation in one line.
 std::string devices_lines(const Plan& plan, const Module& module, const RunMemory& memory, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight});
   bool first = true;
@@ -129,7 +129,7 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   return table.text("  ", columns);
 }
 
-// What the data are and what is held of them; empty where that is nothing.
+// Notes on made-up data and on the memory of readers; empty where there are none.
 std::string data_line(const Plan& plan, const Module& module, const RunMemory& memory) {
   std::string data = synthetic_text(module);
   const std::string readers = readers_text(memory, plan);
@@ -137,7 +137,7 @@ std::string data_line(const Plan& plan, const Module& module, const RunMemory& m
   return data.empty() ? "" : "  data       " + printable_line(data) + "\n";
 }
 
-// How long graphs of nearest classes take to build, and what that adds to the steps; empty without any.
+// The time to build graphs of nearest classes, and the time that this adds to the steps; empty without graphs.
 std::string graphs_line(const Plan& plan, const Module& module) {
   std::string text;
   for (const GraphBuild& graph : plan.graphs) {
@@ -156,7 +156,7 @@ std::string graphs_line(const Plan& plan, const Module& module) {
   return "  graphs     " + printable_line(text) + "\n";
 }
 
-// Class rows in files: no memory of the plan, but room on the disk.
+// Class rows in files, which need no memory of the plan but space on the disk.
 std::string disk_lines(const Plan& plan, const Module& module) {
   std::string text;
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
@@ -200,7 +200,7 @@ std::string alternatives_lines(const Plan& plan, int columns = 0) {
   return plan.alternatives.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
-// What other choices of active classes and formats cost.
+// The costs of other choices of active classes and formats.
 std::string costs_lines(const Plan& plan, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
   table.add({"classes  ", "of " + plan.costs_of, "step", "memory", "rows moved", ""});

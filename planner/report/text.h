@@ -9,15 +9,15 @@
 
 namespace xrun::planner {
 
-// The page that `xrun plan` prints, ending in a newline. `module` is the prepared training module. Words go on in
-// further lines where they would go beyond `columns`; 0: no limit.
+// The page that `xrun plan` prints, ending in a newline. `module` is the prepared training module. Text is wrapped at
+// `columns`; 0: no limit.
 std::string report_text(const Plan& plan, const Module& module, int columns = 0);
 
 // "layers", "memory", "comm" or "why"; any other name gives an empty text. `depth`: of layers (list_layers).
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth = 0);
 
-// One line a device over the time of a step, at most `columns` wide: F and B with their micro-batch, H head passes,
-// U updates, '=' while they last, '.' idle; a legend says so.
+// One line for each device over the time of a step, at most `columns` wide: F and B with their micro-batch, H head
+// passes, U updates, '=' while they last, '.' idle; with a legend.
 std::string report_gantt(const Plan& plan, int columns);
 
 }  // namespace xrun::planner

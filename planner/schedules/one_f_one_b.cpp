@@ -2,8 +2,8 @@
 // most stages - stage micro-batches. Source: Narayanan et al., "PipeDream", SOSP 2019; flush at the end of the step as
 // in "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021.
 // Head passes (docs/algorithms.md, "Head passes in a schedule"): on every stage, H_i stands before the first action
-// that, in the simulated schedule without head, starts at or after the end of the last stage's F_i. That is one order
-// of all actions by time, so no stage ever waits in a circle.
+// that, in the simulated schedule without head, starts at or after the end of the last stage's F_i. This orders all
+// actions by time, so stages never wait for one another in a cycle.
 #include <algorithm>
 
 #include "planner/simulate.h"
@@ -31,7 +31,7 @@ Schedule schedule_one_f_one_b(const ScheduleRequest& request) {
   if (request.head_passes == 0) {
     return plain;
   }
-  // Passes that take no time would make "before" and "after" the same instant.
+  // For passes that take no time, "before" and "after" would be the same instant.
   ScheduleRequest timed = request;
   for (auto* list : {&timed.forward, &timed.backward}) {
     for (Seconds& time : *list) {

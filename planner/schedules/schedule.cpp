@@ -51,7 +51,7 @@ Result<Places> find_places(const Schedule& schedule, int stage) {
 // Micro-batch j belongs to head pass j, or to pass 0 where there is one pass.
 int pass_of(const Schedule& schedule, int micro_batch) { return schedule.head_passes == 1 ? 0 : micro_batch; }
 
-// Runs the lists in order, each action when what it needs has been done; reports the stages that get stuck.
+// Runs the lists in order, each action once the actions that it needs are done; reports the stages that deadlock.
 Status check_progress(const Schedule& schedule) {
   const auto stages = schedule.orders.size();
   std::vector<size_t> next(stages, 0);

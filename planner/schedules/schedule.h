@@ -1,6 +1,6 @@
 // Schedules: the order in which a stage runs forward and backward passes of micro-batches and the head passes
-// (docs/algorithms.md, "Schedules" and "Head passes in a schedule"). One file a schedule in schedules/, all judged by
-// one checker.
+// (docs/algorithms.md, "Schedules" and "Head passes in a schedule"). Each schedule has a file in schedules/, and
+// check_schedule checks them all.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// What a schedule is made for: times of one micro-batch on each stage.
+// The input of a schedule: times of one micro-batch on each stage.
 struct ScheduleRequest {
   std::vector<Seconds> forward;   // by stage
   std::vector<Seconds> backward;  // by stage, recomputation included
@@ -36,7 +36,8 @@ struct ScheduleRequest {
   Seconds head = 0;               // time of one head pass
 };
 
-// Orders by stage; every replica runs the same. Devices that hold head shards only run the kHead actions in order.
+// Orders by stage; every replica runs the same. Devices without a stage, which hold only head shards, run the kHead
+// actions in order.
 struct Schedule {
   int micro_batches = 1;
   int head_passes = 0;

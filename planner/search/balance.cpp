@@ -74,7 +74,7 @@ Cuts balance(const std::vector<double>& weights, int stages) {
 Cuts balance_by_bisection(const std::vector<double>& weights, int stages) {
   XRUN_CHECK(stages >= 1 && stages <= static_cast<int>(weights.size()), "between one stage and as many as layers");
   const std::vector<double> sums = prefix_sums(weights);
-  // Numbers that are not negative are ordered as their bits are.
+  // The order of floating-point numbers that are not negative is that of their bits.
   auto low = std::bit_cast<uint64_t>(0.0);
   auto high = std::bit_cast<uint64_t>(sums.back());
   while (low < high) {

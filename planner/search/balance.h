@@ -1,5 +1,5 @@
-// Balance: contiguous cuts of weights into stages with the smallest largest stage, without memory (docs/algorithms.md,
-// "Balanced cuts").
+// Balance: contiguous cuts of layers into stages that minimise the largest stage, regardless of memory
+// (docs/algorithms.md, "Balanced cuts").
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@ namespace xrun::planner {
 // Cuts: stage s has layers cuts[s] .. cuts[s + 1] - 1; stages + 1 entries, no stage is empty.
 using Cuts = std::vector<int>;
 
-// The cuts with the smallest largest stage, 1 <= stages <= weights. Dynamic programme over all cuts, O(stages n²).
+// The cuts that minimise the largest stage, by dynamic programming over all cuts, O(stages n²); `weights` has a number
+// for each layer. REQUIRES: 1 <= stages <= number of weights.
 Cuts balance(const std::vector<double>& weights, int stages);
 // The same optimum by bisection over the answer, O(64 n): exact, as it ends between neighbouring numbers.
 Cuts balance_by_bisection(const std::vector<double>& weights, int stages);

@@ -7,7 +7,7 @@
 namespace xrun::planner {
 namespace {
 
-// The classifier heads and what reads their logits, as in autodiff.
+// The classifier heads and the nodes that read their logits, as in autodiff.
 void split_head_nodes(const Graph& graph, Chain& chain) {
   std::vector<bool> sharded(graph.values.size(), false);
   chain.position.assign(graph.nodes.size(), -1);

@@ -1,5 +1,5 @@
-// Chain: the forward nodes of a graph in printed order with what each costs and carries, so that stages are contiguous
-// ranges of it (docs/algorithms.md, "Chain of layers"). The head pass is set apart.
+// Chain: the forward nodes of a graph in printed order with their times and sizes, so that stages are contiguous ranges
+// of it (docs/algorithms.md, "Chain of layers"). The head pass is kept apart.
 #pragma once
 
 #include <vector>
@@ -32,7 +32,7 @@ struct Chain {
   int size() const { return static_cast<int>(nodes.size()); }
 };
 
-// Backward nodes must be there when `module` trains.
+// REQUIRES: the graph has its backward nodes if `module` trains.
 Chain make_chain(const Module& module, const CostModel& cost);
 
 // Values that nodes begin..end-1 (a stage) take from earlier nodes, each once.

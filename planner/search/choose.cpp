@@ -1,13 +1,13 @@
-// Candidates are tried fastest first. Most do not fit where memory is short, and a program takes long to make, so a
-// refusal asks at once for the leanest candidates of its kind, everything run again:
-//   - of one pipeline that with the most micro-batches. Under 1F1B a stage holds as many micro-batches as stages are
-//     behind it, and a pass of the head has the rows of one, so both fall with the size of a micro-batch. Under GPipe a
-//     stage holds all of them, whatever their number, and only what is on its way is smaller.
-//   - of both pipelines, since a head that goes in passes keeps features for the sweep at the end, which one pass does
-//     not.
-// Where these are over a limit by more than what the argument leaves out (rounding, gaps between buffers, scratch of
-// workers), nothing of the kind fits; else its fastest candidates are tried, a few of them. The same is asked once of
-// the kinds that are leanest by the estimate of the partition: where none of them comes near, no kind does.
+// Candidates are tried fastest first. Most do not fit where memory is short, and a program takes long to make, so after
+// a refusal the leanest candidates of the same kind are tried next, with everything run again:
+//   - for each pipeline the one with the most micro-batches. Under 1F1B a stage holds as many micro-batches as stages
+//     are behind it, and a head pass has the rows of one, so both shrink with the size of a micro-batch. Under GPipe a
+//     stage holds all micro-batches, whatever their number, and only the values in transit shrink.
+//   - for both pipelines, since a head with several passes keeps features for the sweep at the end, and a head with one
+//     pass does not.
+// Where these exceed a limit by more than the argument neglects (rounding, gaps between buffers, scratch of workers),
+// no candidate of the kind fits; else a few of its fastest candidates are tried. The same is done once for the kinds
+// that are leanest by the estimate of the partition: where none of them comes near the limits, no kind does.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -21,16 +21,16 @@
 namespace xrun::planner {
 namespace {
 
-// A leanest candidate that needs no more of the limits than this may be beaten by another one.
+// If a leanest candidate needs at most this fraction of the limits, another candidate of its kind may fit.
 constexpr double kNear = 1.0 + 1.0 / 16;
-// Kinds that are asked before all are given up; the estimate that orders them counts neither heads nor scratch.
+// Kinds that are tried before all are given up; the estimate that orders them counts neither heads nor scratch.
 constexpr size_t kAskedKinds = 3;
 
 struct KindState {
   std::map<PipelineKind, const Candidate*> leanest;
   int fitted = 0;
   int refused = 0;
-  bool asked = false;  // for its leanest
+  bool asked = false;  // its leanest candidates were tried
   bool near = false;   // some program fits, or almost
   bool left = false;
 };
@@ -61,7 +61,7 @@ class Chooser {
       }
     }
     if (choice_.fitted.empty() && choice_.smallest.memory.sum() == 0) {
-      XRUN_TRY(ask_leanest_kinds(1));  // all are too heavy: one shows by how much
+      XRUN_TRY(ask_leanest_kinds(1));  // all are too large: one program shows by how much
     }
     sort_fitted();
     return std::move(choice_);
@@ -76,7 +76,7 @@ class Chooser {
     return floor.total <= limits_.total && (limits_.device == 0 || floor.device <= limits_.device);
   }
 
-  // Weights of these kinds are too much by themselves.
+  // Gives up the kinds whose weights alone exceed the limits.
   void leave_heavy_kinds() {
     choice_.weights_alone = true;
     for (auto& [key, kind] : kinds_) {
@@ -117,7 +117,7 @@ class Chooser {
     }
   }
 
-  // What a refusal says of the rest of its kind, and the first one of all kinds.
+  // Decides after a refusal whether the rest of its kind is given up; after the first refusal, whether all kinds are.
   Status look_again(KindState& kind) {
     if (kind.refused == 0) {
       return {};
@@ -137,7 +137,7 @@ class Chooser {
     return {};
   }
 
-  // Everything run again, unless a hint says what is; none where no cuts hold the pins.
+  // The candidate with everything run again, unless hints decide that; none where no cuts keep the pins.
   Result<std::optional<Candidate>> with_least_memory(const Candidate& candidate) const {
     if (input_.search.hints.hinted) {
       return std::optional(candidate);
@@ -159,7 +159,7 @@ class Chooser {
     return {};
   }
 
-  // One program says no, where that is the answer.
+  // Tries a candidate; where the estimate exceeds the limits, one program with everything run again may refuse it.
   Status ask(const Candidate& candidate) {
     if (share_of(candidate) <= 1) {
       return attempt(candidate);
@@ -177,7 +177,7 @@ class Chooser {
     return {};
   }
 
-  // By the estimate of the partition.
+  // The used fraction of the tighter limit, by the estimate of the partition.
   double share_of(const Candidate& candidate) const {
     return limits_.share(candidate.all_stages, candidate.largest_stage);
   }
@@ -202,7 +202,7 @@ class Chooser {
     return {};
   }
 
-  // Of plans that a prediction cannot tell apart the simplest is best.
+  // Among plans whose predicted times are equal to a thousandth, the simplest is best.
   void sort_fitted() {
     std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
       const Setting& setting = f.candidate.setting;
@@ -221,7 +221,8 @@ class Chooser {
   bool asked_all_ = false;
 };
 
-// By layer of the chain. A weight that several layers read is left out: who has it depends on the cuts.
+// The least bytes of each layer of the chain. A weight that several layers read is left out, since the stages that hold
+// it depend on the cuts.
 std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replica) {
   const Graph& graph = input.module.graph;
   const Chain& chain = input.chain;
@@ -245,13 +246,13 @@ std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replic
   return floors;
 }
 
-// By device: class weights with their optimizer states.
+// The least bytes of heads on each device: class weights with their optimizer states.
 std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decision) {
   const auto states = static_cast<Bytes>(optimizer_states(input.module).size());
   std::map<int, Bytes> floors;
   for (const HeadPlan& head : decision.heads) {
     if (head.mapped) {
-      continue;  // their file is no memory
+      continue;  // rows in a file need no memory
     }
     const bool updated = head.loss.valid() && !head.frozen;
     for (const HeadShard& shard : head.shards) {

@@ -1,4 +1,4 @@
-// Choice: of all candidates the few that become programs, to be compared exactly, and which of the others do not fit.
+// Choice: picks the few candidates that become programs, to be compared exactly, and finds candidates that do not fit.
 #pragma once
 
 #include <vector>
@@ -7,23 +7,23 @@
 
 namespace xrun::planner {
 
-// How much is tried. Candidates with as many stages and replicas are of one kind: what is of different kinds is so
-// unlike that only programs show which is faster.
+// Bounds on the work. Candidates with equal numbers of stages and replicas are of one kind; kinds differ so much that
+// only programs show which is faster.
 struct Effort {
   int wanted = 6;   // programs that fit, in all
   int of_kind = 2;  // programs that fit, of one kind
-  int refused = 8;  // candidates of one kind that may turn out not to fit before the kind is left
+  int refused = 8;  // candidates of one kind that may turn out not to fit before the kind is given up
 };
 
 struct Choice {
   std::vector<Fitted> fitted;    // fastest first
-  std::vector<Setting> refused;  // do not fit: were tried, or have too many weights
-  Fitted smallest;               // of the programs that do not fit the one that is nearest to the limits
-  bool weights_alone = false;    // are more than the limits allow, whatever the batch
+  std::vector<Setting> refused;  // that do not fit: tried, or with weights alone over the limits
+  Fitted smallest;               // the program nearest to the limits among those that do not fit
+  bool weights_alone = false;    // weights alone exceed the limits, whatever the batch
 };
 
-// At most a few programs are made of each kind, and a few in all where nothing comes near the limits; what has the
-// least memory is among them. Where nothing fits there is a `smallest`, unless there is no candidate.
+// Makes at most a few programs of each kind, and a few in all where none comes near the limits; then the one with the
+// least memory is among them. Where nothing fits, `smallest` is set, unless there is no candidate.
 // Errors: those of realise.
 Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
                       const Effort& effort);

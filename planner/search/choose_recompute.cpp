@@ -1,5 +1,4 @@
-// What a stage holds and takes, and which of its layers to run again so that it fits. Declared in
-// planner/search/partition.h.
+// Memory and time of a stage, and the layers to run again so that it fits. Declared in planner/search/partition.h.
 #include <algorithm>
 #include <limits>
 
@@ -10,15 +9,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A layer that may run again: what it frees of one micro-batch, and takes more than the memory costs.
+// A layer that may run again: the bytes that this frees for one micro-batch, and its time beyond the price of them.
 struct Item {
   int layer;
   Bytes bytes;
   Seconds seconds;
 };
 
-// Branch and bound for the cheapest subset that frees `need` bytes: items by seconds a byte, the bound takes the last
-// one in part.
+// Branch and bound for the cheapest subset that frees `need` bytes: items are sorted by seconds per byte, and the bound
+// takes a fraction of the last one.
 class Cheapest {
  public:
   Cheapest(const PartitionRequest& request, std::vector<Item> items, Bytes need) : items_(std::move(items)) {
@@ -31,7 +30,7 @@ class Cheapest {
       bytes_before_.push_back(bytes_before_.back() + item.bytes);
       seconds_before_.push_back(seconds_before_.back() + item.seconds);
     }
-    // One descent always, and the rest of what the table of all stages may take.
+    // At least one descent, and the visits that are left for the table of all stages.
     const double stages = static_cast<double>(request.layers.size()) * static_cast<double>(request.layers.size());
     visits_ = static_cast<int64_t>(items_.size()) + std::min<int64_t>(200'000, static_cast<int64_t>(5e7 / stages));
     search(0, need, 0);
@@ -68,7 +67,7 @@ class Cheapest {
     chosen_.push_back(items_[at].layer);
     search(at + 1, need - items_[at].bytes, spent + items_[at].seconds);
     chosen_.pop_back();
-    size_t next = at + 1;  // leaving one of several equal layers leaves them all: the order among them is free
+    size_t next = at + 1;  // of equal layers, leaving one leaves the later ones: which of them run does not matter
     while (next < items_.size() && items_[next].bytes == items_[at].bytes &&
            items_[next].seconds == items_[at].seconds) {
       ++next;
@@ -82,7 +81,7 @@ class Cheapest {
   double best_ = kInfinity;
   std::vector<Bytes> bytes_before_{0};  // sums over the items before each, and over all
   std::vector<Seconds> seconds_before_{0};
-  int64_t visits_ = 0;  // the first descent is greedy and good: what is found by then is kept
+  int64_t visits_ = 0;  // the first descent is greedy, so a good result exists when visits run out
 };
 
 void run_again(const PartitionRequest& request, int held, int l, PartitionStage& stage) {
@@ -131,7 +130,7 @@ bool choose_recompute(const PartitionRequest& request, int held, PartitionStage&
   if (fits() || !free_choice) {
     return fits();
   }
-  // held · (bytes freed) must cover what is too much.
+  // held · (bytes freed) must cover the excess over the cap.
   const Cheapest cheapest(request, std::move(others), (stage.memory - request.cap + held - 1) / held);
   for (const int l : cheapest.layers()) {
     run_again(request, held, l, stage);

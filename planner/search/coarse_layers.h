@@ -12,11 +12,11 @@ struct CoarseLayers {
   std::vector<int> begin;    // first layer of each group; the number of layers at the end
 };
 
-// Neighbours in groups of equal numbers of layers, about `most` groups. Groups end before the last legal cut and where
-// layers are pinned to different stages. Layers that are marked to run again are counted as such.
+// Merges neighbouring layers into about `most` groups of equal numbers of layers. Groups end before the last legal cut
+// and where layers are pinned to different stages. Layers that are marked to run again are counted as such.
 CoarseLayers merge_layers(const PartitionRequest& request, int most);
 
-// Stages of groups as stages of the layers of `request`; a group that runs again is all of its layers.
+// Turns stages of groups into stages of the layers of `request`; a group that runs again becomes all of its layers.
 void refine(const PartitionRequest& request, const CoarseLayers& coarse, Partition& partition);
 
 }  // namespace xrun::planner

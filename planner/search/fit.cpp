@@ -10,7 +10,7 @@
 namespace xrun::planner {
 namespace {
 
-// How often the limits of stages are corrected by what a program needs beyond the partition's estimate.
+// How often the limits of stages are corrected by the bytes of a program beyond the partition's estimate.
 constexpr int kCorrections = 3;
 
 Bytes largest_of(const Program& program) {
@@ -21,7 +21,7 @@ Bytes largest_of(const Program& program) {
   return largest;
 }
 
-// Seconds of all workers that compute.
+// Seconds in which workers compute, over all workers.
 Seconds work_of(const Program& program) {
   Seconds sum = 0;
   for (const Instruction& instruction : program.instructions) {
@@ -32,11 +32,11 @@ Seconds work_of(const Program& program) {
   return sum;
 }
 
-// How often a device waits before a computation, at most.
+// The largest number of waits of a device before a computation.
 int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_over) {
   std::vector<int> waits(static_cast<size_t>(program.devices), 0);
   std::vector<Seconds> free(waits.size(), 0);
-  for (const Instruction& instruction : program.instructions) {  // of a device in order
+  for (const Instruction& instruction : program.instructions) {  // in the order of each device
     if (instruction.stream == Stream::kCompute && instruction.group < 0) {
       const auto device = static_cast<size_t>(instruction.device);
       const InstructionTime& time = times.instructions[static_cast<size_t>(instruction.id.index)];
@@ -93,7 +93,7 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
 
 namespace {
 
-// With the memory that is left used for logits, where that is faster.
+// The candidate with kept logits in the memory that is left, where that is faster.
 Result<std::optional<Fitted>> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted fitted) {
   Candidate candidate = fitted.candidate;
   if (keep_logits(input, fitted, limits, candidate.decision)) {
@@ -114,7 +114,7 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     return with_kept_logits(input, limits, std::move(plain));
   }
   if (!input.search.hints.hinted) {
-    // What is over goes from the estimate of what has that limit: of all stages, or of each.
+    // The excess is subtracted from the estimate's limit: that of all stages together, or of each.
     MemoryLimits excess = excess_of(plain, limits);
     MemoryLimits within{candidate.all_stages, candidate.largest_stage};
     StageLimits asked;

@@ -1,5 +1,5 @@
 // Fitting: candidates become programs with exact memory and simulated times, and recomputation is added where a
-// candidate does not fit without.
+// candidate does not fit without it.
 #pragma once
 
 #include <optional>
@@ -26,26 +26,26 @@ struct FitInput {
   const KernelFacts& inference_facts;
   const Chain& inference_chain;
   const CostModel& inference_cost;
-  int* realised = nullptr;  // where given, counts what `realise` makes: the work of planning is mostly there
+  int* realised = nullptr;  // where given, counts the calls of `realise`, the main work of planning
 };
 
-// What all devices together and each of them may use.
+// The memory that all devices together, and each of them, may use.
 struct MemoryLimits {
   Bytes total = 0;
   Bytes device = 0;  // 0: only the total counts
-  // Of the limits the larger share that is needed.
+  // The used fraction of the tighter limit.
   double share(Bytes all, Bytes largest_device) const;
   double share(const Fitted& fitted) const { return share(fitted.memory.sum(), fitted.largest_device); }
   bool hold(const Fitted& fitted) const;
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
-// The programs of a candidate, whatever they need.
+// Makes the programs of a candidate, however much memory they need.
 // Errors: those of emit and of the verifier.
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate);
 
-// The candidate within the limits: as it is; with the cheapest recomputation that fits, where no hint forbids it; none
-// when even recomputing everything is too much. `smallest` is then what comes nearest to them, as it is or
+// Fits the candidate into the limits: as it is, or with the cheapest recomputation that fits, where no hint forbids it.
+// None if even recomputing everything needs too much; `smallest` is then the program nearest to the limits, as it is or
 // with everything run again.
 Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
                                   Fitted& smallest);

@@ -12,10 +12,10 @@
 namespace xrun::planner {
 namespace {
 
-// Whether anything fits.
+// One program shows whether anything fits.
 constexpr Effort kOneProgram{.wanted = 1, .of_kind = 1, .refused = 1};
 
-// A change under which something fits.
+// A change with which a plan fits.
 struct FixLine {
   std::string change;
   Bytes memory = 0;
@@ -27,7 +27,7 @@ FixLine line_of(std::string change, const Fitted& fitted, const char* note) {
   return {std::move(change), fitted.memory.sum(), fitted.predicted.images_per_second, note};
 }
 
-// One below the other.
+// Fixes in lines, one below the other.
 std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   size_t width = 44;
   for (const FixLine& fix : fixes) {
@@ -56,15 +56,15 @@ int most_micro_batches(const std::vector<Setting>& settings) {
   return most;
 }
 
-// What was found of a batch that does not fit.
+// The result for a batch that does not fit.
 struct Refusal {
   double over = 0;  // share of the limits that its leanest program needs
   int64_t batch = 0;
   int micro_batches = 1;  // the most that it has
 };
 
-// What a program holds falls no faster than its batch, or, under 1F1B, than its micro-batches. A quarter is for what is
-// leaner than the programs that were made.
+// The memory of a program falls no faster than its batch, or, under 1F1B, than its micro-batches. A quarter is allowed
+// for plans that need less than the programs that were made.
 bool may_fit(const Refusal& known, int64_t batch, int micro_batches) {
   const double rows = static_cast<double>(batch) / static_cast<double>(known.batch);
   return known.over * rows * std::min(1.0, static_cast<double>(known.micro_batches) / micro_batches) <= 1.25;
@@ -75,7 +75,7 @@ class FixSearch {
   FixSearch(const FitInput& input, const MemoryLimits& limits, const Module& free)
       : input_(input), limits_(limits), free_(free), base_(input.search) {}
 
-  // Where something fits, as a plan of the changed text would choose.
+  // The plan that the changed text would get, where one fits.
   Result<Choice> choose_among(const Module& module, const std::vector<Setting>& settings) const {
     XRUN_ASSIGN(LayerHints hints, layer_hints(module, base_.chain));
     const SearchInput changed{module, base_.chain, base_.cost, base_.machine, std::move(hints), base_.deterministic};
@@ -96,7 +96,7 @@ class FixSearch {
     int64_t tried = 2 * train.norm_rows;
     for (const int64_t rows : blocks) {
       if (2 * tried < 3 * rows) {
-        continue;  // much like the one before
+        continue;  // almost the same as the one before
       }
       tried = rows;
       if (const auto fitted = fits(facts_of, rows, train.batch)) {

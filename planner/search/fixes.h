@@ -1,4 +1,4 @@
-// Fixes: changes of the model text under which a plan that does not fit would.
+// Fixes: changes of the model text with which a plan that does not fit would fit.
 #pragma once
 
 #include <string>
@@ -10,10 +10,9 @@ namespace xrun::planner {
 
 // Lines for explain_infeasible, fastest first: hints left out, where there are any; of a large head other active
 // classes, or other formats of class rows; a smaller row block; the largest half, quarter, ... of the batch that fits.
-// All but the first change training. A change that leaves nothing to plan is no fix, and no
-// error either.
-//   refused   what was found of `training` itself
-//   facts_of  of the kernels of other row blocks; without it these are not looked at
+// All but the first change training. A change without any legal plan is left out, without an error.
+//   refused   the choice for `training` itself, in which nothing fits
+//   facts_of  facts of the kernels of other row blocks; without it no other row blocks are tried
 std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,
                                     const Choice& refused, const FactsOf& facts_of);
 

@@ -1,5 +1,5 @@
-// Choices of a head that change what is learned: which classes are active, and how class rows lie in memory. What each
-// costs is found by plans of changed modules.
+// Choices of a head that change what is learned: which classes are active, and the format of class rows. The cost of
+// each is found by planning changed modules.
 #pragma once
 
 #include <optional>
@@ -25,17 +25,16 @@ struct HeadChoice {
 std::string active_text(const ActiveSpec& active);
 // "bf16", "bf16, states bf16".
 std::string rows_text(const HeadChoice& choice, int states);
-// What a text says for `choice` where it differs from `from`: "active_classes = sample(10%)", "groups.id.weights =
-// bf16".
+// The settings of a text that turn `from` into `choice`: "active_classes = sample(10%)", "groups.id.weights = bf16".
 std::string setting_text(const HeadChoice& choice, const HeadChoice& from, const std::string& head, int states);
 
-// The head with the most classes that is trained; none without one.
+// The trained head with the most classes; none where no head is trained.
 std::optional<size_t> largest_head(const std::vector<HeadPlan>& heads);
-// As the text has it. `head`: of `module`, by plan_heads.
+// The choice of the text for `head`, which plan_heads made from `module`.
 HeadChoice choice_of(const Module& module, const HeadPlan& head);
-// That of the text first, then active classes and formats that may be had instead, all with all.
+// The choice of the text first, then all combinations of it with other active classes and other formats.
 std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head);
-// Of these the ones that differ from the text in active classes or in formats, not in both.
+// Those of head_choices that do not differ from the text in both active classes and formats.
 std::vector<HeadChoice> single_changes(const Module& module, const HeadPlan& head);
 
 // The module with another choice, or with `classes` classes, for the head at `head` in Graph::heads. Classes change the
@@ -43,11 +42,11 @@ std::vector<HeadChoice> single_changes(const Module& module, const HeadPlan& hea
 Module with_choice(Module module, size_t head, const HeadChoice& choice);
 Module with_classes(Module module, size_t head, int64_t classes);
 
-// What each choice of `single_changes` costs under the plan's settings, that of the text first. `head`: of `plan`.
+// The cost of each choice of `single_changes` under the plan's settings, that of the text first. `head`: of `plan`.
 // Errors: those of layer_hints, decide and fit.
 Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan, const HeadPlan& head);
 
-// What a plan of changed modules would choose; the chains of `base` are those of all of them.
+// The choice for changed modules, which have the chains of `base`.
 // Errors: those of layer_hints, legal_settings, search and choose.
 Result<Choice> choose_changed(const FitInput& base, const Module& training, const Module& inference,
                               const MemoryLimits& limits, const Effort& effort);

@@ -41,7 +41,7 @@ Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chai
 
 namespace {
 
-// What the shards of a head on one device have to do in a pass.
+// The work of the shards of a head on one device in a pass.
 struct DeviceWork {
   HeadSweep sweep;
   double kept = 0;  // classes whose logits are kept from pass to pass
@@ -74,7 +74,7 @@ HeadTimes times_on(const HeadPlan& head, int device, const CostModel& cost, int6
   if (sweep.classes == 0) {
     return times;
   }
-  // Kept logits are copied out, and copied back instead of being made again.
+  // Kept logits are copied to memory, and copied back instead of being computed again.
   const Seconds copy = cost.sweep(static_cast<Bytes>(work.kept * sweep.rows) * 4, workers);
   times.forward = cost.head(sweep, workers) + copy;
   sweep.updates = !head.update_sweep && !head.frozen;

@@ -15,7 +15,7 @@ namespace xrun::planner {
 Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows);
 
 // Seconds of the passes of all heads on the slowest device. `pass` is statistics and gradients with the collectives
-// between them; `update` is the sweep of the step, and `selection` that of its active classes.
+// between them; `update` is the sweep at the end of the step, and `selection` draws the active classes of the step.
 struct HeadTimes {
   Seconds forward = 0;
   Seconds backward = 0;

@@ -8,8 +8,8 @@
 namespace xrun::planner {
 namespace {
 
-// By how much the product has to take longer to be worth the memory. Heads of 64 dims gain a tenth in f32 and nothing
-// in bf16, whose products take half as long.
+// The ratio of the product's time to that of the copies from which on keeping is worth the memory. Heads of 64 dims
+// gain a tenth in f32 and nothing in bf16, whose products take half as long.
 constexpr double kGain = 1.25;
 
 // Whether copying a logit out and back takes much less time than the product that makes it again.
@@ -19,7 +19,7 @@ bool worth_keeping(const HeadPlan& head, const CostModel& cost) {
          cost.head_products(static_cast<double>(head.dim), head.bf16) > kGain * cost.sweep(2 * kLogit, 1);
 }
 
-// Of all blocks of a shard in one pass.
+// The bytes of the logits of all blocks of a shard in one pass.
 Bytes logits_bytes(const FitInput& input, const Program& program, const HeadPlan& head, HeadShard shard) {
   if (shard.row_begin == shard.row_end || !worth_keeping(head, input.search.cost)) {
     return 0;

@@ -1,6 +1,6 @@
-// partition: for each bound t of the largest stage, ascending, g[s][j] = cheapest first j layers on s stages with no
-// stage above t; the optimum is the best of g[K][n] + (M - 1) · (largest stage used). The bounds end as soon as the
-// cheapest sum of all + (M - 1) · t is no better than what is known.
+// partition: for each bound t of the largest stage, ascending, g[s][j] = least time of the first j layers on s stages
+// with no stage above t; the optimum is the best of g[K][n] + (M - 1) · (largest stage used). The bounds end as soon as
+// the least time of all layers + (M - 1) · t is no better than the best result so far.
 // Source: Zheng et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/algorithms.md, "Partition").
 #include "planner/search/partition.h"
 
@@ -15,21 +15,21 @@
 namespace xrun::planner {
 namespace {
 
-// Up to so many layers every bound is tried.
+// Up to this many layers, every bound is tried.
 constexpr int kExactLayers = 48;
 
-// Beyond, neighbours are taken together: the tables below have the square of this.
+// Beyond this, neighbours are merged, since the tables below grow with the square of the layers.
 constexpr int kMostLayers = 2048;
-// Where each stage chooses what to run again.
+// The same where each stage chooses the layers to run again.
 constexpr int kMostLayersChosen = 256;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Every stage that could be, by the number of micro-batches that it holds.
+// Times and costs of every possible stage, by the number of micro-batches that it holds.
 class StageTable {
  public:
   explicit StageTable(const PartitionRequest& request) : request_(request), size_(request.layers.size() + 1) {
-    // Where memory has neither limit nor price it makes no difference how many micro-batches are held.
+    // Where memory has neither limit nor price, the number of micro-batches that are held makes no difference.
     const bool alike = request.cap == 0 && request.seconds_per_kept_byte == 0;
     for (int s = 0; s < request.stages; ++s) {
       const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
@@ -45,7 +45,7 @@ class StageTable {
   const Seconds* times(int s, int begin) const {
     return by_stage_[static_cast<size_t>(s)]->times.data() + static_cast<size_t>(begin) * size_;
   }
-  // The same with the price of what the stage holds.
+  // The same plus the price of the memory that the stage holds.
   const Seconds* costs(int s, int begin) const {
     const Table& table = *by_stage_[static_cast<size_t>(s)];
     return (table.costs.empty() ? table.times : table.costs).data() + static_cast<size_t>(begin) * size_;
@@ -74,7 +74,7 @@ class StageTable {
     table.times.assign(size_ * size_, kInfinity);
     table.costs.assign(price > 0 ? size_ * size_ : 0, kInfinity);
     const int n = static_cast<int>(request_.layers.size());
-    // Where nothing runs again a stage with one layer more takes that layer's time more.
+    // Where nothing runs again, one more layer adds its time to the stage.
     const bool plain = request_.cap == 0 && price == 0 &&
                        (request_.recompute == Recompute::kNone || request_.recompute == Recompute::kAuto);
     for (int begin = 0; begin < n; ++begin) {
@@ -85,7 +85,7 @@ class StageTable {
           stage.forward += request_.layers[static_cast<size_t>(end) - 1].forward;
           stage.backward += request_.layers[static_cast<size_t>(end) - 1].backward;
         } else if (!choose_recompute(request_, held, stage)) {
-          break;  // nor do more layers
+          break;  // more layers do not fit either
         }
         table.times[place(begin, end)] = stage.time();
         if (price > 0) {
@@ -131,7 +131,7 @@ class Partitioner {
     if (least == kInfinity) {
       return found;
     }
-    // The smallest bound under which anything fits.
+    // Finds the smallest bound under which any cuts fit.
     size_t low = 0;
     for (size_t high = bounds.size() - 1; low < high;) {
       const size_t middle = (low + high) / 2;
@@ -151,8 +151,8 @@ class Partitioner {
           continue;  // an alternative near the last one is the same plan
         }
       } else if (n_ > kExactLayers) {
-        // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows what each of the
-        // others does; the first one would forbid the best cuts of the window.
+        // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows all cuts that the
+        // others allow; the first one would exclude the best cuts of the window.
         const auto behind =
             std::upper_bound(bounds.begin() + static_cast<std::ptrdiff_t>(at), bounds.end(), 1.001 * bounds[at]);
         at = static_cast<size_t>(behind - bounds.begin()) - 1;
@@ -182,7 +182,7 @@ class Partitioner {
                                 static_cast<double>(request_.layers[static_cast<size_t>(position)].incoming);
   }
 
-  // Cheapest sum of all stages with none above `limit`; leaves the choices behind for trace.
+  // The least sum of all stages with none above `limit`; records the choices for trace.
   double cheapest(Seconds limit) {
     const int stages = request_.stages;
     const auto width = static_cast<size_t>(n_) + 1;
@@ -193,7 +193,7 @@ class Partitioner {
       const double* now = best_.data() + static_cast<size_t>(s) * width;
       double* next = best_.data() + static_cast<size_t>(s + 1) * width;
       int* from = from_.data() + static_cast<size_t>(s + 1) * width;
-      // The last stage ends with the last layer; of the others the stages behind need a layer each.
+      // The last stage ends with the last layer; other stages leave a layer for each stage behind them.
       const bool last = s + 1 == stages;
       const int most = n_ - (stages - s - 1);
       for (int i = s; i <= (s == 0 ? 0 : std::min(last_cut_, most - 1)); ++i) {

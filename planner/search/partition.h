@@ -54,15 +54,15 @@ struct Partition {
 // Micro-batches that a stage holds: all of them (GPipe), or as many as stages are behind it, itself counted (1F1B).
 int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
 
-// The best partitions, best first: the first one is optimal for the objective (of more than 48 layers: to 1 / 1000;
-// of more than 2,048 layers, or 256 where each stage chooses what to run again: among cuts between groups of
-// neighbours), the others are the optima under other bounds of
-// the largest stage, which a simulated schedule may prefer. Within a total see
-// planner/search/total_memory.h. Empty when none fits.
+// The best partitions, best first: the first one is optimal for the objective (with more than 48 layers, to 1 / 1000;
+// with more than 2,048 layers, or 256 where each stage chooses what to run again, among cuts between groups of
+// neighbours). The others are the optima under other bounds of the largest stage, which a simulated schedule may
+// prefer. A limit on the total is kept by planner/search/total_memory.h. Empty when none fits.
 std::vector<Partition> partition(const PartitionRequest& request);
 
-// Cheapest set of layers begin..end-1 to run again, with what is kept at its price, so that resident + held x (incoming
-// + saved of the others) fits the cap: exact branch and bound. False when none fits. Adds the cost to `stage`.
+// Chooses the cheapest set of layers begin..end-1 to run again, where kept bytes have their price, so that resident +
+// held x (incoming + saved of the others) fits the cap: exact branch and bound. False when none fits. Adds the cost to
+// `stage`.
 bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage);
 
 }  // namespace xrun::planner

@@ -9,8 +9,8 @@
 namespace xrun::planner {
 
 // By position: of the `chosen` layers of the stage begin..end-1 those whose results its backward pass needs, directly
-// or through others that run again; with them layers whose results nobody keeps and that such a layer reads, since
-// keeping them would cost what running again saves.
+// or through others that run again; with them layers whose results are not kept and that such a layer reads, since
+// keeping them would cost the memory that running again saves.
 std::vector<bool> rematerialized(const Graph& graph, const Chain& chain, int begin, int end,
                                  const std::vector<int>& chosen);
 

@@ -5,10 +5,10 @@
 namespace xrun::planner {
 namespace {
 
-// Mean and variance of fewer samples say little: a batch norm is not proposed smaller blocks.
+// Smaller blocks are not proposed for a batch norm, since mean and variance of fewer samples are too noisy.
 constexpr int64_t kLeastRowsOfStatistics = 8;
 
-// Times of measured kernels for other rows; of all else the facts are exact.
+// Scales the times of measured kernels to other rows; all other facts are exact.
 void scale_times(KernelFacts& facts, const KernelFacts& measured, double rows) {
   if (!measured.measured || facts.nodes.size() != measured.nodes.size()) {
     return;

@@ -1,5 +1,5 @@
-// Other row blocks: what plans would be with another `norm_rows` than the text has. Kernels are made for the rows of a
-// block, so their facts are asked for again.
+// Other row blocks: plans for another `norm_rows` than that of the text. Kernels are made for the rows of a block, so
+// their facts are collected again.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace xrun::planner {
 
-// All that a search over plans with other row blocks works on. It refers to itself, so it stays where it was made.
+// The input of a search over plans with another row block. Members refer to one another, so it is not copied or moved.
 class OtherRows {
  public:
   // `base` outlives it. With measured facts each time is taken as proportional to the rows.
@@ -20,7 +20,7 @@ class OtherRows {
   OtherRows(const OtherRows&) = delete;
   OtherRows& operator=(const OtherRows&) = delete;
 
-  // What a plan would choose of a batch that is a multiple of the row block.
+  // The choice for a batch that is a multiple of the row block.
   // Errors: those of legal_settings, search and choose.
   Result<Choice> choose_plan(int64_t batch, const MemoryLimits& limits, const Effort& effort) const;
   int64_t norm_rows() const { return training_.train.norm_rows; }
@@ -39,7 +39,8 @@ class OtherRows {
   Chain inference_chain_;
 };
 
-// Whether a batch norm of the model takes its statistics from a row block, so that its size is part of what is learned.
+// Whether a batch norm of the model takes its statistics from a row block, so that the size of the block changes what
+// is learned.
 bool has_coupled_rows(const Graph& graph);
 
 // The row blocks that a text may ask for in place of the larger ones of `train`, descending: those that divide its

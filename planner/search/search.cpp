@@ -59,7 +59,7 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
   return request;
 }
 
-// How many numbers of each weight an update reads or writes. Trust ratios take a pass of their own before it.
+// The numbers that an update reads or writes for each weight. Trust ratios need a sweep of their own before it.
 Bytes numbers_moved(const Module& module) {
   const auto states = static_cast<Bytes>(optimizer_states(module).size());
   const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
@@ -154,8 +154,8 @@ struct StepTimes {
 
 Prediction predict(const Decision& decision, const StepTimes& times, const Machine& machine) {
   Prediction predicted;
-  // Where there are more devices than cores, those that idle lend theirs to the others: there is all the work to do,
-  // and the longest chain of passes to go through.
+  // Where there are more threads than cores, idle devices leave their cores to the others, so a step takes the larger
+  // of all work divided by the cores, and the longest chain of passes.
   const Seconds shared = times.work / machine.cores + times.heads;
   const bool crowded = machine.threads > machine.cores && shared > times.schedule.makespan;
   const Seconds makespan = crowded ? shared : times.schedule.makespan;
@@ -168,8 +168,8 @@ Prediction predict(const Decision& decision, const StepTimes& times, const Machi
   return predicted;
 }
 
-// Cuts of settings that differ in nothing but the schedule are the same where memory has no limit; only what their
-// stages hold is not.
+// Settings that differ only in the schedule have the same cuts where memory has no limit; only the memory of their
+// stages differs.
 class CutMemo {
  public:
   const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
@@ -207,7 +207,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   const PartitionRequest request = make_request(input, setting, recompute, limits);
   std::vector<Partition> all;
   if (request.layers.empty()) {
-    // A head right on the input: one stage without layers.
+    // A head that reads the input directly: one stage without layers.
     all.push_back({.stages = {PartitionStage{}}});
   } else {
     all = memo.cut(setting, request);
@@ -267,7 +267,7 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
     XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, {}, memo));
     std::move(best.begin(), best.end(), std::back_inserter(found));
   }
-  // A step of a thousandth is not a difference that a prediction can see.
+  // A difference of a thousandth is below the accuracy of a prediction.
   const auto key = [](const Candidate& c) {
     return std::tuple(std::llround(std::log(c.predicted.step) * 1e3), c.setting.stages, c.setting.micro_batches,
                       c.setting.replicas);
@@ -282,7 +282,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   made.training = false;
   made.partials = decision.replicas;
   made.stages.clear();
-  // Nodes that both graphs have are known by path and operator; others go where what they read is made.
+  // Nodes that both graphs have are matched by path and operator; others go to the stage that makes their inputs.
   std::map<std::pair<std::string, std::string_view>, int> stage_of;
   for (const Stage& stage : decision.stages) {
     for (const NodeId id : stage.forward) {

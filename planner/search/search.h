@@ -9,7 +9,7 @@
 
 namespace xrun::planner {
 
-// What a search works on. All of it must outlive the calls.
+// The input of a search. All of it must outlive the calls.
 struct SearchInput {
   const Module& module;  // prepared with its backward part
   const Chain& chain;
@@ -28,13 +28,14 @@ struct Candidate {
   Bytes all_stages = 0;     // the same, of all replicas together
 };
 
-// What the stages of a pipeline may hold; 0: no limit.
+// The memory that the stages of a pipeline may hold; 0: no limit.
 struct StageLimits {
   Bytes stage = 0;  // each
   Bytes total = 0;  // together, of one replica; only with Recompute::kAuto
 };
 
-// The best decision for a setting; none when no cuts are within the limits or hold the pins.
+// The best decision for a setting, in a list of one; the list is empty when no cuts are within the limits and keep the
+// pins.
 // Errors: those of plan_heads.
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
                                       const StageLimits& limits = {});

@@ -55,7 +55,7 @@ Status check_stages(const Module& module, const Chain& chain, const Machine& mac
   return {};
 }
 
-// Micro-batches that would cut a row block: what needs its rows together is the other place.
+// The error that micro-batches would cut a row block; its second place is the node that needs the rows of one together.
 Error cut_row_blocks(const Module& module, const Hint<int64_t>& hint, const std::vector<int64_t>& legal) {
   const TrainSpec& train = module.train;
   const int64_t rows = train.batch / hint.value;
@@ -151,7 +151,7 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
   return {};
 }
 
-// The first head that says how many rows its passes take; passes of all heads go together.
+// The first hint of a head that sets the rows of its passes; passes of all heads go together.
 const ShardHint* find_granularity(const ScheduleSpec& schedule) {
   for (const ShardHint& hint : schedule.shards) {
     if (hint.granularity == "micro_batch" || hint.granularity == "step") {
@@ -174,7 +174,7 @@ Status check_granularity(const ScheduleSpec& schedule) {
   return {};
 }
 
-// The hints that are there, to say which ones exclude one another, and the place of one of them.
+// The error that hints exclude one another: lists the given hints, with the place of one of them.
 Error conflict(const ScheduleSpec& schedule, const Machine& machine) {
   std::string hints;
   Span span = schedule.span;
@@ -275,7 +275,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
         }
         for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
           const bool hinted = schedule.pipeline.has_value();
-          // A single stage gains nothing by going back early but memory, for which batches are accumulated.
+          // With one stage, 1F1B saves only memory, and only with accumulation.
           const bool alone = stages == 1 && train.grad_accumulation == 1;
           if (hinted ? schedule.pipeline->value != kind
                      : kind == PipelineKind::kOneFOneB && (alone || count == replicas)) {
@@ -301,7 +301,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   return settings;
 }
 
-// A shard has whole class blocks (docs/determinism.md, "Class blocks"), and a hint asks for none that is empty.
+// A shard has whole class blocks (docs/determinism.md, "Class blocks"), and a hint must not ask for empty shards.
 Status check_shards(const Module& module) {
   const Graph& graph = module.graph;
   for (size_t h = 0; h < graph.heads.size(); ++h) {

@@ -1,5 +1,5 @@
 // The space of a search: every legal combination of stages, replicas and micro-batches under the hints of a schedule,
-// or which hint cannot be held, and what could be.
+// or an error that names the hint that cannot be kept, and values that can.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct Setting {
 
 std::string to_text(const Setting& setting);  // "stages = 2, micro_batches = 4, pipeline = one_f_one_b"
 
-// Ascending, n included; in steps of the square root of n.
+// The divisors of n, ascending, 1 and n included; takes time in proportion to the square root of n.
 std::vector<int64_t> divisors(int64_t n);
 
 // Partials of gradients over all replicas (docs/determinism.md, "Gradient partials"): min(4, row blocks) under the
@@ -36,7 +36,7 @@ int partials_of(const Setting& setting, bool deterministic, int64_t blocks, cons
 Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& chain, const Machine& machine,
                                             bool deterministic);
 
-// What the hints say about single layers, by position: the stage that a layer is pinned to (-1: any), and whether it is
+// Hints about single layers, by position in the chain: the stage that a layer is pinned to (-1: any), and whether it is
 // to run again.
 struct LayerHints {
   Recompute recompute = Recompute::kNone;

@@ -10,12 +10,12 @@ Seconds largest_of(const Partition& made) {
   return std::ranges::max(made.stages, {}, [](const PartitionStage& stage) { return stage.time(); }).time();
 }
 
-// A layer that need not run again.
+// A layer that runs again and may be kept instead.
 struct Spared {
   size_t stage = 0;
   size_t at = 0;  // among the stage's recomputed layers
   Bytes bytes = 0;
-  double value = 0;  // seconds of the step a byte
+  double value = 0;  // seconds of the step per byte
 };
 
 Spared dearest(const PartitionRequest& request, const Partition& made, Bytes room) {
@@ -67,7 +67,7 @@ Bytes Partition::memory() const {
 std::vector<Partition> partition_within_total(
     PartitionRequest request, const std::function<std::vector<Partition>(const PartitionRequest&)>& partition) {
   constexpr int kHalvings = 12;
-  constexpr double kSpread = 1e6;  // between the dearest layer to run again and the cheapest that counts
+  constexpr double kSpread = 1e6;  // ratio between the highest price that matters and the lowest
   const auto fitting = [&](double price) {
     request.seconds_per_kept_byte = price;
     std::vector<Partition> found = partition(request);

@@ -7,9 +7,9 @@
 
 namespace xrun::planner {
 
-// The best partitions that hold no more than request.total, by `partition`, which does not look at it. Memory gets a
-// price, the smallest one for which the stages stay within the total: what they hold falls as it rises. Layers of one
-// price run again all or none; so what room is left then goes to those that cost most to run again.
+// The best partitions that hold no more than request.total, found by `partition`, which ignores that field. Memory gets
+// a price, the smallest one for which the stages stay within the total, since their memory falls as the price rises.
+// Layers of one price run again all or none, so room that is left goes to those that cost most to run again.
 std::vector<Partition> partition_within_total(
     PartitionRequest request, const std::function<std::vector<Partition>(const PartitionRequest&)>& partition);
 

@@ -1,4 +1,4 @@
-// What the operands of a head's instructions have in common: rows, statistics, softmax and selection of a pass.
+// Checks that all instructions of a head share: operands with the rows, statistics, softmax and selection of a pass.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,7 @@ class HeadOperandView : protected OperandView {
   }
 
   bool one_pass() const { return head().rows == program_.batch; }
-  // The rows of a pass lie apart in the batch, so that passes have buffers of their own.
+  // Whether the rows of a pass lie apart in the batch, so that passes have buffers of their own.
   bool apart() const { return program_.replicas > 1 && !one_pass(); }
   int64_t rows() const { return is_head_sweep(one_->kind) ? program_.batch : head().rows; }
 
@@ -28,12 +28,12 @@ class HeadOperandView : protected OperandView {
     return buffer.head_pass < 0 ? !apart() : buffer.head_pass == one_->head_pass;
   }
 
-  // The row that those of the instruction begin at in such a buffer.
+  // The first row of the instruction in such a buffer.
   int64_t row_in(const Buffer& buffer) const {
     return buffer.head_pass >= 0 || is_head_sweep(one_->kind) ? 0 : head().rows * one_->head_pass;
   }
 
-  // A pass is of a head and has a number, but sweeps, which have the rows of all.
+  // A pass has a head and the number of a pass, except that a sweep has no number, since it takes the rows of all.
   Status check_place() const {
     const bool sweep = is_head_sweep(one_->kind);
     if (!has_head() || one_->stage >= 0 || (sweep ? one_->head_pass >= 0 : one_->head_pass < 0)) {

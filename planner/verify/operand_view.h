@@ -82,7 +82,7 @@ class OperandView {
     return devices;
   }
 
-  // The weights outside of heads that backward nodes of a stage have gradients for.
+  // The weights outside of heads whose gradients are outputs of backward nodes of a stage.
   std::set<ParamId> gradients_of(const Stage& stage) const {
     const std::set<NodeId> nodes(stage.backward.begin(), stage.backward.end());
     std::set<ParamId> params;
@@ -128,7 +128,7 @@ class OperandView {
     return {begin * 4, (count * (replica + 1) / program_.replicas - begin) * 4};
   }
 
-  // Whether a buffer is for what other devices give to the gradient of a micro-batch's features.
+  // Whether a buffer holds terms from other devices for the gradient of a micro-batch's features.
   static bool holds_dx_terms(const Buffer& buffer, int head, int micro_batch) {
     return buffer.purpose == Purpose::kTerms && buffer.head == head && buffer.micro_batch == micro_batch;
   }
@@ -143,7 +143,7 @@ class OperandView {
   const Module& module_;
   const Graph& graph_;
   ParamBuffers params_;
-  const Instruction* one_ = nullptr;  // the instruction that is looked at
+  const Instruction* one_ = nullptr;  // the instruction that is checked
   size_t at_ = 0;                     // its next operand
 };
 

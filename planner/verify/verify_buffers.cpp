@@ -1,5 +1,5 @@
-// Buffers against the module: each is of something that is there, lies where the executor looks for it, and has the
-// bytes that are written into it. Those of heads: verify_head_buffers.cpp.
+// Buffers against the module: each belongs to something that exists, lies where the executor looks for it, and has the
+// bytes that are written into it. Buffers of heads: verify_head_buffers.cpp.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -40,7 +40,7 @@ bool is_on_host(Purpose purpose) {
          purpose == Purpose::kHeadBuild;
 }
 
-// Those that an operand of a node may be looked up by.
+// The purposes of buffers that may name a value of the graph.
 bool has_value(Purpose purpose) {
   switch (purpose) {
     case Purpose::kWeight:
@@ -91,7 +91,7 @@ class Buffers {
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // How many rows a step has is said by the module.
+  // The module sets the number of rows of a step.
   Status check_step() const {
     if (program_.batch != module_.train.batch || program_.norm_rows != module_.train.norm_rows) {
       return wrong("a batch of {} rows in row blocks of {}, where the model asks for {} in blocks of {}",
@@ -126,13 +126,13 @@ class Buffers {
         return buffer.head >= 0 ? Status() : check_gradient_terms(buffer);
       case Purpose::kNorms:
         return check_bytes(buffer, norm_bytes_);
-      default:  // of a head, or scratch, which is that of what passes over it
+      default:  // of a head; or scratch, whose size the operands check
         break;
     }
     return {};
   }
 
-  // Of a stage: `replica` says whose.
+  // A buffer of a stage, on the device of its `replica`.
   Status check_parameter(const Buffer& buffer) const {
     const bool gradient = buffer.purpose == Purpose::kGradient;
     if (!buffer.param.valid() || !buffer.value.valid() || graph_.param(buffer.param).head ||
@@ -163,13 +163,13 @@ class Buffers {
       return wrong("buffer {} ({}) has no weight and states to go with it", buffer.id.index, buffer.name);
     }
     const Bytes bytes = gradient_bytes(program_, type(buffer.value));
-    if (buffer.bytes != bytes) {  // also their distance
+    if (buffer.bytes != bytes) {  // their distance follows from it
       return wrong("buffer {} ({}) has {} bytes for partials of {}", buffer.id.index, buffer.name, buffer.bytes, bytes);
     }
     return {};
   }
 
-  // The slices of a gradient that the other replicas give to the one that sums them.
+  // The slices of a gradient that the other replicas send to the one that sums them.
   Status check_gradient_terms(const Buffer& buffer) const {
     const ValueId gradient = buffer.param.valid() && program_.training ? graph_.param_grads[buffer.param] : ValueId();
     if (!gradient.valid() || !of_replica_.contains({buffer.device, buffer.replica})) {
@@ -180,7 +180,7 @@ class Buffers {
     return check_bytes(buffer, slice * 4 * (program_.replicas - 1));
   }
 
-  // Bytes are the kernel's: whoever makes it compares them.
+  // The size depends on the kernel; it is compared where the kernel is made.
   Status check_prepared(const Buffer& buffer) {
     const auto stage = buffer.node.valid() ? stage_of_.find(buffer.node) : stage_of_.end();
     if (stage == stage_of_.end() || buffer.replica < 0 ||
@@ -199,7 +199,7 @@ class Buffers {
     return {};
   }
 
-  // Rows of values, but those that a head's buffer has.
+  // Buffers with rows of values, except those of heads.
   Status check_rows(const Buffer& buffer) {
     if (!buffer.value.valid() || graph_.value(buffer.value).param.valid()) {
       return nothing(buffer, "value");

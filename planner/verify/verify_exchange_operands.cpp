@@ -1,5 +1,5 @@
-// Operands of exchanges: which rows each member sends to which device, and where each device receives them. Members of
-// a group are those that follow from stages and shards, so that every block that is sent is received, and no other.
+// Operands of exchanges: the rows that each member sends to each device, and where each device receives them. The
+// members of a group follow from stages and shards, so that all sent blocks are received, and no others.
 #include <algorithm>
 #include <map>
 
@@ -83,7 +83,7 @@ class ExchangeOperands : OperandView {
     return take(wanted);
   }
 
-  // That the pair fits together is the matter of verify_passes.
+  // verify_passes checks that the pair fits together.
   Status check_pair_member() {
     const bool send = one_->kind == Kind::kSend;
     XRUN_ASSIGN(const Buffer* buffer, next(send ? Role::kSent : Role::kReceived));
@@ -202,7 +202,7 @@ class ExchangeOperands : OperandView {
     return end();
   }
 
-  // Which device has made which sums of squares: of stages those of replica 0, of heads those of their shards.
+  // The sums of squares that each device has made: of stages those of replica 0, of heads those of their shards.
   void list_norms() {
     const NormLayout layout = norm_layout(module_);
     constexpr auto kSum = static_cast<Bytes>(sizeof(double));
@@ -230,8 +230,7 @@ class ExchangeOperands : OperandView {
     }
   }
 
-  // Sums of squares, in place. Blocks of one pair of devices have the order in which the sender's instructions made
-  // them: any, but one for all.
+  // Sums of squares, in place. The blocks that a device sends may have any order, but it is the same for all receivers.
   Status check_norms() {
     XRUN_TRY(check_members(norm_devices_));
     for (const auto& [from, sums] : made_norms_) {
@@ -362,7 +361,7 @@ class ExchangeOperands : OperandView {
     return program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)];
   }
 
-  // A slice of the gradient itself; of one without elements nothing is sent.
+  // A slice of the gradient itself; a slice without elements is not sent.
   Status take_slice(Role role, ParamId param, int other, Slice slice) {
     if (slice.bytes == 0) {
       return {};

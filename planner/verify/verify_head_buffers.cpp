@@ -1,5 +1,5 @@
-// Buffers of heads against the module: each has the bytes that are written into it, and every shard has what its passes
-// take for granted.
+// Buffers of heads against the module: each has the bytes that are written into it, and every shard has all buffers
+// that its passes use.
 #include <algorithm>
 #include <set>
 
@@ -27,7 +27,7 @@ class HeadBuffers {
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // What heads compute is said by the module alone; only who owns which classes is the plan's.
+  // The module alone decides what heads compute; the plan decides only which shard owns which classes.
   Status check_heads() {
     if (program_.heads.size() != graph_.heads.size()) {
       return wrong("{} heads of a model that has {}", program_.heads.size(), graph_.heads.size());
@@ -74,12 +74,12 @@ class HeadBuffers {
       case Purpose::kHeadSnapshot:
       case Purpose::kHeadBuild:
         return check_graph(buffer);
-      default:  // scratch is that of what passes over it
+      default:  // the operands check the size of scratch
         return {};
     }
   }
 
-  // What other devices give to the gradient of the features of a micro-batch, of all their shards.
+  // The terms that all shards of other devices send for the gradient of a micro-batch's features.
   Status check_dx_terms(const Buffer& buffer) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     const bool of_replica = std::ranges::any_of(program_.stages, [&](const Stage& stage) {
@@ -100,7 +100,7 @@ class HeadBuffers {
     return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of another device");
   }
 
-  // Those of a head pass, or all rows of the batch.
+  // The rows of a head pass, or all rows of the batch.
   Status check_rows(const Buffer& buffer) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
@@ -168,7 +168,7 @@ class HeadBuffers {
                                    : head_selection(head_shape(program_, graph_, head, *shard, head.rows)).total);
   }
 
-  // Of the graph of nearest classes.
+  // Buffers of the graph of nearest classes.
   Status check_graph(const Buffer& buffer) {
     if (buffer.head < 0 || program_.heads[static_cast<size_t>(buffer.head)].neighbours == 0 ||
         !graphs_.insert({buffer.purpose, buffer.head}).second) {
@@ -180,7 +180,7 @@ class HeadBuffers {
                                                                           : build_bytes(program_, head));
   }
 
-  // Of all shards of a device.
+  // Statistics (of all shards), softmax, or dX partials (of all shards of the device).
   Status check_pass(const Buffer& buffer) const {
     if (buffer.head < 0 || buffer.replica >= 0) {
       return nothing(buffer, "head");
@@ -197,7 +197,7 @@ class HeadBuffers {
     return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of its device");
   }
 
-  // Whatever the passes of a shard take for granted.
+  // All buffers that the passes of a shard use exist.
   Status check_shards() const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];

@@ -1,4 +1,4 @@
-// Operands of passes over the shards of heads: selection, the passes themselves, and what is measured of them.
+// Operands of passes over the shards of heads: selection, the passes themselves, and the measurement of the softmax.
 #include <algorithm>
 
 #include "planner/verify/head_operand_view.h"
@@ -41,7 +41,7 @@ class HeadOperands : HeadOperandView {
     return check_shard_pass(clipped);
   }
 
-  // What a shard selects by: the labels of all rows of the batch, as the data gives them.
+  // A shard selects by the labels of all rows of the batch, as the data gives them.
   Status check_select() {
     if (!has_head() || head().active == 0 || one_->stage >= 0 || one_->head_pass >= 0 ||
         !inside(one_->shard, 0, count(head().shards))) {
@@ -61,7 +61,7 @@ class HeadOperands : HeadOperandView {
     return end();
   }
 
-  // What is measured of a shard: the rows of the first pass.
+  // The softmax share of a shard is measured on the rows of the first pass.
   Status check_mass() {
     if (!has_head() || head().active == 0 || one_->stage >= 0 || one_->head_pass != 0 ||
         !inside(one_->shard, 0, count(head().shards))) {

@@ -1,5 +1,5 @@
-// Operands of what joins the shards of heads: statistics and gradients of features; and of the copies between the rows
-// of a pass and those of the batch.
+// Operands of instructions that combine the shards of heads (statistics, gradients of features), and of copies between
+// the rows of a pass and those of the batch.
 #include <algorithm>
 
 #include "planner/verify/head_operand_view.h"
@@ -157,7 +157,8 @@ class JoinOperands : HeadOperandView {
          .bytes = type(value).bytes(program_.micro_batch_rows(), norm_rows())});
   }
 
-  // Sums the rows of its replica's micro-batch: of the device's own shards where they are, of others where they came.
+  // Sums the rows of its replica's micro-batch: those of the device's own shards in place, others where they were
+  // received.
   Status check_reduce_dx() {
     const HeadPlan* plan = has_head() ? &head() : nullptr;
     const int pass = plan == nullptr || plan->rows == program_.batch ? 0 : one_->gather;

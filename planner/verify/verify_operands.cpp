@@ -49,7 +49,7 @@ class StageOperands : OperandView {
     size_t last = 0;
   };
 
-  // Stages are ranges of the forward nodes in order; what is run again is theirs; each node is in one place.
+  // Stages are ranges of the forward nodes in order; nodes that run again belong to their stage; each node is in one.
   Status check_nodes() const {
     std::set<NodeId> seen;
     int32_t last = -1;
@@ -178,7 +178,7 @@ class StageOperands : OperandView {
     return take(wanted);
   }
 
-  // Kernels' scratch lies behind the values; how much they need is compared where they are made.
+  // The scratch of kernels lies behind the values; its size is compared where the kernels are made.
   Status check_scratch() {
     XRUN_ASSIGN(const Buffer* buffer, next(Role::kScratch));
     const Operand& has = one_->operands[at_];

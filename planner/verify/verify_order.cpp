@@ -1,7 +1,8 @@
-// What is ordered whatever the streams do. All that touch a buffer are of one device, whose computations end in order;
-// exchanges beside them are posted in order and complete in any. So "a has ended before b begins" follows, for a
-// computation a, from how many computations b knows to have ended; and for an exchange a, from the first place in
-// either stream of the device that knows it to be received, or released.
+// Checks orders that hold whatever the streams do. All instructions that touch a buffer are of one device, whose
+// computations end in order; exchanges beside them are posted in order and complete in any order. So "a has ended
+// before b begins" follows, for a computation a, from the number of computations that are known to have ended when b
+// begins; for an exchange a, from the first place in either stream of the device at which it is known to be received,
+// or released.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -41,7 +42,7 @@ class Past {
   struct Mark {
     int32_t place = 0;  // in its stream, from 1
     int32_t seen = 0;   // of the other stream: computations that have ended, or exchanges that were posted
-    // Of an exchange: the first place of each stream that begins after the event; by event, by stream.
+    // For an exchange: the first place in each stream that begins after the event; by event, by stream.
     int32_t known[2][2] = {{INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}};
   };
 
@@ -80,14 +81,14 @@ struct Touch {
   bool write = false;
 };
 
-// Whether a touch of a buffer is over before an instruction begins that touches it, or its bytes, as well: what was
-// written is there, and, unless the other only reads, what was read is free.
+// Whether an access to a buffer is over before an instruction begins that also touches the buffer or its bytes: what it
+// wrote is complete, and, unless the other only reads, what it read may be overwritten.
 bool is_over(const Past& past, const Touch& touch, int32_t instruction, bool reads_only) {
   return (!touch.write || past.received(touch.instruction, instruction)) &&
          (!touch.read || reads_only || past.released(touch.instruction, instruction));
 }
 
-// Whether two instructions touch the same bytes of a buffer, as far as is known: of exchanges.
+// Whether two instructions may touch the same bytes of a buffer; only exchanges are known to touch parts.
 bool meet(const Instruction& first, const Instruction& second, BufferId id) {
   const auto touches = [&](const Operand& operand) { return operand.buffer == id; };
   return !communicates(first.kind) || !communicates(second.kind) ||
@@ -114,7 +115,7 @@ std::vector<std::vector<Touch>> touches_of(const Program& program) {
   return accesses;
 }
 
-// Comparisons while accesses and memory are held to the order: some seconds of work.
+// The most comparisons while accesses and memory are checked against the order: some seconds of work.
 constexpr int64_t kMostWork = int64_t{1} << 33;
 constexpr int64_t kMeetWork = 16;  // of a pair of operands
 
@@ -147,15 +148,15 @@ Status verify_order(const Program& program) {
     if (!buffer.persistent && (list.empty() || !list.front().write)) {
       return wrong("buffer {} ({}) is read before it was written", b, buffer.name);
     }
-    // An in-place read and write counts as a write; what comes before it was written by somebody else.
+    // An in-place read and write counts as a write; its input was written by another instruction before.
     if (!buffer.persistent && list.front().write) {
       const Instruction& first = program.instruction(InstructionId(list.front().instruction));
       if (std::find(first.reads.begin(), first.reads.end(), buffer.id) != first.reads.end()) {
         return wrong("buffer {} ({}) is read before it was written", b, buffer.name);
       }
     }
-    // The last write and all touches since, or exchanges that write parts of the buffer each. A read is compared with
-    // the writes among them, a write with all: what is before them follows.
+    // The last write, or exchanges that each write parts of the buffer, and all accesses since. A read is compared with
+    // the writes among them, a write with all; the order with earlier accesses follows.
     std::vector<Touch> writes;
     std::vector<Touch> all;
     for (const Touch& touch : list) {
@@ -215,7 +216,7 @@ Status verify_memory(const Program& program, Bytes memory) {
     }
   }
   int64_t work = 0;
-  // Streams begin in order: of b the first touch in each stream counts.
+  // Streams begin in order, so only the first access to b in each stream counts.
   const auto ends_before = [&](const Buffer& a, const Buffer& b) {
     if (lasts(program, a) || b.persistent || a.last_use >= b.first_use) {
       return false;

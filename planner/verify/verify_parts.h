@@ -1,4 +1,4 @@
-// What the files of the verifier share; its door is verify_program.h.
+// Helpers and parts of the verifier for its own files; its door is verify_program.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ int64_t count(const std::vector<T>& list) {
   return static_cast<int64_t>(list.size());
 }
 
-// For checks of buffers: one that is too small, and one that is of nothing.
+// Errors of buffers: one that is too small, and one that belongs to nothing in the program or the module.
 Status check_bytes(const Buffer& buffer, Bytes least);
 Error nothing(const Buffer& buffer, const char* what);
 
@@ -44,8 +44,8 @@ class ParamBuffers {
   std::map<Key, const Buffer*> of_shard_;
 };
 
-// Every buffer is of something that is there and has its bytes, and nothing is missing that the executor takes for
-// granted: weights of gradients, states of weights, inputs of every slot.
+// Every buffer belongs to something in the module and has its size, and no buffer is missing that the executor
+// relies on: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
 // Heads are those of the module, and the same holds for their buffers.
 Status verify_head_buffers(const Program& program, const Module& module);
@@ -53,7 +53,7 @@ Status verify_head_buffers(const Program& program, const Module& module);
 // The operands of every instruction are those that follow from the module and the buffers; after these are verified.
 Status verify_stage_operands(const Program& program, const Module& module);
 Status verify_head_operands(const Program& program, const Module& module);      // passes over the shards of heads
-Status verify_join_operands(const Program& program, const Module& module);      // what joins shards, or rows of passes
+Status verify_join_operands(const Program& program, const Module& module);      // combined shards, copied rows
 Status verify_update_operands(const Program& program, const Module& module);    // the end of a step
 Status verify_exchange_operands(const Program& program, const Module& module);  // between devices
 

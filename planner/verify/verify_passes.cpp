@@ -1,4 +1,4 @@
-// Passes, groups and class rows: what is run, how often, in which order, and who owns which weights.
+// Passes, groups and class rows: the number and order of passes, complete groups, and the owner of each class row.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,7 +10,7 @@
 namespace xrun::planner {
 namespace {
 
-// Which head passes there are, which shards have rows, and who updates.
+// The number of head passes, the shards with rows, and the instruction that updates them.
 class Passes {
  public:
   explicit Passes(const Program& program) : program_(program) {}

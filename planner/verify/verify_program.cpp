@@ -9,7 +9,7 @@ namespace xrun::planner {
 namespace {
 
 constexpr int kMostDevices = 4096;
-// Products of these with sizes stay inside 64 bits.
+// Products of numbers up to these limits with sizes stay inside 64 bits.
 constexpr int64_t kMost = int64_t{1} << 40;
 constexpr int64_t kMostRows = int64_t{1} << 31;
 constexpr int64_t kMostClasses = int64_t{1} << 36;
@@ -103,7 +103,7 @@ class Structure {
     return {};
   }
 
-  // Whether there is a number of active classes that makes blocks of this size.
+  // Whether some number of active classes leads to blocks of this size.
   static bool is_class_block(const HeadPlan& head) {
     const int64_t smallest = class_block(head.classes, head.classes);
     return inside(head.class_block, smallest, 2 * std::max(head.classes, smallest)) &&
@@ -235,8 +235,8 @@ class Structure {
     return {};
   }
 
-  // Numbers inside their ranges, buffers of the instruction's device or inputs of the host, `reads` and `writes` as
-  // they follow.
+  // Numbers inside their ranges, buffers of the instruction's device or inputs of the host, and `reads` and `writes` as
+  // they follow from the operands.
   Status check_operands(const Instruction& instruction) const {
     for (const Operand& operand : instruction.operands) {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&

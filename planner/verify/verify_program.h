@@ -8,17 +8,17 @@
 
 namespace xrun::planner {
 
-// All of the below. `memory`: what all arenas together may take; 0: no bound.
+// Runs all checks below. `memory`: the bytes that all arenas together may take; 0: no bound.
 // Errors: kContent XG0622, what is wrong and which instruction or buffer; the first one found.
 Status verify_program(const Program& program, const Module& module, Bytes memory = 0);
 
-// Every number and index inside its range, so that the others may look things up; ids of the graph are checked against
-// `graph` where given; no more instructions and buffers than the others have room for. Linear in the size of the
-// program.
+// Every number and index is inside its range, so that the other checks may look things up; ids of the graph are checked
+// against `graph` where given; there are no more instructions and buffers than the other checks can handle. Linear in
+// the size of the program.
 Status verify_structure(const Program& program, const Graph* graph);
 
 // Every pass is run once, sums in ascending order; groups are complete, stand together, have one order on all of their
-// devices and wait for none of their own members, so that nobody waits for ever; a device computes in one stream and
+// devices and wait for none of their own members, so that no device waits for ever; a device computes in one stream and
 // communicates in one; class rows are owned once, in whole class blocks. After verify_structure.
 Status verify_passes(const Program& program);
 
@@ -31,8 +31,8 @@ Status verify_order(const Program& program);
 Status verify_memory(const Program& program, Bytes memory);
 
 // Against the module: heads are its heads; every operand of every node and of every other instruction has a place that
-// is large enough; slices of workers hold what is alive together; every forward node is in one stage, in order. After
-// verify_structure and verify_passes.
+// is large enough; slices of workers hold all values that are alive together; every forward node is in one stage, in
+// order. After verify_structure and verify_passes.
 Status verify_operands(const Program& program, const Module& module);
 
 }  // namespace xrun::planner

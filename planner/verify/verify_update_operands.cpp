@@ -42,7 +42,7 @@ class UpdateOperands : OperandView {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
     }
-    // What is done to the gradients of a stage's replica is done once each, in this order.
+    // Each of these is done once to the gradients of a stage's replica, in this order.
     constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kSumReplicas, Kind::kNorm, Kind::kUpdate};
     const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
     std::set<int>& done = done_[{one_->stage, one_->replica}];
@@ -163,7 +163,7 @@ class UpdateOperands : OperandView {
     if (!next_is(Role::kScratch)) {
       return {};
     }
-    // Kernels prepare weights in it; how much they need is compared where they are made.
+    // Kernels prepare weights in it; its size is compared where the kernels are made.
     XRUN_ASSIGN(const Buffer* scratch, next(Role::kScratch));
     const Bytes slice = scratch->bytes / program_.threads[static_cast<size_t>(one_->device)];
     if (scratch->purpose != Purpose::kScratch) {

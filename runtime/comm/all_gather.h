@@ -1,4 +1,4 @@
-// Brings the parts of an array, each of which one rank has, to all ranks, beside the steps.
+// Gathers an array whose parts lie on different ranks to all ranks, in the background of the steps.
 #pragma once
 
 #include <memory>
@@ -11,37 +11,37 @@
 
 namespace xrun::runtime {
 
-// Of a part, so many bytes are sent at once: a communicator that copies needs memory for this, and a message is long
-// beside what it costs to begin one.
+// The largest number of bytes of a part in one broadcast: small enough for a communicator that copies them, and large
+// enough that the fixed cost of a message does not matter.
 inline constexpr Bytes kMostBroadcast = 8 * kMiB;
 
-// Threads: one begins; any may wait and cancel.
+// Threads: `begin` from one at a time; `wait` and `cancel` from any.
 class AllGather {
  public:
-  // Bytes that `rank` has. Ranks may have several parts, or none.
+  // The bytes that `rank` contributes. A rank may have several parts, or none.
   struct Part {
     int rank = 0;
     std::span<std::byte> bytes;
   };
 
-  // The communicator outlives the object. On a channel, one object at a time.
+  // The communicator outlives the object. REQUIRES: no other object uses the channel at the same time.
   AllGather(Communicator& communicator, int channel);
-  // Cancels. What is under way may still write to the parts, which therefore outlive the communicator.
+  // Cancels. Broadcasts under way may still write to the parts, which must therefore outlive the communicator.
   ~AllGather();
   AllGather(const AllGather&) = delete;
   AllGather& operator=(const AllGather&) = delete;
 
-  // Begins, with the same ranks and sizes on all ranks. REQUIRES: what was begun before has ended.
+  // Begins a gather. REQUIRES: all ranks pass the same ranks and sizes; the gather before has ended.
   void begin(std::vector<Part> parts);
-  // Returns when all parts are here; at once where nothing was begun. Errors: those of the communicator, the first of
-  // them again in every later call; kInterrupted, cancelled.
+  // Returns when all parts have arrived; at once if no gather was begun. Errors: those of the communicator, the first
+  // of them again in every later call; kInterrupted, cancelled.
   Status wait();
-  // Ends all waits.
+  // Makes all waits return.
   void cancel();
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // also of what is under way
+  std::shared_ptr<State> state_;  // shared with broadcasts under way
 };
 
 }  // namespace xrun::runtime

@@ -1,4 +1,4 @@
-// Which block that is sent is which block that is received, where all members of an exchange are of one process.
+// Matches the sent blocks of an exchange with the received ones, if all its members are in one process.
 #pragma once
 
 #include <span>
@@ -8,14 +8,14 @@
 
 namespace xrun::runtime {
 
-// A block that is received, and where it is sent from.
+// A received block and the block that is sent to it.
 struct BlockCopy {
-  int sender = 0;  // exchange
+  int sender = 0;  // index in `exchanges` of the one that sends it
   Block from;
   Block to;
 };
 
-// What an exchange receives, each block with its other half among the exchanges of its group.
+// All blocks that `receiver` receives, each with the block that is sent to it by an exchange of the same group.
 std::vector<BlockCopy> copies_to(std::span<const Exchange> exchanges, const Exchange& receiver);
 
 }  // namespace xrun::runtime

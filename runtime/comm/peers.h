@@ -1,4 +1,4 @@
-// What the ranks of a run tell one another beside its exchanges: small texts, errors, and the wish to stop.
+// The interface through which ranks exchange small texts, errors and requests to stop, apart from exchanges.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace xrun::runtime {
 
-// Every call but the names is made by all ranks, in the same order, and waits for all of them. If any rank says an
-// error in a call, every rank gets that error from its own call, whichever call that is, so that no rank waits for one
-// that has given up. Of several errors in one call, that of the lowest rank wins. Its message names rank and host. An
-// error that a call has given comes back at once from a call that it is said in: all ranks know it.
+// `gather`, `agree` and `broadcast` are collective: all ranks call them in the same order, and each call waits for all
+// ranks. If a rank passes an error, every rank gets that error from its own call, whichever call that is, so that no
+// rank waits for one that has given up. Of several errors in one call, that of the lowest rank wins. Its message names
+// rank and host. Passing an error that an earlier call has returned returns it at once, since all ranks know it.
 // Threads: one.
 class Peers {
  public:
@@ -23,11 +23,11 @@ class Peers {
 
   // The texts of all ranks, by rank.
   virtual Result<std::vector<std::string>> gather(Result<std::string> mine) = 0;
-  // What the ranks say at the end of a step, as Communicator::agree.
+  // Combines the outcomes of all ranks, as Communicator::agree.
   virtual Outcome agree(Outcome mine) = 0;
 
   Status agree(Status mine) { return agree(Outcome{.status = std::move(mine)}).status; }
-  // The text of rank 0; what others give is not looked at, unless it is an error.
+  // The text of rank 0; texts of other ranks are ignored, but not their errors.
   Result<std::string> broadcast(Result<std::string> mine) {
     if (mine.ok() && rank() != 0) {
       mine = std::string();

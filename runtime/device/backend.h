@@ -1,5 +1,5 @@
-// A program on devices of one kind: its instructions bound to kernels and operands. The executor decides when an
-// instruction starts; the backend knows what it does.
+// A program bound to devices of one kind: its instructions with their kernels and operands. The executor decides when
+// an instruction starts; the backend executes it.
 #pragma once
 
 #include <cstddef>
@@ -22,22 +22,22 @@ struct BackendOptions {
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
-// What is different from step to step.
+// The values that change from step to step.
 struct StepContext {
   uint64_t seed = 0;
   int64_t step = 0;                      // counted from 0
-  double rate = 0;                       // of the curve
-  const ops::IdleSteps* idle = nullptr;  // of rows that catch up
-  bool measures_mass = false;            // of the active classes in the softmax (ops/head/mass.h)
+  double rate = 0;                       // the learning rate
+  const ops::IdleSteps* idle = nullptr;  // for rows that catch up
+  bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)
   std::span<MappedRows* const> rows;     // by head of the program: its class rows in a file; null: in memory
   std::span<std::byte* const> inputs;    // by index in Graph::inputs: the step's position of the loader's ring
 };
 
-// Who is told how far an instruction is. Threads: any, one call at a time for one instruction.
+// Receives the begin and end of each instruction. Threads: any, one call at a time for one instruction.
 class InstructionEvents {
  public:
   virtual ~InstructionEvents() = default;
-  // Before the instruction touches anything. False: it is to be left out, and ends at once.
+  // Called before the instruction accesses memory. False: it is not executed and ends at once.
   virtual bool begins(const planner::Instruction& instruction) = 0;
   virtual void ended(const planner::Instruction& instruction, Status status) = 0;
 };
@@ -47,14 +47,14 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual void begin_step(const StepContext& step) = 0;
-  // Hands an instruction that computes to its device, behind all of its stream that were started before; they may still
-  // run. `events` outlives it. Never blocks.
+  // Queues an instruction that computes on its device, behind all instructions of its stream that were started before.
+  // `events` outlives it. Never blocks.
   virtual void start(const planner::Instruction& instruction, InstructionEvents& events) = 0;
   // Runs an instruction that computes on the calling thread, to its end.
   virtual Status run(const planner::Instruction& instruction) = 0;
-  // After weights were written from outside: makes their prepared forms, as tasks of the devices.
+  // To be called after weights were written from outside: makes the prepared weights again, in tasks of the devices.
   virtual Status prepare_weights() = 0;
-  // Of the last step, before clipping; 0 where the run does not clip by norm.
+  // The norm of all gradients of the last step before clipping; 0 if the run does not clip by norm.
   virtual double grad_norm() const = 0;
 };
 

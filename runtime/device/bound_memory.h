@@ -17,20 +17,20 @@ class BoundMemory {
   // kWorld.
   static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
-  // What a kernel is given for a buffer: of a device an address that only its tasks follow, of the host arena one that
-  // everybody may follow.
+  // The address that a kernel gets for a buffer. Only tasks of the device may dereference one in a device's arena; any
+  // thread may dereference one in the host arena.
   std::byte* at(const planner::Buffer& buffer) const;
   std::byte* at(planner::BufferId id) const { return at(program_->buffer(id)); }
 
-  // Whether the arena of a device is here.
+  // Whether this process has mapped the arena of the device.
   bool has(int device) const { return arenas_[static_cast<size_t>(device)] != nullptr; }
-  // Bytes of a device's arena, or of a buffer from `offset` on.
+  // `arena` is the memory of a device; `read` and `write` copy bytes of a buffer from `offset` on.
   DeviceMemory& arena(int device) const { return *arenas_[static_cast<size_t>(device)]; }
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
   void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;
 
-  Bytes bytes() const;  // of all arenas, without what lies in files
-  // The most that the process had held before the first arena was mapped.
+  Bytes bytes() const;  // of all arenas, without class rows in files
+  // The peak memory of the process before the first arena was mapped.
   Bytes peak_before() const { return peak_before_; }
 
  private:

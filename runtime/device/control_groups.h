@@ -10,18 +10,18 @@ namespace xrun::runtime {
 
 struct GroupMemory {
   Bytes limit = 0;
-  Bytes free = 0;  // caches of files are free: they give way
+  Bytes free = 0;  // counts the page cache as free, since the kernel reclaims it
 };
 
 // The tightest limit and the least free memory of the process's group and of all groups above it: `memory.max` and
 // `memory.high` of version 2, `memory.limit_in_bytes` of version 1. None where no group has a limit.
-//   root  stands before every path that is read (/proc/self/cgroup, /proc/self/mountinfo, mount points); empty: the
-//         system's own
-// Errors: none; what cannot be read limits nothing. Threads: any.
+//   root  a prefix for every path that is read (/proc/self/cgroup, /proc/self/mountinfo, mount points); empty: the
+//         system's own files
+// Errors: none; a file that cannot be read sets no limit. Threads: any.
 // Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst; proc(5), `mountinfo`.
 std::optional<GroupMemory> group_memory(const std::string& root = "");
 
-// The number on the line "key number ..." of a file of the system; 0 where there is none.
+// The number on the line "key number ..." of a system file; 0 if there is no such line.
 int64_t number_of(const std::string& path, const std::string& key);
 
 }  // namespace xrun::runtime

@@ -20,13 +20,13 @@ struct Gpus {
   std::vector<Gpu> found;
   std::string driver;   // the newest CUDA that the driver serves: "13.0"; empty where there is no driver
   std::string runtime;  // the CUDA runtime that this xrun is linked with
-  std::string error;    // CUDA's words for what kept GPUs from being found
+  std::string error;    // CUDA's message if it could not list the GPUs
 };
 
-// Empty where this xrun was built without CUDA (the CMake option XRUN_CUDA).
+// Finds the GPUs; none if this xrun was built without CUDA (the CMake option XRUN_CUDA).
 std::optional<Gpus> detect_gpus();
 
-// What `xrun doctor` says of them, a line each.
+// The lines that `xrun doctor` prints about them.
 std::vector<std::string> describe(const std::optional<Gpus>& gpus);
 
 }  // namespace xrun::runtime

@@ -1,4 +1,4 @@
-// The machine that xrun runs on: cores and memory that this process may use.
+// The cores and memory of this machine that this process may use.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@ namespace xrun::runtime {
 struct Host {
   std::string cpu;         // "AMD EPYC 9454"
   int cores = 1;           // that this process may run on (affinity and cgroup quota)
-  Bytes memory_total = 0;  // of the machine, or what its control groups allow where that is less
+  Bytes memory_total = 0;  // of the machine, or the limit of the control groups if that is less
   Bytes memory_free = 0;   // available now
   Bytes l2_cache = 0;      // of one core
   Bytes l3_cache = 0;
 };
 
-// Never fails: what cannot be found keeps a modest default.
+// Never fails: a value that cannot be found keeps a modest default.
 Host detect_host();
 
-// The memory that this process holds now; 0 where the system does not tell. Allocates nothing.
+// The resident memory of this process now; 0 if the system does not report it. Allocates nothing.
 Bytes resident();
-// The most memory that this process has held at one time (VmHWM); 0 where the system does not tell.
+// The peak resident memory of this process (VmHWM); 0 if the system does not report it.
 Bytes peak_resident();
 
 }  // namespace xrun::runtime

@@ -1,4 +1,4 @@
-// Class rows in a file, as a run that computes on them sees them: mapped over buffers of its arenas.
+// The interface to class rows in a file that is mapped over buffers of a run's arenas.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@ class MappedRows {
   virtual const std::string& path() const = 0;  // for messages
   virtual const RowsLayout& layout() const = 0;
 
-  // Maps rows [row_begin, row_end) of a section over `to`, pages that the caller has mapped and will unmap. What is
-  // written there is in the file. The same rows may be mapped in several places. REQUIRES: whole pages, in the section
-  // and in memory; the last row of all may end inside of one. Errors: kWorld.
+  // Maps rows [row_begin, row_end) of a section over `to`, pages that the caller has mapped and will unmap. Writes to
+  // them change the file. The same rows may be mapped in several places. REQUIRES: the rows fill whole pages, in the
+  // section and in memory, except at the end of the section. Errors: kWorld.
   virtual Status map(size_t section, int64_t row_begin, int64_t row_end, std::byte* to) = 0;
 
-  // Asks the system to read rows that a step will use, ascending, and does not wait for them.
+  // Asks the system to read the rows that a step will use, given in ascending order; does not wait for them.
   virtual void read_ahead(std::span<const int32_t> rows) const = 0;
 
-  // To be called with all rows that a step may change, ascending, before it changes them: keeps what they were at the
-  // newest checkpoint, where there is one. Errors: kWorld; then no row of `rows` may be changed, and the run ends.
-  // REQUIRES of both: `rows` were mapped together, with all sections.
+  // To be called before a step changes rows, with all of them in ascending order: logs their values at the newest
+  // checkpoint, if there is one. Errors: kWorld; then no row of `rows` may be changed, and the run ends.
+  // REQUIRES, also of read_ahead: `rows` were mapped together, with all sections.
   virtual Status log_old(std::span<const int32_t> rows) = 0;
 };
 

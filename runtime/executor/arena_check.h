@@ -1,5 +1,5 @@
-// A watch over the memory plan while a program runs: the bytes of a buffer are touched from its first to its last use
-// and at no other time. For tests of plans; a run that is measured has none.
+// Checks the memory plan while a program runs: the bytes of a buffer are accessed only from its first to its last use.
+// For tests of plans; it costs time, so runs that are measured have none.
 #pragma once
 
 #include <mutex>
@@ -11,24 +11,24 @@
 
 namespace xrun::runtime {
 
-// Bytes that no living buffer has are filled with a pattern (all bits set: NaN in every float). Whoever reads them
-// gives NaN as a result; whoever writes them is found when the next buffer begins there, or at the end of the step.
-// Buffers that live across steps are left alone.
+// Bytes outside live buffers are filled with a pattern (all bits set: NaN in every float). A kernel that reads them
+// computes NaN; a write to them is found when the next buffer begins there, or at the end of the step. Buffers that
+// live across steps are not checked.
 //
-// Threads: `begin` and `end` may be called by any of them. Errors, XG0626: which instruction, which buffer.
+// Threads: `begin` and `end` from any. Errors: XG0626, with the instruction and the buffer.
 enum class Event : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
 
 class ArenaCheck {
  public:
-  // Both outlive the watch.
+  // Both arguments outlive the check.
   ArenaCheck(const planner::Program& program, const BoundMemory& memory);
 
   void begin_step();
-  // Before an instruction touches anything; for an exchange, before it is posted.
+  // To be called before an instruction accesses memory; for an exchange, before it is posted.
   Status begin(const planner::Instruction& instruction);
-  // After its last touch; of an exchange, of what it receives, or sends.
+  // To be called after its last access; for an exchange, once it has received and once it has released.
   Status end(const planner::Instruction& instruction, Event event);
-  // After all instructions: everything but results is dead, and nobody has written to dead bytes.
+  // To be called after all instructions: checks that only results are still live, and that no other byte was written.
   Status end_step();
 
  private:
@@ -38,9 +38,9 @@ class ArenaCheck {
   };
   struct Watched {
     bool watched = false;  // not persistent, on a device
-    bool kept = false;     // until the end of the step, for whoever reads results
-    int32_t touches = 0;   // instructions that name it
-    int32_t left = 0;      // of them, in this step
+    bool kept = false;     // until the end of the step: a result
+    int32_t touches = 0;   // instructions that read or write it
+    int32_t left = 0;      // those of them that have not ended in this step
     bool alive = false;
   };
 
@@ -53,12 +53,12 @@ class ArenaCheck {
 
   const planner::Program& program_;
   const BoundMemory& memory_;
-  std::vector<std::vector<planner::BufferId>> named_;      // by instruction: what it touches, each once
-  std::vector<std::vector<planner::BufferId>> on_device_;  // watched ones
+  std::vector<std::vector<planner::BufferId>> named_;      // by instruction: the buffers it accesses, each once
+  std::vector<std::vector<planner::BufferId>> on_device_;  // by device: the watched buffers
   std::vector<std::vector<Extent>> between_;               // by device: all bytes but the persistent ones
   std::mutex mutex_;                                       // guards what follows
   std::vector<Watched> buffers_;
-  std::vector<uint8_t> ended_;  // by instruction: events that have come about
+  std::vector<uint8_t> ended_;  // by instruction: the events of this step so far
   std::vector<std::byte> staging_;
 };
 

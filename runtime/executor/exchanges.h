@@ -9,7 +9,7 @@
 
 namespace xrun::runtime {
 
-// One for each instruction of `rank` that communicates, in the order of the instructions. `memory` outlives them.
+// One exchange for each communicating instruction of `rank`, in program order. `memory` outlives them.
 std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundMemory& memory, int rank = 0);
 
 // The members of each group of exchanges, by group number.

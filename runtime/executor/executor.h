@@ -1,5 +1,5 @@
 // Runs a Program, step by step. Two executors read the same program: the parallel one, and the sequential one, which is
-// its oracle and also runs what has only one worker.
+// its oracle in tests and also runs programs that have a single worker.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace xrun::runtime {
 
 class ArenaCheck;  // runtime/executor/arena_check.h
 
-// When an instruction ran in the last step, in seconds after the start of the step. An exchange begins when it is
-// posted and ends when it has received; in between it waits for the others, and data of its member are moved from
+// The times of an instruction in the last step, in seconds after the start of the step. An exchange begins when it is
+// posted and ends when it has received; in between it waits for the other members, and its own data are moved from
 // `moving` to `moved`.
 struct Timing {
   double begin = 0;
@@ -28,24 +28,24 @@ struct Timing {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Runs all instructions once. The first error wins and is given back after everything under way has ended; what had
-  // not begun is not run. Allocates nothing from the second call on. Called from a thread that is no worker.
+  // Runs all instructions once. After an error no further instruction begins; the first error is returned when all that
+  // have begun have ended. Allocates nothing from the second call on. REQUIRES: the calling thread is not a worker.
   virtual Status step() = 0;
-  // Whether the steps that follow take the times of their instructions; they do at first.
+  // Whether the steps that follow time their instructions; at first they do.
   virtual void measure(bool wanted) = 0;
-  // By instruction, of the last step that was measured.
+  // The times of the last measured step, by instruction.
   virtual std::span<const Timing> timings() const = 0;
 };
 
-// An instruction starts when all that it waits for has come about, which a counter an instruction counts; no task
-// waits. Instructions of other ranks than `rank` are left out. All outlive the executor. REQUIRES: verified program.
+// Each instruction has a counter of the events that it waits for, and starts when the counter is zero; no task waits.
+// Only instructions of `rank` run. All arguments outlive the executor. REQUIRES: verified program.
 //   communicator  made for exchanges_of(program, ..., rank)
-//   check         watches the memory plan where it is given
+//   check         checks the memory plan; null: none
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, Backend& backend,
                                                  Communicator& communicator, ArenaCheck* check = nullptr, int rank = 0);
 
-// One instruction after the other on the calling thread, in an order fixed beforehand. Errors: XG0622, a program whose
-// instructions wait for each other.
+// Runs one instruction after the other on the calling thread, in an order fixed beforehand. Errors: XG0622, a program
+// whose instructions wait for each other.
 //   exchanges  of all instructions that communicate (runtime/executor/exchanges.h)
 Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, Backend& backend,
                                                            std::vector<Exchange> exchanges,

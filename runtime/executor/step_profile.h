@@ -1,5 +1,4 @@
-// Where the time of a step goes, device by device and kind of instruction by kind: means over measured steps, beside
-// what was predicted.
+// Profiles a step by device and kind of instruction: means over measured steps, beside the predicted times.
 #pragma once
 
 #include <span>
@@ -12,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// One row: the instructions of a kind on one device, or what is left of the step there.
+// One row: the instructions of a kind on one device, or the rest of the step there (communication, idle time).
 struct ProfileRow {
   enum Sort { kCompute, kComm, kIdle };
   int device = 0;
@@ -26,15 +25,15 @@ struct ProfileRow {
 // Threads: one.
 class StepProfile {
  public:
-  //   predicted  by instruction, as an executor would time them; empty: nothing is known
+  //   predicted  times by instruction, as an executor would measure them; empty: unknown
   StepProfile(const planner::Program& program, const Graph& graph, std::span<const Timing> predicted);
 
   // Adds one step. Allocates nothing.
   void add(std::span<const Timing> timings, const StepTimes& times);
 
   int64_t steps() const { return steps_; }
-  // Of a step, by device in the order of its work. The rows of a device add up to the time from the start of a step to
-  // its last instruction.
+  // Means a step, by device and in the order of its work. The rows of a device add up to the time from the start of a
+  // step to its last instruction.
   std::vector<ProfileRow> rows() const;
 
  private:

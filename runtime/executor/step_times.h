@@ -1,4 +1,4 @@
-// Where the time of a step went on each device, from the times of its instructions.
+// Splits the time of a step on each device into compute, communication and idle time.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace xrun::runtime {
 
-// One device's share of the time from the start of a step to its last instruction: the three add up to it.
+// The time of one device from the start of a step to its last instruction, in three parts that add up to it.
 struct DeviceTimes {
   Seconds busy = 0;          // an instruction that computes is under way
-  Seconds exposed_comm = 0;  // none is, and data of a communication it belongs to are being moved
+  Seconds exposed_comm = 0;  // none is, and data of an exchange that it takes part in are being moved
   Seconds idle = 0;          // neither: it waits for what another device computes, or for nothing (the bubble)
 };
 

@@ -1,5 +1,5 @@
-// Where the rows of a run come from, as the trainer sees it. The loader (runtime/data) implements both interfaces over
-// readers; tests have sources of their own.
+// The interfaces through which the trainer gets its rows. The loader (runtime/data) implements both over readers; tests
+// have sources of their own.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct BatchView {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Samples of an epoch.
+  // Samples an epoch.
   virtual int64_t samples() const = 0;
 
   // Begins to fill: batch `step` into ring[step % ring.size()] for step = first_step, first_step + 1, ... The views
@@ -34,12 +34,12 @@ class BatchSource {
   virtual Status start(int64_t first_step, std::span<const BatchView> ring) = 0;
   // Whether `wait` would return at once.
   virtual bool ready(int64_t step) = 0;
-  // Returns when the batch of `step` is complete; steps are asked for in order. Errors: what made reading fail.
+  // Returns when the batch of `step` is complete. REQUIRES: calls with ascending steps. Errors: those of reading.
   virtual Status wait(int64_t step) = 0;
   // The batch of `step` is no longer read: its slot may be filled again.
   virtual void release(int64_t step) = 0;
   virtual void stop() = 0;
-  // Samples that were broken and replaced so far.
+  // The number of broken samples replaced so far.
   virtual int64_t bad_samples() const { return 0; }
 };
 
@@ -50,12 +50,12 @@ struct BrokenRow {
   std::string message;  // names the sample, the source and the fault
 };
 
-// Rows for evaluation and prediction: no shuffling, no random augmentation. Sample i is the i-th in the order in which
-// people read the source (Reader::listing): 2.png before 10.png. Threads: one, which is no worker.
+// Rows for evaluation and prediction, without shuffling or random augmentation. Sample i is the i-th in natural order
+// (Reader::listing): 2.png before 10.png. Threads: one, which must not be a worker.
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  virtual std::string_view name() const = 0;  // of the source in `data`
+  virtual std::string_view name() const = 0;  // the name of the source in `data`
   virtual int64_t samples() const = 0;
   // "pictures/a/2.png"; empty where samples have no names.
   virtual std::string sample_name(int64_t) const { return {}; }
@@ -63,15 +63,15 @@ class RowSource {
   // Errors: those of reading.
   virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
 
-  // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... One batch may be under way at a
-  // time; its memory is left alone until `finish` or `cancel`.
+  // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... REQUIRES: no other batch is in
+  // progress; the caller does not touch the memory of this one until `finish` or `cancel`.
   virtual void begin(int64_t first, int64_t rows, const BatchView& batch) = 0;
-  // Returns when the batch that was begun is complete. Errors: what made reading fail.
+  // Returns when the batch that was begun is complete. Errors: those of reading.
   virtual Status finish() = 0;
   // The broken rows of the batch that `finish` returned last, in order, until the next `finish`. Their memory holds
   // zeros.
   virtual std::span<const BrokenRow> broken_rows() const { return {}; }
-  // Leaves the batch that was begun, if there is one: nothing is written into it any more.
+  // Abandons the batch that was begun, if there is one; after the call nothing is written into its memory.
   virtual void cancel() = 0;
 
   Status read(int64_t first, int64_t rows, const BatchView& batch) {

@@ -1,4 +1,4 @@
-// The classes that a model names for its rows, best first, and their probabilities.
+// The best classes of each row of an inference program, and their probabilities.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace xrun::runtime {
 
-// Where the classes of a row are found.
+// The output that ranks the classes of a row, and how many of them are read.
 struct ClassScores {
   std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; none: the model's first sharded head
-  int64_t k = 1;                  // classes of a row, at most C; of a head as many as its plan keeps
-  double scale = 1;               // of the loss on dense logits; a head has that of its own loss
+  int64_t k = 1;                  // classes a row, at most C; a head gives as many as its plan keeps
+  double scale = 1;               // scale of the loss on dense logits; a head uses the scale of its own loss
 };
 
 // The k best classes of each row, best first, [rows, k]; ties go to the lower class. Logits are those of the model,
@@ -27,13 +27,13 @@ struct BestClasses {
   std::vector<float> probabilities;
 };
 
-// Reads them after a step of an inference program. The session outlives it. Threads: those of the session.
+// Reads the best classes after a step of an inference program. The session outlives it. Threads: those of the session.
 class BestReader {
  public:
   BestReader(const Session& session, const ClassScores& from);
 
   int64_t k() const { return k_; }
-  // Appends those of the first `count` rows of the last step.
+  // Appends the best classes of the first `count` rows of the last step.
   Status read(int64_t count, BestClasses& to);
 
  private:
@@ -43,15 +43,15 @@ class BestReader {
   const Session& session_;
   ClassScores from_;
   int64_t k_;
-  // Of one batch.
+  // Reused for each batch.
   std::vector<int32_t> classes_;
   std::vector<float> logits_;
   std::vector<ops::RowSoftmax> softmax_;
   std::vector<std::byte> dense_;
 };
 
-// Those of samples [first, first + rows). What stands in the rows that `broken` gets means nothing; where it is null, a
-// broken sample is the error XG0412.
+// The best classes of samples [first, first + rows). Results of the rows listed in `broken` are meaningless; if it is
+// null, a broken sample is the error XG0412.
 Result<BestClasses> predict_classes(Session& session, RowSource& source, const ClassScores& from, int64_t first,
                                     int64_t rows, EventSink* events = nullptr,
                                     std::vector<BrokenRow>* broken = nullptr);

@@ -1,4 +1,4 @@
-// Checkpoints as the trainer sees them: they keep the state of a run, and a run goes on or begins from one.
+// The trainer's interface to checkpoints: saving the state of a run, and resuming or starting a run from one.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace xrun::runtime {
 
 class TrainState;
 
-// An evaluated step and the value that it gave.
+// An evaluated step and its value of the metric.
 struct BestStep {
   int64_t step = 0;
   double value = 0;
 };
 
-// The best steps of a run by one metric, best first; of equal ones the first.
+// The best steps of a run by one metric, best first; of equal values the earlier step comes first.
 struct Record {
   std::string metric;
   bool highest = true;  // a higher value is better
-  int64_t keep = 0;     // how many steps are kept for it; 0: none, and `best` has one all the same
+  int64_t keep = 0;     // checkpoints kept for it; with 0, `best` still holds one step
   std::vector<BestStep> best;
 };
 
-// A part of the model that starts from the seed though the run begins from a checkpoint: tensors at and below a path.
+// The tensors at and below a path, initialised from the seed although the run starts from a checkpoint.
 struct FreshPart {
   std::string path;
   bool head = false;
@@ -43,30 +43,30 @@ struct SavedCheckpoint {
 class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
-  // Durable when it returns (or queued, where the store is asynchronous). `step` steps are done, `samples` samples
-  // seen.
+  // Saves the state after `step` steps and `samples` samples. It is durable when the call returns, or queued if the
+  // store is asynchronous.
   virtual Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) = 0;
-  // Puts a saved state into `state`. Gives the number of steps done, and none when there is nothing to resume from.
+  // Loads the saved state into `state`; none if there is no checkpoint to resume from.
   struct Resumed {
     int64_t step = 0;
     std::string path;
-    // XG0703: what wrote it was another instruction set or library, so that bits need not go on as they would have.
-    // XG0704: the training data had another number of samples.
+    // XG0703: another instruction set or library wrote it, so later steps may differ in bits. XG0704: the training data
+    // had another number of samples.
     std::vector<WarnEvent> warnings;
-    std::vector<Record> records;  // of the evaluations before that step
+    std::vector<Record> records;  // best steps among the evaluations up to that step
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
-  // `init = checkpoint(path, skip)`: fills weights and running statistics of a new run with those that another run has
-  // left, by name, but for those at and below the paths of `skip`. A head that is not there, or there with other
-  // classes, keeps its first values, and so does the layer that makes dense logits: gives these parts.
+  // `init = checkpoint(path, skip)`: copies weights and running statistics of another run into a new one, by name,
+  // except those at and below the paths of `skip`. A head that the checkpoint lacks or has with other classes keeps its
+  // initial values, and so does the layer that makes dense logits; these parts are returned.
   virtual Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
                                                     TrainState& state) = 0;
-  // Makes the files of a run that does not go on from a checkpoint, for class rows that are to lie in some, and maps
-  // them: they have zeros. A store without files leaves such rows in memory. Errors: kWorld, kContent.
+  // For a run that resumes nothing: creates files, filled with zeros, for the class rows that the plan keeps in files,
+  // and maps them. A store without files leaves such rows in memory. Errors: kWorld, kContent.
   virtual Status make_rows(TrainState& /*state*/) { return {}; }
-  // After an evaluation: later saves keep the records, and the steps that they name are not removed.
+  // Called after an evaluation. Later saves store the records, and checkpoints of steps in them are not removed.
   virtual Status remember(const std::vector<Record>& /*records*/) { return {}; }
-  // Waits for what is queued. Nothing that it keeps changes any more.
+  // Waits for queued saves. After it the store changes no file.
   virtual Status finish() { return {}; }
 };
 

@@ -1,5 +1,5 @@
-// What a run tells while it goes on: the events of docs/command.md, "Progress", and what is under way in between. The
-// printers (bar, lines, JSON) implement EventSink.
+// The events that a run reports (docs/command.md, "Progress"), and the work under way between them. The printers (bar,
+// lines, JSON) implement EventSink.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ namespace xrun::runtime {
 // The active classes of a head in a step.
 struct ActiveReport {
   std::string head;
-  int64_t classes = 0;  // how many
+  int64_t classes = 0;  // the number of active classes
   double near = 0;      // the share of them that was taken from lists of nearest classes
   double common = 0;    // the share of them that was active in the step before
-  // What they have of the softmax over all classes, its mean over rows; NaN where the step did not measure it.
+  // Their share of the softmax over all classes, as a mean over rows; NaN if the step did not measure it.
   double mass = std::numeric_limits<double>::quiet_NaN();
 };
 
-// One step as it was: the numbers behind `step` events.
+// The measured numbers of one step, reported by `step` events.
 struct StepReport {
-  int64_t step = 0;  // counted after the step: the first step reports 1
+  int64_t step = 0;  // steps done: the first step reports 1
   double epoch = 0;
   double loss = 0;  // mean (or sum) over the rows, f64 in row order
   double lr = 0;
   double grad_norm = 0;                                 // 0 where the run does not clip by norm
   std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
-  std::vector<ActiveReport> active;                     // of heads that select
+  std::vector<ActiveReport> active;                     // of heads with active classes
   double images_per_second = 0;
   Seconds seconds = 0;  // of the whole step, waiting for data included
   Seconds compute = 0;  // largest over the devices, as the next two: see DeviceTimes
@@ -43,12 +43,12 @@ struct StepReport {
   std::vector<DeviceTimes> devices;
   Seconds data_wait = 0;
   Bytes memory = 0;    // of all arenas
-  Bytes resident = 0;  // what the process really holds; 0 where the system does not tell
+  Bytes resident = 0;  // memory of the process in RAM; 0 where the system does not report it
 };
 
 struct PlanEvent {
   std::string plan;
-  std::string file;  // that it was read from, and that matches its sources and this machine; empty: just made
+  std::string file;  // the plan file it was read from, which matches sources and machine; empty: it was just made
 };
 
 struct StartEvent {
@@ -63,13 +63,13 @@ struct StartEvent {
   int64_t batch = 0;
   Seconds predicted_step = 0;
   Bytes memory = 0;          // of the arenas mapped now
-  Bytes memory_planned = 0;  // all that the plan counts
-  Bytes memory_usable = 0;   // what it was made to fit in
+  Bytes memory_planned = 0;  // all memory that the plan counts
+  Bytes memory_usable = 0;   // the limit that the plan was made for
   int ranks = 1;
   std::string hosts;  // of several ranks: "2 on a, 2 on b"
 };
 
-// A metric over all samples of a source. The key is that of `eval`, or "source" / "source.metric".
+// A metric over all samples of a source. Its key is that of `eval`, or "source" / "source.metric".
 struct Measured {
   std::string key;
   double value = 0;
@@ -78,8 +78,8 @@ struct Measured {
 
 struct MeasuredSource {
   std::string name;
-  int64_t samples = 0;  // that were measured
-  int64_t broken = 0;   // that were left out
+  int64_t samples = 0;  // samples that were measured
+  int64_t broken = 0;   // samples that were left out
   bool synthetic = false;
 };
 
@@ -92,12 +92,12 @@ struct EvalEvent {
 
 // A graph of nearest classes is used from the next step on.
 struct GraphEvent {
-  int64_t step = 0;  // as many are done
+  int64_t step = 0;  // steps done
   std::string head;
-  int64_t of_step = 0;  // whose weights it was built from
-  double recall = 1;    // of the nearest classes, the share that the lists have: measured, where the graph is not exact
-  Seconds seconds = 0;  // of the build, beside the steps
-  Seconds waited = 0;   // for its end
+  int64_t of_step = 0;  // steps done when the weights were taken that it was built from
+  double recall = 1;    // the share of the nearest classes that the lists have; measured if the graph is approximate
+  Seconds seconds = 0;  // of the build, in the background
+  Seconds waited = 0;   // time in which a step waited for the build to end
 };
 
 struct CheckpointEvent {
@@ -108,7 +108,7 @@ struct CheckpointEvent {
   Seconds interval = 0;  // until the next one, of `checkpoint.every = auto`; 0: it follows from steps
 };
 
-// Where the time of a step goes: means over some steps after the first.
+// The time of a step by device and instruction: means over the steps from `first_step` on.
 struct ProfileEvent {
   int64_t first_step = 0;  // counted from 1
   int64_t steps = 0;
@@ -132,27 +132,27 @@ struct WarnEvent {
 struct EndEvent {
   int64_t step = 0;
   int64_t steps = 0;    // of the whole run
-  double loss = 0;      // of the last step, after an error of the last one that was told; NaN where there is none
+  double loss = 0;      // of the last step, after an error of the last reported step; NaN if there is none
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
   std::string saved;      // the last checkpoint that was saved or resumed; empty: none
-  bool continues = true;  // the same command goes on from it
+  bool continues = true;  // the same command resumes from it
   Seconds seconds = 0;
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // since the start
   std::vector<DeviceTimes> devices;  // sums over them
-  // What the process has held: its peak, how much of that was there before the first arena was mapped, and the arenas,
-  // those of evaluation included.
+  // Memory of the process: the arenas, those of evaluation included; its peak before the first arena was mapped; and
+  // its peak until now.
   Bytes arenas = 0;
   Bytes peak_before_arenas = 0;
   Bytes peak_resident = 0;
 };
 
-// What may take long.
+// The kinds of work that may take long.
 enum class Work : uint8_t {
   kNone,      // whatever was under way has ended
   kOpen,      // a source of data
-  kPrepare,   // kernels, memory, weights: the subject says it
+  kPrepare,   // kernels, memory or weights: the subject says which
   kLoad,      // a checkpoint
   kSave,      // a checkpoint
   kData,      // waiting for the batch of a step
@@ -161,18 +161,18 @@ enum class Work : uint8_t {
   kPredict,
 };
 
-// Told before each piece of work, and again after each part of one that has parts, so that a pause can be explained. A
-// batch that is there is not waited for: kData comes only where a step has to wait.
+// Reported before each piece of work, and again after each of its parts, so that printers can explain a pause. kData is
+// reported only if the batch of a step is not ready and the step has to wait.
 struct WorkEvent {
   Work work = Work::kNone;
-  std::string_view subject;  // until the call returns
+  std::string_view subject;  // valid until the call returns
   int64_t done = 0;          // steps of the run, or samples
   int64_t total = 0;         // 0: there are no parts
 };
 
-// Called from the trainer's thread, in the order of time, but for `on_interrupt`. Before each step, `wants_step` is
-// asked whether the sink will show it: only then the step is timed, its loss and metrics are read, and `on_step` is
-// called after it. `due` is true every log.every steps and for the last one of the run.
+// All calls but `on_interrupt` come from the trainer's thread, in the order of events. `wants_step` is called before
+// each step; if it returns true, the step is timed, its loss and metrics are read, and `on_step` is called after it.
+// `due` is true every log.every steps and for the last one of the run.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -189,7 +189,7 @@ class EventSink {
   virtual void on_warn(const WarnEvent&) {}
   virtual void on_stop(const StopEvent&) {}  // `stop_when` ends the run
   virtual void on_end(const EndEvent&) {}
-  // The run was asked to stop and will. Called from any thread, once, before `on_end` has returned.
+  // The run was asked to stop and will do so. Called from any thread, once, before `on_end` has returned.
   virtual void on_interrupt() {}
 };
 

@@ -1,5 +1,5 @@
-// How the ranks of a run build the graph of one head together: each takes a snapshot of its class rows and builds a
-// share of the lists, and all of them get all rows and all lists. Of one rank nothing is sent.
+// Communication of the ranks that build the graph of one head together: each takes a snapshot of its class rows and
+// builds a share of the lists, and all get all rows and lists. A single rank sends nothing.
 #pragma once
 
 #include <atomic>
@@ -17,32 +17,32 @@ namespace xrun::runtime {
 // Threads: a build calls `wait_for_rows` and `gather`; the thread that runs steps calls the others.
 class GraphRanks final : public ops::KnnShares {
  public:
-  // Of head `head` of the session's program. All arrays that are gathered lie in the session's host arena.
+  // For head `head` of the session's program. REQUIRES: all arrays that are gathered lie in the session's host arena.
   GraphRanks(Session& session, size_t head);
   ~GraphRanks() override;
 
   int count() const override { return program_.ranks; }
   int index() const override { return session_.rank(); }
-  // Workers that a build has on this rank.
+  // The number of workers of a build on this rank.
   int workers() const { return planner::workers_of_rank(program_, session_.rank()); }
 
-  // Begins to fill the rows [classes, dim] of other ranks' shards. REQUIRES: this rank's rows are there.
+  // Begins to gather `rows` [classes, dim] from all ranks. REQUIRES: this rank has filled the rows of its shards.
   void send_rows(float* rows);
   // Errors: those of the communicator; kInterrupted, cancelled.
   Status wait_for_rows();
   Status gather(std::span<std::byte> array, Bytes block) override;
-  // Ends the waits of both.
+  // Makes both waits return with kInterrupted.
   void cancel();
 
-  // Before the lists of a build are used, each rank waits for its end: `listen`, then until its own is over or
-  // `others_leave`, then `agree`. All ranks get one outcome: an error of any of them, or the wish of any to stop.
+  // Protocol before the lists of a build are used: each rank calls `listen`, waits until its own build has ended or
+  // `others_leave`, then calls `agree`. All ranks get the same outcome: the error of any rank, or whether any stops.
   void listen();
-  // Another rank has ended its wait before its build, or is gone.
+  // Whether another rank has stopped waiting because it failed or stops, or is gone.
   bool others_leave() const { return words_ != nullptr && words_->left; }
   Outcome agree(Outcome mine);
 
  private:
-  // One of each rank about one wait; kept by what is under way, too.
+  // One byte of each rank about one wait; broadcasts under way own it, too.
   struct Words {
     std::vector<std::byte> said;
     std::atomic<bool> left = false;

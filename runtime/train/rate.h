@@ -1,4 +1,4 @@
-// From spans of training to steps: the length of a run, its curve, and what is due after a step.
+// Converts spans of training to steps: the length of a run, its curve, and the events due after a step.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace xrun::runtime {
 
-// Steps of the whole run for `samples` samples an epoch; a part of a step counts as one.
+// The number of steps of the whole run with `samples` samples an epoch, rounded up.
 int64_t total_steps(const TrainSpec& train, int64_t samples);
 
-// The rate over the run. A piece without a span takes what the others leave.
+// The learning rate over the run. A piece without a span takes the steps that the others leave.
 Curve make_curve(const TrainSpec& train, int64_t samples);
 
 // Whether the pieces cover the run, now that its length in steps is known. Errors: kContent XG0506 with the gap, at the

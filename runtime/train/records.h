@@ -1,4 +1,4 @@
-// What the evaluations of a run have given so far: its best steps, and whether it is to end by `stop_when`.
+// The best steps of a run by its evaluations so far, and whether `stop_when` ends it.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace xrun::runtime {
 
-// A record for the metric of `best` and one for that of `stop_when`, or one for both. Checkpoints keep them, so that a
-// run that goes on knows what came before.
+// Holds a record for the metric of `best` and one for a plateau of `stop_when`; one for both if their metric is the
+// same. Checkpoints store the records, so that a resumed run knows its earlier evaluations.
 class Records {
  public:
   // `samples` of an epoch, `batch` of a step.
   Records(const RunSpec& run, int64_t samples, int64_t batch);
 
-  // Takes over what a checkpoint of `step` steps says about the same metrics.
+  // Takes over the records of the same metrics from a checkpoint of `step` steps.
   void restore(const std::vector<Record>& saved, int64_t step);
-  // An evaluation after `step` steps; one of the same step takes its place.
+  // Adds the evaluation after `step` steps; it replaces an earlier one of the same step.
   void add(int64_t step, const std::vector<Measured>& metrics);
 
   bool empty() const { return records_.empty(); }
-  bool is_best(int64_t step) const;  // among those that `best` keeps
-  // Why the run ends after this evaluation; none where it goes on.
+  bool is_best(int64_t step) const;  // whether it is among the steps that `best` keeps
+  // The reason to end the run after this evaluation; none if it continues.
   std::optional<std::string> stop_reason(int64_t step, const std::vector<Measured>& metrics) const;
   const std::vector<Record>& all() const { return records_; }
 

@@ -1,4 +1,4 @@
-// When a run is saved that leaves it to the program: `checkpoint.every = auto(mtbf=24h)`.
+// Decides when to save with `checkpoint.every = auto(mtbf=24h)`.
 #pragma once
 
 #include <cstdint>
@@ -8,31 +8,31 @@
 
 namespace xrun::runtime {
 
-// The time between two saves at which saving, and doing again what a failure undoes, cost least together. `save`: what
-// one costs. Source: Daly, A higher order estimate of the optimum checkpoint interval, 2006.
+// The time between two saves that minimises the cost of saving plus that of repeating steps lost by failures. `save`:
+// the time of one save. Source: Daly, A higher order estimate of the optimum checkpoint interval, 2006.
 Seconds best_interval(Seconds save, Seconds mtbf);
 
-// Counts in steps, so that all ranks ask for the time in the same step, of one of them. Its times are of any one clock.
-// Threads: one.
+// Chooses the steps at which one rank reads its clock and tells the others the result, so that all save after the same
+// step. All times passed in come from one clock. Threads: one.
 class SaveInterval {
  public:
-  // What was seen in a step in which somebody looked at the clock.
+  // The decision of a rank that has read its clock.
   struct Look {
     bool save = false;
-    int64_t next = 0;  // the step to look again; without meaning before a save
+    int64_t next = 0;  // the step at which to read the clock again; meaningless if `save` is true
   };
 
   explicit SaveInterval(Seconds mtbf) : mtbf_(mtbf) {}
 
-  // `step` steps are done, and nothing of what follows is saved.
+  // The interval begins now: `step` steps are done, and later ones are not saved yet.
   void begin(int64_t step, Seconds now);
-  // Whether to look at the clock now that `step` steps are done. The same on all ranks.
+  // Whether to read the clock now that `step` steps are done. The same on all ranks.
   bool looks(int64_t step) const { return step >= next_; }
-  // REQUIRES: looks(step).
+  // The decision at time `now`. REQUIRES: looks(step).
   Look look(int64_t step, Seconds now) const;
-  // The look of this rank, or of the one that all follow.
+  // Adopts a decision: that of this rank, or of the rank that all follow.
   void follow(const Look& look) { next_ = look.next; }
-  // A save took `cost` and is over, for whatever reason it was made.
+  // Reports the end of a save that took `cost`, whatever its reason: a new interval begins.
   void saved(int64_t step, Seconds now, Seconds cost);
 
   // From one save to the next.
@@ -41,12 +41,12 @@ class SaveInterval {
  private:
   Seconds mtbf_;
   Seconds cost_ = 1;   // of a save; a guess until one has been made
-  Seconds since_ = 0;  // when the steps began that are not saved
-  int64_t first_ = 0;  // of these steps
+  Seconds since_ = 0;  // when this interval began
+  int64_t first_ = 0;  // steps done at that time
   int64_t next_ = 0;
 };
 
-// A look as text, and back, to be told to other ranks.
+// A decision as text and back, to send it to other ranks.
 std::string to_text(const SaveInterval::Look& look);
 SaveInterval::Look look_of(const std::string& text);
 

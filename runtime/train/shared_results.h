@@ -1,5 +1,5 @@
-// What the ranks of a run bring to one another at the end of a step: per-row results, and what heads selected; and the
-// digest of the weights of all of them.
+// Shares results between the ranks of a run at the end of a step: per-row values and the selections of heads. It also
+// makes the digest of the weights of all ranks.
 #pragma once
 
 #include <map>
@@ -17,19 +17,19 @@ namespace xrun::runtime {
 // Threads: the trainer's, between steps.
 class SharedResults {
  public:
-  // All outlive the object.
+  // All arguments outlive the object.
   SharedResults(const planner::Program& program, const BoundMemory& memory, Peers& peers)
       : program_(program), memory_(memory), peers_(peers) {}
 
-  // Rows of these values are shared from now on.
+  // From now on `exchange` also shares the rows of these values.
   void share(std::span<const ValueId> values);
-  // All ranks call it after a step. `mass`: the step measured the share of the active classes.
+  // Collective: all ranks call it after a step. `mass`: the step measured the softmax share of the active classes.
   Status exchange(bool mass);
-  // The first bytes of a buffer of another rank, as they were shared; null: they were not.
+  // The first bytes of a buffer of another rank, as the last exchange brought them; null if it is not shared.
   const std::vector<std::byte>* find(planner::BufferId buffer) const;
 
  private:
-  // Of a buffer, the bytes that are shared; 0: none.
+  // The number of bytes of a buffer that are shared; 0: none.
   Bytes shared_bytes(const planner::Buffer& buffer, bool mass) const;
 
   const planner::Program& program_;
@@ -39,7 +39,7 @@ class SharedResults {
   std::map<int32_t, std::vector<std::byte>> others_;  // by index of the buffer
 };
 
-// From the ranges of each rank, which all call it.
+// The digest of all weights from the ranges of each rank. Collective: all ranks call it.
 Result<std::string> gather_digest(Peers& peers, const std::vector<RangeDigest>& mine);
 
 }  // namespace xrun::runtime

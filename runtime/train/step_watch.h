@@ -1,4 +1,4 @@
-// Watches the first steps of a run: whether they take as long as was predicted, and where the difference is.
+// Compares the first steps of a run with the prediction, and names the instructions that explain a difference.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace xrun::runtime {
 
-// The row that explains most of a step that is slower by `excess`: of what computes, if that explains half of it; else
-// of what waits. None where no row is slower than predicted.
+// The profile row that explains most of the `excess` of a step over the prediction: a row of compute if it explains
+// half of the excess, else a row of waiting. None if no row is slower than predicted.
 std::optional<ProfileRow> slowest_row(const std::vector<ProfileRow>& rows, Seconds excess);
 
 // Threads: one.
@@ -23,10 +23,10 @@ class StepWatch {
   StepWatch(StepProfile profile, Seconds predicted_step)
       : profile_(std::move(profile)), predicted_step_(predicted_step) {}
 
-  // Counts the next step, and says whether the watch is to be told of it.
+  // Counts the next step and returns whether to call `add` after it.
   bool wants_step() { return ++steps_ > kWarmUp && steps_ <= kWarmUp + kMeasured; }
-  // Tells the watch of a step that it wants. Once, when enough of them have been measured: XG0811, steps are 15 %
-  // slower than predicted, with device and instruction; XG0812, they wait for data.
+  // Adds a measured step. Returns warnings once, after kMeasured steps: XG0811, steps are 15 % slower than predicted,
+  // with device and instruction; XG0812, they wait for data.
   std::vector<WarnEvent> add(const StepReport& report, std::span<const Timing> timings, const StepTimes& times);
 
  private:

@@ -1,5 +1,5 @@
-// Communication between the devices of one process: the last of those that a member receives from starts the copying,
-// which is a task of the receiving device.
+// Communication between the devices of one process. Once a member and all that it receives from are posted, a task of
+// the receiving device copies the blocks.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace xrun::runtime {
 
 class LocalCommunicator final : public Communicator {
  public:
-  // All members of every group. Devices outlive the communicator.
+  // `exchanges` has all members of every group. The devices outlive the communicator.
   LocalCommunicator(const DeviceSet& devices, std::span<const Exchange> exchanges);
 
   void post(int exchange, Completion received, Completion released) override;
@@ -25,12 +25,12 @@ class LocalCommunicator final : public Communicator {
   }
 
  private:
-  // One exchange. Counters are set anew by whoever brings them to zero, before the completion.
+  // One exchange. The thread that decrements a counter to zero resets it, before the completion is called.
   struct Member {
     Device* device = nullptr;
     std::vector<BlockCopy> copies;
-    std::vector<Member*> takers;   // who waits for this one to be posted: those that receive from it, and itself
-    std::vector<Member*> senders;  // that it receives from
+    std::vector<Member*> takers;   // members that wait for this one's post: those that receive from it, and itself
+    std::vector<Member*> senders;  // members that it receives from
     int posts_needed = 0;
     int pulls_needed = 0;
     std::atomic<int> missing{0};  // exchanges that have to be posted before this one can pull

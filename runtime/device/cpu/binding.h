@@ -1,4 +1,4 @@
-// Operands to addresses: what a step adds to the operand table of a program.
+// Turns the operands of a program into addresses.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// Where an operand begins: in an arena, or in what the loader has filled for the step.
+// The begin of an operand: an address in an arena, or an offset in an input that the loader has filled for the step.
 struct OperandAddress {
   int32_t input = -1;
   std::byte* base = nullptr;
@@ -25,11 +25,11 @@ struct OperandAddress {
 // Threads: immutable.
 class Binder {
  public:
-  // All outlive the binder.
+  // All arguments outlive the binder.
   Binder(const Graph& graph, const planner::Program& program, const BoundMemory& memory);
 
   OperandAddress address(const planner::Operand& operand) const;
-  // Of an operand in an arena.
+  // The address of an operand. REQUIRES: it lies in an arena.
   std::byte* at(const planner::Operand& operand) const { return memory_.at(operand.buffer) + operand.offset; }
   template <typename T>
   T* at(const planner::Operand& operand) const {

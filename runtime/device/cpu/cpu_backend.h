@@ -1,4 +1,4 @@
-// Programs on CPU devices: each instruction bound once to its kernels and operands, then run once a step.
+// Runs programs on CPU devices: binds each instruction once to its kernels and operands, then runs it once a step.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace xrun::runtime {
 
-// Instructions of devices that the set does not have are left alone. Errors: as DeviceSet::bind.
+// Instructions of devices outside the set are ignored. Errors: as DeviceSet::bind.
 // REQUIRES: the devices are CPU devices (cpu_device.h), and for all but `run` have as many workers as the program says.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const Module& module, const planner::Program& program,
                                                   const BoundMemory& memory, const DeviceSet& devices,

@@ -1,4 +1,4 @@
-// Head passes: the instructions of a sharded head as calls of ops/head.h on their operands.
+// Runs the instructions of a sharded head as calls of ops/head.h on their operands.
 #pragma once
 
 #include <map>
@@ -35,8 +35,8 @@ struct BoundHead {
   ops::RowSoftmax* softmax = nullptr;
   ops::HeadWeights weights;
   std::byte* stats = nullptr;      // of this shard
-  std::byte* logits = nullptr;     // that this shard keeps
-  std::byte* selection = nullptr;  // of this shard; of statistics that are joined, of a shard on the same device
+  std::byte* logits = nullptr;     // kept by this shard
+  std::byte* selection = nullptr;  // of this shard; for joined statistics, of a shard on the same device
   ops::RowMass* mass = nullptr;
   const int32_t* lists = nullptr;  // nearest classes
   std::byte* gradient = nullptr;   // of this shard
@@ -46,7 +46,7 @@ struct BoundHead {
   double* weight_squares = nullptr;
   double* bias_squares = nullptr;
   // Folding of statistics.
-  std::vector<const std::byte*> all_stats;  // by shard; null: an empty one
+  std::vector<const std::byte*> all_stats;  // by shard; null: the shard is empty
   float* loss = nullptr;
   std::vector<ops::HeadHits> hits;
   std::map<NodeId, BestRows> best;  // by the node that makes the list
@@ -62,9 +62,9 @@ class HeadRunner {
              const ops::OptimizerForm& form);
 
   BoundHead bind(const planner::Instruction& instruction) const;
-  // `grad_scale`: of sweeps that update. Errors: kNonFinite when a loss is NaN or infinite.
+  // `grad_scale` multiplies the gradients of sweeps that update. Errors: kNonFinite if a loss is NaN or infinite.
   Status run(BoundHead& bound, const StepContext& step, double grad_scale, ops::Workers& workers) const;
-  // Makes the prepared weights of a device's shards from the weights as they are.
+  // Makes the prepared weights of a device's shards from their current weights.
   void prepare(const BoundMemory& memory, int device, ops::Workers& workers) const;
 
  private:

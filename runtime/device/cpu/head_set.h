@@ -1,4 +1,4 @@
-// The kernels of a program's heads: passes of each shard and the joining of shards, made once.
+// The kernels of a program's heads, made once: passes over each shard, and the join of the shards' statistics.
 #pragma once
 
 #include <map>
@@ -17,9 +17,9 @@ class HeadSet {
  public:
   HeadSet(const Graph& graph, const planner::Program& program, ops::Isa isa);
 
-  // Of a shard with rows, for `rows` rows: HeadPlan::rows, or the batch for sweeps over the step.
+  // The passes of a non-empty shard over `rows` rows: HeadPlan::rows, or the batch for sweeps over the whole step.
   const ops::HeadPasses& passes(int head, int shard, int64_t rows) const;
-  // Of a shard with rows of a head with active classes.
+  // REQUIRES: the head has active classes, and the shard is not empty.
   const ops::HeadMass& mass(int head, int shard) const { return *masses_.at({head, shard}); }
   const ops::HeadJoin& join(int head) const { return *joins_[static_cast<size_t>(head)]; }
 

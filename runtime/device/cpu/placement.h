@@ -1,5 +1,5 @@
-// Where CPU devices lie on a machine whose memory is in several NUMA nodes: which processors their workers run on, and
-// which nodes their memory is in.
+// Places CPU devices on a machine with several NUMA nodes: the processors that their workers run on, and the nodes that
+// their memory comes from.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace xrun::runtime {
 
-// A core, by the numbers that the system has for its logical processors (hyperthreads), package and NUMA node.
+// A core: the system's numbers of its logical processors (hyperthreads), its package and its NUMA node.
 struct Core {
   std::vector<int> cpus;
   int package = 0;
@@ -20,40 +20,40 @@ struct Core {
 // The cores that this process may use, in the order of packages and nodes.
 struct CpuTopology {
   std::vector<Core> cores;
-  bool here = true;  // of this machine; else made up (HWLOC_SYNTHETIC), and nothing is bound to it
+  bool here = true;  // the topology of this machine; else synthetic (HWLOC_SYNTHETIC), and nothing is bound to it
 
   std::vector<int> nodes() const;  // those that have cores, in order
 };
 
-// Of this machine: cores in the affinity mask of the process. Without cores where hwloc fails.
+// The topology of this machine, with the cores in the affinity mask of the process. Without cores if hwloc fails.
 CpuTopology read_cpu_topology();
-// Of an hwloc description such as "package:2 numa:1 core:32 pu:2"; without cores where it is wrong.
+// The topology of an hwloc description such as "package:2 numa:1 core:32 pu:2"; without cores if it is invalid.
 CpuTopology synthetic_cpu_topology(const std::string& description);
 
-// What a device is bound to. Both lists ascend.
+// The processors and nodes that a device is bound to. Both lists ascend.
 struct DeviceCpus {
   std::vector<int> cpus;   // one a worker; empty: the device is not bound
-  std::vector<int> nodes;  // that they belong to
+  std::vector<int> nodes;  // the NUMA nodes of these processors
 };
 
 // Gives each device as many processors as it has workers. Neighbours, which send to one another, lie side by side, and
 // devices spread over all nodes in proportion to their workers. A device lies in one node where it fits; one that does
 // not takes further nodes of its package first. A core has one worker while there are enough cores, else its
-// hyperthreads have one each; devices never share a processor. Binds nothing where it would only take the choice from
-// the system: on one node, and with more workers than processors.
+// hyperthreads have one each; devices never share a processor. Binds nothing where it would only limit the system's
+// choice: on one node, and with more workers than processors.
 std::vector<DeviceCpus> place_devices(const CpuTopology& topology, std::span<const int> workers);
 
-// Of devices that are bound: "cpu 0..3 on node 0, cpu 4 on nodes 0 and 1"; else why not. Empty on one node.
+// Describes the placement, "cpu 0..3 on node 0, cpu 4 on nodes 0 and 1", or says why no device is bound. Empty on one
+// node.
 std::string describe_placement(const CpuTopology& topology, std::span<const DeviceCpus> devices);
 
-// Asks the system to take the pages of a range, none of which has been touched, from these nodes: from one as long as
-// it has free ones, from several in turn. Does nothing where there are none, or where the system does not let it.
+// Asks the system to allocate the pages of a range from these nodes: from a single node while it has free pages, from
+// several in turn. Does nothing without nodes or permission. REQUIRES: no page of the range has been accessed.
 void prefer_nodes(void* address, Bytes bytes, std::span<const int> nodes);
 
-// The processors that the calling thread may run on; empty where the system does not tell.
+// The processors that the calling thread may run on; empty if the system does not report them.
 std::vector<int> thread_cpus();
-// Lets the calling thread run on these processors alone. Does nothing where there are none, or where the system does
-// not let it. Allocates nothing.
+// Binds the calling thread to these processors. Does nothing without processors or permission. Allocates nothing.
 void bind_thread(std::span<const int> cpus);
 
 }  // namespace xrun::runtime

@@ -1,5 +1,5 @@
-// Stage passes: the nodes of a stage on the row blocks of a micro-batch. Each worker takes whole row blocks, or, where
-// a device has more workers than there are blocks to take, all workers share out the kernel calls of the blocks.
+// Runs stage passes: the nodes of a stage on the row blocks of a micro-batch. Each worker takes whole row blocks; if a
+// device has more workers than blocks, all workers share the parts of each kernel call.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace xrun::runtime {
 
-// An operand of a kernel call: where it begins, and how it moves on (planner/operand.h).
+// An operand of a kernel call: its first address, and the step by which it advances (planner/operand.h).
 struct BoundOperand {
   OperandAddress begin;
   planner::By by = planner::By::kNothing;
@@ -29,7 +29,7 @@ struct BoundNode {
   int32_t inputs = 0;
   int32_t outputs = 0;
   int64_t parts = 1;  // the most parts of a call that are worth handing out
-  bool adds = false;  // to gradient partials
+  bool adds = false;  // the call adds to gradient partials
 };
 
 // Row blocks [begin, end) of the global batch.
@@ -46,7 +46,7 @@ struct BoundPass {
   std::vector<ValueId> watched_values;       // of `watched`
   std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass is the first to touch, in pieces
   BoundOperand scratch;                      // of the kernels
-  std::vector<BlockRange> runs;              // what one worker takes: a block, in a backward pass those of a partial
+  std::vector<BlockRange> runs;              // the unit a worker takes: a block; backward, the blocks of a partial
   int64_t first_block = 0;                   // of the global batch
   int64_t blocks = 0;
   int device = 0;
@@ -63,8 +63,8 @@ class StageRunner {
   BoundPass bind(const planner::Instruction& instruction) const;
   // Runs a pass: forward blocks are shared out one by one, backward blocks partial by partial, ascending inside a
   // partial; fewer of them than workers are run node by node, in parts (docs/determinism.md, "Parts of a row block").
-  // No value that leaves a forward pass is NaN or infinite afterwards. Errors: those of kernels; kNonFinite, naming the
-  // first operator whose result is not finite and the rows of the batch.
+  // Checks that all values that leave a forward pass are finite. Errors: those of kernels; kNonFinite, naming the first
+  // operator whose result is not finite and the rows of the batch.
   Status run(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
 
  private:
@@ -73,9 +73,9 @@ class StageRunner {
     std::vector<ops::TensorView> views;
     Status status;
   };
-  // A row block of a pass on a worker, the part of its calls that the worker does, and how often each operand has moved
-  // on, by By. Values of a slice lie in that of By::kWorker, which may be another worker's; scratch is the worker's
-  // own.
+  // A row block of a pass on a worker, the part of its calls that the worker runs, and how many steps its operands have
+  // advanced, by By. Values in flight lie in the slice By::kWorker, which may be another worker's; scratch is the
+  // worker's own.
   struct Block {
     int64_t index = 0;  // of the batch
     int worker = 0;

@@ -1,4 +1,4 @@
-// The streams of a CPU device: tasks that wait, and who may take the next one.
+// The task queues of a CPU device, and the rule by which threads take tasks from them.
 #pragma once
 
 #include <array>
@@ -10,16 +10,16 @@
 
 namespace xrun::runtime {
 
-// Threads that take tasks are called runners here: each takes one task after the other until none is left that may run.
-// Of one stream one task runs at a time. Threads: any.
+// A runner is a thread that takes one task after the other until no queued task may run. A stream runs one task at a
+// time. Threads: any.
 class TaskStreams {
  public:
   explicit TaskStreams(int most_runners) : most_runners_(most_runners) {}
 
   // Adds a task. True: the caller has to start a runner.
   bool push(DeviceStream stream, Task task);
-  // The next task for a runner, which has ended the one that it had (`last`). None: the runner ends, and touches
-  // nothing here any more.
+  // The next task for a runner that has finished `last`. None: the runner ends; it must not access this object again,
+  // which may then be destroyed.
   struct Taken {
     DeviceStream stream = DeviceStream::kCompute;
     Task task;
@@ -29,7 +29,7 @@ class TaskStreams {
   bool idle() const;
 
  private:
-  // A queue in a ring, which grows and does not shrink.
+  // A ring buffer that grows and never shrinks.
   class Queue {
    public:
     bool empty() const { return count_ == 0; }

@@ -1,4 +1,4 @@
-// How the settings of `train` apply to one tensor.
+// The settings of `train` that apply to one tensor.
 #pragma once
 
 #include <limits>
@@ -19,7 +19,7 @@ struct UpdateRule {
 // The longest matching path of `groups` gives each setting.
 UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param);
 
-// What one step and one tensor have in common.
+// The scalars of the update of one tensor in one step.
 ops::UpdateScalars scalars_of(const UpdateRule& rule, const ops::OptimizerForm& form, double rate, int64_t step,
                               double grad_scale);
 

@@ -1,4 +1,4 @@
-// The end of a step: partials are folded, gradients clipped, weights updated and prepared, running statistics folded.
+// Ends a step: folds partials, clips gradients, updates and prepares weights, folds running statistics.
 #pragma once
 
 #include <vector>
@@ -23,12 +23,12 @@ struct BoundWeight {
   std::vector<float*> partials;  // of this replica
   UpdateRule rule;
   double* norms = nullptr;  // its partial sums of squares
-  // Of a kUpdate with lars or lamb, where the tensor has a trust ratio: sums by chunk, and the ratio of this step.
+  // For a kUpdate with LARS or LAMB, if the tensor has a trust ratio: sums by chunk, and the ratio of this step.
   std::vector<ops::TrustSums> trust_sums;
   float trust_ratio = 1;
 };
 
-// A weight in the form that a kernel wants.
+// A prepared weight of a kernel, and the weight that it is made from.
 struct BoundPrepare {
   const ops::Kernel* kernel = nullptr;
   int input = 0;
@@ -43,7 +43,7 @@ struct BoundFold {
   std::vector<ops::TensorView> outputs;
 };
 
-// The slice of a gradient that a replica sums: of each replica in order, its own among them.
+// The slice of a gradient that a replica sums. `terms` has the slice of each replica in order, its own among them.
 struct BoundSum {
   std::vector<float*> terms;
   float* own = nullptr;
@@ -68,17 +68,17 @@ class UpdateRunner {
   BoundUpdate bind(const planner::Instruction& instruction) const;
   std::vector<BoundSum> bind_sums(const planner::Instruction& instruction) const;
 
-  // Sums the slices of a kSumReplicas, each into the own one.
+  // Sums each slice of a kSumReplicas over the replicas, into this replica's own memory.
   void sum_replicas(const std::vector<BoundSum>& sums, ops::Workers& workers) const;
 
   // Folds the partials of each weight into its first partial.
   void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;
-  // Partial sums of squares of the folded gradients.
+  // Stores partial sums of squares of the folded gradients, for the norm.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
-  // Updates, prepares and folds states. Gradients lie folded in the first partial and are multiplied by `grad_scale`.
-  // Trust ratios are left in `update`.
+  // Updates and prepares weights and folds running statistics. Gradients are read from the first partial, where they
+  // were folded, and multiplied by `grad_scale`. Stores trust ratios in `update`.
   Status apply(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
-  // Makes the prepared forms from the weights as they are.
+  // Makes the prepared weights from the current weights.
   Status prepare(const BoundUpdate& update, ops::Workers& workers) const;
 
  private:
