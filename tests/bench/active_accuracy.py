@@ -35,7 +35,7 @@ model glyphs {{
 
 train cosine {{
   batch     = {batch}
-  norm_rows = 64
+  norm_rows = {norm_rows}
   epochs    = {epochs}
   seed      = {seed}
   loss      = cosface(character, label, margin=0.15, scale=24)
@@ -84,7 +84,7 @@ CHOICES = {  # name: which classes are active, and what is said of their rows
 def text(args, name, seed):
     active_classes, rows = CHOICES[name]
     return TEXT.format(base=os.path.abspath(args.glyphs), active=active_classes, rows=rows, seed=seed, epochs=args.epochs, width=args.width, dim=args.dim,
-                       batch=args.batch, rate=args.rate, head_rate=args.head_rate, decay=args.decay)
+                       batch=args.batch, norm_rows=min(64, args.batch), rate=args.rate, head_rate=args.head_rate, decay=args.decay)
 
 
 def accuracies(directory):
@@ -139,7 +139,7 @@ def main():
     parser.add_argument("--width", type=int, default=32, help="channels of the first block; models/glyphs.xgraph has 32")
     parser.add_argument("--dim", type=int, default=256, help="elements of a feature; models/glyphs.xgraph has 256")
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch", type=int, default=128, help="at most the active classes, of which 1 % are 209")
+    parser.add_argument("--batch", type=int, default=128, help="1 % of the classes are 209; the targets of a batch come first, so a small one leaves room for nearest classes")
     parser.add_argument("--rate", type=float, default=0.2)
     parser.add_argument("--head-rate", type=float, default=20, help="factor of the rate for class weights")
     parser.add_argument("--decay", type=float, default=5e-4)
