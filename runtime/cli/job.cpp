@@ -278,7 +278,13 @@ Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options,
 }
 
 Result<Job> join_job(const GlobalOptions& options) {
-  Job job{.world = nullptr, .options = options, .neighbours = {}, .checkpoints = {}, .unwatched = {}, .watch = nullptr};
+  Job job{.world = nullptr,
+          .options = options,
+          .neighbours = {},
+          .checkpoints = {},
+          .unwatched = {},
+          .watch = nullptr,
+          .end = nullptr};
   XRUN_ASSIGN(job.world, join_world(options));
   if (job.world == nullptr) {
     return job;
@@ -288,6 +294,7 @@ Result<Job> join_job(const GlobalOptions& options) {
   if (const Status watched = watch_ranks(job); !watched.ok()) {
     job.unwatched = watched.error();
   }
+  job.end = std::make_unique<WorldEnd>(*job.world);
   return job;
 }
 

@@ -16,6 +16,19 @@
 
 namespace xrun::cli {
 
+// Ends a world while its ranks are still watched: MPI waits for all of them, and one that is frozen by then would keep
+// the others for ever.
+class WorldEnd {
+ public:
+  explicit WorldEnd(runtime::World& world) : world_(world) {}
+  WorldEnd(const WorldEnd&) = delete;
+  WorldEnd& operator=(const WorldEnd&) = delete;
+  ~WorldEnd() { world_.end(); }
+
+ private:
+  runtime::World& world_;
+};
+
 struct Job {
   std::unique_ptr<runtime::World> world;      // null: one process
   GlobalOptions options;                      // with what the hosts have together; ranks but 0 print errors alone
@@ -23,6 +36,7 @@ struct Job {
   std::string checkpoints;                    // their directory, once it is known
   std::optional<Error> unwatched;             // why ranks cannot be watched
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
+  std::unique_ptr<WorldEnd> end;              // last, so that it is destroyed before the watch
 
   int rank() const { return world == nullptr ? 0 : world->rank(); }
   int count() const { return world == nullptr ? 1 : world->count(); }

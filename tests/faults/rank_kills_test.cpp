@@ -75,10 +75,11 @@ TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) {
     const bool freeze = random() % 6 == 0;
     // A rank that is frozen before all are up is missed after a minute.
     const double after = (freeze ? 1 : 0) + static_cast<double>(random() % 1500) / 1000;
-    // The run may end before its time is over; nothing of it is then left to be harmed.
-    const auto result =
-        ranks(train(checkpoints), rank,
-              fmt::format("(sleep {:.3f}; kill -{} $$ 2> /dev/null) &", after, freeze ? "STOP" : "KILL"));
+    // The run may end before its time is over; nothing of it is then left to be harmed. A rank that is frozen behind
+    // the end of the others wakes later, so that mpirun does not wait for it.
+    const auto result = ranks(train(checkpoints), rank,
+                              fmt::format("(sleep {:.3f}; kill -{} $$; sleep 15; kill -CONT $$) > /dev/null 2>&1 &",
+                                          after, freeze ? "STOP" : "KILL"));
     ASSERT_FALSE(result.timed_out) << "rank " << rank << " after " << after << " s\n" << result.err;
     if (result.exit == 0) {
       EXPECT_EQ(weights_of(result), weights);

@@ -279,6 +279,24 @@ TEST_F(MpiCommand, AFrozenRankEndsTheOthers) {
   EXPECT_EQ(values(result.out, "end", "weights").back(), values(whole.out, "end", "weights").back());
 }
 
+// Rank 0 is frozen when the run is over and MPI waits for all ranks to end. It wakes later, since it may have been
+// frozen behind that: then nobody waited for it, and the next attempt is made.
+TEST_F(MpiCommand, ARankThatIsFrozenAtTheEndKeepsNobody) {
+  const std::string command = fmt::format("{} train tiny.xgraph --devices 2 --progress plain --resume never", kXrun);
+  const std::string freeze =
+      "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then (until grep -qs '\"t\":\"end\"' ckpt/quick/log.jsonl; do :; done; "
+      "kill -STOP $$; sleep 15; kill -CONT $$) > /dev/null 2>&1 & fi; exec ";
+  CommandResult result;
+  for (int attempt = 0; attempt < 5 && result.exit != 75; ++attempt) {
+    fs::remove_all(fs::path(directory.path()) / "ckpt");
+    result = mpirun({"-n", "2", "sh", "-c", freeze + command});
+    ASSERT_FALSE(result.timed_out) << result.err;
+    EXPECT_EQ(count(result.err, " end step="), 1) << result.err;
+  }
+  EXPECT_EQ(result.exit, 75) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error[XG0840]: rank 0 on "));
+}
+
 // All ranks are there, and none is called lost, while every one of them is slowed down.
 TEST_F(MpiCommand, RanksThatAreStoppedForASecondAreNotLost) {
   const std::string pauses =

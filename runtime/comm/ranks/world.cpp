@@ -115,12 +115,14 @@ Status World::find_memories(bool direct) {
   return {};
 }
 
-World::~World() {
+World::~World() { end(); }  // before what the network's thread uses is gone
+
+void World::end() {
   if (network_ != nullptr) {
     if (!left_) {
       leave();
     }
-    network_->stop();  // before what its thread uses is gone
+    network_->stop();
   }
 }
 

@@ -47,6 +47,8 @@ class World final : public Peers, private ChannelEnd {
   }
   // This rank makes no further calls. Calls that others make get the error; without one, that the rank has ended.
   void leave(const std::optional<Error>& error = std::nullopt);
+  // Leaves, where that has not happened, and waits until all ranks do the same. No call follows.
+  void end();
 
   Network& network() { return *network_; }
 
