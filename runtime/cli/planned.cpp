@@ -34,6 +34,13 @@ const WorkingDirectory& working_directory() {
 // Of FILE, or of FILE:NAME.
 std::string absolute(const std::string& path) { return path.empty() ? "" : (working_directory().path / path).string(); }
 
+// A path below the working directory as a user types it there, so that messages name the files of a plan as they name
+// those of a text.
+std::string shown(const std::string& path) {
+  const std::string below = std::filesystem::path(path).lexically_relative(working_directory().path).string();
+  return below.empty() || below.starts_with("..") ? path : below;
+}
+
 // What of the command line decides a plan, as the plan file keeps it.
 Pairs plan_options(const std::string& path, const GlobalOptions& options) {
   Pairs pairs{{"file", absolute(path)}};
@@ -118,7 +125,7 @@ std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& p
                                       "put the model back, or make the plan again where it is"));
     return std::nullopt;
   }
-  auto planned = read_model(file, options, console, true, exit, phase);
+  auto planned = read_model(shown(file), options, console, true, exit, phase);
   if (!planned) {
     return std::nullopt;
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <tbb/enumerable_thread_specific.h>
 #include <utility>
@@ -14,7 +16,7 @@ namespace xrun::runtime {
 namespace {
 
 // Replacements in a row before a source counts as unreadable.
-constexpr uint64_t kMostAttempts = 64;
+constexpr int kMostAttempts = 64;
 
 // The broken samples of a run: each is named once, and their share is limited.
 class BadSamples {
@@ -26,16 +28,16 @@ class BadSamples {
 
   // Notes a broken sample. Error XG0408 when there are too many, which names the sample; the number is the first beyond
   // the limit, whatever other workers have met in the meantime.
-  Status add(int64_t sample, const Error& error) {
+  Status add(int64_t sample, const std::string& fault) {
     const std::scoped_lock lock(mutex_);
     if (bad_.insert(sample).second) {
-      untold_.push_back(error.message);
+      untold_.push_back(fault);
     }
     if (static_cast<double>(bad_.size()) > limit_) {
       return Error{.kind = ErrorKind::kContent,
                    .code = "XG0408",
                    .message = fmt::format("{} of {} samples are broken, more than `max_bad` allows; the last: {}",
-                                          static_cast<int64_t>(limit_) + 1, samples_, error.message),
+                                          static_cast<int64_t>(limit_) + 1, samples_, fault),
                    .help = "fix or remove the files, or raise `max_bad` in `data`"};
     }
     return {};
@@ -107,7 +109,33 @@ class Loader final : public BatchSource {
 
   void release(int64_t step) override {
     XRUN_CHECK(step == next_step_ - slots(), "steps are released in order");
+    {
+      const std::scoped_lock lock(mutex_);
+      broken_.erase(step);
+    }
     begin();
+  }
+
+  std::vector<BrokenRow> take_broken(int64_t step) override {
+    const std::scoped_lock lock(mutex_);
+    const auto at = broken_.find(step);
+    return at == broken_.end() ? std::vector<BrokenRow>() : std::exchange(at->second.untold, {});
+  }
+
+  Status replace(int64_t step, std::span<const BrokenRow> broken) override {
+    std::set<int64_t> rows;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (const BrokenRow& one : broken) {
+        rows.insert(one.row);
+        broken_[step].messages.emplace(std::pair(one.row, one.attempt), one.message);
+      }
+    }
+    for (const int64_t row : rows) {
+      XRUN_TRY(fill_row(step, row, true));
+    }
+    bad_.tell();
+    return {};
   }
 
   void stop() override {
@@ -123,19 +151,48 @@ class Loader final : public BatchSource {
     ++next_step_;
   }
 
-  Status fill_row(int64_t step, int64_t row) {
+  // The broken samples of a step that is under way.
+  struct Broken {
+    std::map<std::pair<int64_t, int>, std::string> messages;  // by row and attempt, of all ranks
+    std::vector<BrokenRow> untold;                            // those that the other ranks do not know
+  };
+
+  // The message of a sample that is known to be broken.
+  std::optional<std::string> known(int64_t step, int64_t row, int attempt) const {
+    const std::scoped_lock lock(mutex_);
+    const auto at = broken_.find(step);
+    if (at == broken_.end()) {
+      return std::nullopt;
+    }
+    const auto found = at->second.messages.find({row, attempt});
+    return found == at->second.messages.end() ? std::nullopt : std::optional(found->second);
+  }
+  void note(int64_t step, BrokenRow found) {
+    const std::scoped_lock lock(mutex_);
+    Broken& broken = broken_[step];
+    broken.messages.emplace(std::pair(found.row, found.attempt), found.message);
+    broken.untold.push_back(std::move(found));
+  }
+
+  // `again`: some samples of the row are known to be broken.
+  Status fill_row(int64_t step, int64_t row, bool again = false) {
     const SamplePlace place = order_.at(step * options_.batch + row);
     const BatchView& view = ring_[static_cast<size_t>(step) % ring_.size()];
     AugmentScratch& scratch = scratch_.local();
     int64_t sample = place.sample;
-    for (uint64_t attempt = 0; attempt < kMostAttempts; ++attempt) {
-      const DrawKey key{options_.seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(sample), true};
-      Status done = rows_->fill(sample, key, scratch, view, row);
-      if (done.ok() || !is_broken_sample(done.error())) {
-        return done;
+    for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      std::optional<std::string> fault = again ? known(step, row, attempt) : std::nullopt;
+      if (!fault) {
+        const DrawKey key{options_.seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(sample), true};
+        Status done = rows_->fill(sample, key, scratch, view, row);
+        if (done.ok() || !is_broken_sample(done.error())) {
+          return done;
+        }
+        fault = done.error().message;
+        note(step, {row, rows_->reader().sample_name(sample), *fault, attempt});
       }
-      XRUN_TRY(bad_.add(sample, done.error()));
-      sample = order_.substitute(place, attempt);
+      XRUN_TRY(bad_.add(sample, *fault));
+      sample = order_.substitute(place, static_cast<uint64_t>(attempt));
     }
     return Error{.kind = ErrorKind::kContent,
                  .code = "XG0408",
@@ -151,7 +208,9 @@ class Loader final : public BatchSource {
   std::vector<BatchView> ring_;
   int64_t next_step_ = 0;  // the first that was not begun
   bool looked_ = false;    // at the first batch
-  RowTasks tasks_;         // last: tasks use what is above
+  mutable std::mutex mutex_;
+  std::map<int64_t, Broken> broken_;  // by step, from the first fault until the step is released; guarded by mutex_
+  RowTasks tasks_;                    // last: tasks use what is above
 };
 
 class Rows final : public RowSource {
@@ -188,6 +247,18 @@ class Rows final : public RowSource {
     return done;
   }
   std::span<const BrokenRow> broken_rows() const override { return broken_; }
+  Status add_broken(std::span<const BrokenRow> others) override {
+    for (const BrokenRow& one : others) {
+      if (std::ranges::find(broken_, one.row, &BrokenRow::row) == broken_.end()) {
+        broken_.push_back(one);
+        rows_->zero(batch_, one.row);
+        XRUN_TRY(bad_.add(number_of(first_ + one.row), one.message));
+      }
+    }
+    std::ranges::sort(broken_, {}, &BrokenRow::row);
+    bad_.tell();
+    return {};
+  }
   void cancel() override {
     tasks_.stop();
     bad_.tell();
@@ -206,7 +277,7 @@ class Rows final : public RowSource {
         const std::scoped_lock lock(mutex_);
         found_.push_back({row, rows_->reader().sample_name(sample), done.error().message});
       }
-      done = bad_.add(sample, done.error());
+      done = bad_.add(sample, done.error().message);
     }
     return done;
   }

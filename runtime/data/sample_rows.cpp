@@ -97,16 +97,16 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
 
 Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch,
                         int64_t row) const {
+  const bool weighs = !weights_.empty() && batch.wants(weigh_to_, row);
   for (const Input& input : inputs_) {
-    std::byte* to = input.index < batch.inputs.size() ? batch.inputs[input.index] : nullptr;
-    if (to != nullptr) {
-      XRUN_TRY(fill_input(input, sample, key, scratch, to + row * input.transform.row_bytes()));
+    if (batch.wants(input.index, row) || (weighs && input.index == weigh_by_)) {
+      std::byte* const to = batch.inputs[input.index] + row * input.transform.row_bytes();
+      XRUN_TRY(fill_input(input, sample, key, scratch, to));
     }
   }
-  std::byte* const to = !weights_.empty() && weigh_to_ < batch.inputs.size() ? batch.inputs[weigh_to_] : nullptr;
-  if (to != nullptr) {
+  if (weighs) {
     const int32_t label = reinterpret_cast<const int32_t*>(batch.inputs[weigh_by_])[row];
-    reinterpret_cast<float*>(to)[row] = weights_[static_cast<size_t>(label)];
+    reinterpret_cast<float*>(batch.inputs[weigh_to_])[row] = weights_[static_cast<size_t>(label)];
   }
   return {};
 }
@@ -230,7 +230,11 @@ std::vector<Error> SampleRows::look_at(const BatchView& batch, int64_t rows) con
   std::vector<Error> warnings;
   for (const Input& input : inputs_) {
     const std::byte* from = input.index < batch.inputs.size() ? batch.inputs[input.index] : nullptr;
-    const double mean = from == nullptr ? 0 : input.transform.mean(from, rows);
+    if (from == nullptr) {
+      continue;
+    }
+    const RowRange read = batch.rows.empty() ? RowRange{0, rows} : batch.rows[input.index];
+    const double mean = input.transform.mean(from + read.begin * input.transform.row_bytes(), read.end - read.begin);
     if (std::abs(mean) > kMostMean) {
       warnings.push_back(
           content_error("XG0816",
@@ -261,7 +265,7 @@ std::string SampleRows::contents() const {
       row.assign(static_cast<size_t>(input.transform.row_bytes()), std::byte{});
       const DrawKey key{.sample = static_cast<uint64_t>(sample), .training = false};
       const Status read = fill_input(input, sample, key, scratch, row.data());
-      digest.add(read.ok() ? std::as_bytes(std::span(row)) : std::as_bytes(std::span(read.error().message)));
+      digest.add(read.ok() ? std::as_bytes(std::span(row)) : std::as_bytes(std::span(read.error().code)));
     }
   }
   return digest.hex();

@@ -55,8 +55,8 @@ class SampleRows {
   // From now on `fill` writes the weight of the row's class, weights[label], into the input `to`, where `graph` has it.
   void weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights);
 
-  // Writes row number `row` of `batch`; null inputs are passed over. Errors name source and sample; is_broken tells
-  // whether another sample may stand in.
+  // Writes row number `row` of those inputs of `batch` that want it (BatchView::wants). Errors name source and sample;
+  // is_broken tells whether another sample may stand in.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row) const;
 
   // The class of a sample for an input; none where the input takes no classes from the source. Errors: as in `fill`.
@@ -66,12 +66,12 @@ class SampleRows {
   // be read are passed over. Also after open_header.
   Decoding decoding() const;
 
-  // The digest of the rows of looked_samples, as an evaluation reads them; of what cannot be read, of what is said
-  // about it. Hosts with other data have another one, unless they differ only between these samples.
+  // The digest of the rows of looked_samples, as an evaluation reads them; of a sample that cannot be read, of the code
+  // of its error. Hosts with other data have another one, unless they differ only between these samples.
   std::string contents() const;
 
-  // Warnings of inputs whose mean over the rows of a batch is far from 0 (XG0816): networks are made for inputs around
-  // it, and nothing else tells why pixels of 0 to 255 train badly.
+  // Warnings of inputs whose mean over the rows of a batch that this process reads is far from 0 (XG0816): networks are
+  // made for inputs around it, and nothing else tells why pixels of 0 to 255 train badly.
   std::vector<Error> look_at(const BatchView& batch, int64_t rows) const;
 
   // Those of the reader, each with the name of the source and the place of its call.

@@ -14,11 +14,34 @@
 
 namespace xrun::runtime {
 
+// Rows [begin, end) of a batch.
+struct RowRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool operator==(const RowRange&) const = default;
+};
+
 // Memory of one batch: by index in Graph::inputs, the first byte of the tensor for all rows of the batch, row after row
 // (images channels-last, graph/tensor_type.h). Null for inputs that data does not fill (gradients of heads, inputs that
 // the program does not read).
 struct BatchView {
   std::vector<std::byte*> inputs;
+  // The rows of each input that this process reads (runtime/train/rows_read.h); the others are not filled. Empty: all.
+  std::vector<RowRange> rows;
+
+  bool wants(size_t input, int64_t row) const {
+    return input < inputs.size() && inputs[input] != nullptr &&
+           (rows.empty() || (rows[input].begin <= row && row < rows[input].end));
+  }
+};
+
+// A sample whose content is broken. An evaluation or prediction leaves it out; a training batch has another sample in
+// its place.
+struct BrokenRow {
+  int64_t row = 0;      // counted from the first row that was asked for
+  std::string sample;   // "pictures/a/2.png"
+  std::string message;  // names the sample, the source and the fault
+  int attempt = 0;      // of a training batch: so many samples were tried in this row before this one
 };
 
 // Training batches, filled ahead of their use into the ring of slots that the plan has in the host arena. Batch `step`
@@ -41,13 +64,14 @@ class BatchSource {
   virtual void stop() = 0;
   // The number of broken samples replaced so far.
   virtual int64_t bad_samples() const { return 0; }
-};
 
-// A sample whose content is broken; it is left out of what is measured and predicted.
-struct BrokenRow {
-  int64_t row = 0;      // counted from the first row that was asked for
-  std::string sample;   // "pictures/a/2.png"
-  std::string message;  // names the sample, the source and the fault
+  // A rank fills the rows that it reads, and finds the samples broken that it reads. So that all ranks have the same
+  // samples, each learns what the others have found (runtime/train/shared_rows.h). Both REQUIRE that the batch of
+  // `step` has been waited for and not released.
+  // The broken samples of the batch that this process has found since the last call.
+  virtual std::vector<BrokenRow> take_broken(int64_t) { return {}; }
+  // These samples are broken, too: fills their rows anew. Errors: those of `wait`.
+  virtual Status replace(int64_t, std::span<const BrokenRow>) { return {}; }
 };
 
 // Rows for evaluation and prediction, without shuffling or random augmentation. Sample i is the i-th in natural order
@@ -71,6 +95,9 @@ class RowSource {
   // The broken rows of the batch that `finish` returned last, in order, until the next `finish`. Their memory holds
   // zeros.
   virtual std::span<const BrokenRow> broken_rows() const { return {}; }
+  // Other ranks have found these rows of that batch broken: they are zeroed, and `broken_rows` has them, too. REQUIRES:
+  // no other batch is in progress. Errors: XG0408.
+  virtual Status add_broken(std::span<const BrokenRow>) { return {}; }
   // Abandons the batch that was begun, if there is one; after the call nothing is written into its memory.
   virtual void cancel() = 0;
 

@@ -6,6 +6,7 @@
 #include "graph/base/check.h"
 #include "graph/base/errors.h"
 #include "graph/reader_def.h"
+#include "runtime/train/shared_rows.h"
 
 namespace xrun::runtime {
 namespace {
@@ -82,11 +83,7 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
   begin(0);
   for (int64_t done = 0; done < rows; done += batch) {
     const int64_t count = std::min(batch, rows - done);
-    Status ready = done > 0 ? look_for(stop) : Status();
-    if (ready.ok()) {
-      ready = source.finish();
-    }
-    XRUN_TRY(session.agree(std::move(ready)));
+    XRUN_TRY(finish_rows(source, session.peers(), done > 0 ? look_for(stop) : Status()));
     zero_rows(session, position_of(ring, done / batch), count);
     const bool ahead = ring.size() > 1;  // else the batch is in the only position until it has been computed
     if (ahead) {

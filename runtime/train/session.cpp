@@ -10,6 +10,7 @@
 #include "runtime/executor/arena_check.h"
 #include "runtime/executor/exchanges.h"
 #include "runtime/executor/step_times.h"
+#include "runtime/train/rows_read.h"
 #include "runtime/train/shared_results.h"
 
 namespace xrun::runtime {
@@ -34,6 +35,10 @@ std::vector<BatchView> make_ring(const Graph& graph, const planner::Program& pro
         ring[slot].inputs[i] = memory.at(buffer);
       }
     }
+  }
+  const std::vector<RowRange> rows = rows_read(graph, program, memory);
+  for (BatchView& view : ring) {
+    view.rows = rows;
   }
   return ring;
 }
@@ -127,6 +132,7 @@ class BoundSession final : public Session {
   bool stops() const override { return stops_; }
 
   int rank() const override { return rank_; }
+  Peers* peers() override { return peers_; }
   Communicator* communicator() override { return communicator_.get(); }
 
   std::byte* host_memory(planner::BufferId buffer) override { return memory_.at(buffer); }

@@ -50,7 +50,7 @@ class Session {
   // To be called after weights were written from outside: prepares them for the kernels.
   virtual Status weights_changed() = 0;
 
-  // The host slots of inputs and labels, one view a ring position.
+  // The host slots of inputs and labels, one view a ring position, with the rows that this process reads.
   virtual std::span<const BatchView> ring() const = 0;
 
   // Sets the learning rate of every step, with which idle rows catch up as if all classes were trained
@@ -64,9 +64,11 @@ class Session {
   // Whether any rank was asked to stop when the last step ended; then all ranks end the run.
   virtual bool stops() const = 0;
 
-  // The rank of this process, and the communicator between ranks; null if one process needs none.
+  // The rank of this process, the communicator between ranks, and the texts between them; null if one process needs
+  // none.
   virtual int rank() const = 0;
   virtual Communicator* communicator() = 0;
+  virtual Peers* peers() = 0;
   // Collective: returns the error of any rank in place of `mine`, so that no rank begins work that another one cannot
   // do.
   virtual Status agree(Status mine) = 0;

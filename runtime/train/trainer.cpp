@@ -15,6 +15,7 @@
 #include "runtime/train/rate.h"
 #include "runtime/train/records.h"
 #include "runtime/train/save_interval.h"
+#include "runtime/train/shared_rows.h"
 #include "runtime/train/step_reports.h"
 
 namespace xrun::runtime {
@@ -225,7 +226,7 @@ class Run {
     if (!request_.batches.ready(done_)) {
       request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
     }
-    XRUN_TRY(session_->agree(request_.batches.wait(done_)));
+    XRUN_TRY(wait_for_batch(request_.batches, done_, request_.session.peers));
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     reports_.data_is_here();
     XRUN_TRY(graphs_.before_step(done_));

@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
+#include "tests/runtime/data_files.h"
 #include "tests/support/command.h"
 #include "tests/support/tiny_model.h"
 
@@ -123,6 +125,45 @@ TEST_F(MpiCommand, RanksHaveTheWeightsOfOneProcessAndOneLog) {
     for (const char* name : {"of2", "of3", "of4"}) {
       fs::remove_all(fs::path(directory.path()) / name);
     }
+  }
+}
+
+TEST_F(MpiCommand, RanksReadTheirOwnRowsAndKnowTheBrokenSamplesOfAll) {
+  directory.write("m.xgraph", runtime::testing::folder_model(2));
+  for (const char* source : {"train", "test"}) {
+    for (int i = 0; i < 24; ++i) {
+      const fs::path path =
+          fs::path(directory.path()) / source / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".png");
+      fs::create_directories(path.parent_path());
+      std::ofstream(path, std::ios::binary)
+          << (i % 5 == 3 ? "torn" : runtime::testing::png(4, static_cast<uint8_t>(10 * i)));
+    }
+  }
+  const auto words = [](const std::string& to, const std::string& split) {
+    return Words{"train", "m.xgraph",         "--devices", "2",  "--deterministic", "--progress", "json", "-C", to,
+                 "--set", "data.max_bad=50%", "--set",     split};
+  };
+  for (const std::string split : {"schedule.replicas=2", "schedule.stages=2"}) {
+    SCOPED_TRACE(split);
+    const auto whole = one(words("one_" + split, split));
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    const auto result = ranks(2, words("two_" + split, split));
+    ASSERT_EQ(result.exit, 0) << result.err;
+    for (const auto& [kind, key] :
+         {std::pair("end", "weights"), std::pair("end", "bad_samples"), std::pair("step", "loss"),
+          std::pair("eval", "metrics"), std::pair("eval", "broken")}) {
+      EXPECT_FALSE(values(whole.out, kind, key).empty()) << kind;
+      EXPECT_EQ(values(result.out, kind, key), values(whole.out, kind, key)) << kind << "." << key;
+    }
+    const auto faults = [](const std::string& events) {
+      std::set<std::string> messages;
+      for (const auto& message : values(events, "warn", "message")) {
+        EXPECT_TRUE(messages.insert(message.get<std::string>()).second) << message << " is told twice";
+      }
+      return messages;
+    };
+    EXPECT_EQ(faults(result.out), faults(whole.out));
+    EXPECT_GE(faults(whole.out).size(), 8U) << whole.out;
   }
 }
 

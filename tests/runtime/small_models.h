@@ -198,6 +198,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
  private:
   static Error broken() { return {ErrorKind::kContent, "XG0408", "too many samples are broken", ""}; }
 
+  // Rows that this process does not read get values that no result survives.
   Status fill(int64_t first, int64_t rows, const BatchView& batch) {
     const RandomStream prototypes(seed_, 1);
     for (int64_t row = 0; row < rows; ++row) {
@@ -212,11 +213,16 @@ class SyntheticRows final : public BatchSource, public RowSource {
       if (static_cast<int64_t>(sample) == poisoned_) {
         x[0] = poison_;
       }
+      if (!batch.wants(x_, row)) {
+        std::fill_n(x, options_.input, std::nanf(""));
+      }
       if (batch.inputs[label_] != nullptr) {
-        std::memcpy(batch.inputs[label_] + row * 4, &label, 4);
+        const int32_t told = batch.wants(label_, row) ? label : static_cast<int32_t>(options_.classes) - 1 - label;
+        std::memcpy(batch.inputs[label_] + row * 4, &told, 4);
       }
       if (weight_ > 0 && batch.inputs[weight_] != nullptr) {
-        reinterpret_cast<float*>(batch.inputs[weight_])[row] = test_weight(label);
+        reinterpret_cast<float*>(batch.inputs[weight_])[row] =
+            batch.wants(weight_, row) ? test_weight(label) : std::nanf("");
       }
     }
     return {};
