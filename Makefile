@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 TARGETS := all
 XRUN := build/release/xrun
 
-.PHONY: deps deps-dev build test test-plans test-faults test-faults-full test-walk test-asan test-tsan fuzz bench demo glyphs fmt tidy clean
+.PHONY: deps deps-dev build test test-plans test-faults test-faults-full test-walk test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
 
 deps:
 	@scripts/install_packages.sh
@@ -77,6 +77,11 @@ demo: build
 
 glyphs: build
 	@scripts/glyphs.sh
+
+# Four hosts on this machine, one of which is killed (scripts/cluster_demo.sh); as root, about ten minutes.
+cluster-demo: TARGETS := xrun
+cluster-demo: build
+	@scripts/cluster_demo.sh
 
 fmt: deps-dev
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i

@@ -18,6 +18,7 @@
 #include "graph/base/result.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/stop_signals.h"
+#include "runtime/cli/stuck_launcher.h"
 #include "runtime/cli/usage.h"
 
 namespace xrun::cli {
@@ -69,6 +70,8 @@ class Child {
     pid_.store(0);
     return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
   }
+
+  pid_t pid() const { return pid_.load(); }  // 0: none runs
 
   void ask_to_stop() {
     if (const pid_t pid = pid_.load(); pid > 0) {
@@ -156,6 +159,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
   Child child;
   const StopSignals signals([&child] { child.ask_to_stop(); });
   int ends_at_once = 0;
+  bool had_ranks = false;  // of a launcher, in a start before this one
   for (int starts = 0;; ++starts) {
     const auto begin = Clock::now();
     if (const int fault = child.start(args.command); fault != 0) {
@@ -165,14 +169,23 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     if (StopSignals::requested().load()) {
       child.ask_to_stop();  // the signal may have come before there was a command to pass it to
     }
+    const LauncherWatch watch(child.pid(), [&console](const ProcessEntry& launcher) {
+      console.note(
+          fmt::format("note: {} (process {}) has not ended with its ranks, so it waits for a host that it cannot "
+                      "reach; it is killed\n",
+                      launcher.name, launcher.pid));
+    });
     const int exit = child.wait();
     const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
     if (StopSignals::requested().load()) {
       return exit > kSignalled ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
     }
-    if (!is_worth_restart(exit)) {
+    // A launcher that cannot begin its ranks, and could before, misses a host.
+    const bool misses_host = exit != 0 && had_ranks && !watch.had_ranks();
+    if (!is_worth_restart(exit) && !misses_host) {
       return exit;
     }
+    had_ranks = had_ranks || watch.had_ranks();
     const std::string ended = fmt::format("`{}` {}", shell_line(args.command), end_of(exit, lived));
     if (starts == args.restarts) {
       console.note(fmt::format("note: {}; it is not started again, by --restarts {}\n", ended, args.restarts));

@@ -1,0 +1,115 @@
+#include "runtime/cli/stuck_launcher.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string_view>
+
+namespace xrun::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 4> kLaunchers{"mpirun", "mpiexec", "orterun", "prterun"};
+constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
+
+// /proc/PID/stat: "PID (NAME) STATE PARENT ...", whose name may hold anything.
+bool read_stat(const fs::path& directory, ProcessEntry& entry) {
+  std::ifstream file(directory / "stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t open = text.find('(');
+  const size_t close = text.rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) {
+    return false;  // it has ended
+  }
+  entry.name = text.substr(open + 1, close - open - 1);
+  std::istringstream rest(text.substr(close + 1));
+  char state = 0;
+  return static_cast<bool>(rest >> state >> entry.parent) && state != 'Z';
+}
+
+}  // namespace
+
+std::vector<ProcessEntry> list_processes() {
+  std::vector<ProcessEntry> processes;
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  for (fs::directory_iterator at("/proc", ignored), end; at != end; at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    ProcessEntry entry;
+    const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), entry.pid);
+    if (error != std::errc() || last != name.data() + name.size() || !read_stat(at->path(), entry)) {
+      continue;
+    }
+    entry.is_rank = !program.empty() && fs::read_symlink(at->path() / "exe", ignored) == program;
+    processes.push_back(std::move(entry));
+  }
+  return processes;
+}
+
+pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds now) {
+  std::map<pid_t, const ProcessEntry*> by_pid;
+  for (const ProcessEntry& one : processes) {
+    by_pid[one.pid] = &one;
+  }
+  const auto is_launcher = [](const ProcessEntry& one) {
+    return std::ranges::find(kLaunchers, one.name) != kLaunchers.end();
+  };
+  // The nearest launcher above a rank, where the command is above both; 0: none.
+  const auto launcher_of = [&](const ProcessEntry& rank) {
+    pid_t launcher = 0;
+    for (auto at = by_pid.find(rank.parent); at != by_pid.end(); at = by_pid.find(at->second->parent)) {
+      launcher = launcher == 0 && is_launcher(*at->second) ? at->first : launcher;
+      if (at->first == command_) {
+        return launcher;
+      }
+    }
+    return pid_t{0};
+  };
+  for (const ProcessEntry& one : processes) {
+    const pid_t launcher = one.is_rank ? launcher_of(one) : 0;
+    if (launcher != 0) {
+      launcher_ = launcher;
+      had_ranks_ = true;
+      had_rank_ = now;
+    }
+  }
+  if (const auto at = by_pid.find(launcher_); at == by_pid.end() || !is_launcher(*at->second)) {
+    launcher_ = 0;
+  }
+  return launcher_ != 0 && now - had_rank_ >= patience_ ? launcher_ : 0;
+}
+
+LauncherWatch::LauncherWatch(pid_t command, std::function<void(const ProcessEntry& launcher)> on_stuck)
+    : thread_([this, command, on_stuck = std::move(on_stuck)] {
+        StuckLauncher stuck(command);
+        while (!ended_.load()) {
+          const std::vector<ProcessEntry> processes = list_processes();
+          const auto now = std::chrono::steady_clock::now().time_since_epoch();
+          const pid_t pid = stuck.find(processes, std::chrono::duration<double>(now).count());
+          had_ranks_.store(stuck.had_ranks());
+          if (pid != 0) {
+            on_stuck(*std::ranges::find(processes, pid, &ProcessEntry::pid));
+            ::kill(pid, SIGKILL);
+            return;
+          }
+          for (auto slept = kBetweenLooks; slept.count() > 0 && !ended_.load();
+               slept -= std::chrono::milliseconds(20)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          }
+        }
+      }) {}
+
+LauncherWatch::~LauncherWatch() {
+  ended_.store(true);
+  thread_.join();
+}
+
+}  // namespace xrun::cli

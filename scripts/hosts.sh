@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Hosts on one machine: network namespaces on one switch, each with a name and an address of its own. Processes in them
+# reach each other by TCP alone, as on a cluster; memory, files and processors are those of the machine. Needs root and
+# `ip` (iproute2).
+#
+#   hosts.sh up NAME COUNT            makes hosts NAME-0, NAME-1, ...
+#   hosts.sh on HOST WORDS...         runs a command there
+#   hosts.sh mpirun NAME COUNT WORDS  mpirun on NAME-0, with one process on each host; WORDS may begin with options of mpirun
+#   hosts.sh cut HOST                 takes its link away
+#   hosts.sh mend HOST                gives it back
+#   hosts.sh kill HOST                kills what runs there
+#   hosts.sh rate HOST 200mbit        limits what it sends and what it receives (`tc`)
+#   hosts.sh down NAME                kills what runs on all of them, and removes them
+set -euo pipefail
+
+self=$(realpath "$0")
+act=${1:?see the head of $0}
+shift
+
+switch_of() { echo "${1%-*}-switch"; }
+port_of() { echo "port${1##*-}"; }
+
+on() {  # HOST WORDS
+  local host=$1
+  shift
+  exec ip netns exec "$host" unshare --uts bash -c 'hostname "$1"; shift; exec "$@"' - "$host" "$@"
+}
+
+up() {  # NAME COUNT
+  local name=$1 count=$2 i k
+  ip netns add "$name-switch"
+  ip -n "$name-switch" link add name switch type bridge
+  ip -n "$name-switch" link set dev switch up
+  for ((i = 0; i < count; ++i)); do
+    local host=$name-$i
+    ip netns add "$host"
+    ip -n "$host" link add name eth0 type veth peer name "port$i" netns "$name-switch"
+    ip -n "$name-switch" link set dev "port$i" master switch up
+    ip -n "$host" addr add "10.77.0.$((i + 1))/24" dev eth0
+    ip -n "$host" link set dev eth0 up
+    ip -n "$host" link set dev lo up
+    mkdir -p "/etc/netns/$host"  # whose files stand for those of /etc there
+    for ((k = 0; k < count; ++k)); do
+      echo "10.77.0.$((k + 1)) $name-$k"
+    done >"/etc/netns/$host/hosts"
+  done
+}
+
+kill_all() {  # HOST
+  ip netns pids "$1" | xargs -r kill -KILL 2>/dev/null || true
+}
+
+down() {  # NAME
+  local host
+  for host in $(ip netns list | awk -v name="$1-" 'index($1, name) == 1 { print $1 }'); do
+    kill_all "$host"
+    ip netns del "$host"
+    rm -rf "/etc/netns/$host"
+  done
+}
+
+run_mpi() {  # NAME COUNT WORDS
+  local name=$1 count=$2 hosts="" i
+  shift 2
+  for ((i = 0; i < count; ++i)); do
+    hosts+=${hosts:+,}$name-$i
+  done
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  on "$name-0" mpirun --mca plm_rsh_agent "$self agent" --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
+    --bind-to none --host "$hosts" -n "$count" "$@"
+}
+
+case $act in
+  up) up "$@" ;;
+  down) down "$@" ;;
+  on) on "$@" ;;
+  agent) on "$1" bash -c "${*:2}" ;;  # mpirun begins its own processes on other hosts by this
+  mpirun) run_mpi "$@" ;;
+  kill) kill_all "$1" ;;
+  cut) ip -n "$(switch_of "$1")" link set dev "$(port_of "$1")" down ;;
+  mend) ip -n "$(switch_of "$1")" link set dev "$(port_of "$1")" up ;;
+  rate)
+    tc -n "$1" qdisc replace dev eth0 root tbf rate "$2" burst 64kb latency 50ms
+    tc -n "$(switch_of "$1")" qdisc replace dev "$(port_of "$1")" root tbf rate "$2" burst 64kb latency 50ms
+    ;;
+  *)
+    echo "hosts.sh: no act \`$act\`: see the head of $0" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,131 @@
+// Runs on several hosts, which are network namespaces with links of their own: the weights of one process, and links
+// that are away for a while.
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "tests/support/network_hosts.h"
+#include "tests/support/tiny_model.h"
+
+namespace xrun::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Words = std::vector<std::string>;
+
+const std::string kXrun = std::string(XRUN_BINARY_DIR) + "/xrun";
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// The weights that a run ended with; of several starts, the last one.
+std::string weights(const std::string& events) {
+  std::string last;
+  std::string line;
+  for (std::istringstream in(events); std::getline(in, line);) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object() && event.value("t", "") == "end") {
+      last = event.value("weights", "");
+    }
+  }
+  return last;
+}
+
+class Hosts : public ::testing::Test {
+ protected:
+  static constexpr int kCount = 4;
+
+  void SetUp() override {
+    if (!fs::exists("/usr/bin/mpirun") || !fs::exists(fs::path(XRUN_BINARY_DIR) / "libxrun_mpi.so")) {
+      GTEST_SKIP() << "no Open MPI (openmpi-bin, libopenmpi-dev): runs on several hosts are not tested";
+    }
+    hosts.emplace(kCount);
+    if (!hosts->missing().empty()) {
+      GTEST_SKIP() << hosts->missing() << ": runs on several hosts are not tested";
+    }
+    std::string text = tiny_model();
+    text.erase(text.find("test \"size\""));
+    directory.write("tiny.xgraph", text.replace(text.find("int = 37"), 8, "int = 320"));
+  }
+
+  Words train(const std::string& to, const Words& more = {}) const {
+    return Words{"train", "tiny.xgraph", "--devices", "4", "--deterministic", "--progress", "json", "-C", to} + more;
+  }
+  CommandResult one(const Words& words) const { return run_xrun(words, {.directory = directory.path()}); }
+  CommandResult all(const Words& words) const {
+    const Words command = hosts->mpirun() + Words{kXrun} + words;
+    return run_xrun({command.begin() + 1, command.end()}, {.binary = command[0], .directory = directory.path()});
+  }
+
+  // Takes the link of a host away once the run has saved, for so long.
+  template <typename Run>
+  CommandResult with_link_away(int host, double seconds, const std::string& saved, const Run& run) const {
+    std::atomic<bool> ended{false};
+    std::thread cutter([&] {
+      while (!fs::exists(fs::path(directory.path()) / saved) && !ended.load()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      NetworkHosts::act({"cut", hosts->host(host)});
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      NetworkHosts::act({"mend", hosts->host(host)});
+    });
+    const CommandResult result = run();
+    ended = true;
+    cutter.join();
+    return result;
+  }
+
+  std::optional<NetworkHosts> hosts;
+  TemporaryDirectory directory;
+};
+
+TEST_F(Hosts, HaveTheWeightsOfOneProcess) {
+  const std::vector<Words> choices{
+      {},
+      {"--set", "schedule.stages=2", "--set", "schedule.shard.id.over=4"},
+      {"--set", "schedule.stages=4", "--set", "train.precision=mixed(bf16)"},
+      {"--set", "schedule.replicas=4", "--set", "train.precision=mixed(bf16)", "--set", "schedule.shard.id.over=3"},
+  };
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto whole = one(train("one" + std::to_string(i), choices[i]));
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    const auto result = all(train("all" + std::to_string(i), choices[i]));
+    ASSERT_EQ(result.exit, 0) << result.err;
+    EXPECT_FALSE(weights(whole.out).empty());
+    EXPECT_EQ(weights(result.out), weights(whole.out)) << "choice " << i;
+  }
+}
+
+const Words kLong{"--set", "train.epochs=25", "--set", "train.checkpoint.every=50 steps"};
+
+TEST_F(Hosts, ALinkThatIsAwayForASecondIsWaitedFor) {
+  const auto result = with_link_away(2, 1, "away/ckpt/quick/latest", [&] { return all(train("away", kLong)); });
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.err, Not(HasSubstr("XG0840")));
+}
+
+TEST_F(Hosts, AHostThatIsCutOffIsNamedAndTheRunGoesOnOnceItIsBack) {
+  const auto whole = one(train("whole", kLong));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  const Words command = Words{"train", "--restarts", "20", "--"} + hosts->mpirun() + Words{kXrun} + train("cut", kLong);
+  const auto result = with_link_away(2, 12, "cut/ckpt/quick/latest", [&] { return one(command); });
+  EXPECT_FALSE(result.timed_out);
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("error[XG0840]: rank 2 on " + hosts->host(2) + " is lost: it was silent for 2.5 s"));
+  EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it goes on from cut/ckpt/quick/step-"));
+  EXPECT_EQ(weights(result.out), weights(whole.out));
+}
+
+}  // namespace
+}  // namespace xrun::testing

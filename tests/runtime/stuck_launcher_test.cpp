@@ -1,0 +1,99 @@
+// A launcher that outlives its ranks is found and killed, and nothing else is.
+#include "runtime/cli/stuck_launcher.h"
+
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+
+namespace xrun::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Processes = std::vector<ProcessEntry>;
+
+TEST(StuckLauncher, IsALauncherThatHadRanksAndHasNoneAnyMore) {
+  const ProcessEntry command{10, 1, "sh"};
+  const ProcessEntry launcher{11, 10, "mpirun"};
+  const ProcessEntry shell{12, 11, "sh"};
+  const ProcessEntry rank{13, 12, "xrun", true};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find({command, launcher}, 0), 0) << "its ranks have not begun";
+  EXPECT_EQ(stuck.find({command, launcher}, 100), 0);
+  EXPECT_EQ(stuck.find({command, launcher, shell, rank}, 101), 0);
+  EXPECT_EQ(stuck.find({command, launcher, shell, rank}, 200), 0);
+  EXPECT_EQ(stuck.find({command, launcher}, 204), 0) << "it has some time to end";
+  EXPECT_EQ(stuck.find({command, launcher}, 205), 11);
+}
+
+TEST(StuckLauncher, IsNotTheCommandThatGoesOnWithoutALauncher) {
+  const ProcessEntry command{10, 1, "sh"};
+  const ProcessEntry rank{13, 10, "xrun", true};
+  StuckLauncher alone(10, 5);
+  EXPECT_EQ(alone.find({command, rank}, 0), 0);
+  EXPECT_EQ(alone.find({command}, 100), 0) << "a script that goes on after a run of one process";
+  StuckLauncher ended(10, 5);
+  EXPECT_EQ(ended.find({command, {11, 10, "mpirun"}, {13, 11, "xrun", true}}, 0), 0);
+  EXPECT_EQ(ended.find({command}, 1), 0);
+  EXPECT_EQ(ended.find({command, {11, 10, "python3"}}, 100), 0) << "another process with the number of the launcher";
+}
+
+TEST(StuckLauncher, IsNotOneOfAnotherRun) {
+  const ProcessEntry other{20, 1, "mpirun"};
+  const ProcessEntry rank{21, 20, "xrun", true};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, other, rank}, 0), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, other}, 100), 0);
+}
+
+TEST(StuckLauncher, ProcessesOfThisMachineAreListed) {
+  const Processes processes = list_processes();
+  const auto self = std::ranges::find(processes, ::getpid(), &ProcessEntry::pid);
+  ASSERT_NE(self, processes.end());
+  EXPECT_EQ(self->parent, ::getppid());
+  EXPECT_TRUE(self->is_rank) << "it runs the program of this process";
+}
+
+TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
+  const testing::TemporaryDirectory directory;
+  const std::string script = directory.write("mpirun",
+                                             "#!/bin/sh\n"
+                                             "\"$XRUN\" train --restarts 0 -- sleep 1\n"  // an xrun: its rank
+                                             "if [ -e once ]; then exit 0; fi\n"
+                                             ": > once\n"
+                                             "while :; do sleep 0.2; done\n");
+  fs::permissions(script, fs::perms::owner_all);
+  testing::CommandOptions options{.directory = directory.path(), .timeout_s = 60};
+  options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");
+  const auto result = testing::run_xrun({"train", "--restarts", "1", "--", script}, options);
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("note: mpirun \\(process [0-9]+\\) has not ended with its ranks"));
+  EXPECT_THAT(result.err, ::testing::HasSubstr("was ended by signal 9"));
+}
+
+TEST(StuckLauncher, ALauncherThatMissesAHostItHadIsStartedAgain) {
+  const testing::TemporaryDirectory directory;
+  // The first start loses its ranks, the second one cannot begin them, the third one can.
+  const std::string script = directory.write("mpirun",
+                                             "#!/bin/sh\n"
+                                             "echo start >> starts\n"
+                                             "case $(wc -l < starts) in\n"
+                                             "  1) \"$XRUN\" train --restarts 0 -- sleep 2; exit 75 ;;\n"
+                                             "  2) exit 1 ;;\n"
+                                             "esac\n");
+  fs::permissions(script, fs::perms::owner_all);
+  testing::CommandOptions options{.directory = directory.path(), .timeout_s = 60};
+  options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");
+  const auto result = testing::run_xrun({"train", "--restarts", "4", "--", script}, options);
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(testing::read_file(directory.path() + "/starts"), "start\nstart\nstart\n");
+  // Without a start that had ranks, exit code 1 is wrong input.
+  directory.write("starts", "start\n");
+  EXPECT_EQ(testing::run_xrun({"train", "--restarts", "4", "--", script}, options).exit, 1);
+}
+
+}  // namespace
+}  // namespace xrun::cli
