@@ -24,8 +24,8 @@ say "The plan for four devices"
 say "Four hosts train one epoch; the third one is killed after the second checkpoint, and is away for ten seconds"
 (
   until [ -e "$out/four/ckpt/cosine/step-000200" ]; do sleep 0.2; done
-  "$hosts" cut $name-2
   "$hosts" kill $name-2
+  "$hosts" cut $name-2
   echo "-- $name-2 is killed"
   sleep 10
   "$hosts" mend $name-2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Hosts on one machine: network namespaces on one switch, each with a name and an address of its own. Processes in them
-# reach each other by TCP alone, as on a cluster; memory, files and processors are those of the machine. Needs root and
-# `ip` (iproute2).
+# reach each other by TCP alone, as on a cluster. Memory and files are those of the machine; each host has one of its
+# cores, which hosts share where there are more of them. Needs root and `ip` (iproute2).
 #
 #   hosts.sh up NAME COUNT            makes hosts NAME-0, NAME-1, ...
 #   hosts.sh on HOST WORDS...         runs a command there
@@ -23,7 +23,8 @@ port_of() { echo "port${1##*-}"; }
 on() {  # HOST WORDS
   local host=$1
   shift
-  exec ip netns exec "$host" unshare --uts bash -c 'hostname "$1"; shift; exec "$@"' - "$host" "$@"
+  local core=$((${host##*-} % $(nproc --all)))
+  exec ip netns exec "$host" unshare --uts taskset -c "$core" bash -c 'hostname "$1"; shift; exec "$@"' - "$host" "$@"
 }
 
 up() {  # NAME COUNT

@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
+#include "runtime/cli/rank_exits.h"
 #include "runtime/cli/restarts.h"
 #include "runtime/cli/usage.h"
 
@@ -139,7 +140,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
     if (line.global.format == "json" && line.global.progress == "auto") {
       line.global.progress = "json";  // the results of a run are its events
     }
-    return run_train(line.global, line.train);
+    return tell_exit(run_train(line.global, line.train));
   });
   train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");
   train

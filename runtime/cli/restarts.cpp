@@ -17,6 +17,7 @@
 
 #include "graph/base/result.h"
 #include "runtime/cli/console.h"
+#include "runtime/cli/rank_exits.h"
 #include "runtime/cli/stop_signals.h"
 #include "runtime/cli/stuck_launcher.h"
 #include "runtime/cli/usage.h"
@@ -144,6 +145,11 @@ bool is_worth_restart(int exit_code) {
          (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
 }
 
+bool misses_host(int exit_code, const std::vector<int>& said, bool had_ranks, bool has_ranks) {
+  const bool refused = std::ranges::any_of(said, [](int exit) { return exit != 0 && !is_worth_restart(exit); });
+  return exit_code != 0 && !refused && (had_ranks || has_ranks);
+}
+
 Seconds wait_before_restart(int ends_at_once) {
   constexpr int kDoublings = 6;
   return ends_at_once < 2 ? 0 : std::min<Seconds>(kLongestWait, 1 << std::min(ends_at_once - 2, kDoublings));
@@ -158,6 +164,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
   const Console console(options);
   Child child;
   const StopSignals signals([&child] { child.ask_to_stop(); });
+  RankExits rank_exits;
   int ends_at_once = 0;
   bool had_ranks = false;  // of a launcher, in a start before this one
   for (int starts = 0;; ++starts) {
@@ -180,9 +187,8 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     if (StopSignals::requested().load()) {
       return exit > kSignalled ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
     }
-    // A launcher that cannot begin its ranks, and could before, misses a host.
-    const bool misses_host = exit != 0 && had_ranks && !watch.had_ranks();
-    if (!is_worth_restart(exit) && !misses_host) {
+    const std::vector<int> said = rank_exits.take();
+    if (!is_worth_restart(exit) && !misses_host(exit, said, had_ranks, watch.had_ranks())) {
       return exit;
     }
     had_ranks = had_ranks || watch.had_ranks();

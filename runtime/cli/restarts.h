@@ -24,6 +24,11 @@ int take_command(int argc, const char* const* argv, RestartArgs& args);
 // a run means it.
 bool is_worth_restart(int exit_code);
 
+// Whether a launcher that ended with this code did so for want of a host, which may come back: it could not begin its
+// ranks and could before, or it had ranks, none of which has refused its input. `said`: what ranks said of their own
+// ends (rank_exits.h); `had_ranks`, `has_ranks`: whether a launcher had ranks in a start before, and in this one.
+bool misses_host(int exit_code, const std::vector<int>& said, bool had_ranks, bool has_ranks);
+
 // How long to wait before the next start, after so many ends in a row that came at once.
 Seconds wait_before_restart(int ends_at_once);
 

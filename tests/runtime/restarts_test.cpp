@@ -48,6 +48,15 @@ TEST(RestartRules, AStopALostRankAndTheWorldAreWorthARestart) {
   }
 }
 
+TEST(RestartRules, ALauncherWithoutAHostIsWorthARestartUnlessARankHasRefusedItsInput) {
+  EXPECT_TRUE(misses_host(1, {}, false, true)) << "its ranks were killed with it";
+  EXPECT_TRUE(misses_host(1, {75, 75}, false, true));
+  EXPECT_TRUE(misses_host(1, {}, true, false)) << "it cannot begin its ranks, and could before";
+  EXPECT_FALSE(misses_host(1, {}, false, false)) << "it never had any";
+  EXPECT_FALSE(misses_host(1, {75, 1}, true, true));
+  EXPECT_FALSE(misses_host(0, {0, 0}, true, true));
+}
+
 TEST(RestartRules, WaitsLongerTheMoreStartsFailAtOnce) {
   EXPECT_EQ(wait_before_restart(0), 0);
   EXPECT_EQ(wait_before_restart(1), 0);

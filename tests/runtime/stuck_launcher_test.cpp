@@ -81,7 +81,7 @@ TEST(StuckLauncher, ALauncherThatMissesAHostItHadIsStartedAgain) {
                                              "#!/bin/sh\n"
                                              "echo start >> starts\n"
                                              "case $(wc -l < starts) in\n"
-                                             "  1) \"$XRUN\" train --restarts 0 -- sleep 2; exit 75 ;;\n"
+                                             "  1) \"$XRUN\" train --restarts 0 -- sleep 2; exit 1 ;;\n"
                                              "  2) exit 1 ;;\n"
                                              "esac\n");
   fs::permissions(script, fs::perms::owner_all);

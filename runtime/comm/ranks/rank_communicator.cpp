@@ -3,60 +3,28 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <set>
 
 #include "graph/base/check.h"
 #include "graph/base/errors.h"
+#include "runtime/comm/ranks/block_header.h"
 
 namespace xrun::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Large enough that a copy of it takes far longer than to begin a message, small enough that several of them, each in
-// memory of its own, are little beside the blocks.
-constexpr Bytes kMessage = 2 * kMiB;
 // Messages to one rank that are queued or under way: one is read while one travels.
 constexpr size_t kUnderWay = 4;
 // Bytes of a stream from which on it is worth the answer that a rank sends when it has copied it.
 constexpr Bytes kDirect = 64 * kKiB;
 
-// In front of the bytes of a message: its group and devices, of a broadcast its channel and root. kBlock: bytes of a
-// stream follow. kAddresses: a list of PeerRange follows, in which all of the stream lies. kTaken: the receiver has
-// copied these.
-struct BlockHeader {
-  enum Kind : int32_t { kBlock, kBroadcast, kAddresses, kTaken };
-  int32_t kind = kBlock;
-  int32_t group = 0;
-  int32_t from = 0;
-  int32_t to = 0;
-};
-constexpr size_t kHeaders = kNetworkHeader + sizeof(BlockHeader);
-
 Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Calls body(block, offset in it, bytes) for the next `bytes` of a stream.
-template <typename Cursor, typename Body>
-void advance(Cursor& cursor, Bytes bytes, const Body& body) {
-  while (bytes > 0) {
-    XRUN_CHECK(!cursor.over(), "more bytes came than the exchange has");
-    const Block& block = cursor.blocks[cursor.block];
-    const Bytes part = std::min(bytes, block.bytes - cursor.done);
-    body(block, block.offset + cursor.done, part);
-    cursor.done += part;
-    bytes -= part;
-    cursor.skip();
-  }
-}
 
 }  // namespace
 
 RankCommunicator::RankCommunicator(World& world, const DeviceSet& devices, std::function<int(int device)> rank_of,
                                    std::span<const Exchange> exchanges)
-    : world_(world),
-      network_(world.network()),
-      outgoing_(static_cast<size_t>(world.count())),
-      departing_(outgoing_.size()) {
+    : world_(world), network_(world.network()), outgoing_(static_cast<size_t>(world.count())), broadcasts_(world) {
   std::vector<Exchange> local;
   for (const Exchange& exchange : exchanges) {
     index_[{exchange.group, exchange.device}] = members_.size();
@@ -97,7 +65,7 @@ RankCommunicator::RankCommunicator(World& world, const DeviceSet& devices, std::
 
 RankCommunicator::~RankCommunicator() {
   network_.close(channel_);
-  abandon_broadcasts(Error{ErrorKind::kInterrupted, "", "the run ends", ""});
+  broadcasts_.abandon(Error{ErrorKind::kInterrupted, "", "the run ends", ""});
 }
 
 void RankCommunicator::post(int exchange, Completion received, Completion released) {
@@ -153,27 +121,20 @@ void RankCommunicator::end_releasing(Member& member) {
 }
 
 void RankCommunicator::broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) {
-  {
-    const std::lock_guard lock(mutex_);
-    asked_.push_back({.channel = channel, .root = root, .bytes = bytes, .done = done});
-  }
+  broadcasts_.ask(channel, root, bytes, done);
   network_.wake();
 }
 
 void RankCommunicator::work() {
-  std::vector<Broadcast> asked;
   {
     const std::lock_guard lock(mutex_);
     taken_.swap(posted_);
-    asked.swap(asked_);
   }
   for (const int exchange : taken_) {
     begin(*members_[static_cast<size_t>(exchange)]);
   }
   taken_.clear();
-  for (const Broadcast& one : asked) {
-    begin(one);
-  }
+  broadcasts_.begin_asked(error_);
   pump();
 }
 
@@ -204,12 +165,11 @@ void RankCommunicator::begin(Member& member) {
 
 // Sends as much as may be under way: a step waits for its exchanges, and for no broadcast.
 void RankCommunicator::pump() {
-  for (size_t rank = 0; rank < outgoing_.size(); ++rank) {
-    auto& queue = outgoing_[rank];
-    auto& broadcasts = departing_[rank];
-    while ((!queue.empty() || !broadcasts.empty()) && network_.unsent(static_cast<int>(rank)) < kUnderWay) {
+  for (int rank = 0; rank < world_.count(); ++rank) {
+    auto& queue = outgoing_[static_cast<size_t>(rank)];
+    while ((!queue.empty() || broadcasts_.has_for(rank)) && network_.unsent(rank) < kUnderWay) {
       if (queue.empty()) {
-        send_some(static_cast<int>(rank), broadcasts);
+        broadcasts_.send_some(channel_, rank);
       } else if (send_some(*queue.front())) {
         queue.pop_front();
       }
@@ -238,12 +198,11 @@ void RankCommunicator::send_addresses(Stream& stream) {
     }
   }
   const auto bytes = std::as_bytes(std::span(ranges));
-  Message message = network_.make_message(sizeof(BlockHeader) + bytes.size());
   const BlockHeader header{.kind = BlockHeader::kAddresses,
                            .group = member.exchange.group,
                            .from = member.exchange.device,
                            .to = stream.device};
-  std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);
+  Message message = make_block_message(network_, header, bytes.size());
   std::memcpy(message.data() + kHeaders, bytes.data(), bytes.size());
   network_.send(channel_, stream.rank, std::move(message));
 }
@@ -255,16 +214,11 @@ bool RankCommunicator::send_some(Stream& stream) {
     send_addresses(stream);
     return true;
   }
-  Bytes left = -stream.cursor.done;
-  for (size_t i = stream.cursor.block; i < stream.cursor.blocks.size() && left < kMessage; ++i) {
-    left += stream.cursor.blocks[i].bytes;
-  }
-  const Bytes bytes = std::min(left, kMessage);
-  Message message = network_.make_message(sizeof(BlockHeader) + static_cast<size_t>(bytes));
+  const Bytes bytes = stream.cursor.left(kMostBlockBytes);
   const BlockHeader header{.group = member.exchange.group, .from = member.exchange.device, .to = stream.device};
-  std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);
+  Message message = make_block_message(network_, header, static_cast<size_t>(bytes));
   std::byte* to = message.data() + kHeaders;
-  advance(stream.cursor, bytes, [&](const Block& block, Bytes offset, Bytes part) {
+  stream.cursor.advance(bytes, [&](const Block& block, Bytes offset, Bytes part) {
     block.memory->read(offset, {to, static_cast<size_t>(part)});
     to += part;
   });
@@ -290,14 +244,10 @@ RankCommunicator::Stream& RankCommunicator::stream_from(Member& member, int devi
 }
 
 void RankCommunicator::on_message(int /*from*/, Message message) {
-  BlockHeader header;
-  XRUN_CHECK(message.size() >= kHeaders, "a block without its header");
-  std::memcpy(&header, message.data() + kNetworkHeader, sizeof header);
+  const BlockHeader header = header_of(message);
   if (header.kind == BlockHeader::kBroadcast) {
     if (!error_) {
-      Arriving& arriving = arriving_[{header.group, header.from}];
-      arriving.early.push_back(std::move(message));
-      move_arrived(arriving);
+      broadcasts_.on_message(std::move(message));
     }
     return;
   }
@@ -324,21 +274,19 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
 // Writes the next bytes from a device to their places.
 void RankCommunicator::place(Member& member, int device, const Message& message) {
   Stream& stream = stream_from(member, device);
-  BlockHeader header;
-  std::memcpy(&header, message.data() + kNetworkHeader, sizeof header);
   const auto start = Clock::now();
-  if (header.kind == BlockHeader::kAddresses) {
+  if (header_of(message).kind == BlockHeader::kAddresses) {
     if (const Status copied = place_direct(stream, message); !copied.ok()) {
       network_.give_up(copied.error());
       return;
     }
   } else {
     const std::byte* from = message.data() + kHeaders;
-    advance(stream.cursor, static_cast<Bytes>(message.size() - kHeaders),
-            [&](const Block& block, Bytes offset, Bytes part) {
-              block.memory->write(offset, {from, static_cast<size_t>(part)});
-              from += part;
-            });
+    stream.cursor.advance(static_cast<Bytes>(message.size() - kHeaders),
+                          [&](const Block& block, Bytes offset, Bytes part) {
+                            block.memory->write(offset, {from, static_cast<size_t>(part)});
+                            from += part;
+                          });
   }
   member.moving += since(start);
   if (stream.cursor.over() && --member.missing == 0) {
@@ -356,7 +304,7 @@ Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
   int fault = 0;
   std::vector<std::byte> staging;
   for (PeerRange range : ranges) {
-    advance(stream.cursor, range.bytes, [&](const Block& block, Bytes offset, Bytes part) {
+    stream.cursor.advance(range.bytes, [&](const Block& block, Bytes offset, Bytes part) {
       const auto size = static_cast<size_t>(part);
       std::byte* const to = block.memory->host_address(offset);
       if (to == nullptr) {
@@ -375,12 +323,9 @@ Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
                        "see whether that process is still there; then start the same command again: it goes on from "
                        "the last checkpoint");
   }
-  Message answer = network_.make_message(sizeof(BlockHeader));
-  BlockHeader header;
-  std::memcpy(&header, message.data() + kNetworkHeader, sizeof header);
-  header.kind = BlockHeader::kTaken;
-  std::memcpy(answer.data() + kNetworkHeader, &header, sizeof header);
-  network_.send(channel_, stream.rank, std::move(answer));
+  BlockHeader answer = header_of(message);
+  answer.kind = BlockHeader::kTaken;
+  network_.send(channel_, stream.rank, make_block_message(network_, answer, 0));
   return {};
 }
 
@@ -397,7 +342,7 @@ void RankCommunicator::on_error(const Error& error, bool /*lost*/) {
     member->early.clear();
     abandon(*member, error);
   }
-  abandon_broadcasts(error);
+  broadcasts_.abandon(error);
 }
 
 void RankCommunicator::abandon(Member& member, const Error& error) {
@@ -412,101 +357,6 @@ void RankCommunicator::abandon(Member& member, const Error& error) {
   }
   if (receives) {
     end_receiving(member);
-  }
-}
-
-// All ranks know the sizes, so nothing is sent where there is nothing to bring.
-void RankCommunicator::begin(const Broadcast& broadcast) {
-  const bool own = broadcast.root == world_.rank();
-  if (error_ || broadcast.bytes.empty() || (own && world_.count() == 1)) {
-    broadcast.done.done(broadcast.done.context, broadcast.done.argument, error_ ? Status(*error_) : Status(), 0);
-    return;
-  }
-  if (own) {
-    const auto shared = std::make_shared<Broadcast>(broadcast);
-    shared->to_send = departing_.size() - 1;
-    for (size_t rank = 0; rank < departing_.size(); ++rank) {
-      if (static_cast<int>(rank) != broadcast.root) {
-        departing_[rank].push_back({.broadcast = shared});
-      }
-    }
-    return;
-  }
-  Arriving& arriving = arriving_[{broadcast.channel, broadcast.root}];
-  arriving.asked.push_back(broadcast);
-  open_ += 1;
-  move_arrived(arriving);
-}
-
-// One message of the first broadcast to a rank.
-void RankCommunicator::send_some(int rank, std::deque<Departing>& queue) {
-  Departing& departing = queue.front();
-  const std::shared_ptr<Broadcast> broadcast = departing.broadcast;
-  const size_t bytes = std::min(broadcast->bytes.size() - departing.at, static_cast<size_t>(kMessage));
-  Message message = network_.make_message(sizeof(BlockHeader) + bytes);
-  const BlockHeader header{.kind = BlockHeader::kBroadcast, .group = broadcast->channel, .from = broadcast->root};
-  std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);
-  std::memcpy(message.data() + kHeaders, broadcast->bytes.data() + departing.at, bytes);
-  network_.send(channel_, rank, std::move(message));
-  departing.at += bytes;
-  if (departing.at < broadcast->bytes.size()) {
-    return;
-  }
-  queue.pop_front();
-  if (--broadcast->to_send == 0) {
-    broadcast->done.done(broadcast->done.context, broadcast->done.argument, {}, 0);
-  }
-}
-
-// Writes what has come to the broadcasts that were asked for.
-void RankCommunicator::move_arrived(Arriving& arriving) {
-  while (!arriving.asked.empty() && !arriving.early.empty()) {
-    Message message = std::move(arriving.early.front());
-    arriving.early.pop_front();
-    Broadcast& first = arriving.asked.front();
-    const size_t bytes = message.size() - kHeaders;
-    XRUN_CHECK(bytes <= first.bytes.size() - first.at, "a broadcast has one size on all ranks");
-    std::memcpy(first.bytes.data() + first.at, message.data() + kHeaders, bytes);
-    first.at += bytes;
-    network_.recycle(std::move(message));
-    if (first.at == first.bytes.size()) {
-      const Completion done = first.done;
-      arriving.asked.pop_front();
-      open_ -= 1;
-      done.done(done.context, done.argument, {}, 0);
-    }
-  }
-}
-
-void RankCommunicator::abandon_broadcasts(const Error& error) {
-  std::vector<Completion> failed;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const Broadcast& one : asked_) {
-      failed.push_back(one.done);
-    }
-    asked_.clear();
-  }
-  std::set<Broadcast*> own;  // each goes to several ranks
-  for (auto& queue : departing_) {
-    for (const Departing& one : queue) {
-      if (own.insert(one.broadcast.get()).second) {
-        failed.push_back(one.broadcast->done);
-      }
-    }
-  }
-  for (auto& [key, arriving] : arriving_) {
-    for (const Broadcast& one : arriving.asked) {
-      failed.push_back(one.done);
-      open_ -= 1;
-    }
-  }
-  for (auto& queue : departing_) {
-    queue.clear();
-  }
-  arriving_.clear();
-  for (const Completion& one : failed) {
-    one.done(one.context, one.argument, error, 0);
   }
 }
 

@@ -14,6 +14,8 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/local/local_communicator.h"
+#include "runtime/comm/ranks/block_cursor.h"
+#include "runtime/comm/ranks/rank_broadcasts.h"
 #include "runtime/comm/ranks/world.h"
 
 namespace xrun::runtime {
@@ -35,48 +37,12 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
  private:
-  // A broadcast that was asked for, and how far it has come.
-  struct Broadcast {
-    int channel = 0;
-    int root = 0;
-    std::span<std::byte> bytes;
-    Completion done;
-    size_t at = 0;       // of another rank: bytes that are here
-    size_t to_send = 0;  // of the own one: ranks that have not been sent all
-  };
-  // Those of one root on one channel, in the order of the calls; what comes before its call waits.
-  struct Arriving {
-    std::deque<Broadcast> asked;
-    std::deque<Message> early;
-  };
-  struct Departing {
-    std::shared_ptr<Broadcast> broadcast;
-    size_t at = 0;
-  };
-  // How far a stream of blocks has come; blocks without bytes are passed over.
-  struct Cursor {
-    std::vector<Block> blocks;
-    size_t block = 0;
-    Bytes done = 0;  // of that block
-    bool over() const { return block == blocks.size(); }
-    void rewind() {
-      block = 0;
-      done = 0;
-      skip();
-    }
-    void skip() {
-      while (!over() && done == blocks[block].bytes) {
-        ++block;
-        done = 0;
-      }
-    }
-  };
   struct Stream {
     int member = 0;
     int device = 0;       // the other one
     int rank = 0;         // of it
     bool direct = false;  // of what is sent: the other rank reads it here
-    Cursor cursor;
+    BlockCursor cursor;
   };
   // One exchange. It has received when both its local part, where there is one, and its messages have.
   struct Member {
@@ -106,7 +72,7 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void on_message(int from, Message message) override;
   void work() override;
   void on_error(const Error& error, bool lost) override;
-  bool waits() const override { return open_.load(std::memory_order_relaxed) > 0; }
+  bool waits() const override { return open_.load(std::memory_order_relaxed) > 0 || broadcasts_.waits(); }
 
   void begin(Member& member);
   void place(Member& member, int device, const Message& message);
@@ -117,10 +83,6 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void send_addresses(Stream& stream);
   bool is_direct(const Stream& stream) const;
   void abandon(Member& member, const Error& error);
-  void begin(const Broadcast& broadcast);
-  void move_arrived(Arriving& arriving);
-  void send_some(int rank, std::deque<Departing>& queue);
-  void abandon_broadcasts(const Error& error);
   Stream& stream_from(Member& member, int device);
 
   World& world_;
@@ -128,16 +90,14 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   std::vector<std::unique_ptr<Member>> members_;
   std::map<std::pair<int, int>, size_t> index_;  // (group, device)
   std::unique_ptr<LocalCommunicator> local_;
-  std::vector<std::deque<Stream*>> outgoing_;         // by rank, in the order of posting
-  std::vector<std::deque<Departing>> departing_;      // by rank, in the order of the calls
-  std::map<std::pair<int, int>, Arriving> arriving_;  // by channel and root
-  std::optional<Error> error_;                        // behind it nothing is sent
-  std::atomic<int> open_{0};                          // members and broadcasts that wait for messages
+  std::vector<std::deque<Stream*>> outgoing_;  // by rank, in the order of posting
+  RankBroadcasts broadcasts_;
+  std::optional<Error> error_;  // behind it nothing is sent
+  std::atomic<int> open_{0};    // members that wait for messages
 
   std::mutex mutex_;
-  std::vector<int> posted_;       // guarded: that the network's thread has not seen
-  std::vector<Broadcast> asked_;  // guarded: as well
-  std::vector<int> taken_;        // of the network's thread
+  std::vector<int> posted_;  // guarded: that the network's thread has not seen
+  std::vector<int> taken_;   // of the network's thread
   int channel_ = 0;
 };
 

@@ -1,0 +1,54 @@
+// How far a stream of blocks has come; blocks without bytes are passed over.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "graph/base/check.h"
+#include "runtime/comm/communicator.h"
+
+namespace xrun::runtime {
+
+struct BlockCursor {
+  std::vector<Block> blocks;
+  size_t block = 0;
+  Bytes done = 0;  // of that block
+
+  bool over() const { return block == blocks.size(); }
+  void rewind() {
+    block = 0;
+    done = 0;
+    skip();
+  }
+  // The bytes that are left, as far as that is less than `most`.
+  Bytes left(Bytes most) const {
+    Bytes bytes = -done;
+    for (size_t i = block; i < blocks.size() && bytes < most; ++i) {
+      bytes += blocks[i].bytes;
+    }
+    return std::min(bytes, most);
+  }
+  // Calls body(block, offset in it, bytes) for the next `bytes` of the stream.
+  template <typename Body>
+  void advance(Bytes bytes, const Body& body) {
+    while (bytes > 0) {
+      XRUN_CHECK(!over(), "more bytes came than the exchange has");
+      const Block& at = blocks[block];
+      const Bytes part = std::min(bytes, at.bytes - done);
+      body(at, at.offset + done, part);
+      done += part;
+      bytes -= part;
+      skip();
+    }
+  }
+
+ private:
+  void skip() {
+    while (!over() && done == blocks[block].bytes) {
+      ++block;
+      done = 0;
+    }
+  }
+};
+
+}  // namespace xrun::runtime

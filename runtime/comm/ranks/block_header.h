@@ -1,0 +1,44 @@
+// The head of a message between the communicators of two ranks.
+#pragma once
+
+#include <cstring>
+
+#include "graph/base/check.h"
+#include "graph/base/units.h"
+#include "runtime/comm/ranks/network.h"
+
+namespace xrun::runtime {
+
+// Large enough that a copy of it takes far longer than to begin a message, small enough that several of them, each in
+// memory of its own, are little beside the blocks.
+inline constexpr Bytes kMostBlockBytes = 2 * kMiB;
+
+struct BlockHeader {
+  enum Kind : int32_t {
+    kBlock,      // bytes of a stream follow
+    kBroadcast,  // bytes of a broadcast follow: `group` is its channel, `from` its root
+    kAddresses,  // a list of PeerRange follows, in which all of the stream lies
+    kTaken,      // the receiver has copied these
+  };
+  int32_t kind = kBlock;
+  int32_t group = 0;
+  int32_t from = 0;  // devices
+  int32_t to = 0;
+};
+inline constexpr size_t kHeaders = kNetworkHeader + sizeof(BlockHeader);
+
+// A message with this head and room for `bytes` behind it, at kHeaders.
+inline Message make_block_message(Network& network, const BlockHeader& header, size_t bytes) {
+  Message message = network.make_message(sizeof(BlockHeader) + bytes);
+  std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);
+  return message;
+}
+
+inline BlockHeader header_of(const Message& message) {
+  XRUN_CHECK(message.size() >= kHeaders, "a block without its header");
+  BlockHeader header;
+  std::memcpy(&header, message.data() + kNetworkHeader, sizeof header);
+  return header;
+}
+
+}  // namespace xrun::runtime
