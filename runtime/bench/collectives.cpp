@@ -97,7 +97,7 @@ void sum_parts(const CollectiveCase& one, const Places& at, Device& device, cons
 // Element i of a device's array: small whole numbers, whose sums are exact.
 float value_at(int device, int64_t i) { return static_cast<float>((i + device) % 64); }
 
-Status check(const CollectiveCase& one, const Places& at, int device, const DeviceMemory& memory) {
+void check_values(const CollectiveCase& one, const Places& at, int device, const DeviceMemory& memory) {
   const auto* const sums = reinterpret_cast<const float*>(memory.kernel_address(at.sums()));
   const auto* const gathered = reinterpret_cast<const float*>(memory.kernel_address(at.gathered()));
   const int64_t size = at.share / static_cast<Bytes>(sizeof(float));
@@ -111,7 +111,6 @@ Status check(const CollectiveCase& one, const Places& at, int device, const Devi
     right = right && sums[i] == want;
   }
   XRUN_CHECK(right, "a collective has moved or added wrong values");
-  return {};
 }
 
 }  // namespace
@@ -167,7 +166,10 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
       figures.reduce_scatter.push_back(scatter);
     }
   }
-  XRUN_TRY(run_on_each(*devices, [&](Device& device) { return check(one, at, device.index(), memory_of(device)); }));
+  XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {
+    check_values(one, at, device.index(), memory_of(device));
+    return {};
+  }));
   XRUN_TRY(communicator->agree({}).status);  // nobody leaves while others still read
   return figures;
 }

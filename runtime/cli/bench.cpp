@@ -83,8 +83,8 @@ int run_bench(const GlobalOptions& options, Benchmark& benchmark) {
                          flag == "--devices" ? "give the threads of its one device: --threads 2" : "leave it out"});
   }
   const Result<BenchReport> report = benchmark.run(options);
-  if (!report.ok()) {
-    return console.fail(report.error());
+  if (!report.ok()) {  // without a message another rank tells of it
+    return report.error().message.empty() ? exit_code(report.error().kind) : console.fail(report.error());
   }
   if (report->fields.empty()) {
     return 0;  // another rank reports

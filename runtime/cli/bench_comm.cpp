@@ -25,37 +25,54 @@ class CommBenchmark final : public Benchmark {
   }
 
   Result<BenchReport> run(const GlobalOptions& options) override {
-    XRUN_TRY(check_number("--mib", mib_, kMostMib, "64"));
-    XRUN_TRY(check_number("--rounds", rounds_, kMostRounds, "9"));
     XRUN_ASSIGN(const auto world, join_world(options, !messages_));
+    auto report = measure(options, world.get());
+    if (world == nullptr) {
+      return report;
+    }
+    const bool tells = report.ok() || world->tells(report.error());
+    world->leave(report.ok() ? std::nullopt : std::optional(report.error()));
+    return tells ? std::move(report) : Error{.kind = report.error().kind};
+  }
+
+ private:
+  // `world`: null where this process is alone.
+  Result<BenchReport> measure(const GlobalOptions& options, runtime::World* world) const {
     const runtime::Host host = runtime::detect_host();
     runtime::CollectiveCase one{.bytes = mib_ * kMiB, .rounds = static_cast<int>(rounds_)};
+    int devices_here = one.devices;
     if (world != nullptr) {
       one.devices = world->count();
       one.first = world->rank();
       one.own = 1;
+      devices_here = ranks_here(*world);
     }
     const int cores = options.threads > 0 ? options.threads : host.cores;
-    one.threads = std::max(1, cores / (world == nullptr ? one.devices : ranks_here(*world)));
-    if (4 * one.own * one.bytes > host.memory_free) {
-      return usage_error("",
-                         {"`--mib {}` needs {} of memory, {} are free", mib_, format_bytes(4 * one.own * one.bytes),
-                          format_bytes(host.memory_free)},
-                         "give a smaller number: --mib 64");
-    }
+    one.threads = std::max(1, cores / devices_here);
+    Status fits = check(devices_here, host);
+    XRUN_TRY(world == nullptr ? std::move(fits) : world->agree(std::move(fits)));
     const auto make = [&](const runtime::DeviceSet& devices, std::span<const runtime::Exchange> exchanges) {
       return std::unique_ptr<runtime::Communicator>(std::make_unique<runtime::RankCommunicator>(
           *world, devices, [](int device) { return device; }, exchanges));
     };
-    auto figures = runtime::measure_collectives(one, world == nullptr ? runtime::MakeCommunicator() : make);
-    if (world != nullptr) {
-      world->leave(figures.ok() ? std::nullopt : std::optional(figures.error()));
-    }
-    XRUN_TRY(figures.ok() ? Status() : Status(figures.error()));
-    return world == nullptr || world->rank() == 0 ? report(*figures, one, world.get(), host) : BenchReport();
+    XRUN_ASSIGN(const auto figures,
+                runtime::measure_collectives(one, world == nullptr ? runtime::MakeCommunicator() : make));
+    return world == nullptr || world->rank() == 0 ? report(figures, one, world, host) : BenchReport();
   }
 
- private:
+  // Each device has four arrays of that size.
+  Status check(int devices_here, const runtime::Host& host) const {
+    XRUN_TRY(check_number("--mib", mib_, kMostMib, "64"));
+    XRUN_TRY(check_number("--rounds", rounds_, kMostRounds, "9"));
+    const Bytes bytes = 4 * devices_here * mib_ * kMiB;
+    if (bytes > host.memory_free) {
+      return usage_error(
+          "", {"`--mib {}` needs {} of memory, {} are free", mib_, format_bytes(bytes), format_bytes(host.memory_free)},
+          "give a smaller number: --mib 64");
+    }
+    return {};
+  }
+
   static int ranks_here(const runtime::World& world) {
     return static_cast<int>(std::ranges::count(world.hosts(), world.hosts()[static_cast<size_t>(world.rank())]));
   }

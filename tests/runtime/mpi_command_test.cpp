@@ -503,7 +503,10 @@ TEST_F(MpiCommand, CollectivesAreMeasuredBetweenRanks) {
   }
   const auto none = ranks(2, {"bench", "comm", "--mib", "0"});
   EXPECT_EQ(none.exit, 2) << none.err;
-  EXPECT_THAT(none.err, HasSubstr("`--mib 0` is not a number from 1 to 65 536"));
+  EXPECT_EQ(count(none.err, "`--mib 0` is not a number from 1 to 65 536"), 1) << none.err;
+  const auto large = ranks(2, {"bench", "comm", "--mib", "60000"});
+  EXPECT_EQ(large.exit, 2) << large.err;
+  EXPECT_EQ(count(large.err, "`--mib 60000` needs 468.8 GiB of memory, "), 1) << large.err;
 }
 
 TEST_F(MpiCommand, AProcessWithoutALauncherLoadsNoMpi) {
