@@ -1,5 +1,6 @@
 #include "runtime/comm/ranks/network.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -11,9 +12,14 @@
 namespace xrun::runtime {
 namespace {
 
-// MPI tells of a message only where it is asked. While somebody waits, the thread sleeps for as long as a message
-// inside a host takes; else so that it takes no time from those that compute.
-constexpr auto kBetweenLooks = std::chrono::microseconds(15);
+using Clock = std::chrono::steady_clock;
+
+// MPI tells of a message only where it is asked, and each look takes time from those that compute. While somebody
+// waits, the thread at first sleeps for as long as a message inside a host takes, then for a share of the time that the
+// wait has lasted, so that the message comes late by at most that share.
+constexpr auto kShortestSleep = std::chrono::microseconds(15);
+constexpr auto kLongestSleep = std::chrono::microseconds(500);
+constexpr int kShare = 32;
 constexpr auto kIdle = std::chrono::microseconds(1000);
 
 Error failure(const std::string& words) {
@@ -96,7 +102,9 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     for (const auto& queue : receives_) {
       waits = waits || !queue.empty();
     }
-    if (!moved) {
+    if (moved) {
+      last_moved_ = Clock::now();
+    } else {
       pause(waits);
     }
   }
@@ -107,9 +115,13 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
 }
 
 void Network::pause(bool waits) {
+  const auto share = std::chrono::duration_cast<std::chrono::microseconds>((Clock::now() - last_moved_) / kShare);
+  const auto sleep = waits ? std::clamp(share, kShortestSleep, kLongestSleep) : kIdle;
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, waits ? kBetweenLooks : kIdle, [&] { return woken_ || stopping_ || loss_; });
-  woken_ = false;
+  changed_.wait_for(lock, sleep, [&] { return woken_ || stopping_ || loss_; });
+  if (std::exchange(woken_, false)) {
+    last_moved_ = Clock::now();  // a new wait begins
+  }
 }
 
 // Looks around once; gives whether anything has happened.

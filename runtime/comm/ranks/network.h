@@ -2,6 +2,7 @@
 // for the world (world.h), and one for each communicator of a session.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -104,6 +105,7 @@ class Network {
   std::vector<size_t> unsent_;                  // by rank
   std::vector<Message> free_;
   bool failed_ = false;
+  std::chrono::steady_clock::time_point last_moved_;  // when something happened, or a wait began
 
   std::mutex ends_mutex_;  // held while ends are called
   std::map<int, ChannelEnd*> ends_;
