@@ -57,17 +57,17 @@ struct HeadShape {
   ClassRange shard;            // class rows of this shard: whole class blocks
   int64_t rows = 0;            // gathered rows of one pass, h (for the update sweep: the batch)
   int64_t norm_rows = 0;       // row block, g; divides `rows`
-  bool bf16 = false;           // products of operands rounded to bf16; sums are f32 either way
+  bool bf16 = false;           // operands of products are rounded to bf16; sums are f32 either way
   bool bf16_features = false;  // element type in which features arrive; their gradient is f32
   HeadForm form;
   MarginForm margin;
   double row_weight = 1;  // d(objective) / d(loss of a row)
   int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: none
   int workers = 1;        // workers of the device
-  // The number of active classes of the whole head in a step, and of rows whose labels the selection starts from.
+  // Active classes of the whole head in a step, and rows of a step, with whose labels the selection starts.
   int64_t active = 0;  // 0: all classes
   int64_t step_rows = 0;
-  int64_t neighbours = 0;  // entries of a class's list of nearest classes, which are selected first; 0: no lists
+  int64_t neighbours = 0;  // length of each class's list of nearest classes, which are selected first; 0: no lists
   bool log_q = false;      // the logits of active classes are corrected by their sampling probability
   Untouched untouched = Untouched::kAsIs;
   RowFormat weights = RowFormat::kF32;  // in memory
@@ -83,17 +83,17 @@ struct HeadCounts {
   int64_t common = 0;  // classes of the shard that were active in the last step as well
 };
 
-// Memory of a selection for a shard (ops/head/select_classes.h): HeadCounts, and behind them i32, but f32
-// corrections.
+// Offsets in the memory of a selection for one shard (ops/head/select_classes.h): HeadCounts first, then arrays of i32,
+// except for `corrections`, which are f32.
 struct HeadSelection {
-  Bytes chosen = 0;       // of the whole head: targets, each once, then classes of their lists
-  Bytes met = 0;          // hash table of these: [slots]
-  Bytes counts = 0;       // how many of these each block of the head has
+  Bytes chosen = 0;       // for the whole head: distinct target classes, then classes of their lists
+  Bytes met = 0;          // hash table of `chosen`: [slots]
+  Bytes counts = 0;       // how many of `chosen` each block of the head has
   Bytes offsets = 0;      // [blocks of the shard + 1]
-  Bytes draws = 0;        // as many as active classes
-  Bytes classes = 0;      // the active ones
-  Bytes corrections = 0;  // of these, with log_q
-  Bytes former = 0;       // those of the last step
+  Bytes draws = 0;        // random numbers that select classes: [most]
+  Bytes classes = 0;      // active classes of the shard: [most]
+  Bytes corrections = 0;  // of the logits of `classes`, with log_q
+  Bytes former = 0;       // active classes of the last step
   Bytes total = 0;
   int64_t slots = 0;  // a power of two; 0 without lists
   int64_t most = 0;   // classes of the shard that may be active
@@ -103,26 +103,26 @@ HeadSelection head_selection(const HeadShape& shape);
 enum class HeadPass { kForward, kBackward, kUpdate };
 
 // Bytes of the buffers of one shard; a shard without rows needs none. All are multiples of 64.
-Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of each class weight; 0 without cosine
+Bytes head_prepared_bytes(const HeadShape& shape);                // 1 / norm of each class row; 0 bytes without cosine
 Bytes head_stats_bytes(const HeadShape& shape);                   // per subtree and row, from head_forward
 Bytes head_gradient_bytes(const HeadShape& shape);                // dX partials per subtree, from head_backward
 Bytes head_scratch_bytes(const HeadShape& shape, HeadPass pass);  // of one pass, all workers together
-// Classes of the kept blocks whose logits have room, and the bytes of these in a pass. Where lists make one block have
-// more active classes than another, those of the kept blocks may be more; the last ones are not kept then.
+// Number of classes of the kept blocks whose logits are stored, and the bytes of these logits in a pass. With lists of
+// nearest classes the kept blocks may have more active classes; the logits of the last ones are then not stored.
 int64_t head_kept_classes(const HeadShape& shape);
 Bytes head_logits_bytes(const HeadShape& shape);
-// Of the same head with all classes in every step.
+// The same head with all classes in every step, and without kept logits.
 HeadShape of_all_classes(const HeadShape& shape);
-// To measure how much of the softmax the active classes have (ops/head/mass.h): statistics, and behind them the scratch
-// of forward passes. The result takes kHeadMassRow bytes a row.
+// Scratch for measuring the softmax mass of the active classes (ops/head/mass.h): statistics, then the scratch of a
+// forward pass. The result takes kHeadMassRow bytes a row.
 Bytes head_mass_scratch_bytes(const HeadShape& shape);
 inline constexpr Bytes kHeadMassRow = 16;
-// Per pass: {max, 1 / sum} of each row, from combine_stats; kept until the row's last sweep.
+// {max, 1 / sum} of each row of a pass: computed by combine_stats and kept until the row's last sweep.
 inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);
 
-// Where rows [row_begin, row_end) of a pass lie in the dX partials of a shard: `bytes` from `begin` on for its first
-// subtree, `step` further on for each next one. REQUIRES: whole row blocks.
+// Bytes of rows [row_begin, row_end) of a pass in the dX partials of a shard: `bytes` at `begin` for the first subtree,
+// and `step` further on for each next one. REQUIRES: whole row blocks.
 struct HeadGradientRows {
   Bytes begin = 0;
   Bytes bytes = 0;
@@ -132,9 +132,9 @@ struct HeadGradientRows {
 };
 HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end);
 
-// Layout of the above, shared with the kernels.
-// Panel of a product; in bf16 also the step of sums, to which row blocks are padded (docs/determinism.md, "Head
-// products").
+// Layout of these buffers, shared with the kernels.
+// Width of a panel of a product; in bf16 also the step of sums, to which row blocks are padded (docs/determinism.md,
+// "Head products").
 inline constexpr int64_t kHeadStep = 32;
 inline constexpr int64_t kHeadTileClasses =
     128;  // classes of a tile: logits of 512 rows stay in half a second-level cache
@@ -144,23 +144,23 @@ inline constexpr int64_t kHeadSkew = 16;  // elements added to long strides, aga
 struct HeadLayout {
   int64_t dim_padded = 0;
   int64_t row_block_padded = 0;
-  int64_t rows_padded = 0;  // with every row block padded by itself, and a whole panel at the end
+  int64_t rows_padded = 0;  // every row block is padded by itself, the sum to whole panels
   int64_t tile_classes = 0;
   int64_t tile_rows = 0;
-  int64_t stat_planes = 0;  // f32 planes of `rows` each: max, sum, sum of z, target, top-k values, top-k classes
+  int64_t stat_planes = 0;  // f32 planes of `rows_padded` each: max, sum, sum of z, target, top-k values, top-k classes
   BlockRange blocks;        // of the shard
   std::vector<BlockRange> subtrees;
-  int64_t partials = 0;  // partial results that wait for their neighbour in the tree, or are being made, in a pass
+  int64_t partials = 0;  // partial results held at once, at most, besides the first of each subtree
 };
 HeadLayout head_layout(const HeadShape& shape);
 
-// Offsets inside the scratch of a pass. Shared parts first, then one slice a worker, whose parts are counted from its
-// start; a part that a pass lacks has no bytes.
+// Offsets in the scratch of a pass: shared parts first, then one slice per worker. Offsets in a slice count from its
+// start. A part that the pass does not use has no bytes.
 struct HeadScratch {
   Bytes logit_rows = 0;     // rows packed as the right side of X·Wᵀ
   Bytes gradient_rows = 0;  // rows packed as the right side of Gᵀ·X
-  Bytes row_values = 0;     // kRowPlanes planes of rows_padded f32
-  Bytes steep = 0;          // what angular margins add to dX, row by row (ops/head/steep.h)
+  Bytes row_values = 0;     // kHeadRowPlanes planes of rows_padded f32
+  Bytes steep = 0;          // contribution of angular margins to dX, row by row (ops/head/steep.h)
   Bytes partials = 0;       // partial results of blocks that are not the first of their subtree
   Bytes partial_bytes = 0;  // of one partial result
   Bytes fold = 0;           // kHeadFoldNodeBytes for each block, and an address for each partial result
@@ -168,13 +168,13 @@ struct HeadScratch {
   Bytes worker_bytes = 0;
   // Inside a worker's slice:
   Bytes logit_weights = 0;     // the tile's classes packed as the left side of W·Xᵀ
-  Bytes gradient_weights = 0;  // and as the right side of G·W
+  Bytes gradient_weights = 0;  // the tile's classes packed as the right side of G·W
   Bytes logits = 0;            // [tile_classes, tile_rows + kHeadSkew]
-  Bytes pairs = 0;             // G once more, in the order of the other product (bf16)
+  Bytes pairs = 0;             // G in the order of the other product (bf16)
   Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
-  // A tile that does not lie in memory as one run of f32 rows, or is caught up: weights [tile_classes, dim], two states
-  // of as many, and 1 / norm, bias and two states of the bias of each row.
+  // Copies of a tile whose rows are not one run of f32 in memory, or are caught up: weights [tile_classes, dim], two
+  // states of that shape, and for each row 1 / norm, bias and two states of the bias.
   Bytes class_rows = 0;
   Bytes class_states = 0;
   Bytes class_vectors = 0;
@@ -183,7 +183,7 @@ struct HeadScratch {
 inline constexpr int64_t kHeadRowPlanes = 7;
 inline constexpr Bytes kHeadFoldNodeBytes = 16;
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass);
-// The same for `layout` = head_layout(shape), which is at hand in passes: they allocate nothing.
+// The same with `layout` = head_layout(shape) given, so that passes allocate nothing.
 HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadPass pass);
 
 }  // namespace xrun

@@ -15,16 +15,16 @@ struct KnnCellsShape {
   int64_t probes = kUsualProbes;  // cells that a class is compared with; more take longer and find more
   uint64_t seed = 0;              // of the sample
 
-  // So many that finding the nearest cells takes as long as the comparisons, and that each has 64 classes on average.
+  // At least 64 classes per cell on average, and so few cells that finding the nearest takes no longer than comparing.
   int64_t cells() const;
 };
 
 inline constexpr int64_t kKnnSearchRows = 1024;                  // rows of a search, at most
 inline constexpr int64_t kKnnSearchStride = 8 * kKnnPanel + 16;  // of a tile of scores
-inline constexpr int64_t kKnnRecallClasses = 256;                // whose lists are compared with the exact ones
+inline constexpr int64_t kKnnRecallClasses = 256;                // classes whose lists are compared with exact ones
 inline constexpr int64_t kKnnRecallPacked = 128;                 // classes that are packed at a time
 
-// Of a search with lists of at most `most` classes (ops/knn/block_search.h).
+// Working memory of a search with lists of at most `most` classes (ops/knn/block_search.h).
 struct KnnSearchLayout {
   KnnSearchLayout(int64_t dim, int64_t most);
 
@@ -38,8 +38,8 @@ struct KnnCellsLayout {
   explicit KnnCellsLayout(const KnnCellsShape& shape);
 
   int64_t classes, dim, dim_padded, cells, probes;
-  int64_t sample;   // classes by which cells are found
-  int64_t largest;  // the most classes of a cell that one is compared with
+  int64_t sample;   // classes from which the cells are computed
+  int64_t largest;  // classes of a cell that a class is compared with, at most
   int64_t most;     // entries of a list of the search
   Bytes inverse, probed, order, starts, centres, centre_panels, panels, workers;
   Bytes wanted, rows, sums, direction, compared, search;  // in a worker's slice
@@ -57,7 +57,7 @@ struct KnnRecallLayout {
   Bytes total;
 };
 
-// Working memory of an approximate build, and then of the measurement of its recall.
+// Working memory of an approximate build and of the measurement of its recall after it: the larger of both.
 Bytes knn_cells_scratch_bytes(const KnnCellsShape& shape);
 
 }  // namespace xrun

@@ -12,21 +12,21 @@ struct KnnShape {
   int64_t classes = 1;  // at most 2^31 - 1
   int64_t dim = 1;
   int64_t neighbours = 1;  // entries of a list
-  int workers = 1;         // the most that a build will have
+  int workers = 1;         // workers of a build, at most
 
-  // Entries of a list that are classes; the rest is -1.
+  // Entries of a list that hold a class; the others are -1.
   int64_t found() const { return neighbours < classes ? neighbours : classes; }
 };
 
-// Working memory of a build with whatever kernels.
+// Working memory of a build, enough for the kernels of any instruction set.
 Bytes knn_scratch_bytes(const KnnShape& shape);
 
 inline constexpr int64_t kKnnPanel = 32;  // rows and columns of a tile of a product
 inline constexpr Bytes kKnnRoundingBytes = 16;
-inline constexpr int64_t kKnnBlock = 512;  // the most classes of a block
-inline constexpr int64_t kKnnAgain = 256;  // the most classes that a worker searches again at once
+inline constexpr int64_t kKnnBlock = 512;  // classes of a block, at most
+inline constexpr int64_t kKnnAgain = 256;  // classes that a worker searches again at a time, at most
 
-// A pure function of the shape and of the operands: in pairs, elements are two bf16, else one f32.
+// A pure function of the shape and the operand type: with `in_pairs` an element is two bf16, else one f32.
 struct KnnLayout {
   KnnLayout(const KnnShape& shape, bool in_pairs);
 
@@ -40,7 +40,7 @@ struct KnnLayout {
 
   // Offsets in the scratch.
   Bytes inverse = 0;
-  Bytes limits = 0;  // of all blocks, then of one more block that no score reaches
+  Bytes limits = 0;  // for all blocks, then for one more block with limits that no score reaches
   Bytes counts = 0;
   Bytes again = 0;  // ids of the classes that are searched again
   Bytes keys = 0;

@@ -1,12 +1,12 @@
-// How long the loader keeps a worker: a rule of the runtime that the planner predicts by.
+// The time for which the loader keeps a worker. The runtime keeps to it, and the planner predicts with it.
 #pragma once
 
 #include "graph/base/units.h"
 
 namespace xrun {
 
-// Samples are read by tasks that end after so long, between two samples: so long may a device wait for a worker. Long
-// beside what queuing a task costs (about a microsecond), short beside a pass of a stage.
+// A task reads samples until this time has passed, so a device waits for a worker at most this long and for one sample.
+// It is long compared with queuing a task (about a microsecond), and short compared with a pass of a stage.
 inline constexpr Seconds kReadingTask = 1e-4;
 
 }  // namespace xrun

@@ -1,5 +1,5 @@
-// How many bytes class rows in a mapped file take, and where they lie in it, as plans and rows files count them
-// (docs/formats.md, "Rows files and undo logs").
+// Sizes and offsets of class rows in a mapped file, for plans and for rows files (docs/formats.md, "Rows files and undo
+// logs").
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace xrun {
 
-// An array that has an element a row: class weights, their scales, momentum, last-touch steps.
+// An array with one element per row: class weights, their scales, momentum, last-touch steps.
 struct RowsSection {
   std::string name;   // "id.weight", "id.weight.scale", "id.weight.velocity"
-  std::string dtype;  // "f8e4m3", "f32": for people, and to be compared
+  std::string dtype;  // "f8e4m3", "f32": the name of the type
   Bytes row_bytes = 0;
 
   bool operator==(const RowsSection&) const = default;
@@ -34,27 +34,27 @@ struct RowsLayout {
   Bytes offset(size_t section) const;
   Bytes file_bytes() const;
 
-  // A record of an undo log has at most so many rows: about 4 MiB, since who reads or writes one needs as much memory.
+  // Rows of a record of an undo log, at most: about 4 MiB, since reading or writing a record needs as much memory.
   int64_t rows_of_record() const;
   Bytes record_bytes(int64_t in_record) const;
-  // The most that an undo log takes when `changed` rows have changed in `steps` steps since a checkpoint. A run needs
-  // file_bytes() and twice the header of a log besides.
+  // Upper bound for an undo log when `changed` rows have changed in `steps` calls of log_old since a checkpoint. A run
+  // needs file_bytes() and one more log header besides.
   Bytes undo_bytes(int64_t changed, int64_t steps) const;
-  // Memory beyond the rows: a bit a row, and a record.
+  // Memory besides the rows: one bit per row, a record, and its row numbers.
   Bytes memory_bytes() const;
 };
 
-// Whether a file can have it: 1 to 2^31 - 1 rows; 1 to 16 sections of 1 byte to 64 KiB a row; names of 1 to 200
-// characters, without control characters, and without blanks in those of sections and types.
+// Whether a file can have this layout: 1 to 2^31 - 1 rows; 1 to 16 sections of 1 byte to 64 KiB a row; names of 1 to
+// 200 characters without control characters, for sections and types also without blanks.
 bool is_valid(const RowsLayout& layout);
 
 // "has rows 0..20, and the run needs 0..30"; empty where both are equal.
 std::string difference(const RowsLayout& found, const RowsLayout& wanted);
 
-// Heads of so many classes may have rows in a file: then a class block has 4 096 rows and more, whole pages of every
-// section, so that each shard maps its own rows (class_block, graph/head_shape.h).
+// Heads with at least so many classes may have rows in a file: a class block then has at least 4 096 rows, whole pages
+// of every section, so that each shard maps its own rows (class_block, graph/head_shape.h).
 inline constexpr int64_t kLeastMappedClasses = 1 << 18;
-// What is mapped begins and ends at multiples of it, in the file and in memory: a page of x86-64.
+// Mapped ranges begin and end at multiples of a page of x86-64, in the file and in memory.
 inline constexpr Bytes kMappedAlignment = 4 * kKiB;
 
 inline constexpr Bytes kRowsHeaderBytes = 64 * kKiB;

@@ -43,7 +43,7 @@ struct SourceSpec {
   Span span;
 };
 
-// input of the model or label = field -> stages, for every source.
+// `target = field -> stages`: fills an input of the model, or the label, from a field of every source.
 struct DataBinding {
   std::string target;
   std::string field;
@@ -51,7 +51,7 @@ struct DataBinding {
   Span span;
 };
 
-// Where the text says how many classes the labels of an input have.
+// The place in the text that gives the number of classes of an input's labels.
 struct ClassCount {
   std::string input;
   Span span;
@@ -83,7 +83,7 @@ struct GroupSpec {
   std::string path;  // tensor prefix
   std::optional<double> lr;
   std::optional<double> weight_decay;
-  // Of the class weights of a head: their format, that of the optimizer's states, rows out of use, and where all lie.
+  // For the class weights of a head: their format, the format of optimizer states, untouched rows, and where rows lie.
   std::optional<RowFormat> weights;
   std::optional<RowFormat> states;
   std::optional<Untouched> untouched;
@@ -95,15 +95,15 @@ struct GroupSpec {
 struct ActiveSpec {
   enum Kind { kAll, kSample, kKnn };
   Kind kind = kAll;
-  double amount = 1;              // a share of the classes up to 1, else how many
+  double amount = 1;              // up to 1: a share of the classes; above: a number of classes
   int64_t neighbours = 0;         // of kKnn: entries of a class's list
   TrainSpan rebuild;              // of kKnn: from one graph to the next
-  bool exact = true;              // of kKnn: the graph has the nearest classes, not nearly the nearest
+  bool exact = true;              // of kKnn: the graph has the exact nearest classes, not approximate ones
   int64_t probes = kUsualProbes;  // of kKnn without exact: KnnCellsShape::probes
-  bool log_q = false;             // logits are corrected by how likely a class was drawn
+  bool log_q = false;             // logits are corrected by the sampling probability of their class
   Span span;
 
-  // How many of `classes`; all of them where there is no selection.
+  // The number of active classes out of `classes`; all of them without a selection.
   int64_t of(int64_t classes) const;
 };
 
@@ -129,7 +129,7 @@ constexpr std::string_view name_of(SampleOrder order) {
   return order == SampleOrder::kShuffled ? "shuffled" : order == SampleOrder::kSequential ? "sequential" : "balanced";
 }
 
-// By its class, how much a sample counts in the loss: weights with the mean 1 over the training samples.
+// Weights of samples in the loss, by class, with the mean 1 over the training samples.
 struct ClassWeightsSpec {
   enum Kind { kNone, kInverseFrequency, kCsv };
   Kind kind = kNone;
@@ -140,7 +140,7 @@ struct ClassWeightsSpec {
 
 struct TrainSpec {
   std::string name;
-  int64_t batch = 0;  // samples of an update: those that the text calls `batch`, times grad_accumulation
+  int64_t batch = 0;  // samples of an update: `batch` of the text times grad_accumulation
   TrainSpan duration;
   ValueId loss;  // f32[N], one value a row; the run minimises the mean (or the sum, `reduce`)
   bool reduce_sum = false;
@@ -160,7 +160,7 @@ struct TrainSpec {
   SampleOrder order = SampleOrder::kShuffled;
   ClassWeightsSpec class_weights;
   ActiveSpec active_classes;
-  std::string class_input;  // the labels that a balanced order and class weights go by; empty without both
+  std::string class_input;  // input with the labels for a balanced order and class weights; empty without both
   std::optional<TrainSpan> eval_every;
   std::vector<MetricSpec> eval;
   TrainSpan log_every{10, TrainSpan::kSteps};
@@ -188,7 +188,7 @@ struct ClusterSpec {
   Span span;
 };
 
-// A hint with the place that it was written at.
+// A hint and its place in the text.
 template <typename T>
 struct Hint {
   T value{};
@@ -216,7 +216,7 @@ struct PinHint {
   Span span;
 };
 
-// Every hint that is absent is `auto`.
+// An absent hint means `auto`.
 struct ScheduleSpec {
   std::string name;
   std::optional<Hint<int64_t>> stages;

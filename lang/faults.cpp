@@ -30,7 +30,7 @@ Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidat
 
 Diagnostic& Faults::add(Diagnostic diagnostic) {
   const Severity severity = diagnostic.severity;
-  // Warnings count towards the same bound so that a hostile file cannot fill the memory with them.
+  // All diagnostics together are bounded as well, so that a hostile file cannot fill the memory with warnings.
   if (full_of_warnings() || (severity == Severity::kError && errors_ == kMaxErrors)) {
     dropped_ = std::move(diagnostic);
     return dropped_;

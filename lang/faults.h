@@ -1,5 +1,5 @@
-// Faults of the user's text, each made together with its fix; and those of one file while it is read: a sink that keeps
-// them in the order of the text and ends a flood.
+// Makes the faults of the user's text, each with its fix; and collects those of one file in a sink that sorts them by
+// place and bounds their number.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace xrun::lang {
 
-// The way out of a fault: a fix with its edits, or only its title, as words.
+// The fix of a fault: with edits, or a title alone.
 struct Help {
   Help(Fix made) : fix(std::move(made)) {}
   Help(const char* title) : fix{title} {}
@@ -24,32 +24,34 @@ struct Help {
   Fix fix;
 };
 
-// An error. Nothing in this room makes a diagnostic in another way, so that none is without a fix. Further labels and
-// notes are put behind it: fault(...).also(span, "declared here").note("...").
+// Makes an error. This room makes its diagnostics only by these two, so that each has a fix. Labels and notes are added
+// to the result: fault(...).also(span, "declared here").note("...").
 Diagnostic fault(const char* code, Span at, Text message, Text label, Help help);
 Diagnostic warning(const char* code, Span at, Text message, Text label, Help help);
 
-// A fix that is one replacement; an empty span at a place inserts.
+// Makes a fix of one replacement; an empty span inserts.
 Fix replacement(Text title, Span span, Text text, bool sure = false);
-// Puts the candidate that is near enough for a typing slip in the place of `name`; where there is none, `otherwise`.
+// Makes a fix that replaces `name` by the nearest candidate if that one is near enough to be a typing slip; otherwise
+// returns the fix of `otherwise`.
 Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Help otherwise);
 
-// Collects what lexer and parser find in one file; `flush` hands it on, sorted by place.
+// Collects the faults that lexer and parser find in one file; `flush` passes them on, sorted by place.
 class Faults {
  public:
-  // After so many errors the rest of a file is skipped: later errors seldom have causes of their own.
+  // After this many errors the rest of a file is skipped, since later errors seldom have causes of their own.
   static constexpr int kMaxErrors = 100;
 
   explicit Faults(Diagnostics& sink) : sink_(sink) {}
 
-  // Keeps the diagnostic and gives it back for notes and further spans. Beyond kMaxErrors errors it is dropped.
+  // Keeps the diagnostic and returns it, so that notes and spans can be added. Drops it beyond kMaxErrors errors or
+  // 2 * kMaxErrors diagnostics.
   Diagnostic& error(const char* code, Span at, Text message, Text label, Help help) {
     return add(lang::fault(code, at, std::move(message), std::move(label), std::move(help)));
   }
   Diagnostic& warning(const char* code, Span at, Text message, Text label, Help help) {
     return add(lang::warning(code, at, std::move(message), std::move(label), std::move(help)));
   }
-  // Whether errors are dropped from here on; loops that report ask before each report.
+  // Whether kMaxErrors errors were found; loops that report errors then stop.
   bool full() const { return errors_ >= kMaxErrors; }
   bool full_of_warnings() const { return found_.size() >= 2 * kMaxErrors; }
   void flush();

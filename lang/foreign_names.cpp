@@ -9,7 +9,7 @@ namespace {
 struct ForeignName {
   NameKind kind;
   std::string_view word;  // in small letters, without `_` and without `loss` at its end
-  std::string_view ours;  // takes its place; or, where it holds a bracket, is shown as what to write
+  std::string_view ours;  // replaces the word; with a bracket it is an example that is only shown
 };
 
 constexpr ForeignName kNames[] = {

@@ -73,7 +73,7 @@ class Frontend {
   }
 
  private:
-  // --set PATH=VALUE, parsed as expressions of the language.
+  // Parses the values of --set PATH=VALUE as expressions of the language.
   void read_flags() {
     for (const auto& [path, value] : options_.sets) {
       const int32_t file = sources_.add("--set " + path, value);
@@ -92,7 +92,7 @@ class Frontend {
     }
   }
 
-  // The tree that the parser makes of the text in quotes.
+  // The tree that the parser would make of the text if it stood in quotes.
   static Ast string_value(int32_t file, const std::string& text) {
     Ast ast;
     ast.file = file;
@@ -109,7 +109,7 @@ class Frontend {
       if (("." + flag.path + ".").find("..") != std::string::npos) {
         diagnostics_.add(fault("XG0210", at, {"`--set {}` names no setting", flag.path}, "a step of the path is empty",
                                {"write names with a dot between them, as in schedule.stages"}));
-        flag.path.clear();  // it is for nobody
+        flag.path.clear();  // so that it matches no declaration
         continue;
       }
       if (dot != std::string::npos) {
@@ -148,7 +148,7 @@ class Frontend {
     }
   }
 
-  // Options and types of the files that were read since the last call.
+  // Checks the options and types of the files that were read since the last call.
   void check_headers() {
     for (; headers_checked_ < loader_.files().size(); ++headers_checked_) {
       const SourceFile& file = loader_.files()[headers_checked_];
@@ -161,7 +161,7 @@ class Frontend {
     }
   }
 
-  // The names that a file gives to its declarations of a kind; one without a name cannot be asked for.
+  // The names of the declarations of a kind; one without a name is left out, since nothing can refer to it.
   static std::vector<std::string> names_of(const SourceFile& file, DeclKind kind) {
     std::vector<std::string> names;
     for (const DeclRef& other : file.all(kind)) {
@@ -188,7 +188,7 @@ class Frontend {
                                                           keyword_of(kind), keyword_of(kind), name)
                                             : fmt::format("name one that it has: {}", few_of(known))});
       if (!at.valid()) {
-        fix.edits.clear();  // it is named on the command line
+        fix.edits.clear();  // the name stands on the command line, not in a file that could be edited
       }
       diagnostics_.add(fault("XG0213", at, {"`{}` has no `{} {}`", file.path, keyword_of(kind), name}, "unknown name",
                              std::move(fix)));
@@ -196,7 +196,7 @@ class Frontend {
     return found;
   }
 
-  // The only declaration of a kind; of several, a `run` has to name one.
+  // The only declaration of a kind, or none; several are reported, since nothing says which one is meant.
   DeclRef only(DeclKind kind) {
     const auto found = main_->all(kind);
     if (found.size() > 1) {
@@ -290,7 +290,7 @@ class Frontend {
     return choice;
   }
 
-  // --cluster FILE[:NAME]
+  // The declaration of --cluster FILE[:NAME] or --schedule FILE[:NAME].
   DeclRef from_flag(DeclKind kind, const std::string& flag) {
     const size_t colon = flag.rfind(':');
     const std::string path = flag.substr(0, colon);
@@ -319,7 +319,7 @@ class Frontend {
     return all[0];
   }
 
-  // Checks the declarations that belong to no run.
+  // Checks the `let` and `moved` declarations, which no run chooses.
   void check_declarations(const SourceFile& file) {
     for (const Decl& decl : file.ast.decls) {
       if (decl.kind == DeclKind::kLet) {
@@ -342,8 +342,8 @@ class Frontend {
   std::deque<SetFlag> flags_;
 };
 
-// Loads `path` behind the files that it imports, so that the loader knows each of them when it is asked for; a circle
-// is found by the loader.
+// Loads the files that `path` imports and then `path`, so that the loader finds each import among the loaded texts.
+// `met` ends the recursion in a circle, and the loader reports an import of it that is not loaded.
 const SourceFile* load_imports_first(const std::string& path, const Texts& texts, std::set<std::string>& met,
                                      Loader& loader) {
   const auto text = texts.find(std::filesystem::path(path).lexically_normal().string());
@@ -376,7 +376,7 @@ std::string setting_flag(std::string_view key, const std::string& value, Nearnes
       found = fmt::format("{}.{}={}", keyword_of(kind), meant, value);
     }
   }
-  // Spaces and brackets mean something to the shell.
+  // Quotes a flag with characters that the shell would interpret.
   const bool is_plain = found.find_first_of(" ()[]{}\"'$&;<>|*?#~`\\!") == std::string::npos;
   return found.empty() ? found : is_plain ? "--set " + found : "--set '" + found + "'";
 }
@@ -385,7 +385,7 @@ std::optional<CheckedFile> load_texts(const std::string& path, const Texts& text
                                       Diagnostics& diagnostics, const FrontendOptions& options) {
   Frontend frontend(sources, diagnostics, options, false);
   std::set<std::string> met;
-  // Those that flags name come before the one that is asked for.
+  // The files of --cluster and --schedule are loaded first, since run() looks for them among the loaded texts.
   for (const std::string& flag : {options.cluster, options.schedule}) {
     load_imports_first(flag.substr(0, flag.rfind(':')), texts, met, frontend.loader());
   }

@@ -1,4 +1,4 @@
-// The door of this room: text to checked Module, and the `test` blocks of a file.
+// The frontend: turns text into a checked Module and runs the `test` blocks of a file.
 #pragma once
 
 #include <map>
@@ -20,20 +20,20 @@ namespace xrun::lang {
 struct TestResult {
   std::string name;
   int expectations = 0;
-  bool passed = false;  // a failed one has given its diagnostic
+  bool passed = false;  // a failed test has reported a diagnostic
 };
 
 struct CheckedFile {
   Module module;  // `module.model` is empty when the file has no model: a library of blocks
   RunSpec run;
   std::vector<TestResult> tests;
-  // Where the text leaves `norm_rows` open, and its default was another number before it followed from the batch: that
-  // number, with which checkpoints of such runs go on. Else 0.
+  // If the text leaves `norm_rows` open: the default that earlier versions used, with which checkpoints of such runs
+  // continue. 0 if that is today's default, does not divide the batch, or `norm_rows` is set.
   int64_t earlier_norm_rows = 0;
 };
 
-// A setting that decides what is learned and that two files give differently; `then` and `now` are empty for what needs
-// more than a line, as the model does.
+// A setting under the math digest, or the model, that two files give differently; `then` and `now` are empty for the
+// model, which needs more than a line.
 struct MathDifference {
   std::string what;  // "model", "data.image", "train.epochs"
   std::string then;
@@ -41,25 +41,25 @@ struct MathDifference {
 };
 std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now);
 
-// Reads the file at `path` and what it imports, checks everything, elaborates the chosen model with data and train, and
-// runs the tests of the main file. What is checked but cannot be run by this edition is in Module::not_yet; planning
-// and training refuse a module in which it is not empty.
-// Nothing when there are errors; they are in `diagnostics`, and so are warnings.
+// Reads the file at `path` and its imports, checks everything, elaborates the chosen model with data and train, and
+// runs the tests of the main file if there are no errors so far. Module::not_yet lists the features that are checked
+// but that this edition cannot run; planning and training refuse a module that has some.
+// Returns nothing if there are errors; they are in `diagnostics`, and so are warnings.
 std::optional<CheckedFile> load(const std::string& path, SourceMap& sources, Diagnostics& diagnostics,
                                 const FrontendOptions& options);
 
-// The same for files that lie in memory, by path: `path` is one of them. "std/..." may be among them; no file is
-// opened.
+// The same for texts in memory, by path: `path` is one of them, and "std/..." may be among them. Imports open no file;
+// a file of `--cluster` or `--schedule` is opened if it is not among the texts.
 using Texts = std::map<std::string, std::string>;
 std::optional<CheckedFile> load_texts(const std::string& path, const Texts& texts, SourceMap& sources,
                                       Diagnostics& diagnostics, const FrontendOptions& options);
 
-// The same for a text that lies in memory. Imports other than "std/..." are not found: no file is opened.
+// The same for one text in memory. Imports other than "std/..." are not found, since imports open no file here.
 std::optional<CheckedFile> check_text(const std::string& name, std::string text, SourceMap& sources,
                                       Diagnostics& diagnostics, const FrontendOptions& options);
 
-// "--set train.epochs=3" where `key` is a setting of `train` or `schedule`, or else is near to one: what somebody means
-// who writes --epochs 3, or --set epochs=3. Empty where it is none.
+// The flag that is meant by --epochs 3 or --set epochs=3: "--set train.epochs=3" if `key` is a setting of `train` or
+// `schedule` (kExact), or is near to one (kNear); otherwise empty.
 enum class Nearness { kExact, kNear };
 std::string setting_flag(std::string_view key, const std::string& value, Nearness nearness);
 

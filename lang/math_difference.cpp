@@ -9,8 +9,8 @@
 namespace xrun::lang {
 namespace {
 
-// Without the word that the line begins with: "cosine 0.1 0 rest" of "rate cosine 0.1 0 rest". A part without text is
-// of a setting that is not there.
+// The value in the first line of a part: the text behind ` = `, or else all but the first word ("cosine 0.1 0 rest" of
+// "rate cosine 0.1 0 rest"). A part without text belongs to a setting that is not set.
 std::string value_of(const std::string& text) {
   if (text.empty()) {
     return "not set";
@@ -20,13 +20,13 @@ std::string value_of(const std::string& text) {
   return equals != std::string::npos ? line.substr(equals + 3) : line.substr(std::min(line.find(' ') + 1, line.size()));
 }
 
-// As the text says it, where it does.
+// The value as print_module shows it, or if it has no line there, the value of the part.
 std::string shown(const MathPart* part, const CheckedFile& file) {
   const std::string text = part == nullptr ? "" : setting_text(file.module, part->what);
   return text.empty() ? value_of(part == nullptr ? "" : part->text) : text;
 }
 
-// Settings of groups, one by one. Whether any differs: groups may differ in their order alone.
+// Adds the settings of groups that differ, one by one. False if none does: groups may differ only in their order.
 bool add_groups(const TrainSpec& then, const TrainSpec& now, std::vector<MathDifference>& differences) {
   const auto before = group_settings(then);
   const auto after = group_settings(now);
@@ -61,7 +61,7 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
     if (one.what != "model") {
       one.then = shown(a, then);
       one.now = shown(b, now);
-      if (one.then == one.now) {  // what reads the same may differ in a digit that is not printed
+      if (one.then == one.now) {  // the printed values agree, the exact ones differ
         one.then = value_of(a == nullptr ? "" : a->text);
         one.now = value_of(b == nullptr ? "" : b->text);
       }

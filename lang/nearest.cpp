@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-constexpr size_t kLongest = 64;  // of words that are compared
+constexpr size_t kLongest = 64;  // words longer than this are not compared
 
 // Optimal string alignment: insertions, deletions, replacements and swaps of neighbours.
 size_t distance(std::string_view a, std::string_view b) {
@@ -52,7 +52,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
     if (attached) {
       away = std::min<size_t>(away, 2);
     }
-    // With every letter another one it is another name.
+    // If every letter differs, it is another name and not a slip.
     if (away < best_distance && away < name.size()) {
       best = &candidate;
       best_distance = away;

@@ -8,11 +8,11 @@
 
 namespace xrun::lang {
 
-// Among very many names one is always near by chance, and a file full of slips would take minutes.
+// With more candidates nothing is suggested: one is always near by chance, and a file of slips would take minutes.
 inline constexpr size_t kMostCandidates = 1000;
 
-// The candidate nearest to `name` where it is near enough for a typing slip; else empty, and
-// where there are more than kMostCandidates.
+// The candidate nearest to `name` if it is near enough to be a typing slip; empty if none is, or if there are more than
+// kMostCandidates.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 // The names of a range, by a member or a function of its elements: candidates of `nearest`.

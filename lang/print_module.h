@@ -1,4 +1,4 @@
-// The stable text of a checked module, `--emit checked`: each declaration with every default written out.
+// The stable text of a checked module, `--emit checked`: its declarations with defaults written out.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace xrun::lang {
 
-// Settings and specs in the order of the language's tables; of the graph its inputs, outputs, heads and sizes (the
-// whole graph is `--emit module`, graph/print.h). Paths are as written.
+// Prints the inputs, outputs, heads and sizes of the graph (`--emit module`, graph/print.h, prints all of it), then the
+// settings of data, train, cluster and schedule in a fixed order. Paths are as written.
 std::string print_module(const Module& module, const RunSpec& run = {});
 
-// The value of a setting of `train` as print_module shows it, "train.lr"; empty for what has no line of its own.
+// The value of a setting of `train`, "train.lr", as print_module shows it; empty if it has no line of its own.
 std::string setting_text(const Module& module, const std::string& path);
 
-// What the groups say, a setting each: "groups.id.weights", "bf16".
+// The settings of the groups, each a path and a value: "groups.id.weights", "bf16".
 std::vector<std::pair<std::string, std::string>> group_settings(const TrainSpec& train);
 
 }  // namespace xrun::lang

@@ -6,7 +6,7 @@
 
 namespace xrun::lang {
 
-// Source text of a file of the standard library, "std/vision"; nothing when there is none of that name.
+// Source text of a file of the standard library, "std/vision"; nothing if there is no file of that name.
 std::optional<std::string_view> std_source(std::string_view name);
 
 }  // namespace xrun::lang

@@ -1,5 +1,5 @@
-// Broken invariants of our own: they end the process, since no caller could go on in a meaningful way.
-// What a user, a file or a peer can cause is never CHECKed; it is a Diagnostic or an Error (result.h).
+// Checks of internal invariants. A failed check ends the process, since no caller could continue.
+// Failures that a user, a file or a peer can cause are never CHECKed: they are Diagnostics or Errors (result.h).
 #pragma once
 
 #include <string_view>

@@ -11,14 +11,14 @@ namespace xrun {
 
 enum class Severity { kError, kWarning };
 
-// One way to fix it: a title and, where the edit is mechanical, the edits. Neighbours with one title are ways of which
-// one is to be chosen; the title is shown once.
+// One way to fix it: a title and, where the edit is mechanical, the edits. Adjacent fixes with the same title are
+// alternatives; the title is shown once.
 struct Fix {
   std::string title;
   std::vector<Edit> edits;
   std::vector<std::string> lines;  // shown below the title when there is no edit; "$ ..." is a command
   bool sure = false;               // machine-applicable
-  bool numbered = false;           // the lines are ways of which one is to be chosen
+  bool numbered = false;           // the lines are alternatives
 };
 
 // One step of "expanding face > backbone (resnet50) > layer1 (stage)".
@@ -27,7 +27,7 @@ struct Expansion {
   Span call;
 };
 
-// A note may have several lines, the first of which is their title.
+// A note may have several lines; the first is its title.
 struct Diagnostic {
   Severity severity = Severity::kError;
   std::string code;     // "XG0301"
@@ -62,7 +62,7 @@ struct RenderOptions {
   bool color = false;
 };
 
-// An Error of the world in the same form; it has a span only when the model text is involved.
+// An Error as a Diagnostic; it has a span only when the model text is involved.
 Diagnostic diagnostic_of(const Error& error);
 
 // The text form of docs/language.md, "Mistakes", ending in a newline.

@@ -18,7 +18,7 @@ using Pieces = std::span<const std::span<const std::byte>>;
 int write_durably(const std::string& path, Pieces pieces, Io& io = system_io());
 int write_durably(const std::string& path, std::span<const std::byte> bytes, Io& io = system_io());
 
-/// Syncs a directory: the names in it (files made, renamed, removed) stand from then on.
+/// Syncs a directory, so that the names in it (files made, renamed, removed) survive a power cut.
 /// @return 0, or the errno of the step that failed.
 int sync_directory(const std::string& path, Io& io = system_io());
 
@@ -26,22 +26,22 @@ int sync_directory(const std::string& path, Io& io = system_io());
 struct FileKind {
   std::string_view name;  // "plan"
   std::string_view code;  // of errors
-  size_t offset = 0;      // where every such file has the bytes of `magic`
+  size_t offset = 0;      // position of `magic` in every such file
   std::string_view magic;
-  std::string_view flag = "-o";  // that names the place
+  std::string_view flag = "-o";  // the option that names the path
 };
 
-/// Whether a result of this kind may be put at `path`, to be asked before it is computed.
+/// Checks that a result of this kind may be written to `path`; to be called before it is computed.
 /// Errors: kUsage where something is there that is neither empty nor of this kind.
 Status check_place(const std::string& path, const FileKind& kind);
 
-/// Puts a result at `path`: written beside it, synced, then renamed, so that a reader sees the old file or the new one
+/// Writes a result to `path`: first beside it, synced, then renamed, so that a reader sees the old file or the new one
 /// and a failure leaves the old one. Links are followed.
 /// Errors: kUsage where something is there that is neither empty nor of this kind; kWorld with the system's reason.
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind);
 
-// A result of several files: all of them are written before the first is renamed, so that a failure leaves every old
-// one and nothing else.
+// A result of several files. All are written before the first is renamed, so that a failed write leaves every old file
+// and nothing else. If a rename fails, earlier files are already replaced.
 struct ResultFile {
   std::string path;
   Pieces pieces;

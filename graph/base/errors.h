@@ -1,4 +1,4 @@
-// Errors in few words: content_error(code, {"{} is missing", path}, "use an older one").
+// Short constructors of errors: content_error(code, {"{} is missing", path}, "use an older one").
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// Words of a message: a text as it is, or a format of fmt with its arguments, {"`{}` is bound twice", name}.
+// The text of a message: a text as it is, or a format of fmt with its arguments, {"`{}` is bound twice", name}.
 struct Text {
   Text(const char* as_it_is) : text(as_it_is) {}
   Text(std::string as_it_is) : text(std::move(as_it_is)) {}

@@ -16,7 +16,7 @@ class IdVector : public std::vector<T> {
   IdVector() = default;
   IdVector(Base elements) : Base(std::move(elements)) {}
 
-  // REQUIRES: the id is of an element.
+  // REQUIRES: the vector has an element with this id.
   using Base::operator[];
   typename Base::reference operator[](IdType id) { return Base::operator[](static_cast<size_t>(id.index)); }
   typename Base::const_reference operator[](IdType id) const { return Base::operator[](static_cast<size_t>(id.index)); }

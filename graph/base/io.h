@@ -1,7 +1,6 @@
-// The calls that change a file system, as far as durable files and checkpoints need them. Tests put another one in the
-// place of the system's: one that loses what was not synced when the power goes (tests/faults/losing_io.h), or one
-// that lacks a call, as network file systems do. Reads need no such layer, since a process reads what it has written,
-// synced or not.
+// The file system calls that write durable files and checkpoints. Tests replace them with calls that lose unsynced data
+// at a power cut (tests/faults/losing_io.h), or that lack one call, as network file systems do. Reads need no such
+// layer, since a process reads what it has written, synced or not.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace xrun {
 
-// Every call gives 0 or an errno. None of them is cut short by a signal.
+// Every call returns 0 or an errno, unless it says otherwise. A signal cuts none of them short.
 class Io {
  public:
   virtual ~Io() = default;
@@ -19,31 +18,31 @@ class Io {
   /// Opens a file or a directory. @return the descriptor, or minus an errno.
   virtual int open(const std::string& path, int flags);
   virtual int close(int file);
-  /// Writes all of `bytes` at the place that the descriptor has reached.
+  /// Writes all of `bytes` at the current offset of the file.
   virtual int write(int file, std::span<const std::byte> bytes);
   /// Makes a file empty.
   virtual int truncate(int file);
-  /// Makes a file at least `bytes` long, zeros where it was shorter, with room on the disk for all of them: what is
-  /// written there later finds no full disk.
+  /// Makes a file at least `bytes` long, filled up with zeros, and reserves disk space for all of it, so that later
+  /// writes into it cannot fail for lack of space.
   virtual int reserve(int file, int64_t bytes);
-  /// Of a file: its bytes outlive a power cut. Of a directory: the names in it do.
+  /// Makes the bytes of a file, or the names in a directory, survive a power cut.
   virtual int sync(int file);
 
   virtual int make_directory(const std::string& path);
   virtual int remove_directory(const std::string& path);
-  /// Also of an empty directory, or onto one.
+  /// Also renames a directory, to a new name or onto an empty directory.
   virtual int rename(const std::string& from, const std::string& to);
-  /// Two directories change places at once. EINVAL, ENOSYS or EOPNOTSUPP where the file system has no such call.
+  /// Exchanges two directories atomically. EINVAL, ENOSYS or EOPNOTSUPP where the file system has no such call.
   virtual int exchange(const std::string& a, const std::string& b);
   /// Removes a file of an open directory.
   virtual int unlink_in(int directory, const std::string& name);
   int unlink(const std::string& path);
 
-  /// Locks an open file or directory for this process alone. EWOULDBLOCK where another process has it.
+  /// Locks an open file or directory for this process alone. EWOULDBLOCK where another process holds the lock.
   virtual int lock(int file);
 };
 
-/// The system's own.
+/// The calls of the system.
 Io& system_io();
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// Memory of many megabytes that is written once, from its start to its end.
+// Large pages for memory of many megabytes that is written once, from start to end.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace xrun {
 
-// Asks the system for large pages, where it has them on request: a page of 4 KiB costs as much to get as to fill with
-// the nodes of a syntax tree. No effect on less than some of them, nor where the system declines.
+// Asks the system for large pages: getting a page of 4 KiB costs as much as filling it with the nodes of a syntax tree.
+// Has no effect on less than two large pages, or where the system declines.
 void prefer_large_pages(void* data, size_t bytes);
 
-// Makes room for `count` elements in such memory.
+// Reserves room for `count` elements in large pages.
 template <typename T>
 void reserve_large(std::vector<T>& vector, size_t count) {
   vector.reserve(count);

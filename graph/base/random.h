@@ -23,7 +23,7 @@ constexpr float to_open_unit(uint32_t bits) { return static_cast<float>((bits >>
 // Keyed stream: `element` is the position within what is drawn, four 32-bit draws a block.
 //   operators: (seed, step, position in the global batch, hash of the operator path)
 //   weights:   (seed, hash of the tensor path)
-//   samples:   (seed, epoch, sample, stage)
+//   samples:   (seed, epoch, sample, stage); in a balanced order earlier draws of the sample replace the epoch
 class RandomStream {
  public:
   RandomStream(uint64_t seed, uint64_t a, uint64_t b = 0, uint64_t c = 0);
@@ -37,7 +37,7 @@ class RandomStream {
   float uniform(uint64_t element, float low, float high) const { return low + (high - low) * uniform(element); }
   // Standard normal (Box–Muller over the pair of draws 2·element, 2·element + 1).
   float normal(uint64_t element) const;
-  // out[i] = normal(first + i), bit by bit. Many times faster than one by one.
+  // out[i] = normal(first + i), bit for bit. Many times faster than one by one.
   void fill_normal(uint64_t first, std::span<float> out) const;
   // Uniform in [0, n) by a 64-bit multiply; n >= 1.
   uint64_t below(uint64_t element, uint64_t n) const;

@@ -1,5 +1,5 @@
-// Errors of the world and how they travel: Result<T> holds a value or one Error; Status is a Result without a value.
-// Faults of the user's text are Diagnostics (diagnostic.h); broken invariants of ours are XRUN_CHECK (check.h).
+// Errors, and how functions return them: Result<T> holds a value or one Error; Status is a Result without a value.
+// Faults in the user's text are Diagnostics (diagnostic.h); broken invariants are XRUN_CHECKs (check.h).
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@
 
 namespace xrun {
 
-// Decides the exit code (docs/command.md, "Exit codes"), by the party that can act on the error.
+// Determines the exit code (docs/command.md, "Exit codes"); the kinds differ in who can act on the error.
 enum class ErrorKind {
   kContent,      // 1: a named input is missing or its content is wrong
   kUsage,        // 2: wrong use of the command
   kInfeasible,   // 3: no plan fits
   kWorld,        // 4: permission, I/O, disk, memory, device, missing system package
   kNonFinite,    // 5: training failed
-  kInterrupted,  // 75: stopped early with a checkpoint
+  kInterrupted,  // 75: stopped early, to be run again
 };
 
 struct Error {
@@ -30,12 +30,12 @@ struct Error {
   std::string help;     // how to fix it; may be empty
   Span span{};          // where in the model text, when known
 
-  // Only faults of the model's text have these.
+  // Mostly for errors with a span.
   std::string label;          // beside the mark
   std::vector<Label> others;  // other places involved
   std::vector<std::string> notes;
   std::vector<Edit> edits;           // the edits that carry out `help`
-  std::vector<std::string> choices;  // ways of which one is to be chosen, below `help`
+  std::vector<std::string> choices;  // alternatives, shown below `help`
 };
 
 int exit_code(ErrorKind kind);
@@ -104,7 +104,7 @@ using Status = Result<void>;
 
 }  // namespace xrun
 
-// Leaves the function with the error of a failed Status or Result.
+// Returns the error of a failed Status or Result from the function.
 #define XRUN_TRY(...)                                          \
   do {                                                         \
     if (auto xrun_status = (__VA_ARGS__); !xrun_status.ok()) { \
@@ -115,7 +115,7 @@ using Status = Result<void>;
 #define XRUN_CONCAT_INNER(a, b) a##b
 #define XRUN_CONCAT(a, b) XRUN_CONCAT_INNER(a, b)
 
-// XRUN_ASSIGN(auto plan, make_plan(...)): binds the value, or leaves the function with the error.
+// XRUN_ASSIGN(auto plan, make_plan(...)): binds the value, or returns the error from the function.
 #define XRUN_ASSIGN(declaration, ...) XRUN_ASSIGN_IMPL(XRUN_CONCAT(xrun_result_, __LINE__), declaration, __VA_ARGS__)
 #define XRUN_ASSIGN_IMPL(result, declaration, ...) \
   auto result = (__VA_ARGS__);                     \

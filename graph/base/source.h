@@ -69,7 +69,7 @@ class SourceMap {
   std::deque<File> files_;  // views of a text stay good when files are added
 };
 
-// Number of code points in UTF-8 text; a byte that is no lead byte of a sequence counts as a continuation.
+// Number of code points in UTF-8 text: of all bytes that are not continuation bytes (0b10xxxxxx).
 int count_code_points(std::string_view text);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// How long work is told to end early.
+// A flag that asks long work to end early.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Set by whoever wants the work to end, also by a signal handler; null: nobody does.
+// True: the work should end; a signal handler may set it, too. Null: nobody asks.
 using StopFlag = const std::atomic<bool>*;
 
 // Errors: kInterrupted once the flag is set. Threads: any.

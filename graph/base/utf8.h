@@ -16,15 +16,15 @@ std::string escape_of(char c);
 // Appends the character with this number; at most 0x10FFFF.
 void append_utf8(std::string& out, uint32_t code);
 
-// The text with nothing in it that steers a terminal or hides characters: control characters become their pictures
-// (ESC is U+241B), other such characters and bytes that are no UTF-8 become U+FFFD, each of one column. Line feeds
+// Replaces everything that controls a terminal or hides characters: control characters of ASCII become their pictures
+// (ESC is U+241B); other such characters and bytes that are not UTF-8 become U+FFFD, each of one column. Line feeds
 // stay.
 std::string printable(std::string_view text);
-// The same within one line: line feeds become their pictures, too.
+// The same in one line: line feeds become pictures, too.
 std::string printable_line(std::string_view text);
 
-// The text itself where it is UTF-8; else each byte that belongs to no character is written as "\\xE9", so that other
-// texts stay other texts.
+// The text with each byte that is not part of a UTF-8 character written as "\\xE9", so that texts that differ in such
+// bytes stay different.
 std::string well_formed(std::string_view text);
 
 }  // namespace xrun

@@ -1,4 +1,4 @@
-// Arguments: matched with parameters by place and name, evaluated in the order of the text, checked one by one.
+// Matches arguments with parameters by position and name, evaluates them in the order of the text, and checks each.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ namespace {
 // One argument of a call before it is evaluated.
 struct Given {
   size_t param = 0;
-  std::optional<Datum> value;  // flowed in
+  std::optional<Datum> value;  // from the left of `->`
   ExprId expr;
   Span span;
 };
@@ -28,7 +28,7 @@ std::optional<bool> other_word(std::string_view word) {
                                                : std::nullopt;
 }
 
-// All at once: who has to give three arguments is not told of one after the other.
+// Reports all missing arguments in one message.
 Diagnostic missing_arguments(const Signature& signature, Span call, std::span<const BoundArg> bound) {
   std::vector<std::string> names;
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -46,7 +46,7 @@ Diagnostic missing_arguments(const Signature& signature, Span call, std::span<co
                         signature);
 }
 
-// Of a number for a parameter that takes whole ones.
+// Reports a number for a parameter that takes whole numbers.
 Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::string_view written) {
   const double real = value.as_double();
   const Text message{"{} is not a whole number: {}", what, to_text(value)};
@@ -56,7 +56,7 @@ Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::
     return fault("XG0312", at, message, label,
                  replacement(fmt::format("write {} or {}", *below, *below + 1), at, std::to_string(*below)));
   }
-  // The whole of an argument is rounded; a default is not written in the call.
+  // The edit rounds the whole argument; a default has no text in the call to edit.
   const bool divides =
       value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos;
   return fault("XG0312", at, message, label,
@@ -116,7 +116,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
         std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.name.text == arg.name.text; });
     if (found == params.end()) {
       if (!good) {
-        continue;  // one of them is enough
+        continue;  // one report for a call is enough
       }
       const auto names = names_of(params, [](const Param& param) { return param.name.text; });
       const std::string near = nearest(arg.name.text, names);
@@ -133,7 +133,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     }
     given.push_back({.param = static_cast<size_t>(found - params.begin()), .expr = arg.value, .span = arg.span});
   }
-  // Evaluated in the order of the text, so that nodes come in that order.
+  // Evaluates in the order of the text, which is then the order of the nodes.
   std::vector<BoundArg> bound(params.size());
   for (Given& item : given) {
     const Param& param = params[item.param];
@@ -210,7 +210,7 @@ std::optional<Datum> Evaluator::default_of(const Signature& signature, const Par
   return value;
 }
 
-// A bare name may be a symbol that only the parameter knows.
+// Evaluates an argument; a bare name may be a symbol that only the parameter defines.
 std::optional<Datum> Evaluator::argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                          Scope& scope) {
   const Expr& expr = ast[id];
@@ -272,7 +272,7 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
     }
     return expects("a constant");
   }
-  // `none` means something where it is the default.
+  // `none` is a valid value where it is the default.
   const bool takes_none = param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kNone;
   if (value.kind == DatumKind::kNone && (takes_none || !param.type.span.valid())) {
     return true;

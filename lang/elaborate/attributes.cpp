@@ -1,4 +1,4 @@
-// Arguments of operators, readers and optimizers as attributes.
+// Converts arguments of operators, readers and optimizers to attributes.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// The items of a list as elements of one type; nothing where one of them has no such form.
+// Converts the items of a list to one type; nothing if one of them does not convert.
 template <class T, class Convert>
 std::optional<AttrValue> list_of(const std::vector<Datum>& items, Convert convert) {
   std::vector<T> list;
@@ -34,7 +34,7 @@ std::optional<std::string> words_of(const Datum& value) {
   return words ? std::optional(value.text) : std::nullopt;
 }
 
-// A constant as an attribute; nothing where it has no such form.
+// A constant as an attribute; nothing if it has no attribute type.
 std::optional<AttrValue> to_attr(const Datum& value) {
   if (value.kind == DatumKind::kBool) {
     return value.flag;
@@ -73,7 +73,7 @@ std::optional<Attrs> Evaluator::attributes(const Signature& signature, const std
                             signature));
       return std::nullopt;
     }
-    // A whole number where a float is declared stays a float, so that equal calls print alike.
+    // A whole number for a float parameter is stored as a float, so that equal calls print alike.
     const auto* whole = std::get_if<int64_t>(&*attr);
     if (whole != nullptr && arg.param->type.name.text == "float") {
       attrs.set(arg.param->name.text, static_cast<double>(*whole));

@@ -15,7 +15,7 @@ bool is_measure(std::string_view name) {
 
 }  // namespace
 
-// Names the operators of this edition that are of the same kind as one of a later edition.
+// The fix for an operator of a later edition: names the available operators of its group.
 Fix Evaluator::others_of_its_kind(const OpDef& op) const {
   const std::string names = listed(options_.ops->all(), [&](const OpDef* other) {
     const bool of_its_kind = other->group == op.group && !op.group.empty();
@@ -55,7 +55,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
     return callee;
   }
   if (path.size() == 1) {
-    // `max` is an operator on tensors and a function of numbers: the arguments decide (eval_call).
+    // `max` is an operator on tensors and a function of numbers: the arguments decide (call_by_kind).
     callee.op = options_.ops->find(last.text);
     if (callee.op != nullptr) {
       callee.kind = Callee::kOp;
@@ -133,11 +133,11 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     case Callee::kUnknown:
       return {};
     case Callee::kOp: {
-      // Functions of numbers that are operators, too: by the first argument.
+      // A name of both an operator and a function of numbers: the first argument decides.
       if (is_constant_function(callee.name) && (call.flowing || (!call.args.empty() && !call.args[0].name))) {
         Call flowing = call;
         if (!call.flowing) {
-          // Evaluated here and not again: calls within calls would double the work at every level.
+          // Evaluated only here: a second evaluation would double the work at every level of nested calls.
           flowing.flowing = eval(*call.ast, call.args[0].value, scope);
           flowing.args = call.args.subspan(1);
         }
@@ -197,8 +197,8 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   return made;
 }
 
-// Windows of an even size that lie side by side are meant as patches; the padding that they have unless it is said
-// makes one more of them, half outside.
+// Warns of default padding on windows of an even size with an equal stride: they are meant as patches, and the padding
+// adds one more, half outside.
 void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at) {
   const auto given = [&](std::string_view name) {
     const auto arg = std::ranges::find(bound, name, [](const BoundArg& one) { return one.param->name.text; });
@@ -228,7 +228,7 @@ void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>
 }
 
 void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& made) {
-  constexpr size_t kMany = 1000;  // of the losses of a hostile text the rest points at its own line
+  constexpr size_t kMany = 1000;  // bounds the memory; faults of further logits are placed at the label in the loss
   if (made.kind != DatumKind::kTensor || work_.columns.size() >= kMany) {
     return;
   }
@@ -241,8 +241,8 @@ void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& ma
   }
 }
 
-// Reports a margin, or a filter, on logits that are not cosines: cos(angle + margin) of any other number has no
-// meaning, and the loss and its gradient would disagree.
+// Reports a margin, or a filter, on logits that are not cosines: cos(angle + margin) is defined for cosines only, and
+// the loss and its gradient would disagree.
 bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at) {
   const NodeId producer = work_.graph.value(logits).producer;
   const auto form = op.margin(attrs);
@@ -296,7 +296,7 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
     return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
                   shapes.empty() ? "" : "gets " + shapes, {error.help});
   }
-  constexpr int64_t kStepsOfItem = 8;  // a step of evaluation takes about so much less
+  constexpr int64_t kStepsOfItem = 8;  // an item costs about as much as so many steps of evaluation
   steps_ += kStepsOfItem * (work_.size() - before);
   for (size_t i = owned; label && i < work_.graph.params.size(); ++i) {
     work_.graph.params[i].span = label.span;

@@ -112,7 +112,7 @@ class TypeChecker {
 bool is_of_heads(std::string_view type) { return type == "sharded" || type == "cosines"; }
 
 void check_types(const SourceFile& file, Diagnostics& diagnostics) {
-  constexpr int kManyErrors = 100;  // a file with so many has other worries
+  constexpr int kManyErrors = 100;  // further reports would not help
   TypeChecker checker(file.ast, diagnostics);
   for (const Decl& decl : file.ast.decls) {
     if (diagnostics.error_count() < kManyErrors) {

@@ -1,5 +1,5 @@
-// Checks the types that declarations write, also of declarations that nothing calls: names are known, and each type has
-// the dimensions and the argument that its kind needs.
+// Checks the types in all declarations of a file, called or not: names are known, and each type has the dimensions and
+// the argument that its kind needs.
 #pragma once
 
 #include "lang/faults.h"
@@ -7,14 +7,14 @@
 
 namespace xrun::lang {
 
-// Reports XG0303 for parameters, results and inputs of `file`, and XG0202 for parameters of one name. Elaboration
+// Reports XG0303 for types of parameters, results and inputs, and XG0202 for parameters of the same name. Elaboration
 // does not report such types again.
 void check_types(const SourceFile& file, Diagnostics& diagnostics);
 
-// `sharded` and `cosines`: types of what heads give.
+// Whether a type is one of the logits of a head: `sharded` or `cosines`.
 bool is_of_heads(std::string_view type);
 
-// C of `index(C)`, H of [N, H]: a name that a type may bind.
+// Whether a type may bind this name, as C of `index(C)` and H of [N, H]: it begins with a capital letter.
 bool is_dimension_variable(const Expr& expr);
 
 }  // namespace xrun::lang

@@ -17,8 +17,8 @@ struct Problem {
   std::string fix;
 };
 
-// An operation on numbers, strings, booleans and lists, never on tensors; an error node where `problem` says why.
-// Floats are finite.
+// Applies an operator to two constants. Returns an error node and fills `problem` where there is no result, as for
+// tensors. Float results are finite.
 Datum constant_binary(Op op, const Datum& a, const Datum& b, Problem& problem);
 // floor, ceil, round, max, min, abs, sqrt, exp, log, len.
 Datum constant_function(std::string_view name, std::span<const Datum> args, Problem& problem);

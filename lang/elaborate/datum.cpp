@@ -19,7 +19,7 @@ Int128 common_divisor(Int128 a, Int128 b) {
   return magnitude(a);
 }
 
-// The most negative number has no magnitude: nothing near the edge is let through.
+// Bounds all numbers: the most negative Int128 has no magnitude, and sums of two numbers within the bound fit.
 constexpr Int128 kEdge = static_cast<Int128>(1) << 126;
 bool fits(Int128 value) { return value > -kEdge && value < kEdge; }
 

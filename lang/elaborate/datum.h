@@ -1,5 +1,5 @@
-// Datum: the value of an expression while a file is elaborated (docs/language.md, "Expressions"). A value; lists are
-// shared and constant.
+// Datum: the value of an expression while a file is elaborated (docs/language.md, "Expressions"). Copies share lists,
+// which are constant.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@
 namespace xrun::lang {
 
 enum class DatumKind : uint8_t {
-  kError,  // a fault was reported; whoever meets it stays silent
+  kError,  // a fault was reported; code that gets this value reports nothing further
   kNone,
   kAuto,
   kBool,
   kExact,  // a whole number or an exact fraction, with or without a unit
   kReal,   // a float, with or without a unit
   kString,
-  kSymbol,  // a bare name that a parameter or a setting knows
+  kSymbol,  // a bare name that a parameter or a setting defines
   kBatch,   // N
   kTensor,
   kTuple,
@@ -40,7 +40,7 @@ struct Rational {
   bool operator==(const Rational&) const = default;
 };
 
-// Nothing where 128 bits do not hold the result. REQUIRES: of `divide`, b is not 0.
+// Return nothing where a product before reduction reaches 2^126. REQUIRES for `divide`: b is not 0.
 std::optional<Rational> add(const Rational& a, const Rational& b);
 std::optional<Rational> subtract(const Rational& a, const Rational& b);
 std::optional<Rational> multiply(const Rational& a, const Rational& b);
@@ -59,10 +59,10 @@ struct Datum {
   std::string text;                                 // kString, kSymbol
   ValueId tensor;                                   // kTensor
   std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange
-  int64_t weight = 1;                               // items below, itself and 64 bytes of text included, and
-  int depth = 0;                                    // lists within lists: bound what nested lists may grow to
-  Span span;                                        // where it was written, for labels
-  Span origin;                                      // of the option or let whose value it is
+  int64_t weight = 1;  // 1 + the weights of the items, and 1 per 64 bytes of their text; bounded
+  int depth = 0;       // nesting of lists; bounded
+  Span span;           // where it was written, for labels
+  Span origin;         // the text that gives the option or let this value
 
   bool is_error() const { return kind == DatumKind::kError; }
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }
@@ -83,17 +83,17 @@ Datum make_plain(DatumKind kind);  // kNone, kAuto, kBatch
 
 // The value as an int64 where it is a whole plain number that fits.
 std::optional<int64_t> to_int64(const Datum& value);
-// The same of a plain number of either kind: 1e3 is 1000, too.
+// The same, and a float without a unit counts if it is whole.
 std::optional<int64_t> whole_number(const Datum& value);
-// The same of a float: 3.0 is 3, 3.5 and 1e30 are nothing.
+// A float as an int64: 3.0 gives 3; 3.5 and 1e30 give nothing.
 std::optional<int64_t> to_int64(double real);
 
-using xrun::to_text;                         // of attributes and tensor types
+using xrun::to_text;                         // for attributes and tensor types
 std::string to_text(const Rational& value);  // "7/2"
-std::string to_text(const Datum& value);     // as it could be written; tensors are "a tensor"
-std::string kind_text(const Datum& value);   // "a whole number", "a list": completes "gets ..."
+std::string to_text(const Datum& value);     // for messages: at most 16 items of a list; "a tensor"
+std::string kind_text(const Datum& value);   // "the number 3", "a list": completes "gets ..."
 
-// Equality of values of any kind; N equals N. Tensors are never compared.
+// Whether two values of any kind are equal; N equals N. Tensors and error nodes equal nothing.
 bool equal(const Datum& a, const Datum& b);
 
 }  // namespace xrun::lang

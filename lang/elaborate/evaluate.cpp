@@ -1,4 +1,4 @@
-// Expressions: constants are computed, tensors become nodes.
+// Evaluates expressions: computes constants, and appends nodes for tensors.
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
@@ -6,10 +6,10 @@
 namespace xrun::lang {
 namespace {
 
-// Frames of `eval` on the stack: an expression may be 512 nodes high and blocks nest, both at once. Those of calls are
-// large, and there are fewer of them.
+// Bounds the frames of `eval` on the stack: an expression may be 512 nodes high, and nested blocks add to it. Calls
+// have larger frames and a smaller bound of their own.
 constexpr int kDeepest = 800;
-constexpr int kMostErrors = 200;  // a text with more of them is not read on
+constexpr int kMostErrors = 200;  // evaluation stops there
 constexpr int64_t kHeaviest = 1 << 20;
 constexpr int kDeepestList = 64;
 
@@ -20,7 +20,7 @@ Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const Fronten
     : sources_(sources), diagnostics_(diagnostics), options_(options), signatures_(signatures) {}
 
 void Evaluator::report(Diagnostic diagnostic) {
-  // The chain is shown from the first block on: that a fault lies in the model is seen by its place.
+  // The chain is shown only if it has a block: for a fault in the model itself the place is enough.
   if (work_.expansion.size() > 1 && diagnostic.expansion.empty()) {
     diagnostic.expansion = work_.steps();
   }
@@ -75,7 +75,7 @@ Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {
   ++depth_;
   Datum value = eval_node(ast, expr, scope);
   --depth_;
-  steps_ += static_cast<int64_t>(value.text.size() / 8);  // long strings are copied, too
+  steps_ += static_cast<int64_t>(value.text.size() / 8);  // copying a long string costs steps
   value.span = expr.span;
   return value;
 }
@@ -180,7 +180,7 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
   return (*value.items)[static_cast<size_t>(*at)];
 }
 
-// `f32[N, 3, 224, 224]` in a test: an input made up for it.
+// `f32[N, 3, 224, 224]` in a test: makes an input of this type.
 Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope) {
   if (!in_test_) {
     return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks make up tensors",

@@ -147,7 +147,7 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
       const auto [known, fresh] = tested_.try_emplace(model.decl);
       Scope& inside = known->second;
       if (fresh) {
-        // In the graph of the test, under names of its own.
+        // Builds the model in the graph of the test, with tensor names of its own.
         TensorNames outer = std::exchange(work_.names, {});
         inside.file = model.file;
         build_model(model, inside);
@@ -165,7 +165,7 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
   if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.file->is_missing(lhs.name.text)) {
     return {};  // reported where it is imported
   }
-  // digits.csv: a path without its quotes.
+  // An unknown name with a field, such as digits.csv, is taken for a path without its quotes.
   const bool known = lhs.kind != ExprKind::kName || scope.find(lhs.name.text) != nullptr || scope.resolve ||
                      scope.file == nullptr || scope.file->find(lhs.name.text);
   if (!known && lhs.name.text != "N") {

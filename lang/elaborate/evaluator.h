@@ -1,6 +1,6 @@
-// Elaboration: walks the syntax tree once, computes what is constant, and appends nodes to a graph for what is not.
-// Checking and lowering are one walk, since the shapes that are checked are those of the graph that is made. One
-// thread; sources, diagnostics, options and signatures outlive the evaluator.
+// Elaboration: walks the syntax tree once, computes constants, and appends nodes to a graph for tensors. Checking and
+// lowering are one walk, since the checked shapes are those of the graph. One thread; sources, diagnostics, options and
+// signatures outlive the evaluator.
 #pragma once
 
 #include <map>
@@ -33,8 +33,8 @@ struct TestResult;  // lang/frontend.h
 
 struct Trial;
 
-// What is left where a fault was reported, in the place of a result: an error node, or nothing. For an optional Datum,
-// which could be either, the caller says which: the conversion is an error of -Wconversion.
+// The result after a reported fault; converts to an error node or to an empty optional. A function that returns an
+// optional Datum has to choose one of both itself: the conversion is an error of -Wconversion.
 struct Refused {
   operator Datum() const { return {}; }
   template <class T>
@@ -56,27 +56,28 @@ class Evaluator {
   // ---- calls (call.cpp)
   Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
   Callee find_callee(std::span<const Name> path, Scope& scope);
-  // Appends a node for `op`; an error node when infer refuses. `at` is where the faults go.
+  // Appends a node for `op`; returns an error node when infer fails. Faults are placed at `at`.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
 
   // ---- arguments (arguments.cpp)
-  // The parameters of a call, matched, evaluated and checked: names in `env` are parameters and dimension variables.
-  // Nothing when a fault was reported.
+  // Matches the arguments of a call with parameters, evaluates and checks them; parameters and dimension variables
+  // become locals of `env`. Returns nothing when a fault was reported.
   // `op_call`: the span of a call f(x) of an operator, for XG0305.
   std::optional<std::vector<BoundArg>> bind(const Signature& signature, const Call& call, Scope& scope, Scope& env,
                                             Span op_call = {});
-  // Constant arguments as attributes; tensor parameters are left out.
+  // Constant arguments as attributes; tensors and `none` are left out.
   std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
 
   // ---- types (types.cpp)
-  // Whether a tensor fits a declared type; binds new dimension variables in `env`. `what` names the tensor in messages.
+  // Whether a tensor fits a declared type, else reports it; binds new dimension variables in `env`. `what` names the
+  // tensor in messages.
   bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, const std::string& what);
   std::optional<TensorType> tensor_type(const Ast& ast, const Type& type, Scope& scope);
-  // `siblings`: the other dimensions of the type, which are fixed together.
+  // `siblings`: all dimensions of the type; the fix of XG0312 edits them together.
   std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
   // Reports XG0305 where `value` is sharded; `is_call`: `at` is a call that could be `topk`.
   bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
-  // Where the text says how many classes the labels of an input have, once a loss has matched them; else invalid.
+  // The text that sets the head's number of classes, for labels that a loss has matched; invalid if unknown.
   Span class_count_of(ValueId label) const;
 
   // ---- blocks and models (expand.cpp, expand_model.cpp)
@@ -84,9 +85,9 @@ class Evaluator {
   // Builds the model into graph(); its bindings are the locals of `scope`.
   void build_model(const DeclRef& model, Scope& scope);
 
-  // ---- blocks, functions and models that nothing asked for (uncalled.cpp)
+  // ---- blocks, functions and models that nothing calls (uncalled.cpp)
   bool was_called(const Decl& decl) const { return called_.contains(&decl); }
-  void try_out(const DeclRef& ref, const Trial& trial);  // with arguments that are made up
+  void try_out(const DeclRef& ref, const Trial& trial);  // expands it with made-up arguments
   void take_constants(const Evaluator& other) { constants_ = other.constants_; }
 
   // ---- tests (tests_eval.cpp)
@@ -103,13 +104,13 @@ class Evaluator {
   void report(Diagnostic diagnostic);  // with the chain of expansions
   // Reports lang::fault(...).
   Refused refuse(const char* code, Span at, Text message, Text label, Help help);
-  // Kept for Module::not_yet; `fix`: what can be had instead.
+  // Kept for Module::not_yet; `help` names what is available instead.
   void not_yet(Span at, Text what, Help help);
   std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
   bool exhausted() const { return exhausted_; }
   int64_t steps_left() const { return exhausted_ ? 0 : options_.max_steps - steps_; }
   int64_t steps() const { return steps_; }
-  void charge(int64_t steps) { steps_ += steps; }  // of evaluators of the same budget
+  void charge(int64_t steps) { steps_ += steps; }  // steps of another evaluator with the same budget
   void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
   void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
   void warn_unused(const Scope& scope);
@@ -130,10 +131,10 @@ class Evaluator {
   Datum tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr, Scope& scope);
   void explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope);
   Datum unknown_name(const Name& name, Scope& scope);
-  // Counts a step of evaluation; false when the bound is reached (reported once).
+  // Counts a step of evaluation; false once a bound of steps, size or errors is reached.
   bool spend(Span at);
   bool refuse_growth(Span at);
-  bool has_room_for(int64_t copies, int64_t size, int64_t steps) const;  // each of so many items and steps
+  bool has_room_for(int64_t copies, int64_t size, int64_t steps) const;  // each copy adds so much
   Datum too_deep(Span at);                                               // reports and ends the elaboration
   Datum recurs(Span at, std::string message);
 
@@ -184,23 +185,23 @@ class Evaluator {
   Diagnostics& diagnostics_;
   const FrontendOptions& options_;
   Workspace work_;
-  std::vector<const Decl*> active_;     // blocks, functions and constants that are being expanded
-  std::vector<const Param*> defaults_;  // that are being evaluated
+  std::vector<const Decl*> active_;     // blocks, functions and models that are being expanded
+  std::vector<const Param*> defaults_;  // parameters whose defaults are being evaluated
   std::set<const Decl*> called_;
   std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
   Signatures& signatures_;
   std::vector<Diagnostic> not_yet_;
   SkippedIf last_skipped_;
-  Span call_span_;                        // of the operator whose arguments are being bound
-  Span bound_value_;                      // of the value of the binding of a model that is being evaluated
-  std::map<int32_t, Span> input_spans_;   // by value: where the data says what a label is
-  std::map<int32_t, Span> class_counts_;  // by value: of a label
+  Span call_span_;                        // the operator call whose arguments are being bound
+  Span bound_value_;                      // the value of the model's binding that is being evaluated
+  std::map<int32_t, Span> input_spans_;   // by graph input: the reader or stage that makes it
+  std::map<int32_t, Span> class_counts_;  // by value of a label: see class_count_of
   int64_t steps_ = 0;
   int depth_ = 0;
-  int calls_ = 0;  // within one another
+  int calls_ = 0;  // nested calls
   bool exhausted_ = false;
   bool in_test_ = false;
-  std::map<const Decl*, Scope> tested_;  // models whose values the test that runs has asked for
+  std::map<const Decl*, Scope> tested_;  // models built for the test that is running
   int64_t gather_batch_ = 0;             // for XG0305: global batch and bytes of an element, 0: unknown
   int64_t gather_bytes_ = 0;
 };

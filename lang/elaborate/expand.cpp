@@ -1,4 +1,4 @@
-// Blocks: macros that are expanded into the graph under the names that the text gives, and the statements of bodies.
+// Expands blocks, which are macros, into the graph, and evaluates the statements of bodies.
 #include <fmt/format.h>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace xrun::lang {
 namespace {
 
-// Blocks within blocks; each takes a frame of the stack. Real models have about ten.
+// Bounds nested blocks, functions and models: each takes stack. Real models nest about ten.
 constexpr size_t kMostBlocks = 128;
 
 }  // namespace
@@ -71,7 +71,7 @@ void Evaluator::run_assert(const Ast& ast, const Stmt& stmt, Scope& scope) {
   }
 }
 
-// A statement that blocks and models have both; false for another one. `what`: "block".
+// Evaluates a statement that blocks and models share; false for any other. `what`: "block" or "model".
 bool Evaluator::run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::string_view what) {
   switch (stmt.kind) {
     case StmtKind::kBind:
@@ -84,7 +84,7 @@ bool Evaluator::run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::
     case StmtKind::kState:
       refuse("XG0199", stmt.span, {"own parameters of a {} are not available yet", what}, "of a later edition of xrun",
              {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
-      bind_local(ast[stmt.names][0], Datum(), scope, false);  // what speaks of it is no fault of its own
+      bind_local(ast[stmt.names][0], Datum(), scope, false);  // uses of it report nothing further
       return true;
     default:
       return false;
@@ -110,7 +110,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
       const bool constant = !takes_tensor(*arg.param) && arg.value().kind != DatumKind::kTensor;
       return constant ? fmt::format("{}={}", arg.param->name.text, to_text(arg.value())) : "";
     });
-    constexpr size_t kLongest = 80;  // it is kept for every call that leads to a node
+    constexpr size_t kLongest = 80;  // each node's chain of calls keeps it
     if (args.size() > kLongest) {
       args = fmt::format("{}...", args.substr(0, kLongest));
     }
@@ -123,7 +123,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   const bool outer = std::exchange(in_test_, false);
   Datum result;
   bool returned = false;
-  bool has_error = false;  // it may be the `return`
+  bool has_error = false;  // the unreadable statement may be the `return`
   for (const Stmt& stmt : ast[decl.body]) {
     if (exhausted_) {
       break;

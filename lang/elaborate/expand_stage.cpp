@@ -1,4 +1,4 @@
-// Pipelines: calls, `repeat`, `residual`, `fork` and `if` behind an arrow.
+// Evaluates pipelines: calls, `repeat`, `residual`, `fork` and `if` behind an arrow.
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
@@ -35,7 +35,7 @@ Datum Evaluator::eval_stage(Datum value, const Ast& ast, const Stage& stage, Sco
   if (stage.kind == StageKind::kRepeat) {
     return eval_repeat(std::move(value), ast, stage, scope);
   }
-  // residual, fork and `if` add no scope of their own, unless they are given a name.
+  // `residual`, `fork` and `if` open a scope of tensor names only if they have a label.
   if (stage.label && !enter_scope({}, stage.label, stage.span)) {
     return {};
   }
@@ -56,7 +56,7 @@ Datum Evaluator::eval_stage_call(Datum value, const Ast& ast, const Stage& stage
   if (stage.label && !stage.has_args) {
     span = name_span;
   } else if (stage.label) {
-    // Without ` as label`.
+    // The span of the call ends before ` as label`.
     const std::string_view text = sources_.text(stage.span);
     const size_t close = text.rfind(')');
     span.end = close == std::string_view::npos ? span.end : span.begin + static_cast<uint32_t>(close) + 1;
@@ -94,7 +94,7 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
   const int64_t size = work_.size();
   const int64_t steps = steps_;
   for (int64_t i = 0; i < *copies && !value.is_error(); ++i) {
-    // Copies that do not know their number are alike: the first one says what all of them take.
+    // Without an index the copies are alike, so the size of the first one gives that of all.
     if (i == 1 && !stage.index && !has_room_for(*copies - 1, work_.size() - size, steps_ - steps)) {
       refuse_growth(stage.span);
       value = {};

@@ -65,7 +65,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   bool inside = false;
   Problem problem;
   if (range.kind == DatumKind::kRange && value.plain_number()) {
-    // Bounds of an option are values that it may have, so both ends count.
+    // Both bounds of an option's range are allowed values.
     const Datum& last = (*range.items)[1];
     const Datum low = constant_binary(Op::kGe, value, (*range.items)[0], problem);
     const Datum high = constant_binary(Op::kLe, value, last, problem);

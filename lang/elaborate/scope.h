@@ -1,4 +1,4 @@
-// Names in reach while a body is elaborated, and the names that tensors get from the structure of the text
+// The names visible while a body is elaborated, and the names that tensors get from the structure of the text
 // (docs/language.md, "Models and blocks").
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace xrun::lang {
 
-// An `if` stage without `else` that was not taken: its value is what flowed in.
+// An `if` stage without `else` whose condition was false, so that its input passed through unchanged.
 struct SkippedIf {
   Span condition;
-  Span pipe;          // of the stages that were skipped
-  std::string input;  // the name of what flowed in; empty when it has none
+  Span pipe;          // the stages that were skipped
+  std::string input;  // the name that the pipeline starts with; empty when it starts with another expression
   explicit operator bool() const { return condition.valid(); }
 };
 
@@ -28,19 +28,19 @@ struct Local {
   Datum value;
   Span span;
   bool used = false;
-  bool warns = false;   // a binding that is not used gets a warning
-  bool output = false;  // of the model
+  bool warns = false;   // an unused binding gets a warning
+  bool output = false;  // is an output of the model
   SkippedIf skipped;
 };
 
-// One level of names. The keys are views of the source text.
+// One level of visible names. The keys are views of the source text.
 struct Scope {
   Scope* parent = nullptr;
-  const SourceFile* file = nullptr;  // whose options, lets, blocks and imports are in reach
+  const SourceFile* file = nullptr;  // its options, lets, blocks and imports are visible
   std::map<std::string_view, Local> locals;
-  // Further names of this level that are made when they are asked for: fields of the data.
+  // Makes further names of this level on demand, such as fields of the data.
   std::function<std::optional<Datum>(std::string_view, Span)> resolve;
-  std::vector<std::string> resolvable;  // for suggestions
+  std::vector<std::string> resolvable;  // names of `resolve`, for suggestions
 
   Local* find(std::string_view name) {
     for (Scope* scope = this; scope != nullptr; scope = scope->parent) {
@@ -60,7 +60,7 @@ class TensorNames {
   std::optional<std::string> leaf(std::string_view name, std::string_view label);
   void enter(std::string path) { scopes_.push_back({std::move(path), {}, {}}); }
   void leave() { scopes_.pop_back(); }
-  // How many unlabelled leaves of this name the scope has.
+  // The number of the last unlabelled leaf of this name in the scope; 0: none.
   int count(std::string_view name) const;
   const std::string& path() const { return scopes_.back().path; }
 

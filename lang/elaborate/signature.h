@@ -20,18 +20,18 @@ namespace xrun::lang {
 struct Signature {
   std::string name;          // "conv"
   std::string text;          // "conv(x: [N, C, H, W], width: int)": shown in notes
-  const Ast* ast = nullptr;  // where the parameters lie
+  const Ast* ast = nullptr;  // has the parameters
   std::span<const Param> params;
   bool variadic = false;             // the first parameter takes all positional arguments
-  std::shared_ptr<const Ast> owned;  // of an operator: parsed from OpDef::signature
+  std::shared_ptr<const Ast> owned;  // set if the signature was parsed from text, such as OpDef::signature
 };
 
-// A parameter with what it was given; a variadic one has any number of values, the others have one.
+// A parameter and its values: one or more for a variadic parameter, one for any other.
 struct BoundArg {
   const Param* param = nullptr;
   std::vector<Datum> values;
   bool given = false;  // false: the default
-  Span span;           // of the argument; of the call for a default
+  Span span;           // the argument, or the call for a default
   const Datum& value() const { return values.front(); }
 };
 
@@ -41,7 +41,7 @@ Diagnostic with_signature(Diagnostic diagnostic, const Signature& signature);
 // Whether a parameter is a tensor: it has dimensions.
 inline bool takes_tensor(const Param& param) { return param.type.has_dims; }
 
-// The signatures that a run has met so far; each is read once.
+// The signatures that a run has used so far; each is parsed once.
 class Signatures {
  public:
   explicit Signatures(SourceMap& sources) : sources_(sources) {}

@@ -1,4 +1,4 @@
-// `a + b` on tensors: which operator it is, and why two shapes do not go together.
+// `a + b` on tensors: finds the operator, and explains why two shapes do not match.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// The operator of tensors for a sign, and the verb of messages; null for a sign that tensors do not know.
+// The tensor operator of a sign, and its verb in messages. arithmetic_of is null for a sign without one.
 struct Arithmetic {
   Op op;
   std::string_view name;
@@ -29,8 +29,8 @@ std::string dims_text(const TensorType& type) {
 }
 
 struct Difference {
-  std::string why;  // "256 and 64 channels", "112 and 56 in dimension 2"; empty: they go together
-  std::string fix;  // what makes one shape of both
+  std::string why;  // "256 and 64 channels", "112 and 56 in dimension 2"; empty: the shapes match
+  std::string fix;  // how to make the shapes match
 };
 
 Difference difference(const TensorType& a, const TensorType& b) {
@@ -93,7 +93,7 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     }
     return apply(*tensor_op, {a, b}, {}, {}, expr.span);
   }
-  // A number beside a tensor is one operator with two constants: scale * x + shift.
+  // A tensor with a number is one operator with two constants, scale * x + shift; number / x is a division after it.
   const OpDef* affine = options_.ops->find("scale_shift");
   if (affine == nullptr) {
     return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
@@ -122,8 +122,8 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
   return constant.is_error() ? constant : apply(*tensor_op, {constant, tensor}, {}, {}, expr.span);
 }
 
-// An operand that is what flowed into an `if` stage that was not taken is the usual cause: says so, and offers to take
-// the stage whenever the declared shapes differ.
+// Explains the usual cause: an operand passed through an `if` stage whose condition was false. The fix makes the
+// condition true whenever the declared channel counts differ.
 void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope) {
   for (const ExprId side : {expr.lhs, expr.rhs}) {
     const Expr& operand = ast[side];

@@ -1,4 +1,4 @@
-// `test` blocks: expectations over what a model or a block expands to.
+// Runs `test` blocks: checks expectations on expanded models and blocks.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -81,8 +81,8 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   return result;
 }
 
-// params(x), shape(x), flops(x), bytes(x): x is a model, or a tensor expression that is expanded into a graph of its
-// own.
+// params(x), shape(x), flops(x), bytes(x): x is a model, which is built in a graph of its own, or a tensor
+// expression.
 Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& scope) {
   if (call.args.size() != 1 || call.args[0].name || call.flowing) {
     return refuse("XG0204", call.span, {"`{}` takes one model or tensor", name}, "",
@@ -94,8 +94,8 @@ Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& 
   const DeclRef model = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr
                             ? scope.file->find(DeclKind::kModel, expr.name.text)
                             : DeclRef{};
-  // A model is built for itself. An expression may go on from what the test has bound, so it stays in the test's graph,
-  // where only its names start anew.
+  // An expression may use bindings of the test, so it is built in the test's graph, with tensor names of its own. A
+  // model gets a graph of its own.
   Workspace outer = model ? std::exchange(work_, work_.aside()) : Workspace();
   TensorNames outer_names = std::exchange(work_.names, {});
   Datum value;

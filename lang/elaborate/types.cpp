@@ -1,4 +1,4 @@
-// Tensor types: matching a declared type against a value binds dimension variables and checks known ones
+// Tensor types: matches a declared type against a value, binds dimension variables and checks known ones
 // (docs/language.md, "Types and dimensions").
 #include <algorithm>
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ const char* rank_fix(size_t has, size_t wanted) {
 
 }  // namespace
 
-// A dimension as a number, kBatch for N; reports and gives nothing where it is neither.
+// A dimension as a number, kBatch for N; reports anything else and returns nothing.
 std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings) {
   const Datum value = eval(ast, id, scope);
   if (value.is_error()) {
@@ -71,7 +71,7 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
         label += (label.empty() ? "" : ", ") + std::string(name) + " = " + to_text(local->value);
       }
     }
-    // All divisions of the type are fixed at once: the next one would fail for another picture.
+    // The fix rounds all divisions of the type: another one would fail at another image size.
     Fix fix{.title = "write what the layer does"};
     for (const ExprId sibling : siblings.empty() ? std::span<const ExprId>(&id, 1) : siblings) {
       if (ast[sibling].kind == ExprKind::kBinary && ast[sibling].op == lang::Op::kDiv) {
@@ -147,7 +147,8 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   return made;
 }
 
-// Sharded values are taken only by what declares it; `what` would need all columns in one place.
+// Reports a sharded value, and returns whether it is one: only parameters of type `sharded` or `cosines` take it, since
+// other code would need all columns in one place.
 bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   const TensorType& type = type_of(value);
   if (!type.sharded) {
@@ -165,7 +166,7 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
         bytes >= 0x1.0p40 ? fmt::format("{:.1f} TiB", bytes * 0x1.0p-40) : format_bytes(static_cast<Bytes>(bytes)));
     label += fmt::format(": {} x {} x {} bytes", format_count(gather_batch_), format_count(classes), gather_bytes_);
   }
-  // Elsewhere what is computed from the call would not take its result.
+  // `topk` fits only if the call is all of a binding's value; other code would not take its result.
   const bool best = is_call && at == bound_value_;
   Diagnostic d =
       fault("XG0305", at, std::move(message), std::move(label),
@@ -187,8 +188,8 @@ Span Evaluator::class_count_of(ValueId label) const {
   return known != class_counts_.end() ? known->second : Span();
 }
 
-// Labels of another number of classes than the logits have. The number of the model is what is fixed: `counted`, where
-// the text says it.
+// Reports labels whose number of classes differs from that of the logits. The fix changes the number of the model,
+// at `counted` if the text has it.
 void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at) {
   const bool more = has > classes;
   const std::string count = format_with_underscores(has);
@@ -213,7 +214,7 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
   }
 }
 
-// The head in the place of an argument that is none, where the model has one of cosines.
+// The fix for an argument that is not the cosines of a head: the model's cosine head, if it has exactly one.
 Help Evaluator::give_the_head(Span at) const {
   const auto& heads = work_.graph.heads;
   const auto of_cosines = [&](const Head& head) {
@@ -278,7 +279,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       }
       classes = *known;
     }
-    // The logits came before the label.
+    // The logits were bound before the label, so `env` has them.
     Span counted;
     for (const auto& [name, local] : env.locals) {
       if (local.value.kind == DatumKind::kTensor && type_of(local.value).rank() == 2 &&
@@ -289,7 +290,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     }
     class_counts_.try_emplace(value.tensor.index, counted);
     if (actual.classes == 0 && classes > 0) {
-      // The number of classes is found only by opening the data: until then it is that of the head.
+      // The labels' number of classes is unknown until the data is opened; until then it is that of the head.
       TensorType& stored = work_.graph.value(value.tensor).type;
       stored.classes = classes;
       stored.dtype = classes > INT32_MAX ? DType::kI64 : DType::kI32;

@@ -11,8 +11,8 @@
 namespace xrun::lang {
 namespace {
 
-// Equal dimensions, then different ones, all with many divisors: a fault that shows in each of them is no accident of
-// the numbers. Where dimensions and numbers have to go together, width = C or T = side * side, one of the last does.
+// Trials with equal dimensions and with different ones, all with many divisors, so that a fault in every trial is not
+// due to the numbers. One of the last five satisfies a constraint such as width = C or T = side * side.
 constexpr std::array<Trial, 8> kTrials{{
     {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 2, .real = 0.5, .flag = true},
     {.first_dim = 48, .step = 48, .open_dims = 0, .whole = 1, .real = 1, .flag = false},
@@ -24,34 +24,34 @@ constexpr std::array<Trial, 8> kTrials{{
     {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 128, .real = 0.1, .flag = true, .spread = true},
 }};
 
-constexpr int kFewTrials = 3;     // enough where nothing was found
-constexpr int kManyErrors = 100;  // a file with so many has other worries
+constexpr int kFewTrials = 3;     // enough if no fault recurs in all of them
+constexpr int kManyErrors = 100;  // further reports would not help
 constexpr int64_t kMostSteps = 100'000;
 constexpr int64_t kMostNodes = 100'000;
 
-// Wrong whatever the arguments are.
+// Whether a fault does not depend on the arguments.
 bool is_structural(std::string_view code) {
   constexpr std::string_view kCodes[] = {"XG0201", "XG0202", "XG0203", "XG0204", "XG0208", "XG0220", "XG0224"};
   return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
 }
 
-// Faults that depend on the arguments: an assertion that excludes them, and a bound that may be that of the trial
-// alone.
+// Whether a fault makes a trial useless: an assertion that excludes its arguments, or a bound that may be that of the
+// trial alone.
 bool spoils(std::string_view code) {
   return code == "XG0218" || code == "XG0216" || code == "XG0106" || code == "XG0109";
 }
 
-// `place`: which of the declaration's parameters it is; later trials tell them apart.
+// `place`: the index of the parameter; trials with `spread` give each parameter another number.
 Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) {
   const auto step = static_cast<int64_t>(trial.spread ? std::min<size_t>(place, 8) : 0);
   return type == "int"     ? make_whole(trial.whole << step)
          : type == "float" ? make_real(trial.real * static_cast<double>(step + 1))
          : type == "bool"  ? make_bool(trial.flag)
          : type == "str"   ? make_string("")
-                           : Datum();  // anything at all: what depends on it is not looked at
+                           : Datum();  // an error node: expressions that use it are not checked
 }
 
-// Dimension variables that are met for the first time become locals of `env`. Nothing where the type is unclear.
+// New dimension variables become locals of `env`. Returns nothing where the type is unclear.
 std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, const Type& type, const Trial& trial,
                                        int64_t& next, Scope& env) {
   const auto dim_of = [&](ExprId id) -> std::optional<int64_t> {
@@ -93,13 +93,13 @@ std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, con
   return made;
 }
 
-// A fault that trials met, and how many of them.
+// A fault, and the number of trials that had it.
 struct Suspicion {
   Diagnostic fault;
   int trials = 0;
 };
 
-// "x: f32[N, 64, 64, 64], width = 2", from the first trial.
+// The arguments of a trial, "x: f32[N, 64, 64, 64], width = 2".
 std::string arguments_text(Evaluator& evaluator, const DeclRef& ref, const Trial& trial) {
   const Graph& graph = evaluator.graph();
   std::string text = listed(graph.inputs, [&](const NamedValue& input) {
@@ -137,7 +137,7 @@ class Suspicions {
         arguments_ = arguments_text(tried, ref_, trial);
       }
       for (const Diagnostic& fault : found.all()) {
-        // A circle of declarations closes anywhere in the file.
+        // A cycle of declarations may be reported at any declaration of the file.
         const bool circle = fault.code == "XG0208" && fault.primary.span.file == ref_.decl->span.file;
         if (circle || (is_ours(fault.primary.span) && (fair || is_structural(fault.code)))) {
           note(fault);
@@ -154,7 +154,7 @@ class Suspicions {
       } else if (suspicion.trials == fair_ && fault.code != "XG0199") {
         if (!arguments_.empty()) {
           if (waits_for_numbers()) {
-            fault.severity = Severity::kWarning;  // dimensions and numbers may have to go together
+            fault.severity = Severity::kWarning;  // the made-up numbers may not fit the dimensions
           }
           fault.notes.push_back(
               fmt::format("nothing calls `{}` yet: it was tried with {}", ref_.decl->name.text, arguments_));
@@ -170,7 +170,7 @@ class Suspicions {
     return span.file == whole.file && span.begin >= whole.begin && span.end <= whole.end;
   }
 
-  // Whether a fault of types and shapes was met in every trial so far.
+  // Whether every fair trial so far had one fault that depends on types or shapes.
   bool is_suspicious() const {
     return std::any_of(found_.begin(), found_.end(), [&](const Suspicion& suspicion) {
       return suspicion.trials == fair_ && !is_structural(suspicion.fault.code);
@@ -199,8 +199,8 @@ class Suspicions {
   Evaluator& evaluator_;
   DeclRef ref_;
   std::vector<Suspicion> found_;
-  int fair_ = 0;           // trials that no assertion and no bound refused
-  std::string arguments_;  // of the first of them
+  int fair_ = 0;           // trials that no assertion and no bound ended
+  std::string arguments_;  // arguments of the first such trial
 };
 
 }  // namespace
@@ -261,7 +261,7 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
     }
   }
   FrontendOptions options = evaluator.options();
-  // All trials together cost a part of what the file itself may cost, and of what it has left.
+  // All first trials together get 1/16 of the file's steps, or what is left of them; each trial gets 200 or more.
   const int64_t budget = std::min(options.max_steps / 16, evaluator.steps_left());
   const int64_t most = std::clamp<int64_t>(options.max_steps / 500, 1, 1000);
   waiting.resize(std::min(waiting.size(), static_cast<size_t>(most)));

@@ -18,8 +18,8 @@ struct Trial {
   bool spread = false;  // numbers differ from parameter to parameter
 };
 
-// Tries the blocks, functions and models of `file` that `evaluator` has not expanded, and reports what is wrong in
-// their bodies: names and calls that no argument could fix, and faults of types and shapes that every trial meets.
+// Tries the blocks, functions and models of `file` that `evaluator` has not expanded, and reports faults in their
+// bodies: names and calls that are wrong for any arguments, and faults of types and shapes that every trial has.
 void check_uncalled(Evaluator& evaluator, const SourceFile& file);
 
 }  // namespace xrun::lang

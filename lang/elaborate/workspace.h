@@ -13,15 +13,15 @@ namespace xrun::lang {
 // A model or block that is being expanded.
 struct Expanding {
   Expansion step;
-  ExpansionId id;  // in the graph, from its first node on
+  ExpansionId id;  // valid once the graph has a node of it
 };
 
 struct Workspace {
   Graph graph;
   TensorNames names;
   std::vector<Expanding> expansion;  // outermost first
-  int64_t name_weight = 0;           // of the nodes' long names: 1 for every 64 bytes
-  // Where the text says how many columns logits [N, C] have, by value; for labels that do not fit them.
+  int64_t name_weight = 0;           // 1 for every 64 bytes of a node's name
+  // By value: where the text sets the number of columns of logits [N, C]; for labels that do not fit them.
   std::map<int32_t, Span> columns;
 
   // The size that FrontendOptions::max_nodes bounds: operators, their tensors and parameters. Each takes less than 1
@@ -29,10 +29,10 @@ struct Workspace {
   int64_t size() const {
     return static_cast<int64_t>(graph.nodes.size() + graph.values.size() + graph.params.size()) + name_weight;
   }
-  // The chain of expansions for a new node; its steps enter the graph with the first node that needs them.
+  // The chain of expansions of a new node; adds the steps that the graph does not have yet.
   ExpansionId expansion_id();
   std::vector<Expansion> steps() const;
-  // An empty workspace at the same place of the text, for a graph that is only measured.
+  // An empty workspace with the same expansions, for a graph of a test.
   Workspace aside() const;
 };
 

@@ -1,4 +1,4 @@
-// The curves of `lr` as records, which the checker and the table of docs/reference.md are made from.
+// The curves of `lr` as records; the checker reads them, and the table of docs/reference.md is generated from them.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ struct CurveKind {
   std::string_view
       signature;  // conventions of graph/reader_def.h; `rates` is a range of rates, `span` a time of the run
   std::string_view doc;
-  std::string_view example;  // what stands behind `lr =`
+  std::string_view example;  // a value of `lr`
 };
 
 std::span<const CurveKind> curve_kinds();

@@ -20,7 +20,7 @@ std::string field_text(const Field& field) {
     return "an encoded file";
   }
   std::string text = to_text(field.type);
-  // An unknown size is found by opening the data.
+  // A size of 0 is unknown until the data is opened.
   for (size_t at = text.find(" 0"); at != std::string::npos; at = text.find(" 0", at + 2)) {
     if (at + 2 < text.size() && (text[at + 2] == ',' || text[at + 2] == ']')) {
       text.replace(at, 2, " ?");

@@ -1,4 +1,4 @@
-// Fields of data sources, as messages speak of them.
+// Fields of data sources: look-up, and their text in messages.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ inline constexpr std::string_view kRowField = "row";  // the field of a binding 
 const Field* find_field(const std::vector<Field>& fields, std::string_view name);
 // "`pixels`, `label`"
 std::string field_list(const std::vector<Field>& fields);
-// Its type, "u8[N, ?, ?, 3]" where the size is found by opening the data; "an encoded file".
+// The type of a field, "u8[N, ?, ?, 3]" where a size is unknown until the data is opened; or "an encoded file".
 std::string field_text(const Field& field);
 
 }  // namespace xrun::lang

@@ -1,4 +1,4 @@
-// Which classes of a sharded head take part in a step: `active_classes`.
+// Lowers `active_classes`, which selects the classes of a sharded head for a step.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -8,14 +8,14 @@
 namespace xrun::lang {
 namespace {
 
-// "101%", and nothing that is computed.
+// Whether the text is a number in percent, "101%", and not an expression.
 bool is_percent(std::string_view written) {
   return written.ends_with('%') && written.find_first_not_of("-.0123456789_%") == std::string_view::npos;
 }
 
 }  // namespace
 
-// A share of the classes, or how many.
+// Reads a share of the classes (up to 1) or a number of them (2 or more); a plain 1 may mean either and is refused.
 std::optional<double> ModuleBuilder::active_amount(const BoundArg& arg, std::string_view word) {
   const double amount = arg.value().as_double();
   const std::string_view written = ev_.sources().text(arg.value().span);
@@ -106,7 +106,7 @@ void ModuleBuilder::lower_active_classes(const SettingNode& node, Scope& scope, 
   module_.train.active_classes = active.value_or(ActiveSpec());
 }
 
-// That the model has classes to select, and that a step has room for those of all its labels.
+// Checks that the model has heads to select classes from, and that a step can hold the classes of all its labels.
 void ModuleBuilder::check_active_classes() {
   const TrainSpec& train = module_.train;
   const ActiveSpec& active = train.active_classes;

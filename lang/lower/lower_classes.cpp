@@ -1,4 +1,4 @@
-// Settings that go by the classes of the samples: the order in which they come, and how much each counts in the loss.
+// Settings that depend on the classes of the samples: their order, and the weight of each class in the loss.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ void ModuleBuilder::lower_class_weights(const SettingNode& node, Scope& scope, c
   }
 }
 
-// The labels that both settings go by: those that the loss compares with.
+// Finds the labels that both settings use: the only ones that the loss depends on.
 void ModuleBuilder::find_class_input(const Settings& settings) {
   TrainSpec& train = module_.train;
   const char* key = train.class_weights.kind != ClassWeightsSpec::kNone ? "class_weights"

@@ -1,4 +1,4 @@
-// `lr`: a number, a curve, or curves that follow one another and fill the run.
+// Lowers `lr`: a number, a curve, or a list of curves that follow one another and fill the run.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope, const Sett
   }
 }
 
-// Reports a call that is no curve and nothing that the file defines, and the bare name of a curve.
+// Reports a call of an unknown name, and the bare name of a curve.
 bool ModuleBuilder::refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope) {
   if (called.kind != ExprKind::kName) {
     return false;
@@ -158,7 +158,7 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
   return spec;
 }
 
-// Curves of a list are to add up to the run, as far as their units allow to tell before the data is known.
+// Checks that the spans of the curves add up to the run, if their units can be compared before the data is known.
 void ModuleBuilder::check_spans(const SettingNode& node) {
   const auto& pieces = module_.train.lr;
   const TrainSpan& run = module_.train.duration;
@@ -176,7 +176,7 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
                    "nothing is left for it", {"make their spans shorter, or leave it out"});
         return;
       }
-      comparable = comparable && sum > run.amount;  // still too long, whatever the rest is
+      comparable = comparable && sum > run.amount;  // too long even without the last curve
       break;
     }
     comparable = comparable && pieces[i].span->unit == run.unit;

@@ -1,4 +1,4 @@
-// `data`: sources with their readers, and the bindings that make inputs of their fields.
+// Lowers `data`: sources with their readers, and the bindings that make inputs of their fields.
 #include <fmt/format.h>
 
 #include "lang/lower/fields.h"
@@ -8,7 +8,7 @@
 namespace xrun::lang {
 namespace {
 
-// "`idx`, `csv`": what runs in this edition.
+// "`idx`, `csv`": the readers or stages that this edition has.
 template <class Def>
 std::string ready(const std::vector<const Def*>& all) {
   return listed(all, [](const Def* def) {
@@ -50,7 +50,7 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   }
 }
 
-// A source that is no call of a reader.
+// Reports a source that is not a call of a known reader.
 void ModuleBuilder::refuse_reader(const SettingNode& node) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
@@ -67,7 +67,7 @@ void ModuleBuilder::refuse_reader(const SettingNode& node) {
                                 {"write one of {}: source train = folder(\"pictures\")", ready(registry_.readers)}));
 }
 
-// Whether the source is known with its fields.
+// Returns whether the fields of the source are known.
 bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
@@ -109,7 +109,7 @@ bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   return true;
 }
 
-// `name(args)` as a stage of a binding, with its arguments.
+// Lowers `name(args)`, a stage of a binding; sets `def` to its record.
 std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& name, std::span<const Arg> args,
                                                   Span span, Scope& scope, const AugmentDef** def) {
   *def = registry_.find_augment(name.text);

@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// How what the data gives differs from what an input takes.
+// Says how the field of a source differs from the input that it feeds.
 std::string mismatch(const TensorType& input, const Field& field) {
   if (field.type.rank() != input.rank()) {
     return fmt::format("{} dimension{}, not {}", field.type.rank(), field.type.rank() == 1 ? "" : "s", input.rank());
@@ -24,8 +24,8 @@ std::string mismatch(const TensorType& input, const Field& field) {
 
 }  // namespace
 
-// Whether a field can be an input: floats and u8 of any width for floats, sizes that are not known
-// before the file is opened for any size.
+// Whether a field can feed an input. A float input takes floats of any width and u8; a size that is unknown until the
+// data is opened fits any size.
 bool ModuleBuilder::fits(const TensorType& input, const Field& field) const {
   if (field.encoded || field.type.rank() != input.rank()) {
     return false;
@@ -70,7 +70,7 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
   for (const Source& source : sources_) {
     const Field* field = given(source, input.name);
     if (field == nullptr && (target != targets_.end() || data_is_partial_)) {
-      continue;  // a binding that failed was reported where it stands
+      continue;  // the binding had a fault, which was reported
     }
     if (field != nullptr && fits(type, *field)) {
       continue;
@@ -92,11 +92,11 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
       d.secondary.push_back({declared->span, "this input"});
     }
     ev_.report(std::move(d));
-    return;  // it is the same of other sources
+    return;  // other sources would get the same report
   }
 }
 
-// The field of a source for a name: its binding, or where it has none the field of this name.
+// The field that a source gives for a name: that of the binding, or without a binding the field of this name.
 const Field* ModuleBuilder::given(const Source& source, std::string_view name) const {
   const auto bound = source.bound.find(std::string(name));
   if (bound != source.bound.end()) {
@@ -105,7 +105,7 @@ const Field* ModuleBuilder::given(const Source& source, std::string_view name) c
   return targets_.contains(name) ? nullptr : find_field(source.fields, name);
 }
 
-// A source that a metric is measured on gives every field that the metric asks for.
+// Checks that the source of each metric has every field that the metric reads.
 void ModuleBuilder::check_metric_sources() {
   if (data_is_partial_) {
     return;
@@ -135,7 +135,7 @@ void ModuleBuilder::check_metric_sources() {
   }
 }
 
-// A name that the loss asks for: a binding or a field of the data becomes an input of the graph.
+// Makes a graph input for a name in the loss or a metric that is a binding or a field of the data.
 std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   if (const auto known = data_inputs_.find(name); known != data_inputs_.end()) {
     return known->second;
@@ -153,7 +153,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   }
   const Field* field = given(*train, name);
   if (field == nullptr) {
-    return is_target ? std::optional(Datum()) : std::nullopt;  // a binding that failed was reported
+    return is_target ? std::optional(Datum()) : std::nullopt;  // the binding had a fault, which was reported
   }
   if (field->encoded) {
     return Datum(ev_.refuse("XG0421", at, {"`{}` is an encoded file", name}, "not decoded",
@@ -166,7 +166,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   Datum value = make_tensor(ev_.graph().add_input(std::string(name), std::move(type)));
   const auto target = targets_.find(name);
   value.span = target != targets_.end() ? target->second : train->spec.span;
-  // The place that says how many classes there are: `as_index` at the end of a binding, or the source itself.
+  // The text that sets the number of classes: the last stage of a binding, such as `as_index`, or the source itself.
   const auto& bindings = module_.data.bindings;
   const auto binding =
       std::find_if(bindings.begin(), bindings.end(), [&](const DataBinding& one) { return one.target == name; });
@@ -176,7 +176,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   return value;
 }
 
-// Whether an unknown name may be declared in a part that could not be read; a misspelt known name is not.
+// Whether an unknown name may be declared in a part that could not be read; one close to a known name may not.
 bool ModuleBuilder::may_be_a_field(std::string_view name, const std::vector<std::string>& known) const {
   const bool unread =
       data_is_partial_ || broken_sources_.contains("train") || (sources_.empty() && !broken_sources_.empty());

@@ -1,4 +1,4 @@
-// The loss and the metrics of `train`: expressions over the model and the data that become nodes of the graph.
+// Lowers the loss and the metrics of `train`, expressions over the model and the data, to nodes of the graph.
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
@@ -11,8 +11,8 @@ namespace xrun::lang {
 
 namespace {
 
-// Whether an argument equals its default. A default that is computed from other arguments counts as
-// kept: those tell the calls apart.
+// Whether an argument equals its default. One whose default is computed from other arguments counts as equal, since
+// those arguments already tell the calls apart.
 bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   if (!param.value.valid()) {
     return false;
@@ -40,7 +40,7 @@ bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   }
 }
 
-// What a loss is called by: the name of the call, or that of the last stage. Null where it is another expression.
+// A bare name, the name of a call, or that of the last stage of a pipeline; null for another expression.
 const Name* called_name(const Ast& ast, const Expr& expr) {
   if (expr.kind == ExprKind::kName) {
     return &expr.name;
@@ -55,7 +55,7 @@ const Name* called_name(const Ast& ast, const Expr& expr) {
   return nullptr;
 }
 
-// The operators of this edition of a kind; metrics are those that are measured on a source.
+// The available operators that are losses or metrics; a metric has a parameter `source`.
 std::vector<std::string> ready_ops(const OpRegistry& ops, NameKind kind) {
   std::vector<std::string> names;
   for (const OpDef* op : ops.all()) {
@@ -75,7 +75,7 @@ bool ModuleBuilder::is_callable(std::string_view name, const Scope& scope) const
          ev_.options().ops->find(name) != nullptr;
 }
 
-// Reports a loss or a metric of a name that nothing has, with those that there are.
+// Reports an unknown name of a loss or a metric, and lists the known ones.
 bool ModuleBuilder::refuse_unknown_op(const Name& name, NameKind kind, Scope& scope) {
   if (is_callable(name.text, scope) || scope.find(name.text) != nullptr) {
     return false;
@@ -97,7 +97,7 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   }
   const Expr& written = (*node.ast)[node.value];
   const Name* name = called_name(*node.ast, written);
-  // A bare name may be a binding; only those that are plainly losses are reported as such.
+  // A bare name may be a binding, so it is reported only if it is the name of a loss in another framework.
   const bool is_call = name != nullptr && (written.kind != ExprKind::kName || is_foreign(NameKind::kLoss, name->text));
   if (is_call && refuse_unknown_op(*name, NameKind::kLoss, scope)) {
     return;
@@ -120,7 +120,7 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
                {"call one, softmax_ce(logits, label), or take the mean over the other dimensions: x -> mean(1)"});
     return;
   }
-  // The pass over all shards of a head gives the loss of each row itself: nothing can be computed from it yet.
+  // The head pass computes the loss of each row and its gradient, so no node can read such a loss yet.
   for (const Node& loss_node : ev_.graph().nodes) {
     const NodeId logits = loss_node.inputs.empty() ? NodeId() : ev_.graph().value(loss_node.inputs[0]).producer;
     const bool of_head =
@@ -161,7 +161,7 @@ void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const S
     if (!spec) {
       continue;
     }
-    // Names are the keys of reports: each stands there once.
+    // Names are keys of reports, so each has to be unique.
     const std::string name = spec->name + differences(*spec);
     const auto taken = [&](const MetricSpec& known) { return known.name == spec->name; };
     spec->name = name;
@@ -213,7 +213,7 @@ void ModuleBuilder::lower_eval_metric(const SettingNode& node, Scope& scope, con
   }
 }
 
-// accuracy(logits, label, source=val): a node of the graph, and the source that it is measured on.
+// Lowers accuracy(logits, label, source=val) to a node of the graph and the source that it is measured on.
 std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope) {
   const Expr& expr = ast[id];
   if (expr.kind == ExprKind::kError) {
@@ -239,7 +239,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     return ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not an operator",
                       {"write accuracy(logits, label)"});
   }
-  // `source` belongs to the harness: it is not an argument of the node, unless the operator cannot do without it.
+  // `source` selects the samples, so it is not an argument of the node, unless the operator requires it.
   const Signature& signature = ev_.signatures().of(*callee.op);
   const auto own = std::find_if(signature.params.begin(), signature.params.end(),
                                 [](const Param& param) { return param.name.text == "source"; });

@@ -1,5 +1,5 @@
-// Settings of groups that only the class weights of a sharded head have: their formats, rows of classes that are not
-// active, and where rows lie.
+// Checks the settings of groups that only class weights of a sharded head have: their formats, the treatment of rows
+// of inactive classes, and the place of rows.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 namespace xrun::lang {
 namespace {
 
-// Settings of class rows are one family of faults.
+// One code for all faults of these settings.
 constexpr const char* kCode = "XG0515";
 
 }  // namespace
@@ -36,7 +36,7 @@ void ModuleBuilder::check_rows() {
   }
 }
 
-// Whether the path has class weights and no others; reports where it has others.
+// Whether the path names class weights and no other tensors; reports any other path that names tensors.
 bool ModuleBuilder::check_owner(const GroupSetting& setting) {
   const Graph& graph = ev_.graph();
   bool any = false;
@@ -50,7 +50,7 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
     }
   }
   if (!any || (rows && !others)) {
-    return any;  // a path of nothing was reported
+    return any;  // a path without tensors was reported
   }
   const std::string heads = fmt::format("{}", fmt::join(names_of(graph.heads, &Head::name), ", "));
   ev_.refuse(kCode, setting.key_span, {"`{}` is for the class weights of a sharded head", setting.key},
@@ -60,10 +60,10 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
   return false;
 }
 
-// With random rounding the mean of fp8 weights is right, but an update adds noise that grows with its size. Updates of
-// sgd are as small as the gradients, which vanish for most rows; those divided by second moments are about as large as
-// the rate for every element of every row, and those of lars and lamb have a share of the norm of every row, so that
-// the noise grows with each step.
+// Stochastic rounding keeps the mean of fp8 weights right, but an update adds noise that grows with its size. Updates
+// of sgd vanish with the gradients, as they do for most rows. Updates that are divided by second moments are about as
+// large as the rate for every element, and those of lars and lamb are a share of the norm of the row, so their noise
+// adds up in every row with each step.
 void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   const CallSpec& optimizer = module_.train.optimizer;
   const OptimizerDef* def = find_optimizer(optimizer.name);
@@ -80,13 +80,13 @@ void ModuleBuilder::check_fp8(const GroupSetting& setting) {
                                    by_norms ? "norms" : "second moments")));
 }
 
-// The closed form of what a row would have done: a velocity that only decays, w -= rate · velocity. A row in a narrow
-// format catches up in f32 and is rounded when a step stores it.
+// Checks that the updates that a row missed have a closed form: a velocity that only decays, w -= rate · velocity. A
+// row in a narrow format catches up in f32 and is rounded when a step stores it.
 void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& group) {
   const TrainSpec& train = module_.train;
   const CallSpec& optimizer = train.optimizer;
   if (optimizer.name.empty()) {
-    return;  // reported
+    return;  // the optimizer was reported
   }
   const auto refuse = [&](Span cause, std::string why, const std::string& fix) {
     Diagnostic d = fault(kCode, setting.value_span, "`untouched = exact` needs sgd with momentum in f32 and no decay",
@@ -128,8 +128,8 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
   }
 }
 
-// A step reads and logs the rows that it changes: those of its active classes. Of the checkpoints only the newest has
-// its rows.
+// With mapped rows a step reads and logs only the rows of its active classes, and only the newest checkpoint has its
+// rows, which excludes some other settings.
 void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& group) {
   const TrainSpec& train = module_.train;
   const auto refuse = [&](Span cause, std::string why, std::string_view what, const std::string& fix) {

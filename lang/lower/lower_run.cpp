@@ -1,5 +1,5 @@
-// What a run does beside its steps: where it begins (`init`), what it keeps (`checkpoint`), when it ends early
-// (`stop_when`). Metrics are named by the keys of evaluations, which are known only when all of `train` has been read.
+// Lowers `init` (initial weights), `checkpoint` (what is saved) and `stop_when` (early stop). Their metrics are keys of
+// evaluations, which are known only after all of `train` has been read.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -25,7 +25,7 @@ std::optional<StopSpec::Test> test_of(Op op) {
   }
 }
 
-// The arguments of a call METRIC, SECOND in this order; null where there are other ones.
+// The arguments METRIC, SECOND of a call, in this order; null if SECOND is left out.
 struct MetricCall {
   const Arg* metric = nullptr;
   const Arg* second = nullptr;
@@ -43,7 +43,7 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
   if (!choice || choice->word != "checkpoint") {
     return;
   }
-  // `skip` lists names of parts, which are no values.
+  // `skip` lists names of parts, which cannot be evaluated.
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
   std::vector<Arg> args;
@@ -172,7 +172,7 @@ void ModuleBuilder::lower_stop(const SettingNode& node, Scope& scope, const Sett
   run_.stop_when = std::move(stop);
 }
 
-// The keys of evaluations (runtime/train/inference.h, measures_of).
+// The keys of evaluations, as measures_of in runtime/train/inference.h names them.
 std::vector<std::string> ModuleBuilder::measured_keys() const {
   const TrainSpec& train = module_.train;
   std::vector<std::string> keys;

@@ -1,4 +1,4 @@
-// `cluster` and `schedule`: the machine and the hints. Neither may change what is learned.
+// Lowers `cluster` (the machine) and `schedule` (hints). Neither may change the math digest.
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -51,7 +51,7 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope, const Set
     return;
   }
   const auto& heads = ev_.graph().heads;
-  // Without a model, as in a file of machines, there is nothing to compare with.
+  // A file without a model, such as one of clusters, has no heads to compare with.
   if (choice_.model &&
       std::none_of(heads.begin(), heads.end(), [&](const Head& head) { return head.name == node.key; })) {
     const std::vector<std::string> names = names_of(heads, &Head::name);
@@ -59,7 +59,7 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope, const Set
                            {names.empty() ? "leave it out: the model has no heads"
                                           : fmt::format("name one of {}", fmt::join(names, ", "))});
     if (ev_.sources().text(node.key_span) != node.key) {
-      fix.edits.clear();  // a flag: its text is the value alone
+      fix.edits.clear();  // the key is from --set, and its span is that of the value
     }
     ev_.refuse("XG0217", node.key_span, {"the model has no head `{}`", node.key}, "a hint for nothing", std::move(fix));
   }

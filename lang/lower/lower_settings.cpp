@@ -1,4 +1,4 @@
-// Lowering by the records of settings: lookup, groups, choices, and settings of a later edition.
+// Lowers settings by their records: look-up, groups, choices, and settings of a later edition.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -46,9 +46,9 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   Fix fix = did_you_mean(node.key, names, node.key_span,
                          {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
-    fix.edits.clear();  // a flag: its text is the value alone
+    fix.edits.clear();  // the key is from --set, and its span is that of the value
   }
-  // Keeps the column of the `=`.
+  // Pads a shorter key, which keeps the column of the `=`.
   if (!fix.edits.empty() && node.key.size() > fix.edits[0].text.size() && node.key_span != node.span) {
     fix.edits[0].text.resize(node.key.size(), ' ');
   }
@@ -95,7 +95,7 @@ std::optional<SettingChoice> ModuleBuilder::choose(const SettingNode& node, cons
                     given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
 }
 
-// A choice that nothing keeps, with its arguments.
+// Checks a choice and its arguments, and stores nothing.
 void ModuleBuilder::check_choice(const SettingNode& node, Scope& scope, const SettingDef& def) {
   const auto choice = choose(node, def);
   if (!choice || choice->word == def.fallback) {

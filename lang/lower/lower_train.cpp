@@ -1,5 +1,5 @@
-// `train`: its settings become fields of TrainSpec; loss and metrics are in lower_loss.cpp, rates in lower_curves.cpp,
-// the optimizer and what is frozen in lower_update.cpp.
+// Lowers the settings of `train` to fields of TrainSpec; loss and metrics are in lower_loss.cpp, rates in
+// lower_curves.cpp, the optimizer and what is frozen in lower_update.cpp.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 namespace xrun::lang {
 namespace {
 
-// Of row blocks that nobody asks for (docs/determinism.md, "Row blocks"). More rows make a kernel no faster, and fewer
-// leave more of them to share out; statistics of few rows say little.
+// Bounds of the default row block (docs/determinism.md, "Row blocks"). Larger blocks make kernels no faster, smaller
+// ones leave more blocks to share out, and statistics of few rows are noisy.
 constexpr int64_t kMostRows = 64;
 constexpr int64_t kManyBlocks = 16;
 constexpr int64_t kLeastRowsOfStatistics = 8;
@@ -36,7 +36,8 @@ std::string divisors_text(int64_t batch) {
 
 }  // namespace
 
-// Reports that none of `keys` is set, unless another fault explains it: a misspelt key, or one without a value.
+// Reports that none of `keys` is set, unless another fault explains it: a misspelt key, or a setting that could not be
+// read.
 void ModuleBuilder::require(const Settings& settings, std::initializer_list<std::string_view> keys) {
   std::string list;
   for (const std::string_view key : keys) {
@@ -56,7 +57,7 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
   }
 }
 
-// Batch and precision come first: messages about the model's logits use them.
+// Reads batch and precision before the model is built: messages about its logits use them.
 void ModuleBuilder::lower_batch(const Settings& settings, Scope& scope) {
   if (const SettingNode* node = settings.root.find("batch")) {
     module_.train.batch = whole(*node, scope, setting(DeclKind::kTrain, "batch")).value_or(0);
@@ -93,7 +94,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
     }
   }
   lower_duration(settings, scope);
-  // The loss first, so that its nodes come before those of metrics, whatever the order of the text.
+  // Lowers the loss first, so that its nodes come before those of metrics in any order of the text.
   if (const SettingNode* node = settings.root.find("loss")) {
     lower_loss(*node, scope);
   }
@@ -102,7 +103,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   check_watched();
   check_rows();
   find_class_input(settings);
-  // An update sums the gradients of that many batches: the mathematics of one batch as large as all of them.
+  // An update sums the gradients of `grad_accumulation` batches, which equals one batch of their total size.
   train.batch *= train.grad_accumulation;
   if (const double most = setting(DeclKind::kTrain, "batch").high; static_cast<double>(train.batch) > most) {
     ev_.refuse("XG0214", value_span(*settings.root.find("grad_accumulation")),
@@ -171,8 +172,8 @@ void ModuleBuilder::lower_precision(const SettingNode& node, Scope& scope, const
   }
 }
 
-// The row block that follows from the batch alone, never from the machine, so that it is part of what is learned: with
-// a batch norm as many rows as it may take, without one as few as leave enough blocks to share out.
+// Sets the default row block. It affects the result, so it depends on the batch alone, never on the machine: the
+// largest divisor of the batch up to 64, and without a batch norm also up to a sixteenth of the batch, or 1.
 void ModuleBuilder::set_default_rows(int64_t batch) {
   TrainSpec& train = module_.train;
   const auto& nodes = ev_.graph().nodes;
@@ -180,7 +181,7 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
       std::ranges::find_if(nodes, [](const Node& node) { return node.op->rows == RowProperty::kRowCoupled; });
   const bool has_statistics = coupled != nodes.end();
   train.norm_rows = largest_divisor(batch, has_statistics ? kMostRows : std::min(kMostRows, batch / kManyBlocks));
-  // The whole of a small batch has always been its block.
+  // A batch of up to 64 samples is one block, which is always allowed.
   if (has_statistics && batch > kMostRows && train.norm_rows < kLeastRowsOfStatistics) {
     const int64_t below = batch / kMostRows * kMostRows;
     ev_.report(
@@ -191,7 +192,7 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
                below + kMostRows, divisors_text(batch)})
             .also(coupled->span, "normalises the rows of a block together"));
   }
-  // What it was before it followed from the batch: checkpoints of such runs go on with it.
+  // The default of earlier versions, with which their checkpoints continue.
   const int64_t earlier = std::min(kMostRows, batch);
   earlier_norm_rows_ = earlier != train.norm_rows && batch % earlier == 0 ? earlier : 0;
 }

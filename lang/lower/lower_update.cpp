@@ -1,4 +1,4 @@
-// The optimizer, its groups of tensors, and the weights that are frozen.
+// Lowers the optimizer, the groups of tensors, and the frozen weights.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -112,8 +112,8 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
   module_.train.groups.push_back(std::move(group));
 }
 
-// Weights below the paths get no gradient, so that nothing updates them and nothing is kept for it. Running statistics
-// are no weights: they go on following the data, since later layers read values normalised by them.
+// Weights below the paths get no gradient, no update and no optimizer state. Running statistics are not weights: they
+// still follow the data, since later layers are trained on values that the batch normalises.
 void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingDef&) {
   module_.train.freeze = paths(node);
   std::vector<Parameter>& params = ev_.graph().params;
@@ -133,7 +133,7 @@ void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingD
     ev_.refuse("XG0509", node.key_span, "`freeze` leaves nothing to train", "every weight is frozen",
                {"leave some parts out of `freeze`"});
   }
-  // A sweep over class rows updates weight and bias together.
+  // The head sweep updates weight and bias together, so both are frozen or neither.
   for (const Head& head : ev_.graph().heads) {
     const Node& classifier = ev_.graph().node(head.node);
     bool some = false;

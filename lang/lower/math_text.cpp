@@ -24,7 +24,7 @@ Attrs without_directories(const Attrs& attrs) {
   return result;
 }
 
-// The nodes that the loss needs: metrics hang on them and are left out.
+// Marks all nodes but metrics and the nodes that only metrics use.
 IdVector<NodeId, bool> without_metrics(const Graph& graph) {
   IdVector<NodeId, bool> wanted(graph.nodes.size(), false);
   IdVector<NodeId, bool> metric(graph.nodes.size(), false);
@@ -34,7 +34,8 @@ IdVector<NodeId, bool> without_metrics(const Graph& graph) {
     }
   }
   const auto consumers = consumers_of(graph);
-  // Backwards: a node is left out when it is a metric, or when all that it gives goes to such nodes.
+  // In reverse order: a node is unmarked if only unmarked nodes read it, or if it is a metric that no marked node
+  // reads.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     bool used = false;
     bool read = false;

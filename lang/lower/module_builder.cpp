@@ -1,4 +1,4 @@
-// The order of work: model, data, train, cluster, schedule; then the digest of what is learned.
+// Lowers in the order batch, model, data, train, cluster, schedule; then computes the math digest.
 #include "lang/lower/module_builder.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ Diagnostic extends_not_yet(Span at) {
                {"leave it out, and write the settings of the other declaration here"});
 }
 
-// Set by the command line where the file has no such declaration.
+// Whether the command line sets anything of this kind; the file may have no such declaration.
 bool ModuleBuilder::has_flags(DeclKind kind) const {
   const std::string prefix = std::string(keyword_of(kind)) + ".";
   return std::any_of(flags_.begin(), flags_.end(), [&](const SetFlag& flag) { return flag.path.starts_with(prefix); });
@@ -27,7 +27,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
     settings = read_settings(*decl.file, *decl.decl, ev_.diagnostics());
     if (decl.decl->base) {
       ev_.report(extends_not_yet(decl.decl->base.span));
-      settings.has_error = true;  // what is not written here may stand in the other one
+      settings.has_error = true;  // a missing setting may be in the other declaration
     }
   } else {
     settings.root.key = std::string(keyword_of(kind));
@@ -44,7 +44,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
 
 Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }
 
-// A path of the command line starts where the model's file lies, as those of data do.
+// A path from the command line is relative to the main file, as in `data`.
 const std::string& ModuleBuilder::directory_of(Span path) const {
   const bool in_text = choice_.train && choice_.train.file->file == path.file;
   return in_text ? choice_.train.file->directory : main_.directory;
@@ -52,7 +52,7 @@ const std::string& ModuleBuilder::directory_of(Span path) const {
 
 bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
   if (!choice_.model) {
-    return true;  // hints of a file of machines are for a model that is elsewhere
+    return true;  // a file without a model may have hints for the model of another file
   }
   const auto& params = ev_.graph().params;
   return std::any_of(params.begin(), params.end(), [&](const Parameter& p) { return is_below(prefix, p.name); });
@@ -92,7 +92,7 @@ Module ModuleBuilder::build(const Choice& choice) {
       const auto& inputs = ev_.graph().inputs;
       const bool used = std::any_of(inputs.begin(), inputs.end(),
                                     [&name = target](const NamedValue& input) { return input.name == name; });
-      // An input that could not be made was reported where it is declared.
+      // A declared input that could not be made was reported at its declaration.
       if (!used && module_.train.loss.valid() && !asked_.contains(target) && declared_input(target) == nullptr) {
         ev_.diagnostics().add(warning("XG0423", span, {"`{}` is bound in `data`, but nothing uses it", target},
                                       "neither an input of the model nor a part of the loss", {"leave the line out"}));

@@ -22,7 +22,7 @@ namespace xrun::lang {
 // The declarations of one run; those that a file does not have are empty.
 struct Choice {
   DeclRef model, data, train, cluster, schedule;
-  bool has_unknown_data = false;  // the run names data that could not be had
+  bool has_unknown_data = false;  // the run names data that was not found
 };
 
 Diagnostic extends_not_yet(Span at);
@@ -33,7 +33,7 @@ struct SetFlag {
   Ast ast;
 };
 
-// A unit that a bare number may have been meant in, as it is written behind it, and a remark at the end of the line.
+// A unit that a bare number may lack: the text to insert behind it, and a comment for the end of the line.
 struct UnitChoice {
   std::string text;
   std::string comment;
@@ -46,20 +46,20 @@ class ModuleBuilder {
       : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
 
   Module build(const Choice& choice);
-  // What the run does beside its steps. REQUIRES: after `build`.
+  // The settings of the run besides its steps: `init`, `checkpoint`, `stop_when`. REQUIRES: after `build`.
   const RunSpec& run() const { return run_; }
   // Checks the keys of a declaration that the run did not choose; its values are checked by a run that chooses it.
   // REQUIRES: after `build`.
   void check_unchosen(const DeclRef& ref);
-  int64_t earlier_norm_rows() const { return earlier_norm_rows_; }  // CheckedFile has it
+  int64_t earlier_norm_rows() const { return earlier_norm_rows_; }  // see CheckedFile
 
-  // Actions that records of settings name (SettingDef::action). First those that many settings have.
+  // The actions of setting records (SettingDef::action). Many settings share the first ones.
   template <auto kMember>
-  void store(const SettingNode& node, Scope& scope, const SettingDef& def);  // a value of the member's type
+  void store(const SettingNode& node, Scope& scope, const SettingDef& def);  // stores a value of the member's type
   template <auto kMember>
   void store_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
   template <class T>
-  void check(const SettingNode& node, Scope& scope, const SettingDef& def);  // a value of type T that is not kept
+  void check(const SettingNode& node, Scope& scope, const SettingDef& def);  // checks a value of type T, stores nothing
   void check_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
   void say_unread(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_group(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -91,7 +91,7 @@ class ModuleBuilder {
   struct Source {
     SourceSpec spec;
     std::vector<Field> fields;
-    // What each binding gives for this source, by target.
+    // By target: the field that a binding makes from this source.
     std::map<std::string, Field> bound;
   };
 
@@ -99,17 +99,17 @@ class ModuleBuilder {
   bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
-  const std::string& directory_of(Span path) const;  // that a path of `train` starts at
+  const std::string& directory_of(Span path) const;  // the base of a path in `train`
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
-  // setting_values.cpp: values of one kind each; they report and give nothing where the value is of another kind
+  // setting_values.cpp: each reads a value of one kind, or reports another kind and returns nothing
   std::optional<Datum> value_of(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<int64_t> whole(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> real(const SettingNode& node, Scope& scope, const SettingDef& def);
-  void refuse_unit(const SettingNode& node, const Datum& value);  // of a key that takes a plain number
+  void refuse_unit(const SettingNode& node, const Datum& value);  // for a setting that takes a plain number
   void refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units, std::string otherwise);
-  void refuse_path(Span at, const std::string& path);  // of no part of the model
+  void refuse_path(Span at, const std::string& path);  // for a path that names no part of the model
   std::optional<bool> flag(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<std::string> text(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<TrainSpan> train_span(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -119,7 +119,7 @@ class ModuleBuilder {
   std::optional<Bytes> size(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::vector<std::string> paths(const SettingNode& node);
   std::vector<std::string> paths(const Ast& ast, ExprId value, std::string_view key);
-  // Arguments of `word(...)` by a signature.
+  // Binds the arguments of `word(...)` to a signature.
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
@@ -128,12 +128,12 @@ class ModuleBuilder {
   void lower_settings(const SettingNode& parent, DeclKind kind, std::string_view group, Scope& scope);
   void lower_setting(const SettingNode& node, DeclKind kind, std::string_view group, Scope& scope);
   void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group);
-  void refuse_value(const SettingNode& node, const SettingDef& def);  // of a key that is a group
-  // The choice of a record that is written; reports one that is not among them, and arguments of a plain word.
+  void refuse_value(const SettingNode& node, const SettingDef& def);  // reports a value for a setting that is a group
+  // The choice that is written; reports a word that is not a choice, and arguments of a choice that takes none.
   std::optional<SettingChoice> choose(const SettingNode& node, const SettingDef& def);
   void say_later(const SettingNode& node, const SettingDef& def);
 
-  // setting_def.cpp: by the type of a member
+  // setting_def.cpp: templates over the type of a spec's member
   template <class Spec, class T>
   Spec& spec_of(T Spec::*);
   template <class T>
@@ -154,7 +154,7 @@ class ModuleBuilder {
   const Field* given(const Source& source, std::string_view name) const;
   void check_metric_sources();
   bool fits(const TensorType& input, const Field& field) const;
-  const Name* declared_input(std::string_view name) const;  // where the model says `input NAME`; null where it does not
+  const Name* declared_input(std::string_view name) const;  // NAME of `input NAME`; null if undeclared
   std::optional<Datum> data_value(std::string_view name, Span at);
   bool may_be_a_field(std::string_view name, const std::vector<std::string>& known) const;
 
@@ -174,14 +174,14 @@ class ModuleBuilder {
   void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
 
   // lower_rows.cpp
-  // A setting of the group of `path`, where it is written.
+  // A written setting of the tensor group `path`.
   struct GroupSetting {
     std::string path;
     std::string key;
     Span key_span;
     Span value_span;
   };
-  void check_rows();  // that formats and rules of class rows go with the heads and the optimizer
+  void check_rows();  // checks formats and rules of class rows against heads and optimizer
   bool check_owner(const GroupSetting& setting);
   void check_fp8(const GroupSetting& setting);
   void check_exact(const GroupSetting& setting, const GroupSpec& group);
@@ -192,7 +192,7 @@ class ModuleBuilder {
 
   // lower_run.cpp
   std::vector<std::string> measured_keys() const;
-  void check_watched();  // that evaluations give the metrics of `best` and `stop_when`
+  void check_watched();  // checks that evaluations measure the metrics of `best` and `stop_when`
 
   // lower_active.cpp
   std::optional<ActiveSpec> active_spec(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -214,16 +214,16 @@ class ModuleBuilder {
   Choice choice_;
   Module module_;
   RunSpec run_;
-  bool active_is_wrong_ = false;  // `active_classes`, which was reported
+  bool active_is_wrong_ = false;  // `active_classes` had a fault, which was reported
   std::vector<Source> sources_;
-  std::map<std::string, Datum, std::less<>> data_inputs_;  // labels and other fields that the loss asks for
-  std::map<std::string, Span, std::less<>> targets_;       // of the data's bindings
-  std::set<std::string, std::less<>> asked_;               // those that the loss or a metric speaks of
-  bool data_is_partial_ = false;                       // a part could not be read: a missing name may be declared there
-  std::set<std::string, std::less<>> broken_sources_;  // whose fields are not known
+  std::map<std::string, Datum, std::less<>> data_inputs_;  // graph inputs made of fields that the loss or a metric uses
+  std::map<std::string, Span, std::less<>> targets_;       // targets of the data's bindings
+  std::set<std::string, std::less<>> asked_;               // targets that the loss or a metric uses
+  bool data_is_partial_ = false;                       // a part could not be read; a missing name may be declared there
+  std::set<std::string, std::less<>> broken_sources_;  // sources whose fields are unknown
   int64_t earlier_norm_rows_ = 0;
   Scope model_scope_;
-  GroupSpec group_;  // the group of tensors that is being read
+  GroupSpec group_;  // the tensor group that is being read
   std::vector<GroupSetting> group_settings_;
 };
 

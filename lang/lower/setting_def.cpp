@@ -10,7 +10,7 @@
 
 namespace xrun::lang {
 
-// The type of a member of a spec without the optional and the Hint around it.
+// The type of a spec's member without std::optional and Hint.
 template <class T>
 struct Held {
   using Type = T;
@@ -25,7 +25,7 @@ constexpr bool kIsHint = false;
 template <class T>
 constexpr bool kIsHint<std::optional<Hint<T>>> = true;
 
-// The spec that a member lies in.
+// The spec that has the member.
 template <class Spec, class T>
 Spec& ModuleBuilder::spec_of(T Spec::*) {
   if constexpr (std::is_same_v<Spec, TrainSpec>) {
@@ -43,7 +43,7 @@ Spec& ModuleBuilder::spec_of(T Spec::*) {
   }
 }
 
-// A value of the C++ type, and in the unit of the record's type.
+// Reads a value of type T; the record's type gives the unit.
 template <class T>
 std::optional<T> ModuleBuilder::read(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -97,7 +97,8 @@ void ModuleBuilder::store(const SettingNode& node, Scope& scope, const SettingDe
   }
 }
 
-// Of a choice: its word; whether it is not the default; the enumerator of that number, of hints `auto` not counted.
+// Stores a choice as a string: its word; as a bool: whether it is not the default; as an enum: its index, which for
+// hints does not count `auto`.
 template <auto kMember>
 void ModuleBuilder::store_choice(const SettingNode& node, Scope&, const SettingDef& def) {
   auto& member = spec_of(kMember).*kMember;
@@ -130,7 +131,7 @@ constexpr DeclKind kRun = DeclKind::kRun;
 
 constexpr double kMany = 1 << 20;
 constexpr double kMostSteps = 0x1p50;
-constexpr double kMostSamples = 1 << 30;  // of a batch; the planner looks at its divisors
+constexpr double kMostSamples = 1 << 30;  // of a batch; bounded because the planner tries its divisors
 constexpr double kMostCores = 1024;       // as many as --devices takes
 constexpr double kMostBytes = 1e6 * 0x1p40;
 
@@ -161,7 +162,7 @@ std::string group_lines(const TrainSpec& train) {
   std::string out;
   for (const GroupSpec& group : train.groups) {
     if (!group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched) {
-      continue;  // where rows lie changes no number
+      continue;  // the place of rows does not affect the result
     }
     out += fmt::format("group {} lr {} decay {}", group.path, exact(group.lr.value_or(1)),
                        group.weight_decay ? exact(*group.weight_decay) : "-");

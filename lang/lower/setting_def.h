@@ -1,6 +1,6 @@
-// A setting of `data train cluster schedule run` as one record: how it is written, its type, bounds and default, what
-// it sets, and its lines of the math text. Lowering, suggestions, the math digest and the tables of docs/reference.md
-// are made from the records, so that a setting is added by adding one (setting_def.cpp).
+// A setting of `data train cluster schedule run` as one record: its key, type, bounds and default, the action that
+// stores it, and its lines of the math text. Lowering, suggestions, the math digest and the tables of docs/reference.md
+// read the records, so a new setting is one more record (setting_def.cpp).
 #pragma once
 
 #include <cmath>
@@ -24,20 +24,20 @@ struct SettingDef {
   using Math = std::string (*)(const TrainSpec& train);
 
   DeclKind kind = DeclKind::kError;
-  std::string_view group;     // the group that it stands in, "checkpoint", "shard HEAD"; empty on the first level
-  std::string_view key;       // "seed"; in capitals, "PATH": a name of the user's
-  std::string_view type;      // "int"; of a choice its words and calls, "none, value(x: float)"
+  std::string_view group;     // the group that contains it, "checkpoint", "shard HEAD"; empty on the first level
+  std::string_view key;       // "seed"; capitals, "PATH", stand for a name that the user chooses
+  std::string_view type;      // "int"; for a choice its words and calls, "none, value(x: float)"
   std::string_view fallback;  // the default as written; "required" where there is none
   std::string_view doc;       // half a sentence
-  Action action = nullptr;    // checks and stores a value; null: `lower_train` reads it before the others
-  double low = 0;             // of a number or a size; both bounds are allowed values
+  Action action = nullptr;    // checks and stores a value; null: the builder reads it apart from the others
+  double low = 0;             // bounds of a number or a size; both are allowed values
   double high = HUGE_VAL;
-  Math math = nullptr;       // null: what is learned does not depend on it, or the graph says it already
+  Math math = nullptr;       // null: learned weights do not depend on it, or the graph has it already
   bool later = false;        // a value other than the default is XG0199
-  std::string_view what;     // what XG0199 calls it; empty: its path
-  std::string_view instead;  // the fix of XG0199; empty: leave it out
-  std::string_view choices;  // words and calls where `type` says them in another way
-  std::string_view example;  // of a required setting; of a group the lines of a fix, below the title of the fix
+  std::string_view what;     // its name in XG0199; empty: its path
+  std::string_view instead;  // the fix of XG0199; empty: "leave it out"
+  std::string_view choices;  // words and calls, where `type` describes them in another way
+  std::string_view example;  // a line for a required setting; for a group the title of a fix and its lines
 
   // Copies with further fields.
   constexpr SettingDef learned(Math lines) const;
@@ -49,17 +49,17 @@ struct SettingDef {
   std::string path() const;  // "checkpoint.every", "shard.HEAD.over"
 };
 
-// All records. Those of `train` stand in the order of the math text.
+// All records. Those of `train` are in the order of the math text.
 std::span<const SettingDef> all_settings();
 
-// Null where there is none of this key; names of the user's are not looked at.
+// Null if no record has this key; records for names that the user chooses are not considered.
 const SettingDef* find_setting(DeclKind kind, std::string_view group, std::string_view key);
-// The same for a key that is one; an unknown key is a broken invariant.
+// The record of a first-level key. REQUIRES: there is one.
 const SettingDef& setting(DeclKind kind, std::string_view key);
 // The keys that can be written in a group, sorted.
 std::vector<std::string> setting_keys(DeclKind kind, std::string_view group);
 
-// One of the words of a setting, or one of the calls.
+// A choice of a setting: a word or a call.
 struct SettingChoice {
   std::string_view word;
   std::string_view signature;  // "(x: float)"; empty: a word without arguments

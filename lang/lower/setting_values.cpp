@@ -1,4 +1,4 @@
-// Values of settings, of one kind each, with the messages for values of another kind.
+// Reads values of settings, of one kind each, and reports values of another kind.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -93,16 +93,16 @@ void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
                  : Fix{"leave the unit out"});
 }
 
-// A path that names no part of the model.
+// Reports a path that names no part of the model.
 void ModuleBuilder::refuse_path(Span at, const std::string& path) {
-  constexpr size_t kFewNodes = 1000;  // among more, one is near by chance
+  constexpr size_t kFewNodes = 1000;  // among more names, one is similar by chance
   constexpr int kFewErrors = 20;
   std::set<std::string> parts;
   const auto& nodes = ev_.graph().nodes;
   if (nodes.size() <= kFewNodes && ev_.diagnostics().error_count() < kFewErrors) {
     for (const Node& node : nodes) {
       parts.insert(node.path);
-      // Blocks, too: "layer1" of "layer1.conv".
+      // Adds the blocks: "layer1" of "layer1.conv".
       for (size_t dot = node.path.find('.'); dot != std::string::npos; dot = node.path.find('.', dot + 1)) {
         parts.insert(node.path.substr(0, dot));
       }
@@ -162,7 +162,7 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
     return ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "", {"write more than 0"});
   }
   if (const double near = std::round(span.amount); std::fabs(span.amount - near) <= 1e-9 * span.amount) {
-    span.amount = near;  // 7% * 100 steps
+    span.amount = near;  // 7% * 100 steps is not exactly 7
   }
   if (span.unit != TrainSpan::kEpochs && !to_int64(span.amount)) {
     return ev_.refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "not a whole number",
@@ -213,7 +213,7 @@ std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_vi
   return std::nullopt;
 }
 
-// A number without a unit. A literal is fixed in as many ways as there are units.
+// Reports a number without a unit; a literal gets one fix for each unit.
 void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units,
                                 std::string otherwise) {
   const std::string_view number = ev_.sources().text(at);
@@ -265,7 +265,7 @@ std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   return paths(*node.ast, node.value, node.key);
 }
 
-// A list of tensor paths, or one: names, chains of names or strings.
+// Reads one tensor path or a list of them: names, chains of fields, or strings.
 std::vector<std::string> ModuleBuilder::paths(const Ast& ast, ExprId value, std::string_view key) {
   const Expr& expr = ast[value];
   std::vector<ExprId> items{value};

@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// The child called `key`, made where there is none.
+// The child called `key`; adds one if there is none.
 SettingNode& child_of(SettingNode& node, std::string_view key, Span key_span, Span span) {
   for (SettingNode& child : node.children) {
     if (child.key == key) {
@@ -65,7 +65,7 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
     }
     SettingNode* node = &into;
     const auto path = ast[setting.path];
-    const SettingNode* closed = nullptr;  // what the path leads through has a value: nobody would read what lies below
+    const SettingNode* closed = nullptr;  // has a value, so settings below it would not be read
     for (const Name& part : path) {
       closed = node->has_value() ? node : closed;
       node = closed != nullptr ? node : &child_of(*node, part.text, part.span, setting.span);

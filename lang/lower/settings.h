@@ -1,5 +1,4 @@
-// The written settings of a declaration as a tree into which --set has been merged; which ones exist is in
-// setting_def.h.
+// The settings of a declaration as a tree, with those of --set merged in. The known settings are in setting_def.h.
 #pragma once
 
 #include <span>
@@ -18,8 +17,8 @@ struct SettingNode {
   std::string key;
   Span key_span;
   Span span;
-  const Ast* ast = nullptr;  // of the value; it may come from the command line
-  ExprId value;              // not valid(): a group
+  const Ast* ast = nullptr;  // syntax tree of the value, which may come from the command line
+  ExprId value;              // invalid: a group
   std::vector<SettingNode> children;
 
   bool has_value() const { return value.valid(); }
@@ -29,22 +28,22 @@ struct SettingNode {
 struct Settings {
   SettingNode root;
   std::vector<SettingNode> sources;  // source NAME = value
-  bool has_error = false;            // one could not be read; a missing setting may be that one
+  bool has_error = false;            // a setting could not be read; a missing setting may be that one
 };
 
 // Reads the settings of a declaration; a setting that is given twice is XG0211.
 Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics);
 
-// Puts a value from the command line where `path` ("shard.id.over") leads, in the place of what is there. A path
+// Sets `path` ("shard.id.over") to a value from the command line, which replaces any value or group there. A path
 // through a setting that has a value is XG0210: values below it would not be read.
 void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value,
                       Diagnostics& diagnostics);
 
-// Of the value; of the key where it is a group.
+// The span of the value, or of the key of a group.
 Span value_span(const SettingNode& node);
-// The bare name, `none` or `auto` that a value is; empty for another expression.
+// The text of a value that is a bare name, `none` or `auto`; empty for another expression.
 std::string symbol(const SettingNode& node);
-// The same, or the name of what is called.
+// The same, or the called name of a value that is a call.
 std::string word(const SettingNode& node);
 bool is_auto(const SettingNode& node);
 // "backbone.stem" of a name, a chain of fields or a string; empty for another expression.

@@ -104,7 +104,7 @@ void ExprPrinter::string(const std::string& text) {
   put("\"");
 }
 
-// The operand of a call, an index or a field. A number is put in parentheses: `1.x` would read as a number with a dot.
+// The operand of a call, an index or a field. A number gets parentheses: `1.x` would read as a number with a dot.
 void ExprPrinter::operand(ExprId id) {
   const bool wrap = id.valid() && ast_[id].kind == ExprKind::kNumber;
   put(wrap ? "(" : "", id, wrap ? ")" : "");

@@ -1,4 +1,4 @@
-// Expressions, types and pipelines of the syntax tree as text, appended to what is there.
+// Prints expressions, types and pipelines of the syntax tree, appending to a text.
 #pragma once
 
 #include <string>

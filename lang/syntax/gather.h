@@ -10,8 +10,8 @@
 
 namespace xrun::lang {
 
-// Children of one node while they are read. Nested lists of one type share a stack; `into` moves the finished run to
-// its pool.
+// The children of one node while they are parsed. Nested lists of one type share a stack; `into` appends the finished
+// run to its pool.
 template <typename T>
 class Gather {
  public:
@@ -29,7 +29,7 @@ class Gather {
     std::vector<T>& pool = ast.pool<T>();
     const Run<T> run{static_cast<uint32_t>(pool.size()), static_cast<uint32_t>(size())};
     if (pool.empty() && base_ == 0) {
-      std::swap(pool, stack_);  // the one long list of a text that a program has written
+      std::swap(pool, stack_);  // a generated text is often one long list: it is not copied
       return run;
     }
     grow(pool, size());

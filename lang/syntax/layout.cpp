@@ -1,5 +1,5 @@
-// Two sweeps over the raw tokens: pair the brackets, then decide which newlines count. Pairing first means that one
-// parenthesis left open spoils its own statement and nothing below it.
+// Scans the raw tokens twice: pairs the brackets, then drops the newlines that end no statement. Pairing comes first so
+// that a parenthesis left open does not hide the newlines below it.
 #include <algorithm>
 
 #include "lang/syntax/lexer.h"
@@ -8,7 +8,7 @@
 namespace xrun::lang {
 namespace {
 
-// A binary operator, `->`, `=` or `,`: the statement goes on behind it.
+// Whether the statement continues behind the token: a binary operator, `->`, `=` or `,`.
 bool continues_behind(TokenKind kind) {
   switch (kind) {
     case TokenKind::kArrow:
@@ -90,11 +90,11 @@ class Pairing {
 
   void close(Token& token) {
     const TokenKind partner = partner_of(token.kind);
-    // Braces left open on this very line are the likelier fault than a closing bracket too many.
+    // A brace left open on this line is likelier than a surplus closing bracket.
     size_t at = open_.size();
     while (at > 0 && tokens_.tokens[open_[at - 1].token].kind != partner) {
       const Open& open = open_[at - 1];
-      // The bound keeps the sweep linear; what is nested deeper is a fault anyway.
+      // The bound keeps the scan linear; deeper nesting is a fault anyway.
       if ((is_brace(open) && open.line != line_) || open_.size() - at > kMaxNesting) {
         break;
       }
@@ -109,7 +109,7 @@ class Pairing {
     open_.pop_back();
   }
 
-  // Brackets above the topmost brace were never closed; the outermost of them is reported.
+  // The brackets opened inside the innermost open brace were never closed; reports the outermost of them.
   void drop_until_brace(const Token& seen) {
     size_t from = open_.size();
     while (from > 0 && !is_brace(open_[from - 1])) {
@@ -150,7 +150,7 @@ class Pairing {
 
 void drop_newlines(Tokens& list) {
   std::vector<Token>& tokens = list.tokens;
-  std::vector<bool> mute;  // for each open bracket: newlines mean nothing inside
+  std::vector<bool> mute;  // for each open bracket: whether newlines inside it are dropped
   size_t kept = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token token = tokens[i];
@@ -185,7 +185,7 @@ bool starts_declaration(const Tokens& tokens, size_t at) {
   if (!token.starts_line || token.kind != TokenKind::kName || kind_of(tokens.spelling(token)) == DeclKind::kError) {
     return false;
   }
-  const TokenKind next = tokens.tokens[at + 1].kind;  // there is one: kEnd is the last
+  const TokenKind next = tokens.tokens[at + 1].kind;  // exists: the last token is kEnd
   return next == TokenKind::kName || next == TokenKind::kString || next == TokenKind::kLeftBrace;
 }
 

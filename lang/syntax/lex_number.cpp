@@ -26,7 +26,7 @@ class NumberLexer : private Cursor {
   }
 
  private:
-  // Digits and underscores of a kind into digits_; reports underscores that stand at an end or together.
+  // Reads digits and underscores, the digits into digits_; reports underscores that stand at an end or together.
   template <typename IsDigit>
   void digits(IsDigit is_one) {
     const uint32_t from = at_;
@@ -100,7 +100,7 @@ class NumberLexer : private Cursor {
       faults_.error("XG0105", span(begin_, at_ + 1), "a dot must be followed by a digit", "ends in a dot",
                     replacement("write the zero, or leave out the dot", span(at_, at_ + 1), ".0"));
       ++at_;
-      skip_name();  // of the same slip
+      skip_name();  // belongs to the same mistake
       has_dot = true;
     }
     const auto fraction = static_cast<int64_t>(digits_.size() - before_dot);
@@ -141,15 +141,15 @@ class NumberLexer : private Cursor {
     return negative ? -exponent : exponent;
   }
 
-  // digits_ * 10^(shift - fraction); whole_wanted: the spelling is that of a whole number if the value is one.
+  // Sets the value, digits_ * 10^(shift - fraction). whole_wanted: is_whole is set if the value is whole.
   void set_value(int64_t fraction, int64_t shift, bool whole_wanted) {
     if (digits_.empty()) {
-      return;  // only underscores; reported
+      return;  // without digits there is no value
     }
     if (whole_wanted) {
       set_whole(fraction, shift);
     }
-    // from_chars rounds correctly, so the scaling is left to it.
+    // from_chars rounds correctly, so the power of ten is left to it.
     digits_ += 'e';
     digits_ += std::to_string(shift - fraction);
     const auto [rest, error] = std::from_chars(digits_.data(), digits_.data() + digits_.size(), number_.value);
@@ -166,7 +166,7 @@ class NumberLexer : private Cursor {
       --fraction;
     }
     if (shift < fraction) {
-      return;  // 0.0001k
+      return;  // not whole: 0.0001k
     }
     Int128 whole = 0;
     bool overflow = false;
@@ -228,13 +228,13 @@ class NumberLexer : private Cursor {
     }
   }
 
-  // `end`: of the number with its sign.
+  // `end`: the end of the number with its `%`.
   void percent_with_unit(Span unit, uint32_t end) {
     faults_.error("XG0108", unit, "a percentage takes no unit", "",
                   replacement("leave it out", span(end, unit.end), "", false));
   }
 
-  // The length of a word unit that stands `spaces` behind the number.
+  // Whether a word unit stands behind the number and `spaces` spaces.
   bool word_unit_behind(uint32_t spaces) const {
     const std::string_view name = name_at(at_ + spaces);
     const std::optional<Unit> unit = find_unit(name);
@@ -249,7 +249,7 @@ class NumberLexer : private Cursor {
     return from < text_.size() ? text_.substr(from, to - from) : std::string_view();
   }
 
-  // Behind a number only a setting may begin, so any other unit or multiplier there stands in the wrong place.
+  // Reads a word unit behind one space; reports a misplaced unit or multiplier. The key of a setting is neither.
   void unit_behind_spaces() {
     uint32_t spaces = 0;
     while (peek(spaces) == ' ') {
@@ -287,7 +287,7 @@ class NumberLexer : private Cursor {
     }
   }
 
-  // Whether a value is given to the name that ends at `end`.
+  // Whether `=` follows the name that ends at `end`, so that it is the key of a setting.
   bool assigned_at(uint32_t end) const {
     const size_t sign = text_.find_first_not_of(' ', end);
     return sign != std::string_view::npos && text_[sign] == '=' && text_.substr(sign, 2) != "==";
@@ -330,9 +330,9 @@ class NumberLexer : private Cursor {
   bool reported_size_ = false;
 };
 
-// Most numbers of large texts: a few digits, and behind them nothing that could belong to a number.
+// A fast path for most numbers of large texts: a few digits with nothing behind them that could belong to the number.
 bool lex_plain(std::string_view text, uint32_t begin, uint32_t& end, Number& number) {
-  constexpr uint32_t kExact = 15;  // digits that a double holds
+  constexpr uint32_t kExact = 15;  // decimal digits that a double holds exactly
   int64_t value = 0;
   uint32_t at = begin;
   const auto next = [&](uint32_t ahead) { return at + ahead < text.size() ? text[at + ahead] : '\n'; };

@@ -45,10 +45,10 @@ class StringLexer : private Cursor {
   }
 
  private:
-  // A carriage return at the end of a line; the lexer reports those of a file together.
+  // Whether the next character is the carriage return of a line end, which is not reported as part of the string.
   bool is_line_end() const { return peek() == '\r' && (peek(1) == '\n' || at_ + 1 == text_.size()); }
 
-  // Invisible characters are written as escapes.
+  // Reports an invisible character, which has to be written as an escape.
   void control(char c) {
     const Span at = span(at_, at_ + 1);
     if (c == '\t') {
@@ -79,7 +79,7 @@ class StringLexer : private Cursor {
       const bool is_scalar = code < 0x110000 && (code < 0xD800 || code > 0xDFFF);
       if (peek() == '}' && digits > 0 && digits < 7 && is_scalar) {
         ++at_;
-        if (code == 0) {  // would end a path early
+        if (code == 0) {  // it would end a path early
           faults_.error("XG0104", span(begin, at_), "a string does not hold the character with number 0", "",
                         replacement("leave it out", span(begin, at_), ""));
           return;

@@ -46,7 +46,7 @@ constexpr Quotes kForeignQuotes[] = {
     {"'", "'"}, {"`", "`"}, {"\u201C", "\u201D"}, {"\u201D", "\u201D"}, {"\u2018", "\u2019"}, {"\u201E", "\u201C"},
 };
 
-// The signs that begin with an ASCII character, longer ones first.
+// The signs that begin with one ASCII character, longer ones first.
 struct Signs {
   TokenKind kinds[4] = {};
   int count = 0;
@@ -67,7 +67,7 @@ constexpr std::array<Signs, 128> signs_by_first() {
 
 constexpr std::array<Signs, 128> kSigns = signs_by_first();
 
-// The longest sign that `text` begins with; kBad where it begins with none.
+// The longest sign that `text` begins with; kBad if it begins with none.
 TokenKind sign_at(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   for (int i = 0; first < kSigns.size() && i < kSigns[first].count; ++i) {
@@ -86,7 +86,7 @@ class Lexer : private Cursor {
     out_.text = text_;
     const std::string_view read = text_.substr(0, kMaxFileBytes);
     reserve_large(out_.tokens, read.size() / 3 + 16);
-    reserve_large(out_.numbers, read.size() / 4);  // what stays unused is never touched
+    reserve_large(out_.numbers, read.size() / 4);  // memory that stays unused is never touched
   }
 
   Tokens run() {
@@ -168,7 +168,7 @@ class Lexer : private Cursor {
     bad_character();
   }
 
-  // Whether a value ends right here, so that a dot asks for a field of it.
+  // Whether a value ends directly before the cursor, so that a dot here selects a field of it.
   bool touches_value() const {
     if (out_.tokens.empty() || out_.tokens.back().end != at_) {
       return false;
@@ -200,7 +200,7 @@ class Lexer : private Cursor {
     const uint32_t length = sequence_length(rest);
     if (!out_.tokens.empty() && out_.tokens.back().kind == TokenKind::kBad && out_.tokens.back().end == begin) {
       at_ += std::max(length, 1U);
-      out_.tokens.back().end = at_;  // one report for a run
+      out_.tokens.back().end = at_;  // one report for consecutive bad characters
       return;
     }
     for (const Quotes& quotes : kForeignQuotes) {
@@ -221,7 +221,7 @@ class Lexer : private Cursor {
     at_ += std::max(length, 1U);
     push(TokenKind::kBad, begin);
     if (length == 0) {
-      return;  // reported for the file
+      return;  // check_encoding has reported it
     }
     const auto code = static_cast<unsigned char>(rest[0]);
     if (code < 0x20 || code == 0x7F) {
@@ -263,7 +263,7 @@ class Lexer : private Cursor {
     out_.comments.push_back({begin, at_, body.starts_with("##")});
   }
 
-  // Faults that come by the hundred or not at all are reported once, with their number.
+  // Counts faults that a file has by the hundred or not at all, so that they are reported once, with their number.
   struct Counted {
     uint32_t first = 0;
     uint32_t count = 0;
@@ -273,7 +273,7 @@ class Lexer : private Cursor {
     }
   };
 
-  // Bytes that are not UTF-8 are reported once: in a file of another encoding every umlaut is one.
+  // Reports bytes that are not UTF-8 once, since in a file of another encoding every umlaut is such a byte.
   void check_encoding() {
     Counted bytes;
     for (uint32_t i = at_; i < text_.size();) {

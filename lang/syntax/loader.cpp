@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 1000;
 
-// By errno. A pipe is refused: it gives its text only once, and a model is read again when a run is resumed or checked.
+// The fault for the cause in errno. A pipe is refused: it gives its text only once, and resuming or checking a run
+// reads the model again.
 Diagnostic unreadable(Span at, const std::string& path, std::string label) {
   const int why = errno;
   const bool is_pipe = why == ESPIPE;
@@ -32,7 +33,7 @@ Diagnostic unreadable(Span at, const std::string& path, std::string label) {
                                 : "check the path"});
 }
 
-// One name a file, however it is spelled on the way.
+// The key of a file: its path without `.`, `..` behind a directory, and doubled slashes.
 std::string key_of(const std::string& path) { return fs::path(path).lexically_normal().string(); }
 
 }  // namespace
@@ -43,7 +44,7 @@ std::optional<std::string> read_whole_file(const std::string& path) {
     errno = -file;
     return std::nullopt;
   }
-  // One byte more than a file may have is enough for the parser to refuse it.
+  // One byte more than a file may have is enough for the lexer to refuse it.
   std::string text(kMaxFileBytes + 1, '\0');
   size_t size = 0;
   ssize_t got = 1;
@@ -224,7 +225,7 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   return add(key, path, std::move(*content));
 }
 
-// `source`: null where the file could not be read.
+// `source`: null if the import failed.
 void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
   for (const Name& name : file.ast[decl.names]) {
     if (source == nullptr) {
@@ -240,7 +241,7 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
       file.missing.insert(name.text);
     }
     if (!found && diagnostics_.error_count() >= 100) {
-      return;  // suggestions for every one of many would take long
+      return;  // suggestions for many names would take long
     }
     if (!found) {
       std::vector<std::string> candidates;

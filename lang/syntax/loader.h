@@ -1,4 +1,4 @@
-// The files of one run: reads a file and everything that it imports, and says what each of them declares.
+// Loads the files of one run: a file and everything that it imports, with the declarations of each.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@ namespace xrun::lang {
 
 struct SourceFile;
 
-// A declaration and the file that it stands in; both null where there is none.
+// A declaration and the file that it stands in; both null if there is none.
 struct DeclRef {
   const SourceFile* file = nullptr;
   const Decl* decl = nullptr;
@@ -26,36 +26,36 @@ struct DeclRef {
 struct SourceFile {
   int32_t file = -1;
   std::string path;       // as printed
-  std::string directory;  // of the path, "" for the current one: relative paths start here
+  std::string directory;  // of `path`, "" for the current one; relative paths start here
   Ast ast;
-  std::map<std::string_view, const Decl*> names;  // options, lets, functions, blocks
-  // Models, data, train, cluster, schedule and run declarations live in a space of their own each. A declaration
-  // without a name has the empty name.
+  std::map<std::string_view, const Decl*> names;  // options, lets, functions, optimizers, blocks
+  // Models, data, train, cluster, schedule and run declarations have a namespace for each kind. A declaration without a
+  // name has the empty name.
   std::map<std::pair<DeclKind, std::string_view>, const Decl*> spaces;
   std::map<std::string_view, const SourceFile*> modules;  // import "x.xgraph" as x
   std::map<std::string_view, DeclRef> used;               // from "x.xgraph" use a
-  std::set<std::string_view> missing;                     // names and imports that could not be had; reported
+  std::set<std::string_view> missing;                     // names and imports that were not found; reported
 
-  // Whether a name, or what stands before its dot, was to be imported and could not be had.
+  // Whether the import of `name`, or of the file that stands before its dot, has failed.
   bool is_missing(std::string_view name) const { return missing.contains(name.substr(0, name.find('.'))); }
 
-  // Declared here, or brought in by `use`.
+  // The declaration of `name`, made in this file or brought in by `use`.
   DeclRef find(std::string_view name) const;
   DeclRef find(DeclKind space, std::string_view name) const;
-  std::vector<DeclRef> all(DeclKind space) const;  // in source order; those brought in follow
+  std::vector<DeclRef> all(DeclKind space) const;  // in source order; then those brought in by `use`
 };
 
 class Loader {
  public:
-  // `reads_files`: false for texts in memory, which import nothing but the standard library.
+  // `reads_files`: false for texts in memory, which import only the standard library and texts loaded before.
   Loader(SourceMap& sources, Diagnostics& diagnostics, bool reads_files)
       : sources_(sources), diagnostics_(diagnostics), reads_files_(reads_files) {}
 
-  // Null when the file cannot be read; faults are reported. Files are read once.
+  // Null if the file cannot be read; faults are reported. A file is read only once.
   const SourceFile* load_file(const std::string& path);
   const SourceFile* load_text(const std::string& name, std::string text);
 
-  // All files that were read, in the order in which they were met.
+  // All files, in the order in which they were read.
   const std::deque<SourceFile>& files() const { return files_; }
 
  private:
@@ -73,7 +73,8 @@ class Loader {
   std::map<std::string, const SourceFile*> by_key_;  // null while it is being read
 };
 
-// The whole content of a file; nothing where it cannot be read, and errno says why: ESPIPE is a pipe or a device.
+// The content of a file, cut off one byte beyond kMaxFileBytes; nothing if it cannot be read, with the cause in errno
+// (ESPIPE: a pipe or a device).
 std::optional<std::string> read_whole_file(const std::string& path);
 
 }  // namespace xrun::lang

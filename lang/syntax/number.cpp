@@ -109,7 +109,7 @@ std::string to_text(Int128 value) {
 }
 
 double Number::in_base() const {
-  // Whole numbers below 2^53 times a scale are exact in long double on x86, so that only the last step rounds.
+  // On x86 a long double has 64 bits and holds most whole numbers times a scale exactly: rounding comes last.
   const UnitInfo& info = info_of(unit);
   const long double exact = is_whole ? static_cast<long double>(whole) : static_cast<long double>(value);
   return static_cast<double>(exact * static_cast<long double>(info.scale) / static_cast<long double>(info.divisor));

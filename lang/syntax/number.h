@@ -1,4 +1,4 @@
-// Numbers as people write them: the exact value, the unit, and what the unit measures.
+// Number literals: the exact value, the unit, and the dimension that the unit measures.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace xrun::lang {
 
-// Wide enough for every whole number that the lexer lets through; more is XG0109.
+// Holds every whole number that the lexer accepts; a larger one is XG0109.
 __extension__ typedef __int128 Int128;
 std::string to_text(Int128 value);
 
-// What a unit measures. Quantities of different dimensions never mix.
+// The dimension that a unit measures. Quantities of different dimensions never mix.
 enum class Dimension : uint8_t {
   kPlain,    // no unit
   kSize,     // bytes
@@ -22,7 +22,7 @@ enum class Dimension : uint8_t {
   kCompute,  // floating-point operations a second
   kPower,    // watts
   kClock,    // hertz
-  kSteps,    // spans of training, each of a dimension of its own
+  kSteps,    // this and the next two: lengths of training
   kEpochs,
   kSamples,
 };
@@ -49,17 +49,17 @@ std::string_view name_of(Dimension dimension);  // "a size", "a data rate", "a t
 struct Number {
   std::string_view text;  // of the file, without the unit: "25", "16_384", "0x4E00", "10%"
   Int128 whole = 0;       // the exact value where is_whole
-  double value = 0;       // correctly rounded; a percent is its hundredth, a multiplier is included, the unit is not
+  double value = 0;       // correctly rounded; with `%` and the multiplier applied, without the unit
   bool is_whole = false;
   bool is_hex = false;
   bool is_percent = false;
-  bool is_guess = false;  // a fault was reported, and what was meant is not known
+  bool is_guess = false;  // a fault was reported, and the number is a guess
   Unit unit = kNoUnit;
 
   Dimension dimension() const { return info_of(unit).dimension; }
   // The value in the base unit of its dimension: 25Gbit/s is 3.125e9.
   double in_base() const;
-  // The same as a whole number where it is one: 16GiB is 17179869184; nothing for 3bit or 0.1s.
+  // The same for a whole literal if the result is whole, too: 16GiB is 17179869184; nothing for 3bit or 0.5GiB.
   std::optional<Int128> whole_in_base() const;
 };
 

@@ -46,7 +46,7 @@ Run<Setting> Parser::settings() { return braced(&Parser::setting, &Parser::end_o
 Stmt Parser::statement() {
   Stmt stmt;
   const Span start = here();
-  // A word is a name where `=` follows it; everything else that starts with a name is a statement of that word.
+  // A statement word is a name if `=` follows it, and a keyword otherwise.
   for (const auto& [word, kind] : kStatementWords) {
     if (at_word(word) && ahead().kind != TokenKind::kAssign) {
       stmt.kind = kind;
@@ -100,7 +100,7 @@ Stmt Parser::statement() {
   }
   for (const Name& name : ast_[stmt.names]) {
     if (!name) {
-      stmt.kind = StmtKind::kError;  // what it would have declared is not known
+      stmt.kind = StmtKind::kError;  // the name that it declares is not known
     }
   }
   stmt.span = from(start);
@@ -140,7 +140,7 @@ void Parser::binding(Stmt& stmt) {
   stmt.value = value_or_error();
 }
 
-// An expression; an error node where it has a fault, so that the names bound to it stay known.
+// Reads an expression. If it has a fault, returns an error node, so that the names bound to it stay known.
 ExprId Parser::value_or_error() {
   const Span start = here();
   const ExprId value = expression();
@@ -185,7 +185,7 @@ Setting Parser::setting() {
   return setting;
 }
 
-// Another setting may follow on the same line: no value goes on with a name.
+// Another setting may follow on the same line, since no value continues with a name.
 void Parser::end_of_setting() {
   const bool follows =
       at(TokenKind::kName) && (ahead().kind == TokenKind::kAssign || ahead().kind == TokenKind::kLeftBrace);

@@ -19,7 +19,7 @@ std::vector<std::string> keywords() {
 
 std::string declarations_help() { return fmt::format("declarations start with {}", fmt::join(keywords(), " ")); }
 
-// Without these a declaration cannot be known to others.
+// Whether the name, path or title that identifies the declaration is missing.
 bool lacks_identity(const Decl& decl) {
   switch (decl.kind) {
     case DeclKind::kImport:
@@ -77,7 +77,7 @@ void Parser::declarations() {
       continue;
     }
     if (at(TokenKind::kRightBrace)) {
-      advance();  // of something that was skipped
+      advance();  // it closes something that was skipped
       depth_ = 0;
       continue;
     }
@@ -91,7 +91,7 @@ void Parser::declarations() {
       recover(0);
     }
     if (at_ == before) {
-      advance();  // a word that starts a declaration where none can stand
+      advance();  // so that the loop always ends
     }
     decl.span = from(decl.keyword);
     if (decl.has_fault && lacks_identity(decl)) {
@@ -120,7 +120,7 @@ Decl Parser::declaration() {
     return decl;
   }
   if (lost_) {
-    // The body is worth reading all the same: its faults are others.
+    // The body is read all the same, since its faults have causes of their own.
     decl.has_fault = true;
     lost_ = false;
     while (!at(TokenKind::kLeftBrace) && !at(TokenKind::kNewline) && !at(TokenKind::kEnd)) {
@@ -250,8 +250,8 @@ void Parser::unknown_declaration() {
         did_you_mean(word, keywords(), here(), declarations_help()));
 }
 
-// The ## lines that touch the declaration at `begin`. The first such lines of a file that a blank line sets off from
-// what follows are about the file.
+// The ## lines directly before the declaration at `begin`. The first ## lines before it that a blank line separates
+// from the text behind them document the file; they go to `file_doc` unless it is null.
 std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
   std::string doc;
   bool file_doc_taken = false;

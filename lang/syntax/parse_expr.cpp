@@ -1,5 +1,5 @@
-// Expressions, loosest first: pipe, if, or, and, not, comparison, range, + -, * / // %, -, ^; what binds tighter is in
-// parse_primary.cpp.
+// Expressions, the loosest binding first: pipe, if, or, and, not, comparison, range, + -, * / // %, -, ^. Operands,
+// which bind tighter, are in parse_primary.cpp.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kTokenKinds = static_cast<size_t>(TokenKind::kGreaterEqual) + 1;
 
-// The operator of two operands that each kind of token stands for; kNeg: none.
+// The binary operator of each kind of token; kNeg: none.
 std::array<Op, kTokenKinds> list_operators() {
   std::array<Op, kTokenKinds> operators{};
   for (size_t kind = 0; kind < kTokenKinds; ++kind) {
@@ -23,7 +23,7 @@ std::array<Op, kTokenKinds> list_operators() {
   return operators;
 }
 
-// The operator that a token stands for, where it is one from `first` to `last`: the levels of binding are runs of Op.
+// The operator of a token if it is in `first` to `last`: operators of one precedence are consecutive in Op.
 template <Op first, Op last>
 std::optional<Op> operator_of(TokenKind kind) {
   static const std::array<Op, kTokenKinds> operators = list_operators();
@@ -84,7 +84,7 @@ ExprId Parser::braced_expression() {
   return inner;
 }
 
-// operand { OP operand }, taken together from the left.
+// operand { OP operand }, left-associative.
 ExprId Parser::from_the_left(Rule operand, std::optional<Op> (*op_of)(TokenKind)) {
   ExprId lhs = (this->*operand)();
   for (std::optional<Op> op = op_of(kind()); !lost_ && op; op = op_of(kind())) {
@@ -95,7 +95,7 @@ ExprId Parser::from_the_left(Rule operand, std::optional<Op> (*op_of)(TokenKind)
   return lhs;
 }
 
-// { SIGN } operand: a level of nesting for every sign.
+// { SIGN } operand; every sign is a level of nesting.
 ExprId Parser::prefixed(TokenKind sign, Op op, Rule operand) {
   if (lost_ || !at(sign)) {
     return (this->*operand)();

@@ -58,7 +58,7 @@ ExprId Parser::primary() {
     case TokenKind::kLeftBracket:
       return list();
     case TokenKind::kIf:
-      // An operand: without parentheses its last branch would take in the rest of the line.
+      // The grammar has `if` only at the start of an expression; as an operand it needs parentheses.
       fault("XG0110", here(), "an `if` inside an expression stands in parentheses", "needs `(` before it",
             {"write (if c { a } else { b })"});
       return error_node(here());

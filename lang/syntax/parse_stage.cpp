@@ -5,7 +5,7 @@
 
 namespace xrun::lang {
 
-// stage { "->" stage }, leaving in stage_height_ the height of the highest expression inside.
+// stage { "->" stage }; sets stage_height_ to the largest height of a stage.
 Run<Stage> Parser::stages() {
   Gather<Stage> list(stacks_);
   int highest = 0;
@@ -89,7 +89,7 @@ Stage Parser::stage() {
     stage.label = expect_new_name("a name for the stage");
   }
   stage.span = from(start);
-  // The stages of nested pipes were measured before; this one stands a level above them.
+  // `height` includes the stages of nested pipes; this stage is one level above them.
   stage_height_ = height + (stage.pipes.empty() ? 0 : 1);
   return stage;
 }

@@ -7,7 +7,7 @@ namespace xrun::lang {
 
 Parser::Parser(Tokens tokens, Faults& faults) : tokens_(std::move(tokens)), faults_(faults) {
   ast_.file = tokens_.file;
-  // Literals keep their indices, so the vectors change their owner as a whole.
+  // The vectors are moved as a whole, so that the indices of literals in tokens stay valid.
   ast_.numbers = std::move(tokens_.numbers);
   ast_.strings = std::move(tokens_.strings);
   reserve_large(ast_.exprs, tokens_.tokens.size());
@@ -145,7 +145,7 @@ Diagnostic* Parser::expected(std::string_view what, Help help) {
   return fault("XG0110", here(), {"expected {}, found {}", what, describe(tokens_, current())}, "", std::move(help));
 }
 
-// Behind the last word, with a space before it where signs are written so.
+// Inserts the sign behind the last token that was read, after a space unless the sign is written without one.
 Fix Parser::insertion(std::string_view sign) const {
   const bool tight = sign == "," || sign == ":" || sign == ")" || sign == "]" || sign == "(";
   return replacement({"put `{}` there", sign}, {tokens_.file, last_end_, last_end_},
@@ -158,19 +158,19 @@ Diagnostic* Parser::fault(const char* code, Span at, Text message, Text label, H
   }
   lost_ = true;
   if (faults_.full()) {
-    at_ = tokens_.tokens.size() - 1;  // a flood: nothing behind it is read
+    at_ = tokens_.tokens.size() - 1;  // too many errors: the rest of the file is not read
     return nullptr;
   }
   if (kind() == TokenKind::kBad || current().unpaired) {
     return nullptr;  // the cause was reported by the lexer
   }
   if (at.begin == at.end || tokens_.text[at.begin] == '\n') {
-    at = {at.file, last_end_, last_end_};  // what is missing is missing behind the last word, not on the next line
+    at = {at.file, last_end_, last_end_};  // a missing token belongs behind the last one, not on the next line
   }
   return &faults_.error(code, at, std::move(message), std::move(label), std::move(help));
 }
 
-// Behind a statement, a setting or a declaration.
+// Reports text behind a statement, a setting or a declaration on its line.
 void Parser::end_of_statement() {
   if (lost_ || at(TokenKind::kNewline) || at(TokenKind::kEnd) || at(TokenKind::kRightBrace) ||
       starts_declaration(tokens_, at_)) {
@@ -193,7 +193,7 @@ void Parser::end_of_statement() {
                                        : Fix{"put what follows on a line of its own"});
 }
 
-// Goes to the newline that ends what started at this brace depth, or to what ends its surroundings.
+// Skips to the newline that ends the statement at this brace depth, or to the `}` or declaration that ends its body.
 void Parser::recover(int depth) {
   lost_ = false;
   while (!at(TokenKind::kEnd) && !starts_declaration(tokens_, at_)) {
@@ -204,8 +204,8 @@ void Parser::recover(int depth) {
   }
 }
 
-// Whether the statements of a body end here: at its brace, which is read, or where another declaration or the end of
-// the file shows that a brace is missing.
+// Whether a body ends here: at its `}`, which is taken, or at another declaration or the end of the file, where the
+// missing `}` is reported.
 bool Parser::body_ends(const Token& open) {
   skip_newlines();
   if (at(TokenKind::kRightBrace)) {

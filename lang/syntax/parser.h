@@ -10,8 +10,8 @@
 
 namespace xrun::lang {
 
-// Deepest nesting of brackets, prefix signs, `^` and else-ifs; more is XG0106, so that no reader of a tree has to
-// fear for its stack. Expressions are at most kMaxHeight nodes high for the same reason (`a + a + a + ...`).
+// The deepest nesting of brackets, prefix signs, `^` and else-ifs; more is XG0106, so that recursion over a tree cannot
+// overflow the stack. Expressions are at most kMaxHeight nodes high for the same reason (`a + a + a + ...`).
 inline constexpr int kMaxNesting = 64;
 inline constexpr int kMaxHeight = 512;
 // A longer file is XG0101 and is not read.
@@ -25,7 +25,7 @@ Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 // signatures of operators and readers.
 Ast parse_params(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 
-// Parses a text that is only an expression, into Ast::value: what follows `--set key=`.
+// Parses a text that is only an expression, into Ast::value: the value of `--set key=`.
 Ast parse_value(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 
 }  // namespace xrun::lang

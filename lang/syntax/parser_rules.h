@@ -1,8 +1,9 @@
-// The recursive-descent parser: one method per rule of the grammar, in the order of docs/language.md, "Grammar". Only
-// parser*.cpp and the parse_*.cpp beside it include this.
+// The recursive-descent parser, with a method for nearly every rule of docs/language.md, "Grammar". Only parser.cpp and
+// the parse_*.cpp beside it include this.
 //
 // After a fault the parser is `lost_`: every rule returns at once, without a further report, until the statement,
-// setting or declaration around it finds the next newline at its own brace depth and puts an error node where it stood.
+// setting or declaration around it has skipped to the next newline at its own brace depth. An error node stands for
+// the expression, statement, setting or declaration that could not be read.
 #pragma once
 
 #include <optional>
@@ -55,18 +56,19 @@ class Parser {
   bool take(TokenKind wanted);
   bool enter();
   void skip_newlines();
-  // The token, or a fault that says what was expected: "`:` and a type"; the fix writes the token.
+  // Takes the token, or reports that `what` was expected ("`:` and a type") with a fix that inserts the token.
   bool expect(TokenKind wanted, std::string_view what = {});
   Name expect_name(std::string_view what);
-  Name expect_new_name(std::string_view what);  // one that is declared here: XG0120 when it starts upper-case
+  Name expect_new_name(std::string_view what);  // one that is declared here: XG0120 if it starts upper-case
   ExprId expect_string(std::string_view what);
-  // The closing bracket of `open`; silent where `open` was reported as never closed.
+  // Takes the closing bracket of `open`, or reports that it or `otherwise` was expected, unless `open` was reported as
+  // never closed.
   bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});
   Name take_name();
-  // "expected a value, found `)`"
+  // Reports "expected a value, found `)`".
   Diagnostic* expected(std::string_view what, Help help);
   Diagnostic* fault(const char* code, Span at, Text message, Text label, Help help);
-  Fix insertion(std::string_view sign) const;  // of a sign that is missing here
+  Fix insertion(std::string_view sign) const;  // inserts a sign that is missing here
   void end_of_statement();
   void recover(int depth);
   bool body_ends(const Token& open);
@@ -141,16 +143,16 @@ class Parser {
   Faults& faults_;
   Ast ast_;
   size_t at_ = 0;
-  uint32_t last_end_ = 0;  // of the last token read
-  int depth_ = 0;          // of braces
+  uint32_t last_end_ = 0;  // the end of the last token read
+  int depth_ = 0;          // of open braces
   int nesting_ = 0;
   bool lost_ = false;
-  Span suspect_;              // a `{` that was closed in column 1 although others were open
-  size_t next_comment_ = 0;   // the first that no declaration has looked at
+  Span suspect_;              // the first `{` closed in column 1 inside another: likely the one not closed
+  size_t next_comment_ = 0;   // the first comment that doc_before has not read
   std::vector<int> heights_;  // of ast_.exprs
-  int stage_height_ = 0;      // highest expression among the stages just read
+  int stage_height_ = 0;      // of the stages just read: highest expression plus levels of pipes
 
-  Pools stacks_;  // of Gather
+  Pools stacks_;  // for Gather
 };
 
 // How a message names a token: "`->`", "a string", "the end of the line".

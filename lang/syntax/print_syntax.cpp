@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// Statements, settings and declarations around what ExprPrinter prints.
+// Prints statements, settings and declarations; ExprPrinter prints the expressions in them.
 class Printer : private ExprPrinter {
  public:
   using ExprPrinter::ExprPrinter;
@@ -32,7 +32,7 @@ class Printer : private ExprPrinter {
     }
   }
 
-  // `before` and the expression, where there is one.
+  // Appends `before` and the expression, if there is one.
   void value(std::string_view before, ExprId id) {
     if (id.valid()) {
       put(before, id);

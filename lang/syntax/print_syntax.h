@@ -13,8 +13,9 @@ namespace xrun::lang {
 // One token a line: place, kind, spelling. Faults of the lexer go to `diagnostics`.
 std::string print_tokens(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 
-// The tree as source text with every operator in parentheses, one statement a line and no comments but documentation.
-// A tree without error nodes reads back: parse(print(ast)) prints the same. An error node is "<error>".
+// The tree as source text with every operator in parentheses, one statement a line, and of the comments only the
+// documentation. A tree without error nodes can be parsed again: parse(print(ast)) prints the same. An error node is
+// "<error>".
 std::string print_ast(const Ast& ast);
 
 // A type in the same form: "f32[N, 3, 112, 112]".

@@ -1,5 +1,5 @@
-// The syntax tree of one file as a value: nodes lie in the vectors of an Ast, handles are ids and runs, every node has
-// its span. Nothing is resolved here: names are text, and what could not be parsed is an error node.
+// The syntax tree of one file as a value: the nodes are elements of the vectors of an Ast and refer to one another by
+// ids and runs. Nothing is resolved here: names are text, and text that could not be parsed is an error node.
 #pragma once
 
 #include <span>
@@ -13,17 +13,17 @@
 
 namespace xrun::lang {
 
-// The elements of runs, by type.
+// The elements of runs: one vector for each type.
 using Pools =
     std::tuple<std::vector<ExprId>, std::vector<Arg>, std::vector<Name>, std::vector<Param>, std::vector<Type>,
                std::vector<Stage>, std::vector<Pipe>, std::vector<Stmt>, std::vector<Setting>>;
 
-// The tree. `const` once parsed; spans returned here live as long as the Ast.
+// The tree; it does not change after parsing. The spans that it returns are valid as long as the Ast.
 class Ast {
  public:
   int32_t file = -1;
-  int edition = 0;  // of `xgraph 1`; 0 when the line is missing (reported)
-  std::string doc;  // the ## comments between `xgraph 1` and the first declaration that are set off by a blank line
+  int edition = 0;  // of `xgraph 1`; 0 if missing or another edition (reported)
+  std::string doc;  // the first ## lines behind `xgraph 1` and before all declarations that a blank line follows
   std::vector<Decl> decls;  // in source order
   Run<Param> params;        // of parse_params
   ExprId value;             // of parse_value
@@ -54,7 +54,7 @@ class Ast {
   Pools pools_;
 };
 
-// "a.b.c" of a path of names.
+// The names of a path with dots between them: "a.b.c".
 std::string join_path(std::span<const Name> path);
 
 }  // namespace xrun::lang

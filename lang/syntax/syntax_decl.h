@@ -71,21 +71,21 @@ std::string_view keyword_of(DeclKind kind);  // "train"
 DeclKind kind_of(std::string_view keyword);  // kError for a word that starts no declaration
 constexpr DeclKind next(DeclKind kind) { return static_cast<DeclKind>(static_cast<uint8_t>(kind) + 1); }
 
-// `key = value` between the braces.
+// Whether `key = value` stands between the braces.
 constexpr bool has_settings(DeclKind kind) { return kind >= DeclKind::kData && kind <= DeclKind::kRun; }
-// Statements between the braces.
+// Whether statements stand between the braces.
 constexpr bool has_body(DeclKind kind) {
   return (kind >= DeclKind::kOptimizer && kind <= DeclKind::kModel) || kind == DeclKind::kTest;
 }
-// Whether its name is one of the file's, which the names of models and of settings are not: each of those kinds has
-// names of its own.
+// Whether the name is in the one namespace of values of the file. Models and the declarations with settings have a
+// namespace for each kind instead (has_own_names).
 constexpr bool names_a_value(DeclKind kind) { return kind >= DeclKind::kOption && kind <= DeclKind::kBlock; }
 constexpr bool has_own_names(DeclKind kind) { return kind >= DeclKind::kModel && kind <= DeclKind::kRun; }
 
 struct Decl {
   DeclKind kind = DeclKind::kError;
   bool has_params = false;
-  bool has_fault = false;  // a fault was reported in it: what its header lacks is not worth a second report
+  bool has_fault = false;  // a fault was reported in it, so parts missing from it are not reported again
   Span span;               // from the keyword to the end
   Span keyword;
   std::string doc;  // the lines of its ## comments, without the signs
@@ -100,7 +100,7 @@ struct Decl {
   ExprId text;  // a kString: path of an import, title of a test, old name of `moved`
   ExprId to;    // a kString: new name of `moved`
   ExprId value;
-  ExprId range;  // of an option, what follows `in`
+  ExprId range;  // of an option, the expression behind `in`
 };
 
 }  // namespace xrun::lang

@@ -12,8 +12,8 @@ namespace xrun::lang {
 struct ExprTag;
 using ExprId = Id<ExprTag>;  // not valid(): the optional part is absent
 
-// Consecutive elements of the Ast's vector of T; `ast[run]` is the std::span of them. Every T below that is used in a
-// Run lies in a vector of its own, so that children are read without a further handle.
+// Consecutive elements of the Ast's vector of T; `ast[run]` is the std::span of them. The Ast has a vector for every T
+// that is used in a Run.
 template <typename T>
 struct Run {
   uint32_t first = 0;
@@ -21,8 +21,8 @@ struct Run {
   bool empty() const { return count == 0; }
 };
 
-// A name where it stands. The text lies in the SourceMap that the file was parsed from, which outlives the Ast.
-// Empty text: absent, which only optional names are; a node that lacks a name it needs is an error node.
+// A name and its place. The text is a view of the SourceMap that the file was parsed from, which outlives the Ast.
+// It is empty if an optional name is absent, or if a fault was reported instead of the name.
 struct Name {
   std::string_view text;
   Span span;
@@ -54,7 +54,7 @@ struct Param {
 };
 
 enum class ExprKind : uint8_t {
-  kError,   // a fault was reported here; whoever meets it stays silent
+  kError,   // a fault was reported here, so evaluating it reports nothing more
   kNumber,  // number
   kString,  // text
   kBool,    // flag
@@ -130,7 +130,7 @@ enum class StageKind : uint8_t {
 struct Stage {
   StageKind kind = StageKind::kError;
   bool has_args = false;  // `bn()` and `bn` mean the same, but are printed as written
-  Span span;              // with the label
+  Span span;              // including the label
   Run<Name> path;         // kCall: NAME { "." NAME }
   Run<Arg> args;
   ExprId value;  // kRepeat: the count; kIf: the condition

@@ -1,4 +1,4 @@
-// Tokens of one file: what the lexer leaves for the parser, and what `--emit tokens` prints.
+// Tokens of one file: the output of the lexer, which the parser reads and `--emit tokens` prints.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace xrun::lang {
 
 enum class TokenKind : uint8_t {
   kEnd,
-  kNewline,  // ends a statement; newlines that mean nothing are not in the list
+  kNewline,  // ends a statement; lay_out drops all other newlines
   kBad,      // characters that were reported already
   kName,
   kNumber,  // with its unit
@@ -62,8 +62,8 @@ enum class TokenKind : uint8_t {
   kGreaterEqual,
 };
 
-// What tokens without a spelling are called in messages, and the spelling of the others; both in the order of
-// TokenKind.
+// The names in messages of the tokens that have no fixed spelling, and the spellings of the others; both in the order
+// of TokenKind.
 inline constexpr std::string_view kTokenNames[] = {"the end of the file",
                                                    "the end of the line",
                                                    "characters that the language does not have",
@@ -76,7 +76,7 @@ inline constexpr std::string_view kTokenSpellings[] = {
     "+",    "-",     "*",    "/",    "//",  "%",  "^",   "==", "!=",   "<",      "<=",       ">",    ">="};
 static_assert(std::size(kTokenNames) + std::size(kTokenSpellings) == static_cast<size_t>(TokenKind::kGreaterEqual) + 1);
 
-// The spelling of a sign or a reserved word, "->"; of the others what a message calls them, "a name".
+// The spelling of a sign or a reserved word, "->"; the name in messages of any other token, "a name".
 constexpr std::string_view text_of(TokenKind kind) {
   const auto place = static_cast<size_t>(kind);
   return place < std::size(kTokenNames) ? kTokenNames[place] : kTokenSpellings[place - std::size(kTokenNames)];
@@ -86,9 +86,9 @@ constexpr bool is_reserved(TokenKind kind) { return kind >= TokenKind::kTrue && 
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  bool starts_line = false;  // in column 1: a declaration there ends whatever was left open above it
+  bool starts_line = false;  // in column 1: a declaration there ends all that was left open above it
   bool unpaired = false;     // a bracket without a partner; reported already
-  uint32_t begin = 0;        // bytes of the file
+  uint32_t begin = 0;        // byte offsets in the file
   uint32_t end = 0;
   uint32_t literal = 0;  // kNumber: index into numbers; kString: index into strings
 };
@@ -100,7 +100,7 @@ struct Comment {
   bool is_doc = false;  // "##"
 };
 
-// The tokens end with kEnd. Views lie in the SourceMap's text.
+// The last token is kEnd. Views point into the text of the SourceMap.
 struct Tokens {
   int32_t file = -1;
   std::string_view text;

@@ -17,7 +17,8 @@ constexpr Bytes kPage = 4 * kKiB;
 
 enum Group { kAllGather, kReduceScatter };
 
-// Arrays of a device: what it gives to both collectives, what an all-gather leaves, parts that are to be summed, sums.
+// Offsets of a device's arrays: the input of both collectives, the result of the all-gather, the parts to sum, the
+// sums.
 struct Places {
   Bytes array = 0;  // [devices] shares
   Bytes share = 0;
@@ -55,7 +56,8 @@ class Completions {
   Status status_;
 };
 
-// Both collectives of a device. Device d has share d of a gathered array, and gets the sum of all shares d.
+// Adds a device's exchanges for both collectives. Device d owns share d of the gathered array, and gets the sum of all
+// shares d.
 void add_exchanges(const CollectiveCase& one, const Places& at, int device, DeviceMemory& memory,
                    std::vector<Exchange>& exchanges) {
   Exchange gather{.group = kAllGather, .device = device};
@@ -124,7 +126,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
   std::vector<Exchange> exchanges;
   for (const auto& device : devices->devices()) {
     XRUN_ASSIGN(auto memory, device->map(at.all()));
-    memory->fill(0, at.all(), std::byte{0});  // so that its pages are there
+    memory->fill(0, at.all(), std::byte{0});  // so that its pages are mapped
     add_exchanges(one, at, device->index(), *memory, exchanges);
     memories.push_back(std::move(memory));
   }
@@ -158,7 +160,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
   CollectiveFigures figures;
-  for (int round = 0; round <= one.rounds; ++round) {  // the first one warms up
+  for (int round = 0; round <= one.rounds; ++round) {  // round 0 warms up
     XRUN_ASSIGN(const Seconds gather, run(kAllGather));
     XRUN_ASSIGN(const Seconds scatter, run(kReduceScatter));
     if (round > 0) {
@@ -170,7 +172,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
     check_values(one, at, device.index(), memory_of(device));
     return {};
   }));
-  XRUN_TRY(communicator->agree({}).status);  // nobody leaves while others still read
+  XRUN_TRY(communicator->agree({}).status);  // no rank frees memory that others still read
   return figures;
 }
 

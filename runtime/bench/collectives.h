@@ -1,4 +1,4 @@
-// An all-gather and a reduce-scatter of f32 arrays between devices, measured with the communicator of a run.
+// Measures an all-gather and a reduce-scatter of f32 arrays between devices with the communicator of a run.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct CollectiveCase {
   int rounds = 1;
 };
 
-// Seconds of each round, from the moment in which all ranks begin to the end on this one.
+// Seconds of each round, from the common start of all ranks to the end on this one.
 struct CollectiveFigures {
   std::vector<Seconds> all_gather;
   std::vector<Seconds> reduce_scatter;
@@ -31,8 +31,9 @@ struct CollectiveFigures {
 using MakeCommunicator =
     std::function<std::unique_ptr<Communicator>(const DeviceSet& devices, std::span<const Exchange> exchanges)>;
 
-// Without `make` all devices are in this process. All ranks call it with the same devices, bytes and rounds. Sums are
-// compared with the right ones. Errors: kWorld where memory or threads are refused, and those of the communicator.
+// Without `make` all devices are in this process. All ranks call it with the same devices, bytes and rounds. The
+// results of the collectives are checked. Errors: kWorld if memory or threads are refused, and those of the
+// communicator.
 Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const MakeCommunicator& make);
 
 }  // namespace xrun::runtime

@@ -1,4 +1,4 @@
-// Where the head of `xrun bench head` lies in memory: shapes of its shards, and offsets of all buffers.
+// The memory of the head of `xrun bench head`: the shapes of its shards, and the offsets of all buffers.
 #pragma once
 
 #include <vector>

@@ -19,7 +19,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Uniform in ±deviation, a row from its own number, so that any worker may make it.
+// Fills a row with uniform numbers in ±deviation that depend only on its number, so that any worker may fill it.
 template <typename Element>
 void fill(Element* row, int64_t n, int64_t number, float deviation) {
   auto seed = static_cast<uint32_t>(number) * 2654435761U + 12345U;
@@ -34,7 +34,7 @@ void fill(Element* row, int64_t n, int64_t number, float deviation) {
   }
 }
 
-// The head in a device's memory. Used by a task of that device.
+// The head in a device's memory. Threads: used by a task of that device.
 class HeadStep {
  public:
   HeadStep(const HeadCase& one, const HeadPlaces& places, std::byte* memory, ops::Isa isa)
@@ -81,7 +81,7 @@ class HeadStep {
     for_shards([&](size_t r) { passes_[r]->prepare(weights(r), workers); });
   }
 
-  // The active classes of the next step.
+  // Chooses the active classes of the next step.
   void select(ops::Workers& workers) {
     const std::span<const int32_t> labels(at<int32_t>(at_.labels), static_cast<size_t>(one_.batch));
     for_shards([&](size_t r) {
@@ -137,7 +137,7 @@ class HeadStep {
             .logits = memory_ + at_.shards[r].logits,
             .active = one_.active > 0 ? &active_[r] : nullptr};
   }
-  // The class itself, then others that lie anywhere.
+  // Fills the list of a class: the class itself, then random classes.
   void fill_list(int64_t c) const {
     const RandomStream random(2, static_cast<uint64_t>(c));
     int32_t* list = at<int32_t>(at_.lists) + c * one_.neighbours;
@@ -176,7 +176,7 @@ class HeadStep {
   int64_t all_active_ = 0;
 };
 
-// The most classes that fit beside all else; 0 where even one does not.
+// The largest number of classes whose head fits in free memory; 0: not even one.
 int64_t classes_that_fit(HeadCase one, const Host& host) {
   int64_t fit = 0;
   int64_t too_many = one.classes;

@@ -1,5 +1,5 @@
-// A training step of a sharded classifier head on synthetic rows, measured on one device, each round beside the
-// machine's roofline.
+// Measures a training step of a sharded classifier head on synthetic rows on one device, and the machine's roofline
+// with each round.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,11 @@ struct HeadCase {
   int rounds = 1;
 };
 
-// Operations of a step, over the classes that take part: the logits, once more where they are not kept, the gradient of
-// the features, that of the weights.
+// The operations of a step over the classes that take part: logits, logits again where they are not kept, the gradient
+// of the features and that of the weights.
 Flops head_step_flops(const HeadCase& one);
-// Bytes that a step moves between memory and processor at least, for the classes that take part: each sweep reads the
-// class weights, one writes them and reads and writes the states; kept logits are written and read.
+// The bytes that a step at least moves between memory and processor for the classes that take part: both sweeps read
+// the class weights, one writes them and reads and writes the states; kept logits are written and read.
 Bytes head_step_traffic(const HeadCase& one);
 
 struct HeadMemory {
@@ -54,31 +54,30 @@ HeadMemory head_memory(const HeadCase& one, Bytes last_cache);
 
 struct HeadRound {
   Elapsed selection;   // of the active classes
-  Elapsed forward;     // and the joining of statistics
-  Elapsed backward;    // and the update, and the gradient of the features
-  MachineRates rates;  // just before
+  Elapsed forward;     // and the combination of the shards' statistics
+  Elapsed backward;    // with the update and the gradient of the features
+  MachineRates rates;  // measured just before the round
   Seconds step() const { return selection.wall + forward.wall + backward.wall; }
 };
-// The share of the roofline that a round reaches: the operations and the traffic of a step at the machine's rates, over
-// its time. By processor time it does not see other programs, nor workers that wait.
+// The share of the roofline that a round reaches: the time for the operations and the traffic of a step at the
+// machine's rates, over its own time. By processor time, other programs and waiting workers do not count.
 double roofline_share(const HeadCase& one, const HeadRound& round);
 double roofline_share_of_processors(const HeadCase& one, const HeadRound& round);
 
 struct HeadFigures {
   ops::Isa isa = ops::Isa::kAvx2;
-  std::string_view instruction;  // of the roofline's products
-  HeadMemory memory;             // as it was counted before the run
-  Bytes before = 0;              // that the process held before it mapped the head
-  Bytes peak = 0;                // the most it has held at one time, the roofline's arrays left out
+  std::string_view instruction;  // of the products that the roofline measures
+  HeadMemory memory;             // as counted before the run
+  Bytes before = 0;              // held by the process before it mapped the head
+  Bytes peak = 0;                // the most it has held at one time, without the roofline's arrays
   int64_t empty_shards = 0;
   std::vector<HeadRound> rounds;
-  double first_loss = 0;  // mean of the rows: of the warm-up step, and of the last round
+  double first_loss = 0;  // mean over the rows, in the warm-up step; last_loss: in the last round
   double last_loss = 0;
 };
 
-// Runs a warm-up step and `rounds` rounds.
-// Errors: kInfeasible XG0601 before anything is mapped where memory does not suffice, with a number of classes that
-// fits; kUsage XG0802; kWorld XG0801, XG0803.
+// Runs a warm-up step and `rounds` rounds. Errors: kInfeasible XG0601 before anything is mapped if memory does not
+// suffice, with a number of classes that fits; kUsage XG0802; kWorld XG0801, XG0803.
 Result<HeadFigures> measure_head_step(const HeadCase& one);
 
 }  // namespace xrun::runtime

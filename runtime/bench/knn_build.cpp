@@ -12,7 +12,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr uint64_t kRows = 0x6b6e6e72;  // keys the numbers of the rows
+constexpr uint64_t kRows = 0x6b6e6e72;  // key of the random numbers of the rows
 
 KnnShape shape_of(const KnnCase& one) {
   return {.classes = one.classes, .dim = one.dim, .neighbours = one.neighbours, .workers = one.threads};

@@ -1,5 +1,5 @@
-// Builds of the graph of nearest classes over synthetic rows, measured on one device, each beside the rate of products
-// that the machine reaches.
+// Measures builds of the graph of nearest classes over synthetic rows on one device, and the machine's rate of products
+// with each build.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ struct KnnCase {
   int64_t probes = 0;  // cells that a class is compared with in an approximate graph; 0: the exact graph
   int threads = 1;
   int rounds = 1;
-  // Writes the row of a class; from several threads. Empty: random numbers.
+  // Writes the row of a class; called from several threads. Empty: random rows.
   std::function<void(int64_t c, std::span<float> row)> fill_row;
 };
 
-// Pairs of different classes, and the operations of their products.
+// The number of pairs of different classes, and the operations of their products.
 double knn_pairs(const KnnCase& one);
 Flops knn_flops(const KnnCase& one);
 
@@ -34,32 +34,32 @@ struct KnnMemory {
   Bytes weights = 0;
   Bytes lists = 0;
   Bytes scratch = 0;
-  Bytes recall = 0;  // to measure that of an approximate graph
+  Bytes recall = 0;  // for measuring the recall of an approximate graph
   Bytes roofline = 0;
   Bytes sum() const { return weights + lists + scratch + recall + roofline; }
 };
 
 struct KnnRound {
   Elapsed time;
-  MachineRate flops;  // of the machine's products, just after
+  MachineRate flops;  // the machine's rate of products, measured just after
 };
 
 struct KnnFigures {
   ops::Isa isa = ops::Isa::kAvx2;
   std::string_view instruction;  // of the products
   KnnMemory memory;
-  Bytes before = 0;            // that the process held before it mapped the rows
-  Bytes peak = 0;              // the most it has held at one time, the roofline's arrays left out
-  int64_t searched_again = 0;  // of the exact graph
-  // Of an approximate one: what it compared, its recall, and the time to measure that.
+  Bytes before = 0;            // held by the process before it mapped the rows
+  Bytes peak = 0;              // the most it has held at one time, without the roofline's arrays
+  int64_t searched_again = 0;  // classes searched twice for an exact graph
+  // For an approximate graph: the pairs compared, its recall, and the time to measure the recall.
   int64_t compared = 0;
   double recall = 1;
   Elapsed recall_time;
   std::vector<KnnRound> rounds;
 };
 
-// Errors: kInfeasible XG0601 before anything is mapped where memory does not suffice, with a number of classes that
-// fits; kUsage XG0802; kWorld XG0801, XG0803.
+// Errors: kInfeasible XG0601 before anything is mapped if memory does not suffice, with a number of classes that fits;
+// kUsage XG0802; kWorld XG0801, XG0803.
 Result<KnnFigures> measure_knn_build(const KnnCase& one);
 
 }  // namespace xrun::runtime

@@ -1,7 +1,7 @@
-// Products: each worker repeats one instruction on sums that stay in registers. There are as many independent sums as
-// the latency of the instruction times its number in a cycle needs, so each processor starts one whenever it can.
-// Traffic: a[i] += factor * b[i] over arrays beyond the caches. That reads twice and writes once, as a step of a head
-// with its class weights, and each line that it writes it has read, so no line is fetched only to be written.
+// Products: each worker repeats one instruction on sums that stay in registers. The number of independent sums covers
+// the latency of the instruction times its throughput, so a processor starts one whenever it can.
+// Traffic: a[i] += factor * b[i] over arrays larger than the caches. Like a step of a head on its class weights this
+// reads twice and writes once, and it has read each line that it writes, so no line is fetched only to be written.
 #include "runtime/bench/roofline.h"
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kWindow = std::chrono::milliseconds(50);
-constexpr int64_t kRounds = 1 << 14;  // of a loop between two looks at the clock: a tenth of a millisecond
+constexpr int64_t kRounds = 1 << 14;  // of a loop between two reads of the clock: about 0.1 ms
 
-// The loops repeat their instruction kRounds times for each sum and give the number of operations.
+// Each loop repeats its instruction kRounds times for each sum and gives the number of operations.
 
 double repeat_avx2() {
   constexpr int kSums = 12;
@@ -34,7 +34,7 @@ double repeat_avx2() {
     }
   }
   for (__m256& sum : sums) {
-    asm volatile("" : "+x"(sum));  // the sums are used
+    asm volatile("" : "+x"(sum));  // keeps the sums from being optimised away
   }
   return static_cast<double>(kRounds) * kSums * 8 * 2;
 }
@@ -77,7 +77,7 @@ double repeat_avx2() {
   return static_cast<double>(kRounds) * kSums * 16 * 4;
 }
 
-// Palette 1, all eight tiles whole: 16 rows of 64 bytes.
+// Palette 1 with all eight tiles of full size: 16 rows of 64 bytes.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;

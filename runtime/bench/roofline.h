@@ -1,4 +1,4 @@
-// What the machine can do at best: products in registers and traffic of memory, measured with the workers and the
+// The machine's peak rates: of products in registers and of memory traffic, measured with the workers and the
 // instruction set of the code that is compared with them.
 // Source: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model", CACM 2009.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace xrun::runtime {
 
-// Time on the clock, and on the processors while they ran this process: other programs take their share of the first.
+// Wall time, and processor time of this process; only the first includes the time that other programs take.
 struct Elapsed {
   Seconds wall = 0;
   Seconds processor = 0;  // of all threads together
@@ -26,7 +26,7 @@ Elapsed timed(Body body) {
   return {end.wall - begin.wall, end.processor - begin.processor};
 }
 
-// What was done in a measured time.
+// An amount of work and the time that it took.
 struct MachineRate {
   double amount = 0;
   Elapsed time;
@@ -40,10 +40,10 @@ struct MachineRates {
 
 class Roofline {
  public:
-  // Memory that `traffic` needs, so that no cache holds it.
+  // The memory that `traffic` needs so that caches do not hold it.
   static Bytes memory_bytes(Bytes last_cache);
 
-  // bf16: products of bf16 operands, in the instructions that heads use for them on `isa`.
+  // bf16: measures products of bf16 operands with the instructions that heads use for them on `isa`.
   //   memory  memory_bytes(), of the device that the workers belong to
   Roofline(ops::Isa isa, bool bf16, std::span<float> memory) : isa_(isa), bf16_(bf16), memory_(memory) {}
 

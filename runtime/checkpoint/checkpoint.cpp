@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Bytes kMostManifestBytes = 64 * kMiB;  // of half a million files
+constexpr Bytes kMostManifestBytes = 64 * kMiB;  // a manifest of half a million files
 
 Error nothing_at(const std::string& path) {
   std::error_code ignored;
@@ -29,7 +29,7 @@ Error nothing_at(const std::string& path) {
                        "name a step directory, the directory that holds it, or `latest`");
 }
 
-// The step directory that a path means; none where it means none.
+// The step directory that a path names; none if it names none.
 Result<std::optional<std::string>> step_directory(const std::string& path) {
   std::error_code ignored;
   std::string given = path;
@@ -59,7 +59,7 @@ namespace {}  // namespace
 
 bool is_checkpoint(const std::string& path) {
   const auto directory = step_directory(path);
-  return !directory.ok() || directory->has_value();  // what cannot be read is told when it is opened
+  return !directory.ok() || directory->has_value();  // open_checkpoint reports what cannot be read
 }
 
 Result<CheckpointInfo> open_checkpoint(const std::string& path) {

@@ -1,19 +1,19 @@
-// Checkpoints on disk (docs/formats.md, "Checkpoints"): a directory a step, complete or not there at all.
+// Checkpoints on disk (docs/formats.md, "Checkpoints"): a directory per step, which is complete or absent.
 //
 //   DIR/step-000400/manifest.json                      digests of the files below, and of itself
 //   DIR/step-000400/model.json                         text of the model, its imports and its flags
 //   DIR/step-000400/trunk.safetensors                  weights and running statistics
 //   DIR/step-000400/trunk.optim.safetensors            optimizer states
 //   DIR/step-000400/head.NAME.r0000000000.safetensors  a row range of a head: weight and optimizer states
-//   DIR/step-000400/trunk.r0000000001.safetensors      of several ranks: what rank 1 is the first to have; also .optim
+//   DIR/step-000400/trunk.r0000000001.safetensors      with several ranks: tensors that rank 1 has first; also .optim
 //   DIR/rows.NAME                                      class rows of a head that lie in a file (run_rows.h)
-//   DIR/latest                                         name of the newest
-//   DIR/best                                           names and values of the best, where `best` is set
+//   DIR/latest                                         name of the newest step
+//   DIR/best                                           names and values of the best steps, where `best` is set
 //   DIR/classes-XXH3.json                              names of the classes, for all steps that refer to it
 //
-// A head file holds rows of a logical tensor, not a device's shard: any number of shards reads them. Everything is
-// written into a directory of another name, made durable, and renamed; a crash leaves the older ones as they were.
-// Files are verified before anything is taken from them.
+// A head file holds a row range of the whole tensor, not a device's shard, so any number of shards can read it. A step
+// is written into a directory of another name, synced and renamed, so that a crash leaves older steps unchanged. Files
+// are verified before tensors are read from them.
 #pragma once
 
 #include <string>
@@ -31,24 +31,25 @@ struct CheckpointInfo {
   Bytes bytes = 0;
 };
 
-// Whether `path` is a step directory, a directory of them, or its `latest` or `best`.
+// Whether `path` is a step directory, a directory of them, or its `latest` or `best`. True also where that cannot be
+// read; open_checkpoint then reports why.
 bool is_checkpoint(const std::string& path);
 
 // Finds and reads the manifest; `path` as in is_checkpoint. Errors: XG0713 nothing there, XG0710, XG0714.
 Result<CheckpointInfo> open_checkpoint(const std::string& path);
 
-// By class; empty where the data of the run named none. Errors: XG0710 their file, which lies beside the step directory
-// for all steps of the run, is missing or damaged.
+// The class names by class; empty where the data of the run named none. Errors: XG0710 their file, which lies beside
+// the step directories and is shared by them, is missing or damaged; XG0713 it cannot be read.
 Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info);
 
-// Compares every file with its digest. Errors: XG0710 names the file.
+// Compares every file of the manifest with its digest. Errors: XG0710 names the file; XG0713 it cannot be read.
 Status verify_checkpoint(const CheckpointInfo& info);
 
-// Fills `state` with weights and running statistics, and with optimizer states where `optimizer` asks for them; any
-// number of shards, whatever it was saved with. Verifies first; nothing is changed when it fails. After it, the session
-// prepares weights again. Class rows that lie in a file are mapped, and locked while the state lives. It takes a
-// checkpoint that was opened, not a path: what `latest` names changes while a run saves. Errors: those of verify;
-// XG0702 a tensor is missing or has another shape.
+// Fills `state` with weights and running statistics, and with optimizer states if `optimizer` is set, for any number of
+// shards. Changes nothing if the files do not verify. The session must prepare weights again afterwards. Class rows
+// that lie in a file are mapped, and locked while the state lives. Takes an open checkpoint, not a path, since `latest`
+// changes while a run saves. Errors: those of verify_checkpoint and restore_rows; XG0702 a tensor is missing or has
+// another shape.
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false);
 
 }  // namespace xrun::runtime

@@ -11,15 +11,15 @@
 
 namespace xrun::runtime {
 
-// Makes the file where it is not there, durably. Gives its digest. Errors: XG0711.
+// Writes the file durably unless an intact one is there, and returns its digest. Errors: XG0711.
 Result<std::string> write_class_names(const std::string& directory, const std::vector<std::string>& names, Io& io);
 
-// Errors: XG0710 it is missing or is not what was written; XG0713 the system does not let it be read.
+// The names in the file of this digest. Errors: XG0710 it is missing or damaged; XG0713 it cannot be read.
 Result<std::vector<std::string>> read_class_names(const std::string& directory, const std::string& digest);
 
-// The digests of the files in a directory.
+// The digests of the files of class names in a directory.
 std::set<std::string> class_names_in(const std::string& directory);
-// Removes the file, if it holds what its name says.
+// Removes the file if its contents have the digest in its name.
 void remove_class_names(const std::string& directory, const std::string& digest, Io& io);
 
 }  // namespace xrun::runtime

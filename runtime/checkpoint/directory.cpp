@@ -59,7 +59,7 @@ Result<std::optional<ShortFile>> read_short(const std::string& path) {
                  : std::optional(ShortFile{.text = std::string(text, static_cast<size_t>(got))});
 }
 
-// What `latest` says: a line with the name of a step. None where there is no such file.
+// The step that `latest` names in its only line; none if there is no such file.
 Result<std::optional<std::string>> read_latest(const std::string& directory) {
   const std::string path = directory + "/latest";
   XRUN_ASSIGN(const auto file, read_short(path));
@@ -82,7 +82,7 @@ std::optional<std::string> step_of_line(std::string_view text) {
   return name.size() < text.size() && step_of_name(name) ? std::optional(std::string(name)) : std::nullopt;
 }
 
-// With a manifest; a link to a directory elsewhere is none.
+// Whether it has a manifest; a link to a directory elsewhere counts as none.
 Result<bool> is_step_of(const std::string& directory, const std::string& name) {
   const std::string path = directory + "/" + name;
   struct stat what {};
@@ -90,7 +90,7 @@ Result<bool> is_step_of(const std::string& directory, const std::string& name) {
   return is_link ? Result<bool>(false) : is_step(path);
 }
 
-// The step of the highest number that has a manifest.
+// The highest step that has a manifest.
 Result<std::optional<std::string>> highest_in(const std::string& directory) {
   std::error_code error;
   std::vector<int64_t> steps;
@@ -239,8 +239,8 @@ int change_places(const std::string& fresh, const std::string& old, Io& io) {
   if (fault != EINVAL && fault != ENOSYS && fault != EOPNOTSUPP) {
     return fault;
   }
-  // Network file systems know no exchange. The step is away for a moment; its other name tells the next run that it is
-  // to have its own again if the power goes now.
+  // Network file systems have no exchange. The old step is moved aside for a moment; if the power fails now, its
+  // temporary name tells the next run to move it back.
   const std::string aside = old + former_tail();
   fault = io.rename(old, aside);
   if (fault != 0) {
@@ -256,7 +256,7 @@ int change_places(const std::string& fresh, const std::string& old, Io& io) {
 
 Status PendingDirectory::publish() {
   XRUN_TRY(written(path_, sync_directory(path_, io_)));
-  // All that can fail for want of space comes before the step has its name.
+  // Everything that needs disk space is written before the step gets its name.
   const std::string pending = fmt::format("{}/latest{}", parent_, pending_tail());
   Status status = write_file(pending, name_ + "\n", io_);
   if (status.ok()) {
@@ -270,7 +270,7 @@ Status PendingDirectory::publish() {
 
 Status PendingDirectory::rename_both(const std::string& latest) {
   const std::string target = parent_ + "/" + name_;
-  // A step that is there already changes places with the new one in one move.
+  // A step that is already there is exchanged with the new one.
   const int fault = io_.rename(path_, target);
   const bool replaced = fault == ENOTEMPTY || fault == EEXIST;
   XRUN_TRY(written(target, replaced ? change_places(path_, target, io_) : fault));
@@ -314,7 +314,7 @@ void prune(const std::string& directory, int64_t step, int64_t keep, const std::
            Io& io) {
   remove_pending(
       directory, [here = this_process()](const Owner& owner) { return owner == here || has_ended(owner); }, io);
-  // Steps beyond this one belong to a course that was given up; they are the user's to remove.
+  // Later steps belong to an abandoned course of the run; only the user removes them.
   std::vector<int64_t> steps = steps_in(directory);
   std::erase_if(steps, [&](int64_t other) { return other >= step; });
   int64_t kept = 1;

@@ -15,25 +15,26 @@ namespace xrun::runtime {
 // The directory that a file lies in.
 std::string parent_of(const std::string& path);
 
-// What the system says when writing fails: XG0711, kWorld.
+// The error for a failed write, with the system's reason: XG0711, kWorld.
 Error checkpoint_write_error(const std::string& path, int number);
 
 // Steps that have a manifest, ascending.
 std::vector<int64_t> steps_in(const std::string& directory);
-// Where a run goes on: the step that `latest` names, or without `latest` the highest one with a manifest. None where
-// there is none. Errors: XG0713 where `latest` names a step that is not whole, or none at all, and kWorld XG0713 where
-// the system does not let one look, so that neither an older step nor a new run is taken for it.
+// The step that a run resumes from: the one that `latest` names, or without `latest` the highest one with a manifest;
+// none if there is none. Errors: XG0713 if `latest` names an incomplete step, or no step; kWorld XG0713 if the
+// directory cannot be read, so that no older step or new run takes its place.
 Result<std::optional<std::string>> newest_in(const std::string& directory);
-// The step that `best` names first; none where there is no such file, or another one of this name.
+// The step that `best` names first; none if there is no such file, or if it is not a list of steps. Errors: XG0713.
 Result<std::optional<std::string>> best_in(const std::string& directory);
-// Puts the best steps into `best`, a line each, as far as they are there: "step-000400 0.9812". Errors: XG0711, also
-// where the file is somebody else's.
+// Writes those best steps that still exist into `best`, one per line: "step-000400 0.9812". Errors: XG0711, also if the
+// file belongs to somebody else; kWorld XG0713.
 Status write_best(const std::string& directory, const std::vector<BestStep>& best, Io& io);
 
-// Whether `path` is a step directory with its manifest. Errors: as above.
+// Whether `path` is a step directory with its manifest. Errors: kWorld XG0713.
 Result<bool> is_step(const std::string& path);
 
-// A directory under another name, which tells its owner, until it is published. Removes it when it is not.
+// A directory under a temporary name, which names its owner, until it is published. The destructor removes it
+// otherwise.
 class PendingDirectory {
  public:
   static Result<PendingDirectory> make(const std::string& parent, const std::string& name, Io& io = system_io());
@@ -44,8 +45,8 @@ class PendingDirectory {
   const std::string& path() const { return path_; }
   // Writes and syncs a small file inside.
   Status write(const std::string& name, const std::string& text) const;
-  // Syncs the directory, gives it its name (replacing one of the same name at once), syncs the parent, and points
-  // `latest` to it.
+  // Syncs the directory, renames it to its final name (replacing a directory of that name atomically), syncs the
+  // parent, and points `latest` to it.
   Status publish();
 
  private:
@@ -58,16 +59,16 @@ class PendingDirectory {
   std::string path_;  // empty once published
 };
 
-// Two directories change places, in one move where the file system can. Gives errno of what failed, with `old` in its
-// place, or 0.
+// Exchanges two directories, atomically where the file system can. Returns 0 or the errno of the call that failed.
+// `old` is then back in place, unless only the last rename failed: the former directory keeps its temporary name.
 int change_places(const std::string& fresh, const std::string& old, Io& io = system_io());
 
-// Removes unfinished saves whose owner `wanted` takes; those that name none stay. A step that was to make room for a
-// new one gets its name back, where no step has that name.
+// Removes unfinished saves whose owner `wanted` accepts; those that name no owner stay. A step that was moved aside for
+// a new one gets its name back if no step has that name.
 void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted, Io& io);
 
-// Removes unfinished saves of this process and of those that are known to have ended, and old steps that are `own` but
-// for the newest `keep` up to `step`, which stays.
+// Removes unfinished saves of this process and of processes that are known to have ended. Of the steps up to `step`
+// that are `own`, keeps the newest `keep`, `step` among them, and removes the others.
 void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own,
            Io& io);
 

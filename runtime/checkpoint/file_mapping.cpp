@@ -7,7 +7,7 @@
 namespace xrun::runtime {
 namespace {
 
-// To read so much that lies between two rows takes less time than another request to the disk.
+// Reading so many bytes between two rows takes less time than another request to the disk.
 constexpr uintptr_t kGap = 16 * kKiB;
 
 }  // namespace
@@ -37,7 +37,7 @@ void ask_for_rows(const std::byte* base, Bytes row_bytes, std::span<const int32_
   uintptr_t begin = 0;
   uintptr_t end = 0;
   const auto ask = [&] {
-    if (begin < end) {  // only a hint: whatever the system answers, the rows can be read
+    if (begin < end) {  // only a hint: the rows can be read even if it fails
       ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
     }
   };

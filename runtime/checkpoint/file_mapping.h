@@ -1,4 +1,4 @@
-// Files that are read and written as memory, and hints to the system which of their pages will be used.
+// Memory-mapped files, and hints to the system about the pages that will be used.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@ namespace xrun::runtime {
 
 Bytes page_bytes();
 
-// A whole file for as long as it lives. Pages are read one by one unless they were asked for.
+// Maps a whole file while the object lives. Pages are read one by one unless ask_for_rows has requested them.
 class FileMapping {
  public:
   FileMapping(int file, Bytes bytes);
   FileMapping(FileMapping&&) = delete;
   ~FileMapping();
 
-  int fault() const { return fault_; }  // the errno where the system does not map it
+  int fault() const { return fault_; }  // 0, or the errno if the system did not map the file
   std::byte* at(Bytes offset) const { return static_cast<std::byte*>(base_) + offset; }
 
  private:
@@ -27,8 +27,8 @@ class FileMapping {
   int fault_;
 };
 
-// Asks for the pages of `rows`, ascending, of an array that is mapped from `base` on, and waits for none: a request for
-// each run of rows that lie close together.
+// Requests the pages of `rows`, ascending, of an array that is mapped at `base`, without waiting for them: one request
+// for each run of rows that lie close together.
 void ask_for_rows(const std::byte* base, Bytes row_bytes, std::span<const int32_t> rows);
 
 }  // namespace xrun::runtime

@@ -1,5 +1,5 @@
-// The file: "HOST OWNER\n" while a process has the lock (owner.h), empty after it gave it back. A power failure may
-// leave the beginning of the line, and zeroes in place of the rest.
+// The file holds "HOST OWNER\n" while a process has the lock (owner.h), and is empty after the release. A power failure
+// may leave the beginning of the line, and zeroes in place of the rest.
 #include "runtime/checkpoint/lock.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory is there for good when the one that names it is synced.
+// A new directory survives a power cut once its parent is synced.
 Status create_directories(const std::string& directory, Io& io) {
   std::vector<fs::path> missing;
   std::error_code error;
@@ -53,7 +53,7 @@ struct Holder {
   bool foreign = false;        // the file is of another form
 };
 
-// Whether a power failure may have left this of a line: it begins as one.
+// Whether the text is the beginning of a line, as a power failure may leave it.
 bool is_torn(std::string_view text) {
   const size_t blank = text.find(' ');
   if (blank == std::string_view::npos) {
@@ -77,7 +77,7 @@ Holder read_holder(int file) {
   if (is_text && owner && line.size() + 1 >= text.size()) {
     return {printable_line(line.substr(0, blank)), owner};
   }
-  return {.foreign = !is_text || !is_torn(text)};  // an empty one was given back, or is all that is left
+  return {.foreign = !is_text || !is_torn(text)};  // else released, or cut by a power failure
 }
 
 int write_holder(int file, Io& io) {
@@ -124,7 +124,7 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, Io& io) 
   if (before.foreign) {
     return foreign_lock(path);
   }
-  // The directory, too: on this host its lock holds even if somebody removes the file.
+  // Locks the directory, too: on this host that lock holds even if somebody removes the file.
   const bool directory_is_taken = io.lock(made.directory_) == EWOULDBLOCK;
   const int fault = io.lock(made.file_);
   if (directory_is_taken || fault == EWOULDBLOCK) {
@@ -133,7 +133,7 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, Io& io) 
   if (fault != 0 && before.owner && !has_ended(*before.owner)) {
     return locked(directory, before, false);
   }
-  if (before.owner) {  // which the system has seen end, or which is known to have ended
+  if (before.owner) {  // its lock is gone, or it is known to have ended
     remove_pending(
         directory, [&](const Owner& owner) { return owner == *before.owner; }, io);
   }
@@ -152,7 +152,7 @@ DirectoryLock::DirectoryLock(DirectoryLock&& other) noexcept
 
 DirectoryLock::~DirectoryLock() {
   if (taken_) {
-    io_.truncate(file_);  // a name that stays is that of a process that has ended
+    io_.truncate(file_);  // if this fails, the file names a process that has ended
   }
   for (const int file : {file_, directory_}) {
     if (file >= 0) {

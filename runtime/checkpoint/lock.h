@@ -1,4 +1,4 @@
-// The right to write into a directory of checkpoints: one process has it at a time, on whatever host.
+// A lock on a directory of checkpoints: one process at a time, on any host, may write into it.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace xrun::runtime {
 
-// A lock by the system on the file `lock` in the directory, which network file systems carry between hosts, and one on
-// the directory itself. The file names the process that has it; the name of a process that ended without giving it back
-// stays. A file `lock` that is not of this form is somebody else's, and is not written over.
+// A lock of the system on the file `lock` in the directory, which network file systems share between hosts, and one on
+// the directory itself. The file names the process that holds the lock; the name stays if that process ended without
+// releasing it. A file `lock` of another form belongs to somebody else and is not overwritten.
 // (docs/decisions/0014-a-lock-that-names-its-owner.md)
 class DirectoryLock {
  public:
-  // Makes the directory when it is not there, and removes what the owner before left unfinished. Errors: XG0711, also
-  // where the file is somebody else's; XG0712 another process has it, or may have it: the file system has no locks, and
-  // the owner that the file names is not known to have ended.
+  // Makes the directory if it is not there, and removes unfinished saves of the previous holder. Errors: XG0711, also
+  // if the file belongs to somebody else; XG0712 another process holds the lock, or may hold it: the file system has no
+  // locks, and the process that the file names is not known to have ended.
   static Result<DirectoryLock> take(const std::string& directory, Io& io = system_io());
   DirectoryLock(DirectoryLock&& other) noexcept;
   DirectoryLock& operator=(DirectoryLock&&) = delete;

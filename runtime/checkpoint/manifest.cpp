@@ -23,7 +23,7 @@ std::string text_of(const ordered_json& object) {
   return object.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-// Reads typed entries; the first one that is missing or of another type is remembered.
+// Reads typed entries; good() is false after one was missing or of another type.
 class Entries {
  public:
   explicit Entries(const Json& object) : json_(object) {}
@@ -58,7 +58,7 @@ class Entries {
   bool good_ = true;
 };
 
-// Before format 2 the names themselves.
+// Reads the digest of the class names, or before format 2 the names themselves.
 Status read_classes(Entries& entries, Manifest& manifest, std::string_view name) {
   if (manifest.format > 1) {
     entries.read("classes_named", manifest.classes_named);
@@ -100,7 +100,7 @@ ordered_json records_json(const std::vector<Record>& records) {
   return list;
 }
 
-// The head is a part of a file's name.
+// A head's name becomes part of a file name, so it must not contain `/`.
 Status read_rows(Entries& entries, Manifest& manifest, std::string_view name) {
   const Json* rows = entries.list("rows");
   for (size_t i = 0; rows != nullptr && i < rows->size(); ++i) {
@@ -256,10 +256,10 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   if (!whole_batches) {
     return damaged(name, fmt::format("has {} samples for {} steps", manifest.samples, manifest.step));
   }
-  if (manifest.libraries.size() > kMostLibraries) {  // written one after another into a list
+  if (manifest.libraries.size() > kMostLibraries) {  // inserting them into a list one by one takes quadratic time
     return damaged(name, fmt::format("names {} libraries", manifest.libraries.size()));
   }
-  // Repeated and unknown entries, blanks, the digest: all of it must be what is written for these values.
+  // Refuses repeated and unknown entries, blanks and a wrong digest, too: the text must be what these values print.
   if (print_manifest(manifest) != text) {
     return damaged(name, "is not as it was written");
   }

@@ -1,5 +1,5 @@
-// The manifest of a checkpoint: what the run was, how far it came, and the digest of every file. A directory without a
-// good manifest does not exist.
+// The manifest of a checkpoint: the identity and the progress of the run, and the digest of every file. A step
+// directory without a valid manifest is not a checkpoint.
 #pragma once
 
 #include <map>
@@ -28,13 +28,13 @@ struct ManifestRows {
 
 // Settings that a run had until it was extended.
 struct HistoryEntry {
-  int64_t until = 0;                 // the step that it had done
+  int64_t until = 0;                 // steps done by then
   std::string math_digest;           // until then
   std::vector<std::string> changes;  // "`train.epochs` was 2 epochs, then 4 epochs"
 };
 
 struct Manifest {
-  // 1: the names of the classes stand in the manifest; below 3 there is no text of the model; 4 where `rows` has any.
+  // 1: class names are in the manifest; from 3 on: text of the model, history and records; 4: `rows` has entries.
   int64_t format = 3;
   int64_t step = 0;     // steps done
   double epoch = 0;     // 0 where the length of an epoch is not known
@@ -54,14 +54,14 @@ struct Manifest {
   std::vector<ManifestRows> rows;
 };
 
-// XG0710: `name`, a part of a checkpoint, "is truncated", "holds ...".
+// XG0710: the message is `name`, a part of a checkpoint, then `why`: "is truncated", "holds ...".
 Error damaged(std::string_view name, std::string_view why);
 
-// Stable text: one manifest has one text. Its last entry is the digest of the text with that digest empty.
+// The text of a manifest, the same for equal values. Its last entry is the digest of the text with that digest empty.
 std::string print_manifest(const Manifest& manifest);
 
-// The opposite; `name` is for messages. What is not, byte for byte, the text of a manifest is refused, so a changed bit
-// is always seen. Errors: XG0710, and XG0714 for the format of a later version.
+// Reads such a text; `name` is for messages. Refuses every text that print_manifest would not write byte for byte, so a
+// changed bit is always found. Errors: XG0710, and XG0714 for the format of a later version.
 Result<Manifest> parse_manifest(std::string_view text, std::string_view name);
 
 }  // namespace xrun::runtime

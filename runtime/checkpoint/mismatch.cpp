@@ -19,7 +19,7 @@ std::vector<std::string_view> parts_of(std::string_view name) {
   return parts;
 }
 
-// How many parts of two names differ; names of another length have none in common.
+// The number of parts in which two names differ; all of them if the names have different numbers of parts.
 size_t distance(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b) {
   size_t count = a.size() == b.size() ? 0 : std::max(a.size(), b.size());
   for (size_t i = 0; a.size() == b.size() && i < a.size(); ++i) {
@@ -28,7 +28,8 @@ size_t distance(const std::vector<std::string_view>& a, const std::vector<std::s
   return count;
 }
 
-// What the tensor was called, as far as names and shapes tell: one that nothing of the model uses. Null: there is none.
+// The stored tensor that the model does not use and whose name is nearest, with the same shape and last part; null:
+// none.
 const StoredTensor* find_old(const std::vector<StoredTensor>& stored, const TrainState& state,
                              const StateTensor& tensor) {
   const auto parts = parts_of(tensor.name);
@@ -47,8 +48,8 @@ const StoredTensor* find_old(const std::vector<StoredTensor>& stored, const Trai
   return best;
 }
 
-// The old name in the place of the new one. Where one part of it has changed the text can be fixed: the call's own
-// label, or another one above it.
+// Proposes the old name if one part of it has changed: as an edit if that is the call's own label, as help if it is
+// another one above it.
 void propose(Error& error, const Parameter& parameter, std::string_view now, std::string_view old) {
   const auto parts = parts_of(now);
   const auto others = parts_of(old);

@@ -1,5 +1,5 @@
-// XG0702: a tensor that a checkpoint lacks or has in another shape, shown where the model asks for it, with what it may
-// have been called.
+// XG0702: a checkpoint lacks a tensor or has it in another shape. The error points at the place in the model that needs
+// the tensor, and proposes the name that it may have had.
 #pragma once
 
 #include <string>
@@ -10,21 +10,22 @@
 
 namespace xrun::runtime {
 
-// A tensor with all of its rows, as a checkpoint has it.
+// A whole tensor of a checkpoint.
 struct StoredTensor {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
 };
 
-// XG0705: the model at `file` computes something else than that of the checkpoint at `path`; `lines` say what differs.
+// XG0705: the model at `file`, or its data, differs from that of the checkpoint at `path`; `lines` list the
+// differences.
 Error other_model(const std::string& file, const std::string& path, std::vector<std::string> lines);
 
-// `tensor` is not among those that the checkpoint at `path` has.
+// XG0702: the checkpoint at `path` has no `tensor`.
 Error missing_tensor(const std::string& path, const std::vector<StoredTensor>& stored, const TrainState& state,
                      const StateTensor& tensor);
 
-// `tensor` is there in another form: "has 25 rows in the model, but 24 in the checkpoint" says how.
+// XG0702: it has `tensor` in another form: "has 25 rows in the model, but 24 in the checkpoint".
 Error other_form(const TrainState& state, const StateTensor& tensor, std::string message, std::string help = {});
 
 std::string shape_text(const std::vector<int64_t>& dims);  // "[64, 3, 7, 7]"

@@ -25,7 +25,7 @@ ordered_json list_of(const Pairs& pairs, const char* first, const char* second) 
   return list;
 }
 
-// Nothing where it is of another form.
+// The pairs of a list; none if it has another form.
 std::optional<Pairs> pairs_of(const nlohmann::json& object, const char* key, const char* first, const char* second) {
   const auto list = object.find(key);
   if (list == object.end() || !list->is_array()) {

@@ -1,5 +1,5 @@
-// The text of the model that a checkpoint was trained from, as the run had read it, with the flags that decide what it
-// means: a checkpoint is evaluated from it alone, and compared with other texts by it.
+// The text of the model that a checkpoint was trained from, and the options that affect its meaning. A checkpoint is
+// evaluated from this text alone, and compared with other models by it.
 #pragma once
 
 #include <string>
@@ -19,14 +19,15 @@ struct ModelText {
   std::vector<std::pair<std::string, std::string>> options;
 };
 
-inline constexpr std::string_view kModelFile = "model.json";  // of a step directory
+inline constexpr std::string_view kModelFile = "model.json";  // in a step directory
 
 std::string print_model_text(const ModelText& text);
 
-// Checkpoints of earlier formats have none.
+// False for checkpoints of earlier formats.
 bool has_model_text(const Manifest& manifest);
 
-// Of the step directory at `path`. Errors: XG0716 a checkpoint of an earlier format holds none; XG0710 it is damaged.
+// Reads the text of the step directory at `path`. Errors: XG0716 an earlier format has none; XG0710 it is damaged;
+// XG0713.
 Result<ModelText> read_model_text(const std::string& path, const Manifest& manifest);
 
 }  // namespace xrun::runtime

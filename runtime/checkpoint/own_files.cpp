@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kPending = ".tmp-";
-constexpr std::string_view kFormer = ".was-";  // as long
+constexpr std::string_view kFormer = ".was-";  // as long as kPending
 constexpr std::string_view kClasses = "classes-";
 constexpr std::string_view kManifest = "manifest.json";
 constexpr size_t kDrawnDigits = 16;

@@ -81,7 +81,7 @@ bool has_ended(const Owner& owner) {
   if (owner.boot != here.boot || owner.pids != here.pids) {
     return false;
   }
-  // Asked by a signal, since /proc may hide the processes of other users.
+  // Signal 0 asks first, since /proc may hide the processes of other users.
   if (::kill(static_cast<pid_t>(owner.pid), 0) != 0 && errno == ESRCH) {
     return true;
   }

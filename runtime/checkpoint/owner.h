@@ -11,12 +11,12 @@ namespace xrun::runtime {
 
 constexpr size_t kBootDigits = 32;
 
-// One process on one run of one kernel: no two are ever equal, on whatever host.
+// Identifies a process: no two processes, even on different hosts, have equal owners.
 struct Owner {
-  std::string boot;   // 32 hex digits that the kernel draws when it starts; names of hosts need not differ
-  uint64_t pids = 0;  // the namespace that `pid` is a number of: containers count their processes each by itself
+  std::string boot;   // boot id of the kernel, 32 hex digits; host names may coincide
+  uint64_t pids = 0;  // PID namespace of `pid`, since each container counts its own processes
   uint64_t pid = 0;
-  uint64_t start = 0;  // in clock ticks of the kernel: numbers of processes are used again
+  uint64_t start = 0;  // start time in clock ticks of the kernel, since process numbers are reused
 
   bool operator==(const Owner&) const = default;
 };
@@ -27,7 +27,8 @@ Owner this_process();
 std::string to_text(const Owner& owner);
 std::optional<Owner> parse_owner(std::string_view text);
 
-// False for a process that runs, and for one of another kernel or container, of which nothing can be known here.
+// Whether the process is known to have ended. False also for a process of another kernel or container, which cannot be
+// seen.
 bool has_ended(const Owner& owner);
 
 std::string host_name();  // for messages

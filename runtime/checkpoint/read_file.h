@@ -1,5 +1,5 @@
-// The files of a checkpoint, read front to back. A checkpoint may come from others: only ordinary files are read, and
-// links are not followed, so that nothing outside of the checkpoint is read in its name.
+// Reads the files of a checkpoint front to back. A checkpoint may come from others, so only ordinary files are read and
+// links are not followed: nothing outside of the checkpoint is read.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace xrun::runtime {
 
-// Calls `use` with the bytes of a file, piece by piece. A file that has not `expected` bytes, where that is given, is
-// not read. Errors: XG0710 it is missing, a link, no ordinary file or of another size; XG0713 the system does not let
-// it be read; and what `use` gives.
+// Calls `use` with the bytes of a file, piece by piece. If `expected` is given, a file of another size is not read.
+// Errors: XG0710 it is missing, a link, not an ordinary file, or of another size; XG0713 the system does not let it be
+// read; and those of `use`.
 Status stream_file(const std::string& path, std::optional<Bytes> expected,
                    const std::function<Status(std::span<const std::byte>)>& use);
 
-// A file of text as a whole. Errors: as above; XG0710 above `most` bytes.
+// The whole text of a file. Errors: as above; XG0710 it has more than `most` bytes.
 Result<std::string> read_text(const std::string& path, Bytes most);
 
 }  // namespace xrun::runtime

@@ -10,8 +10,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Other kernels go on within the tolerance of the first ones, not with their bits (docs/determinism.md, "What it
-// excludes"). Versions matter to bits only; where a manifest names no version, nothing is known of it.
+// Results of other kernels agree within a tolerance, not bit for bit (docs/determinism.md, "What it excludes").
+// Versions matter only for bits; a version that the manifest does not name is not compared.
 std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
   std::string others;
   const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {
@@ -70,7 +70,7 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
                                run.deterministic ? "from here on the bits are not those of a run with either alone"
                                                  : "results go on within a tolerance")});
   }
-  // The digest knows how data are declared, not what lies in their files.
+  // The digest covers how data are declared, not the contents of their files.
   const auto then = manifest.epoch > 0
                         ? static_cast<int64_t>(std::llround(static_cast<double>(manifest.samples) / manifest.epoch))
                         : 0;

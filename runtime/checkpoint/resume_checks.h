@@ -9,9 +9,10 @@
 
 namespace xrun::runtime {
 
-// A checkpoint of another run is neither gone on from nor written over. Errors: XG0701 with what differs.
+// Refuses to resume from or to overwrite a checkpoint of another run; with `extend`, length and rate may differ.
+// Errors: XG0701 with the differences.
 Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run);
-// The batches of a run are of one size. Errors: XG0710.
+// Checks that the checkpoint has `batch` samples per step. Errors: XG0710.
 Status check_samples(const CheckpointInfo& info, const CheckpointOptions& run);
 // XG0703 other kernels, in a deterministic run also other versions; XG0704 another number of samples.
 std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const CheckpointOptions& run);

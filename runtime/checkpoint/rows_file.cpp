@@ -42,7 +42,7 @@ Error unmapped(std::string_view path, int fault) {
                      "keep the rows on a file system that maps files, or allow more address space (ulimit -v)");
 }
 
-// Nothing is known of a kernel that tells no boot id.
+// A kernel without a boot id has zeros, which identify no boot.
 bool is_of_this_boot(const Owner& owner, const Owner& here) {
   return owner.boot == here.boot && owner.boot.find_first_not_of('0') != std::string::npos;
 }
@@ -66,7 +66,7 @@ RowsFile::RowsFile(RowsFile&& other) noexcept
       record_(std::move(other.record_)) {}
 
 RowsFile::~RowsFile() {
-  static_cast<void>(close());  // where it fails, a power cut finds the log open
+  static_cast<void>(close());  // if it fails, the log counts as open after a power cut
 }
 
 Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& layout, RowsFileOptions options) {
@@ -78,7 +78,7 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
     if (opened.ok()) {
       std::byte start[16] = {};
       const ssize_t got = ::pread(old.file_, start, sizeof start, 0);
-      if (got != 0 && !is_rows_file(start)) {  // an empty one is what a kill has left
+      if (got != 0 && !is_rows_file(start)) {  // a kill may leave an empty file
         return foreign_file(path);
       }
       if (const int fault = io.unlink(path); fault != 0) {
@@ -201,7 +201,7 @@ Status RowsFile::reserve() {
   return error;
 }
 
-// All memory that logging takes, so that steps allocate none.
+// Allocates all memory for logging, so that steps allocate none.
 void RowsFile::make_room() {
   const RowsLayout& layout = header_.layout;
   const int64_t most = layout.rows_of_record();
@@ -274,8 +274,8 @@ Status RowsFile::map(size_t section, int64_t row_begin, int64_t row_end, std::by
                  (row_end == layout.rows || row_end * width % page_bytes() == 0),
              "rows that are not whole pages");
   const auto bytes = static_cast<size_t>(align_up((row_end - row_begin) * width, page_bytes()));
-  // Without advice for the mapping: steps say what they need by read_ahead, and who reads all rows, as an evaluation
-  // does, gets the read-ahead of the system.
+  // The mapping gets no advice: steps request rows by read_ahead, and readers of all rows, such as an evaluation, get
+  // the read-ahead of the system.
   void* const at = ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
                           layout.offset(section) + row_begin * width);
   if (at == MAP_FAILED) {
@@ -292,7 +292,7 @@ Status RowsFile::map(size_t section, int64_t row_begin, int64_t row_end, std::by
   return {};
 }
 
-// The first one with all sections that has them.
+// The first range that contains the rows and has all sections.
 const RowsFile::Range& RowsFile::range_of(std::span<const int32_t> rows) const {
   const auto range = std::ranges::find_if(ranges_, [&](const Range& one) {
     return one.begin <= rows.front() && rows.back() < one.end &&
@@ -372,7 +372,7 @@ Result<RowsVersion> RowsFile::prepare_checkpoint(int64_t step) {
 void RowsFile::switch_checkpoint() {
   XRUN_CHECK(next_.has_value(), "no checkpoint is prepared");
   if (log_) {
-    options_.io->unlink(log_->path());  // one that stays is removed when the rows are restored
+    options_.io->unlink(log_->path());  // a log that stays is removed by restore
   }
   log_ = std::exchange(next_, std::nullopt);
   std::ranges::fill(logged_, 0);
@@ -401,7 +401,7 @@ Status RowsFile::close() {
   return done;
 }
 
-// Logs of checkpoints that can no longer be restored. REQUIRES: the file is locked.
+// Removes all logs except `but`: their checkpoints can no longer be restored. REQUIRES: the file is locked.
 void RowsFile::remove_logs(const std::string& but) const {
   const std::string begin = fs::path(path_).filename().string() + ".undo-";
   std::error_code error;

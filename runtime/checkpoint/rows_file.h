@@ -1,12 +1,12 @@
-// Class rows in a mapped file, for heads beyond memory, with an undo log in place of a second copy
+// Class rows in a mapped file, for heads larger than memory, with an undo log in place of a second copy
 // (docs/formats.md, "Rows files and undo logs").
 //
 //   PATH             all rows, mapped into the arena: a kernel changes them there, and the system writes them back
 //   PATH.undo-LOG    bytes that rows had at the checkpoint whose manifest names LOG, of all rows changed since
 //
-// A run that was killed at any time goes back to its newest checkpoint: the system's cache holds what it has written
-// into both files. After a power cut the cache is gone. Then rows are restored if none has changed since the
-// checkpoint, if the run closed the log, or if the log is durable; otherwise they are refused (XG0717).
+// After a kill at any time, the rows of the newest checkpoint can be restored: the system's cache holds all writes to
+// both files. A power cut loses the cache. Rows are then restored if none has changed since the checkpoint, if the run
+// closed the log, or if the log is durable; otherwise they are refused (XG0717).
 #pragma once
 
 #include <cstddef>
@@ -30,35 +30,37 @@
 namespace xrun::runtime {
 
 struct RowsFileOptions {
-  bool durable = false;  // old bytes are synced before rows change, at a sync a step, so that power cuts lose nothing
+  bool durable = false;  // the log is synced before rows change, once a step, so that power cuts lose nothing
   Io* io = &system_io();
   Owner owner = this_process();
 };
 
-// The rows as a checkpoint has them, by which its manifest names them.
+// Identifies the rows of a checkpoint, in its manifest.
 struct RowsVersion {
   std::string rows;  // id of the file
   std::string log;   // id of its undo log
 };
 
-// A save is: write the rest of the checkpoint; prepare_checkpoint of every rows file; rename the manifest, which makes
-// the checkpoint count; switch_checkpoint of every rows file. Up to the rename the older checkpoint can be restored,
-// and from then on the new one: no row changes in between, so both logs hold.
+// A save has four parts: write the rest of the checkpoint; prepare_checkpoint of every rows file; write the manifest
+// and rename the step directory, which makes the checkpoint valid; switch_checkpoint of every rows file. Before the
+// rename the older checkpoint can be restored, afterwards the new one: no row changes in between, so both logs are
+// valid.
 //
-// The file is locked: one process has it at a time. Threads: log_old and read_ahead from any, the others between steps.
+// The file is locked, where the file system has locks, for one process. Threads: log_old and read_ahead from any, the
+// others between steps.
 class RowsFile final : public MappedRows {
  public:
-  // A file of zeros with room on the disk for all of it. A rows file of this name is replaced, and no checkpoint of it
-  // can be restored any more. Errors: XG0711 there is no room or no permission, or something else has this name; XG0712
-  // another process has it.
+  // Makes a file of zeros, with disk space for all of it. It replaces a rows file of this name, whose checkpoints can
+  // then no longer be restored. Errors: XG0711 there is no room or no permission, or something else has this name;
+  // XG0712 another process uses it.
   static Result<RowsFile> create(const std::string& path, const RowsLayout& layout, RowsFileOptions options = {});
 
-  // The layout of the file, which it opens for that alone. Errors: XG0710, XG0713, XG0714.
+  // Opens the file only to read its header. Errors: XG0710, XG0711 it is not an ordinary file, XG0713, XG0714.
   static Result<RowsHeader> header_of(const std::string& path);
 
-  // The rows as they were at a checkpoint: writes back what the undo log has. When it is killed, or fails, it can be
-  // called again. Errors: XG0702 a file of another layout; XG0710 file or log is missing, cut short, damaged or of
-  // another file; XG0711 as above; XG0712; XG0713; XG0714; XG0717 the power was cut, or the machine is another one.
+  // Opens the rows as they were at a checkpoint: writes the bytes of the undo log back. It can be repeated after a kill
+  // or a failure. Errors: XG0702 a file of another layout; XG0710 file or log is missing, cut short, damaged or of
+  // another file; XG0711 and XG0712 as above; XG0713; XG0714; XG0717 the power was cut, or the machine is another one.
   static Result<RowsFile> restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
                                   RowsFileOptions options = {});
 
@@ -77,22 +79,22 @@ class RowsFile final : public MappedRows {
   // Bytes [offset, offset + out.size()) of a section. Errors: XG0713.
   Status read(size_t section, Bytes offset, std::span<std::byte> out) const;
 
-  // Makes the rows durable, and an empty log of the checkpoint of `step` beside the one in use. Errors: XG0711.
+  // Syncs the rows, and makes an empty log for the checkpoint of `step` beside the log in use. Errors: XG0711.
   Result<RowsVersion> prepare_checkpoint(int64_t step);
-  // The manifest counts: the older log goes. REQUIRES: prepare_checkpoint.
+  // To be called when the manifest is in place: the new log replaces the older one. REQUIRES: prepare_checkpoint.
   void switch_checkpoint();
-  // The manifest was not written: the log in use stays in use, and the new one goes, so that a manifest that is there
-  // all the same finds none. Does nothing where no checkpoint was prepared. Errors: XG0711.
+  // To be called if the manifest was not published: keeps the log in use and removes the new one, so that a manifest
+  // that exists nevertheless has no log. Does nothing without a prepared checkpoint. Errors: XG0711.
   Status give_up_checkpoint();
 
-  // Nothing will change any more: the rows can be restored on any machine to which both files are copied. The caller
-  // no longer writes to what is mapped. Errors: XG0711.
+  // Closes log and file, after which the rows can be restored on any machine to which both files are copied. REQUIRES:
+  // the caller no longer writes to mapped rows. Errors: XG0711.
   Status close();
 
   Bytes log_bytes() const { return log_ ? log_->bytes() : 0; }
 
  private:
-  // Rows that were mapped together: where row 0 of each section would lie, null where the section was not mapped.
+  // Rows that were mapped together: where row 0 of each section would lie; null for a section that is not mapped.
   struct Range {
     int64_t begin = 0;
     int64_t end = 0;
@@ -114,13 +116,13 @@ class RowsFile final : public MappedRows {
   std::string path_;
   RowsFileOptions options_;
   int file_ = -1;
-  bool has_locks_ = true;  // the file system
+  bool has_locks_ = true;  // whether the file system has locks
   RowsHeader header_;
   std::vector<Range> ranges_;
-  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // of log_old
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // serialises log_old
   std::optional<UndoLog> log_;    // of the checkpoint that is restored after a kill
-  std::optional<UndoLog> next_;   // of the one that is prepared
-  std::vector<uint64_t> logged_;  // a bit a row
+  std::optional<UndoLog> next_;   // of the prepared checkpoint
+  std::vector<uint64_t> logged_;  // a bit a row: the row is in the log
   std::vector<int32_t> fresh_;    // rows of the record that is being made
   std::vector<std::byte> record_;
 };

@@ -91,8 +91,7 @@ bool is_rows_file(std::span<const std::byte> start) { return version_of(start, k
 std::string draw_id() {
   static std::atomic<uint64_t> drawn{0};
   uint64_t bits[2] = {};
-  const ssize_t got =
-      ::getrandom(bits, sizeof bits, 0);  // where it fails, the rest still differs from any other call's
+  const ssize_t got = ::getrandom(bits, sizeof bits, 0);  // if it fails, the rest still differs from any other call's
   const std::string text =
       fmt::format("{} {} {} {} {}", to_text(this_process()), drawn.fetch_add(1), got, bits[0], bits[1]);
   return xxh128(std::as_bytes(std::span(text)));

@@ -1,4 +1,4 @@
-// The header of a rows file (docs/formats.md, "Rows files and undo logs"): whose rows it has, and in which sections.
+// The header of a rows file (docs/formats.md, "Rows files and undo logs"): its tensor, rows and sections.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 namespace xrun::runtime {
 
 struct RowsHeader {
-  std::string id;  // 32 hex digits that are drawn when the file is made
+  std::string id;  // 32 random hex digits, drawn when the file is made
   RowsLayout layout;
 };
 
-// kRowsHeaderBytes; one header has one text.
+// Text of kRowsHeaderBytes bytes, the same for equal headers.
 std::string print_rows_header(const RowsHeader& header);
 
 // `start` is the beginning of a file, or all of it where it is shorter; `path` is for messages. Errors: XG0710 it is no
@@ -25,7 +25,7 @@ Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::stri
 
 bool is_rows_file(std::span<const std::byte> start);
 
-// 32 hex digits that no other call gives.
+// 32 hex digits, different for every call.
 std::string draw_id();
 
 }  // namespace xrun::runtime

@@ -9,15 +9,15 @@
 
 namespace xrun::runtime {
 
-// What the rows of a head take.
+// Disk space for the rows of a head.
 struct RowsRoom {
   std::string head;
   Bytes rows = 0;  // the file
   Bytes undo = 0;  // its log, at most
 };
 
-// `directory`: of the checkpoints, which may not be there yet; files of these heads that it has are room already.
-// Errors: XG0711 says how much is needed, where, and what is there.
+// `directory`: that of the checkpoints, which need not exist yet; the space of files of these heads in it counts as
+// free. Errors: XG0711 says how much is needed, where, and how much is free.
 Status check_room(const std::string& directory, std::span<const RowsRoom> needed);
 
 }  // namespace xrun::runtime

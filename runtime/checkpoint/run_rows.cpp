@@ -27,7 +27,7 @@ std::string log_path(const CheckpointInfo& info, const ManifestRows& rows) {
   return rows_path(info, rows) + ".undo-" + rows.log;
 }
 
-// A program that only reads needs no states.
+// Ignores sections that are not wanted: a program that only reads needs no optimizer states.
 Status has_sections(const RowsFile& file, const RowsLayout& wanted) {
   RowsLayout found = file.layout();
   std::erase_if(found.sections, [&](const RowsSection& section) {

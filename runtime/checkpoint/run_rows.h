@@ -14,12 +14,11 @@
 
 namespace xrun::runtime {
 
-// The file that has the rows of a checkpoint.
+// The path of the file with the rows of a checkpoint.
 std::string rows_path(const CheckpointInfo& info, const ManifestRows& rows);
 
-// What they were at a checkpoint; the file is locked for as long as the result lives. `layout`: what the file must
-// have; null: whatever it has. Errors: those of RowsFile::restore; XG0710 too where the file has gone on to a later
-// checkpoint.
+// Restores the rows of a checkpoint; the file is locked while the result lives. `layout`: the required layout; null:
+// any. Errors: those of RowsFile::restore; XG0710 also if the file has gone on to a later checkpoint.
 Result<std::shared_ptr<RowsFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
                                                const RowsLayout* layout, const RowsFileOptions& options = {});
 
@@ -34,15 +33,15 @@ class RunRows {
   // Makes a file of zeros for each head of the state that has none yet, and maps it. Errors: XG0711 there is no room,
   // or the rows of a checkpoint after step `after` would be written over; XG0712.
   Status make(TrainState& state, int64_t after = -1);
-  // The files of a checkpoint of this directory, as far as the state keeps rows in files. Errors: those of
-  // restore_rows; XG0713 the checkpoint is of another directory.
+  // Restores and maps the files of a checkpoint of this directory, and makes files for heads that kept their rows in
+  // memory then. Errors: those of restore_rows and make; XG0713 the checkpoint is of another directory.
   Status resume(const CheckpointInfo& info, TrainState& state);
 
-  // The steps of a save (RowsFile), of all files.
+  // The parts of a save (RowsFile), for all files.
   Result<std::vector<ManifestRows>> prepare(int64_t step);
   void switch_to_prepared();
   Status give_up();
-  // Nothing will change any more. Errors: XG0711.
+  // Closes all files (RowsFile::close). Errors: XG0711.
   Status close();
 
  private:

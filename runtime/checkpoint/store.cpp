@@ -115,7 +115,7 @@ class Store final : public CheckpointStore {
  private:
   int rank() const { return options_.peers == nullptr ? 0 : options_.peers->rank(); }
 
-  // Rank 0 does it, and all ranks get what it gives.
+  // Rank 0 does the work, and all ranks get its result.
   template <typename Work>
   Result<std::string> lead(const Work& work) {
     if (options_.peers == nullptr) {
@@ -149,7 +149,7 @@ class Store final : public CheckpointStore {
     return files;
   }
 
-  // What makes the files of a step a checkpoint, and takes the place of older ones.
+  // Writes the manifest, publishes the step, and removes older ones.
   Status write_manifest(PendingDirectory& pending, int64_t step, int64_t samples,
                         const std::vector<ManifestFile>& files, SavedCheckpoint& saved) {
     Manifest manifest{.step = step,
@@ -175,9 +175,9 @@ class Store final : public CheckpointStore {
     for (const ManifestFile& file : manifest.files) {
       saved.bytes += file.bytes;
     }
-    // Class rows in files belong to the newest checkpoint alone: with it the older ones go, whatever is to be kept.
+    // Class rows in files belong to the newest checkpoint alone, so all older ones are removed, whatever `keep` says.
     if (Status done = publish(pending, manifest, saved.bytes); !done.ok()) {
-      static_cast<void>(rows_.give_up());  // the first error is the one to tell
+      static_cast<void>(rows_.give_up());  // the first error is reported
       return done;
     }
     rows_.switch_to_prepared();
@@ -206,7 +206,7 @@ class Store final : public CheckpointStore {
     return read_state(info, state, true);
   }
 
-  // The ranks share out the files.
+  // The ranks divide the files among them.
   Status verify(const CheckpointInfo& info) {
     Peers* const peers = options_.peers;
     if (peers == nullptr) {
@@ -221,7 +221,7 @@ class Store final : public CheckpointStore {
     return peers->agree(verify_checkpoint(part));
   }
 
-  // Of this run, before it was extended, too.
+  // Whether the digest is that of this run, now or before it was extended.
   bool is_own(const std::string& math_digest) const {
     return math_digest == options_.math_digest ||
            std::ranges::find(history_, math_digest, &HistoryEntry::math_digest) != history_.end();
@@ -233,7 +233,7 @@ class Store final : public CheckpointStore {
     });
   }
 
-  // Writes the names at the first save, and again if somebody has taken them away. Gives their digest.
+  // Writes the names at the first save, and again if their file is gone. Returns their digest.
   Result<std::string> keep_class_names() {
     if (!options_.class_names.empty() && !class_names_in(options_.directory).contains(class_names_)) {
       XRUN_ASSIGN(class_names_, write_class_names(options_.directory, options_.class_names, *options_.io));
@@ -241,7 +241,7 @@ class Store final : public CheckpointStore {
     return class_names_;
   }
 
-  // Names stay for as long as a manifest refers to them, or may: one that cannot be read.
+  // Removes names to which no manifest refers. If a manifest cannot be read, it may refer to any: all stay.
   void prune_class_names() const {
     std::set<std::string> unused = class_names_in(options_.directory);
     unused.erase(class_names_);
@@ -281,20 +281,20 @@ class Store final : public CheckpointStore {
   }
 
   CheckpointOptions options_;
-  std::optional<DirectoryLock> lock_;  // rank 0 has it
+  std::optional<DirectoryLock> lock_;  // held by rank 0
   RunRows rows_;
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
   std::string class_names_;  // digest; empty before the first save, and where the data name no classes
 };
 
-// The store of a process that may write.
+// The store of rank 0, or of a single process, which holds the lock.
 Result<std::unique_ptr<CheckpointStore>> make_leading_store(const CheckpointOptions& options) {
   XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
   XRUN_ASSIGN(const auto newest, newest_in(options.directory));
   auto store = std::make_unique<Store>(options, std::move(lock));
   if (newest) {
-    // One that cannot be read is for `resume` to tell of.
+    // If it cannot be read, `resume` reports that.
     const auto info = open_checkpoint(options.directory + "/" + *newest);
     if (info.ok()) {
       XRUN_TRY(check_digest(*info, options));
@@ -303,7 +303,7 @@ Result<std::unique_ptr<CheckpointStore>> make_leading_store(const CheckpointOpti
   return std::unique_ptr<CheckpointStore>(std::move(store));
 }
 
-// Whether all ranks see the directory of rank 0, by a file that it makes there under the name of an unfinished one.
+// Checks that all ranks see the directory of rank 0, which makes a file there, named like an unfinished one.
 Status check_same_directory(const CheckpointOptions& options) {
   Peers& peers = *options.peers;
   const bool leads = peers.rank() == 0;

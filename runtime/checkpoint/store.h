@@ -15,10 +15,10 @@
 
 namespace xrun::runtime {
 
-// What the model, data and training of a checkpoint have otherwise than the run.
+// The differences between a checkpoint's model, data and training and those of the run.
 struct RunDifference {
   std::vector<std::string> lines;  // "`train.epochs` was 2 epochs, and is 4 epochs now"
-  bool length_and_rate = false;    // these alone
+  bool length_and_rate = false;    // nothing else differs
 };
 
 struct CheckpointOptions {
@@ -26,9 +26,9 @@ struct CheckpointOptions {
   int64_t keep = 3;             // older ones are removed after a new one is durable
   std::string resume = "auto";  // `auto`: the newest; `never`; else a checkpoint's path
   std::string math_digest;      // of the run: only its own checkpoints are resumed from
-  // Of a checkpoint with another digest; empty: nothing is known.
+  // Compares the run with a checkpoint of another digest; empty: differences are unknown.
   std::function<RunDifference(const CheckpointInfo&)> compare;
-  bool extend = false;  // a checkpoint is gone on from if the run has another length and rate
+  bool extend = false;  // resumes although length and rate differ from those of the checkpoint
   std::string isa;
   bool deterministic = false;
   uint64_t seed = 0;
@@ -39,16 +39,16 @@ struct CheckpointOptions {
   std::map<std::string, std::string> libraries;
   ModelText model;                // kept in every checkpoint
   Bytes range_bytes = 64 * kMiB;  // of a head file
-  Io* io = &system_io();          // by which it saves; outlives the store
-  // Of several ranks, which make all calls of their stores together: what they tell one another by; outlives the store.
-  // Each writes what it has; rank 0 has the right to write, and writes the manifest. Null: one process.
+  Io* io = &system_io();          // for saving; outlives the store
+  // For several ranks: how they communicate; outlives the store. All ranks call their stores together. Each writes the
+  // tensors that it has; rank 0 holds the lock and writes the manifest. Null: one process.
   Peers* peers = nullptr;
 };
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
 // XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training.
-// Errors of save: XG0711 (kWorld; nothing is left behind). Of resume: those of load_checkpoint, and XG0701;
-// of start_from: those of open_checkpoint and load_checkpoint.
+// Errors of save: XG0711 (kWorld; nothing is left behind), XG0810 a number is not finite. Of resume and start_from:
+// those of open_checkpoint and load_checkpoint; of resume also XG0701.
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
 
 }  // namespace xrun::runtime

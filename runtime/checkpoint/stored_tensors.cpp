@@ -19,7 +19,7 @@ std::optional<int64_t> whole(const std::map<std::string, std::string>& metadata,
   return std::stoll(at->second);
 }
 
-// The type of a section; none where no xrun gives it this name and this size.
+// The type of a section; none if its name is unknown or does not fit the bytes of a row.
 std::optional<DType> type_of(const RowsSection& section) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kI32}) {
     if (section.dtype == name_of(dtype) && section.row_bytes % size_of(dtype) == 0) {
@@ -29,7 +29,7 @@ std::optional<DType> type_of(const RowsSection& section) {
   return std::nullopt;
 }
 
-// Class weights and their states are matrices, and what has one number a row is a list.
+// Adds the sections of a file: class weights and their states as matrices, one number per row as a list.
 Status read_rows_header(const CheckpointInfo& info, const ManifestRows& rows, StoredTensors& stored) {
   const std::string path = rows_path(info, rows);
   XRUN_ASSIGN(const RowsHeader header, RowsFile::header_of(path));

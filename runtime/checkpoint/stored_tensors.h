@@ -1,5 +1,5 @@
-// What the files of a checkpoint hold: tensors by name, and where their rows lie; safetensors files, and class rows in
-// files of their own (run_rows.h).
+// The contents of a checkpoint's files: tensors by name and where their rows lie, in safetensors files and in files of
+// class rows (run_rows.h).
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@
 
 namespace xrun::runtime {
 
-// What safetensors calls a type: "F8_E4M3".
+// The name of a type in safetensors: "F8_E4M3".
 std::string_view safetensors_name(DType dtype);
 
 // Rows of a tensor in one of the files.
@@ -32,25 +32,25 @@ struct StoredRows {
 
 struct StoredPlace {
   std::string path;
-  const ManifestRows* rows = nullptr;  // of the checkpoint that was read: it is such a file
+  const ManifestRows* rows = nullptr;  // the entry of the manifest if this is a file of class rows
 };
 
-// What the headers say. The files themselves are open one at a time, since a checkpoint can have more of them than a
-// process may have open.
+// The contents of the headers. The files are opened one at a time, since a checkpoint can have more files than a
+// process may open.
 struct StoredTensors {
   std::vector<StoredPlace> files;
   std::map<std::string, std::vector<StoredRows>> rows;  // by tensor, ascending
 };
 
-// `info` outlives the result. Errors: XG0710, XG0713, XG0714, XG0715.
+// REQUIRES: `info` outlives the result. Errors: XG0710, XG0711, XG0713, XG0714, XG0715.
 Result<StoredTensors> read_headers(const CheckpointInfo& info);
 
-// By name.
+// The tensors, by name.
 std::vector<StoredTensor> list(const StoredTensors& stored);
 
 class StoredFile {
  public:
-  // Class rows are first what they were at the checkpoint, and stay locked. Errors: those of SafetensorsFile::open and
+  // Restores class rows to the checkpoint first, and keeps them locked. Errors: those of SafetensorsFile::open and
   // restore_rows.
   static Result<StoredFile> open(const CheckpointInfo& info, const StoredPlace& place);
 
@@ -59,7 +59,7 @@ class StoredFile {
 
  private:
   std::optional<SafetensorsFile> tensors_;
-  std::shared_ptr<RowsFile> rows_;  // in place of it
+  std::shared_ptr<RowsFile> rows_;  // in place of `tensors_`
 };
 
 }  // namespace xrun::runtime

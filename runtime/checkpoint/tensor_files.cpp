@@ -18,7 +18,7 @@ namespace {
 
 constexpr Bytes kChunk = 4 * kMiB;
 
-// Formats of class weights, which a run may have in another one than the checkpoint.
+// The format of stored class weights; that of the run may be another one.
 std::optional<RowFormat> row_format(std::string_view dtype) {
   return dtype == "F32"       ? std::optional(RowFormat::kF32)
          : dtype == "BF16"    ? std::optional(RowFormat::kBf16)
@@ -33,7 +33,7 @@ bool fills(std::string_view dtype, const StateTensor& tensor) {
   return dtype == safetensors_name(tensor.type.dtype) || (class_weights && row_format(dtype));
 }
 
-// The stored form of `tensor`, or what is wrong with it. `found` stays null where it is not there.
+// Finds the stored rows of `tensor`, or returns what is wrong with them. `found` stays null on an error.
 Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                  const StateTensor& tensor, const std::vector<StoredRows>*& found) {
   const auto at = stored.rows.find(tensor.name);
@@ -75,7 +75,7 @@ struct Found {
   const StateTensor* tensor = nullptr;
   const std::vector<StoredRows>* rows = nullptr;
   const std::vector<StoredRows>* scales = nullptr;
-  // Of rows that catch up, where they are read to be used and not to go on.
+  // For rows that catch up, if they are read for use and not to resume.
   const std::vector<StoredRows>* shifts = nullptr;
   const std::vector<StoredRows>* velocity = nullptr;
 };
@@ -100,7 +100,7 @@ Status find_tensor(const CheckpointInfo& info, const StoredTensors& stored, cons
   return lie_together(info, tensor, *found.rows, *found.scales, "scales");
 }
 
-// What a reader of class rows that catch up needs beside them.
+// Finds the shifts and velocities by which class rows catch up.
 Status find_shifts(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                    const StateTensor& tensor, Found& found) {
   const StateTensor shifts = shifts_of(tensor);
@@ -126,7 +126,7 @@ struct FoundPart {
   const StoredRows* velocity = nullptr;
 };
 
-// Has rows from `row` on, as they lie in the file, catch up.
+// Makes rows catch up that were read from the file; `row` is the first of them.
 Status shift(const StoredFile& file, const std::string& path, const FoundPart& part, int64_t row,
              std::vector<float>& values) {
   const int64_t width = part.tensor->row_elements();
@@ -189,7 +189,7 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
   return {};
 }
 
-// One file to be: rows [row_begin, row_end) of some tensors, or all of each.
+// A file to write: rows [row_begin, row_end) of some tensors, or all of each.
 struct FilePlan {
   std::string name;
   std::vector<const StateTensor*> tensors;
@@ -198,8 +198,8 @@ struct FilePlan {
   int64_t row_end = 0;
 };
 
-// Runs of rows of a head that this process has, in row order: all rows, unless it is one of several ranks. Graphs of
-// classes tell nothing of it, since all ranks have all of their rows.
+// Runs of a head's rows that this process has, in row order: all rows, unless it is one of several ranks. Graphs of
+// classes do not count, since every rank has all of their rows.
 std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) {
   std::vector<ClassRange> runs;
   const auto tensor = std::ranges::find_if(state.tensors(), [&](const StateTensor& one) {
@@ -216,7 +216,7 @@ std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) 
   return runs;
 }
 
-// Of rank 0 the trunk's files are there in any case.
+// Rank 0 writes trunk.safetensors even if it is empty.
 std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes, int rank) {
   const std::string of_rank = rank == 0 ? "" : fmt::format(".r{:010}", rank);
   FilePlan trunk{.name = fmt::format("trunk{}.safetensors", of_rank)};
@@ -277,7 +277,7 @@ bool is_finite(DType dtype, std::span<const std::byte> rows) {
   }
 }
 
-// A run that has gone wrong must not take the place of what it had learned before.
+// Numbers that are not finite must not replace an older checkpoint.
 Status expect_finite(const StateTensor& tensor, std::span<const std::byte> rows) {
   if (is_finite(tensor.type.dtype, rows)) {
     return {};
@@ -384,7 +384,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
     }
     if (state.lies_in_file(tensor) &&
         std::ranges::find(info.manifest.rows, tensor.head, &ManifestRows::head) != info.manifest.rows.end()) {
-      continue;  // the file of the checkpoint, which is mapped
+      continue;  // mapped from the checkpoint's file
     }
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
@@ -434,7 +434,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
     }
     found.push_back(one);
   }
-  // All of a part that is new, also where some of its tensors are there.
+  // A fresh part starts anew as a whole, also if some of its tensors are stored.
   std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
   return copy_found(info, stored, found, state);
 }

@@ -14,23 +14,23 @@
 
 namespace xrun::runtime {
 
-// Writes all tensors but class rows in files of their own into new files of `directory`, head files of about
-// `range_bytes`. Of several ranks each writes the rows of heads that it has, and the rest of what it is the first to
-// have, under names of its own. Errors: XG0711.
+// Writes all tensors, except class rows that lie in files of their own, into new files of `directory`; head files have
+// about `range_bytes`. With several ranks, each writes its rows of heads and the other tensors that it is the first to
+// have, under names of its own. Errors: XG0711; XG0810 a number is not finite.
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
                                               Io& io, int rank = 0);
 
-// Fills `state`, whose shards may be cut in another way; the files have been verified. Everything is looked up before
-// anything is written. Rows that the state has mapped from the checkpoint are there already. Errors: XG0702, XG0710,
-// XG0715.
+// Fills `state`, whose shards may be cut in another way. REQUIRES: the files have been verified. Looks up everything
+// before it writes anything. Skips rows that the state has mapped from the checkpoint. Errors: XG0702; those of
+// read_headers and StoredFile::open.
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer);
-// The same for a run that only begins from it, without optimizer states. What lies at and below the paths of `skip` is
-// left as it is, and so are heads and the layer of dense logits where they are not there, or there with other classes:
+// The same for a run that starts from the checkpoint, without optimizer states. Leaves everything at and below the
+// paths of `skip` as it is, and also heads and the layer of dense logits if they are missing or have other classes:
 // these are added to `fresh`.
 Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
                   std::vector<FreshPart>& fresh);
 
-// By name. Errors: XG0710, XG0715.
+// The stored tensors, by name. Errors: those of read_headers.
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info);
 
 }  // namespace xrun::runtime

@@ -157,7 +157,7 @@ Status UndoLog::append(const RowsLayout& layout, std::span<const int32_t> rows,
   for (size_t i = 0; i < sections.size() && n > 0; ++i) {
     const auto width = static_cast<size_t>(layout.sections[i].row_bytes);
     for (size_t k = 0; k < rows.size(); ++k) {
-      // Rows lie far apart: each is a miss of caches and of the TLB, which the processor takes several of at a time.
+      // Rows lie far apart, so each one misses the caches and the TLB; prefetching lets several misses overlap.
       constexpr size_t kAhead = 32;
       __builtin_prefetch(sections[i] + static_cast<size_t>(rows[std::min(k + kAhead, rows.size() - 1)]) * width);
       std::memcpy(to, sections[i] + static_cast<size_t>(rows[k]) * width, width);
@@ -266,7 +266,7 @@ Result<std::optional<UndoRecord>> UndoReader::next(bool power_was_cut) {
     return was_durable ? Result<std::optional<UndoRecord>>(damaged_at("is damaged")) : std::optional<UndoRecord>();
   }
   if (!head) {
-    // Whoever was killed within a write left the first part of one record.
+    // A kill within a write leaves the first part of one record.
     Head part{};
     std::memcpy(&part, buffer_.data(), static_cast<size_t>(std::min(size_ - at_, kHeadBytes)));
     const bool is_cut =
@@ -328,7 +328,7 @@ Result<std::optional<UndoReader::Head>> UndoReader::record_at(Bytes at) {
   return std::ranges::equal(digest, head.digest) ? std::optional(head) : std::nullopt;
 }
 
-// A record that says that the log was durable beyond this place shows that a power cut has not taken what is missing.
+// A later record with `synced` beyond this place shows that the damaged part was durable: no power cut has taken it.
 Result<bool> UndoReader::is_followed_by_records_of_later_syncs() {
   std::vector<uint64_t> words(static_cast<size_t>(std::min(kMiB, size_ - at_)) / sizeof(uint64_t));
   for (Bytes begin = at_; begin < size_; begin += kMiB) {

@@ -35,7 +35,7 @@ Result<UndoHeader> parse_undo_header(std::span<const std::byte> start, std::stri
 // a part of a record.
 class UndoLog {
  public:
-  // An empty log in place of one of this name, durable with its name. Errors: XG0711.
+  // Creates an empty log, durably, in place of one of this name. Errors: XG0711.
   static Result<UndoLog> create(std::string path, const UndoHeader& header, Io& io);
   UndoLog(UndoLog&& other) noexcept;
   UndoLog& operator=(UndoLog&& other) noexcept;
@@ -45,10 +45,10 @@ class UndoLog {
   // `buffer` has room for a record. Errors: XG0711.
   Status append(const RowsLayout& layout, std::span<const int32_t> rows, std::span<const std::byte* const> sections,
                 std::span<std::byte> buffer);
-  // The rows that were appended may be changed now. The first records of a log are synced even where the log is not
-  // durable: a log without any then says that no row has changed, also after a power cut. Errors: XG0711.
+  // To be called after append and before the rows change. Syncs a durable log, and the first records of any log: a log
+  // without records then shows that no row has changed, also after a power cut. Errors: XG0711.
   Status before_change();
-  // A last record: nothing will change any more. Makes the log durable. Errors: XG0711.
+  // Appends a closing record, after which no row may change, and syncs the log. Errors: XG0711.
   Status close();
 
   const UndoHeader& header() const { return header_; }
@@ -80,7 +80,7 @@ class UndoReader {
  public:
   // Errors: XG0710, XG0713, XG0714.
   static Result<UndoReader> open(const std::string& path, const RowsLayout& layout);
-  // Of an open file, which it closes; `path` is for messages. Errors: the same.
+  // Takes an open file, which it closes; `path` is for messages. Errors: the same.
   static Result<UndoReader> read(int file, const std::string& path, const RowsLayout& layout);
   UndoReader(UndoReader&& other) noexcept;
   UndoReader& operator=(UndoReader&&) = delete;
@@ -92,7 +92,7 @@ class UndoReader {
   Result<std::optional<UndoRecord>> next(bool power_was_cut);
   // After the end: whether the writer closed it.
   bool is_closed() const { return closed_; }
-  // Begins again.
+  // Goes back to the first record.
   void rewind();
 
  private:

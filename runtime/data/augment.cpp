@@ -48,7 +48,7 @@ Status run_decode(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   scratch.form = AugmentScratch::kPicture;
   const auto wanted = static_cast<int>(step.size);
   if (wanted > 0 && (size.height != wanted || size.width != wanted)) {
-    // The large picture is never there as numbers, which would take four times its bytes.
+    // The large picture is never converted to f32 as a whole, which would take four times its bytes.
     scratch.picture.reshape(size.channels, wanted, wanted);
     scratch.resizer.resize(scratch.decoded.data(), size.height, size.width, scratch.picture);
     return {};
@@ -209,13 +209,13 @@ Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
 
 std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
-// A stage whose step has its arguments as they are, by their names.
+// A stage whose step takes its arguments unchanged, by these names.
 struct PlainStage {
   std::string_view name;
   Status (*run)(const Step& step, AugmentScratch& scratch, const DrawKey& key);
   std::string_view size = {};
   std::string_view extra = {};
-  int64_t otherwise = 0;  // of `extra`
+  int64_t otherwise = 0;  // default of `extra`
   std::array<std::string_view, 4> a = {};
 };
 

@@ -1,7 +1,7 @@
-// Augmentation: the stages that a data binding is made of, each a step on the working value of one sample.
+// Augmentation: the stages of a data binding. Each one is a step on the working value of one sample.
 //
 // Definitions (x is the picture; every draw is RandomStream(seed, epoch, sample, number of the stage in its binding),
-// so it depends on nothing else):
+// so it depends on nothing else; `epoch` is the number of earlier draws of the sample):
 //   decode         RGB or grey, transparent pixels over the background; with a size, resized
 //   resize         triangle filter, widened by the ratio when it shrinks (antialiased bilinear); no rounding to bytes
 //   random_crop    pads with zeros, then a square at a uniform place; outside training the square in the middle
@@ -11,7 +11,7 @@
 //   random_stroke  u uniform in ±w; u > 0: x + u·(dilate3(x) - x), else x + |u|·(erode3(x) - x)
 //   random_blur    with probability p: x + w·(mean3(x) - x), w uniform in [0, 1)
 //   random_noise   x + sigma·z, clamped to 0..1; z: picture.h
-// Random stages do nothing outside training.
+// The other random stages do nothing outside training.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@
 
 namespace xrun::runtime {
 
-// What the draws of one sample are for.
+// The key of the random draws of one sample.
 struct DrawKey {
   uint64_t seed = 0;
   uint64_t epoch = 0;
@@ -36,7 +36,7 @@ struct DrawKey {
 
 // Working memory of one worker; after the first samples nothing more is allocated.
 struct AugmentScratch {
-  FieldValue source;  // what the reader gave
+  FieldValue source;  // from the reader
   enum Form { kSource, kPicture, kNumber } form = kSource;
   Picture picture;
   Picture other;  // the result of stages that cannot work in place; then swapped
@@ -46,7 +46,7 @@ struct AugmentScratch {
   std::vector<uint32_t> draws;
 };
 
-// One stage, compiled: what runs, with its arguments.
+// One compiled stage: the function that runs, with its arguments.
 struct AugmentStep {
   Status (*run)(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) = nullptr;
   uint64_t stage = 0;
@@ -56,16 +56,16 @@ struct AugmentStep {
   int64_t extra = 0;
 };
 
-// The step of one stage of a binding; `run` is empty where there is none of that name yet.
+// The step of one stage of a binding; `run` is null if this version has no stage of that name.
 AugmentStep augment_step(const CallSpec& call);
 
-// The value of the source as the working picture. A sample that is no picture becomes rows of one plane.
+// Makes the value of the source the working picture. A sample that is not a picture becomes rows of one plane.
 void load_picture(AugmentScratch& scratch);
 
-// The one number of a sample, however it is held.
+// The number of a sample, from the form that holds it.
 double number_of(const AugmentScratch& scratch);
 
-// Errors: XG0402 where `number` is no class in 0..classes - 1 (0 classes: no upper bound).
+// Errors: XG0402 if `number` is not a class in 0..classes - 1 (0 classes: no upper bound).
 Status check_label(double number, int64_t classes);
 
 }  // namespace xrun::runtime

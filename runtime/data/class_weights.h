@@ -24,8 +24,9 @@ struct ListedWeights {
   bool header = false;  // the first line is taken for names of the columns
 };
 
-// The table of csv(path), before the classes are known: two columns; a header may stand above. Errors, at the setting:
-// XG0401 no such file; XG0412 with the line: other columns, a weight that is no number or less than 0.
+// Reads the table of csv(path), before the classes are known: two columns, with or without a header. Errors, at the
+// setting: XG0401 no such file; XG0412 another number of columns, or with the line: a weight that is not a number or
+// less than 0.
 Result<ListedWeights> read_class_weights(const ClassWeightsSpec& spec);
 
 // Weights of the classes 0..classes-1.
@@ -33,7 +34,7 @@ Result<ListedWeights> read_class_weights(const ClassWeightsSpec& spec);
 //   csv                those of the table, all scaled by one number
 //   labels             the class of each training sample; less than 0: it does not count
 //   names              of the classes, class 0 first; empty where they have none
-// Errors: those of read_class_weights; XG0402 with the line: a class that there is not, or that was listed before; a
+// Errors: those of read_class_weights; XG0402 with the line: an unknown class, or one that was listed before; a
 // class with samples that is not listed, or weights that are 0 for all samples.
 Result<std::vector<float>> class_weights(const ClassWeightsSpec& spec, std::span<const int32_t> labels, int64_t classes,
                                          std::span<const std::string> names);

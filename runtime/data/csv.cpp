@@ -43,7 +43,7 @@ class CsvReader final : public Reader {
 
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
   XRUN_ASSIGN(const auto bytes, read_file(path, options.largest + 1, options.stop));
-  // Going on with the part that was read would drop rows unsaid, and cut the last number.
+  // Using only the part that was read would silently drop rows and cut the last number.
   if (static_cast<Bytes>(bytes.size()) > options.largest) {
     return content_error("XG0412", {"{}: a table of more than {}", path, format_bytes(options.largest)},
                          "keep only the rows and columns that the model reads, or split the file");

@@ -40,7 +40,7 @@ class Walk {
     fs::directory_iterator at(path, error);
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
       XRUN_TRY(check_stop(stop_));
-      std::error_code ignored;  // an entry that cannot be looked at is no file
+      std::error_code ignored;  // an entry that cannot be examined counts as no file
       if (at->is_directory(ignored)) {
         XRUN_TRY(directory(at->path().native()));
       } else if (at->is_regular_file(ignored)) {
@@ -63,8 +63,8 @@ class Walk {
   const std::string& root_;
   StopFlag stop_;
   const VisitFile& visit_;
-  std::vector<Place> above_;   // that lead here
-  std::map<Place, int> ways_;  // to each directory so far
+  std::vector<Place> above_;   // directories on the way here
+  std::map<Place, int> ways_;  // visits of each directory so far
 };
 
 }  // namespace

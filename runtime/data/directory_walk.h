@@ -10,10 +10,10 @@
 
 namespace xrun::runtime {
 
-// Calls `visit` with the path, below `root`, of every regular file, in no order. A directory may be reached by several
-// links, as a class by two names; one that leads back to itself, or that is reached more than 64 times (links beside
-// links, level below level, multiply the ways to it), is an error. What cannot be looked at is passed over. Errors:
-// XG0401, kInterrupted, those of `visit`.
+// Calls `visit` with the path below `root` of every regular file, in no particular order. Links may lead to a directory
+// several times, so that a class can have two names. A cycle of links is an error, and so are more than 64 ways to one
+// directory, since nested links multiply the ways. Entries that cannot be examined are skipped. Errors: XG0401,
+// kInterrupted, those of `visit`.
 using VisitFile = std::function<Status(std::string_view name)>;
 Status walk_directory(const std::string& root, StopFlag stop, const VisitFile& visit);
 

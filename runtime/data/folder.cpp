@@ -23,16 +23,16 @@ namespace xrun::runtime {
 namespace {
 
 constexpr Bytes kLargestPicture = 256 * kMiB;  // encoded
-constexpr Bytes kLargestArchive = 16 * kGiB;   // of the pictures taken from it
-constexpr Bytes kStart = kMiB;                 // of a picture, which has its header
-constexpr size_t kMostNamed = 20;              // files that are no pictures
+constexpr Bytes kLargestArchive = 16 * kGiB;   // of all pictures taken from archives
+constexpr Bytes kStart = kMiB;                 // the start of a picture, which has its header
+constexpr size_t kMostNamed = 20;              // names of other files in a warning
 
 struct PictureFile {
   size_t root = 0;    // which path
   std::string name;   // below the root
   std::string why;    // not empty: its archive entry is broken
   size_t offset = 0;  // in the bytes of the archives
-  size_t bytes = 0;   // there; of a header the start of an entry, or nothing
+  size_t bytes = 0;   // length there; of a header that of the start of an entry, or 0
   int64_t label = 0;
 };
 
@@ -72,7 +72,7 @@ Result<Root> find_root(const std::string& path) {
 
 class FolderReader final : public Reader {
  public:
-  // Of a header, entries of archives have their names, and the starts of those that looked_samples names.
+  // `header`: takes only the names of archive entries, and the starts of those that looked_samples names.
   FolderReader(StopFlag stop, size_t most_pictures, bool header)
       : stop_(stop), most_pictures_(most_pictures), header_(header) {}
 
@@ -169,7 +169,7 @@ class FolderReader final : public Reader {
     return content_error("XG0412", std::move(why), "replace the file, or raise `max_bad`");
   }
 
-  // Notes a picture and its class. True when it is a sample. Other files are counted, the first in byte order named.
+  // Adds a picture and its class; true if it is a sample. Counts other files, and keeps the first names in byte order.
   Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture_name(name)) {
       if (!is_hidden_file(name)) {
@@ -236,7 +236,7 @@ class FolderReader final : public Reader {
     });
   }
 
-  // After the pictures are sorted: the starts of those that are looked at, archive by archive.
+  // Reads the starts of pictures of looked_samples, archive by archive. REQUIRES: the pictures are sorted.
   Status load_starts() {
     std::map<std::pair<size_t, std::string_view>, PictureFile*> wanted;
     for (const int64_t sample : looked_samples(samples())) {
@@ -278,9 +278,8 @@ class FolderReader final : public Reader {
     });
   }
 
-  // What the system says of a file that was there when the source was opened. Only its absence is a fault of the
-  // sample: others would take its place while the disk fails or descriptors run out, and the run would learn from what
-  // happened to be readable.
+  // The error for a file that was there when the source was opened. Only a missing file is a broken sample: if others
+  // were replaced while a disk fails or descriptors run out, the run would learn from whatever is readable.
   static Error fault_of(int error_number) {
     const std::string why = fmt::format("cannot be read: {}", std::strerror(error_number));
     if (error_number == ENOENT || error_number == ENOTDIR) {
@@ -294,7 +293,7 @@ class FolderReader final : public Reader {
   Status read_from_disk(const std::string& path, FieldValue& out) const {
     int file = -1;
     do {
-      file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe that took the place of a file
+      file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait at a pipe in place of a file
     } while (file < 0 && errno == EINTR);
     if (file < 0) {
       return fault_of(errno);
@@ -304,7 +303,7 @@ class FolderReader final : public Reader {
     return done;
   }
 
-  // Of a header, the start.
+  // Reads the file, or of a header its start.
   Status read_all(int file, FieldValue& out) const {
     struct stat info {};
     if (fstat(file, &info) != 0) {
@@ -329,7 +328,7 @@ class FolderReader final : public Reader {
     return {};
   }
 
-  StopFlag stop_;  // while it is opened
+  StopFlag stop_;  // used while the source is opened
   size_t most_pictures_;
   bool header_;
   Bytes most_bytes_ = std::min(kLargestArchive, detect_host().memory_free);  // of pictures from archives
@@ -338,7 +337,7 @@ class FolderReader final : public Reader {
   std::map<std::string, int64_t, std::less<>> classes_;
   std::vector<std::string> names_;
   std::vector<std::byte> bytes_;
-  Bytes unpacked_ = 0;  // what entries of archives say that they hold
+  Bytes unpacked_ = 0;  // sizes that archive entries declare
   int64_t others_ = 0;
   std::set<std::string> other_names_;
   std::vector<Field> fields_;

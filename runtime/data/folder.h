@@ -21,10 +21,10 @@ namespace xrun::runtime {
 Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop);
 Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures);
 
-// Without the bytes of archives; of both, `read` gives the start of pictures that looked_samples names.
+// The same without the contents of archives: `read` gives only the start of pictures that looked_samples names.
 Result<std::unique_ptr<Reader>> open_folder_header(const SourceSpec& spec, StopFlag stop);
 
-// Their names alone take some tens of GiB.
+// The names of so many pictures alone take tens of GiB.
 inline constexpr size_t kMostPictures = size_t{1} << 28;
 
 }  // namespace xrun::runtime

@@ -15,9 +15,9 @@ struct FontFace {
   int face = 0;
 };
 
-// Looks for a font file of the name's stem below the system's font folders, then the user's; the first in byte order of
-// paths wins. Errors: XG0411 (kWorld) for a missing font, naming the Debian package that brings it where it is known;
-// XG0413 for a face number that is no number.
+// Finds a font file with the name's stem below the system's font folders, then the user's: the first in byte order of
+// paths in the first folder that has one. Errors: XG0411 (kWorld) for a missing font, with the Debian package that has
+// it, where known; XG0413 for a face number that is not a number.
 Result<FontFace> find_font(std::string_view name);
 
 // The Debian package that ships a font file of this stem; "" when unknown.

@@ -24,7 +24,7 @@ std::optional<int64_t> whole(std::string_view text) {
   return good ? std::optional(value) : std::nullopt;
 }
 
-// What stands between braces, written out.
+// The alternatives that stand between braces.
 Result<std::vector<std::string>> spread(std::string_view inside, std::string_view pattern) {
   std::vector<std::string> out;
   if (const size_t dots = inside.find(".."); dots != std::string_view::npos) {
@@ -49,7 +49,7 @@ Result<std::vector<std::string>> spread(std::string_view inside, std::string_vie
   }
 }
 
-// Linear in practice: on a mismatch only the last `*` takes one character more.
+// Linear in practice: on a mismatch, only the last `*` matches one character more.
 bool match(std::string_view pattern, std::string_view name) {
   size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {

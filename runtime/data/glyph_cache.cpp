@@ -33,7 +33,7 @@ std::optional<DrawnFace> load_drawn_face(const std::string& cache_path, int64_t 
       !file->read(std::as_writable_bytes(std::span(&count, 1)))) {
     return std::nullopt;
   }
-  // The size of the file says whether the count can be believed, before memory is taken for it.
+  // Checks the count against the size of the file, before memory is allocated for it.
   const auto each = sizeof(int32_t) + static_cast<uint64_t>(picture_bytes);
   if (count > 0x110000 || magic.size() + sizeof count + count * each != static_cast<uint64_t>(file->size())) {
     return std::nullopt;

@@ -8,20 +8,20 @@
 
 namespace xrun::runtime {
 
-// What one face gives: its characters in ascending order, and their pictures one after the other.
+// The characters of one face in ascending order, and their pictures one after the other.
 struct DrawnFace {
   std::vector<int32_t> codepoints;
   std::vector<uint8_t> pixels;
 };
 
-// Where the pictures of a face are kept: the name holds a digest of everything that they depend on, the font file's
-// path, size and time included. Empty without a cache directory.
+// The path of a face's pictures in the cache. Its name holds a digest of everything that they depend on, including the
+// font file's path, size and time. Empty without a cache directory, or if there is no such font file.
 std::string glyph_cache_path(const std::string& font_path, const std::string& settings);
 
-// Nothing when there is no such file, or when it is not byte for byte what was written.
+// None if there is no such file, or if it is not byte for byte what was written.
 std::optional<DrawnFace> load_drawn_face(const std::string& cache_path, int64_t picture_bytes);
 
-// Best effort.
+// Stores the face if it can; errors are ignored.
 void store_drawn_face(const std::string& cache_path, const DrawnFace& face);
 
 }  // namespace xrun::runtime

@@ -22,7 +22,7 @@ constexpr double kEmAbove = 0.88;  // of the em box, above the baseline
 constexpr double kEmBelow = 0.12;
 // Characters a task: opening a face takes milliseconds, drawing this many about 60.
 constexpr size_t kRunLength = 2048;
-// Counts changes of how characters are drawn: older caches are then not found.
+// Must grow when the drawing of characters changes, so that older caches are not found.
 constexpr int kDrawVersion = 1;
 
 struct GlyphSpec {
@@ -98,7 +98,7 @@ class GlyphReader final : public Reader {
   GlyphReader(GlyphSpec spec, std::vector<FontFace> fonts, std::vector<Field> fields)
       : spec_(spec), fonts_(std::move(fonts)), fields_(std::move(fields)) {}
 
-  // Faces come from the cache; those that it has not are drawn, then kept there.
+  // Loads faces from the cache; draws those that it lacks, and stores them there.
   Status load(StopFlag stop) {
     faces_.resize(fonts_.size());
     std::vector<std::string> cached(fonts_.size());
@@ -124,7 +124,7 @@ class GlyphReader final : public Reader {
     return {};
   }
 
-  // Without pictures.
+  // Lists the characters of all faces, without pictures.
   Status list(StopFlag stop) {
     faces_.resize(fonts_.size());
     for (size_t i = 0; i < fonts_.size(); ++i) {
@@ -199,7 +199,7 @@ class GlyphReader final : public Reader {
     return {font, static_cast<size_t>(sample - first_[font])};
   }
 
-  // All that pictures depend on beside the font file.
+  // Everything that pictures depend on besides the font file.
   std::string settings(int face) const {
     return fmt::format("{}|{}|{}..{}|{}|{}|{}.{}.{}", kDrawVersion, face, spec_.first, spec_.last, spec_.size, spec_.em,
                        FREETYPE_MAJOR, FREETYPE_MINOR, FREETYPE_PATCH);
@@ -215,7 +215,7 @@ class GlyphReader final : public Reader {
   Status list_characters(size_t font) {
     XRUN_ASSIGN(const OpenFace face, OpenFace::open(fonts_[font], spec_.em));
     auto& codepoints = faces_[font].codepoints;
-    codepoints.reserve(static_cast<size_t>(spec_.last - spec_.first));  // the bound of `glyphs_held`, not twice that
+    codepoints.reserve(static_cast<size_t>(spec_.last - spec_.first));  // so that its capacity keeps to `glyphs_held`
     for (int64_t c = spec_.first; c < spec_.last; ++c) {
       if (face.glyph(c) != 0) {
         codepoints.push_back(static_cast<int32_t>(c));

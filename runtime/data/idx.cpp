@@ -23,7 +23,7 @@ Result<IdxFile> read_header(const std::string& path, StopFlag) {
   return file;
 }
 
-// The header first: it says how much a compressed file may unfold to.
+// Reads the header first: it says how much a compressed file may unpack to.
 Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
   XRUN_ASSIGN(IdxFile file, read_header(path, stop));
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
@@ -40,7 +40,7 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
 
 class IdxReader final : public Reader {
  public:
-  // `gap`: the classes up to the largest label that have no sample, where this is worth a word.
+  // `gap`: classes up to the largest label without a sample, if a warning shall say so; else 0.
   IdxReader(IdxFile images, std::vector<int32_t> labels, int64_t classes, int64_t gap, std::string path)
       : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), gap_(gap), path_(std::move(path)) {
     const auto& dims = images_.header.dims;
@@ -108,8 +108,8 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
   return labels;
 }
 
-// The number of classes. Without `classes`, a label far above what so few samples can have is no number of classes:
-// heads would be made for it.
+// The number of classes. Without `classes`, refuses labels far above the number of samples: heads would get that many
+// classes.
 Result<int64_t> count_classes(const Attrs& args, const std::vector<int32_t>& labels, const std::string& path) {
   constexpr int64_t kMostPerSample = 16;
   const int64_t found = labels.empty() ? 0 : int64_t{*std::ranges::max_element(labels)} + 1;
@@ -136,7 +136,7 @@ int64_t count_gap(const std::vector<int32_t>& labels, int64_t classes) {
   return std::ranges::count(seen, false);
 }
 
-// Pictures by `read_images`: the whole file, or its header.
+// Reads the pictures with `read_images`: the whole file, or its header.
 Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
                                           Result<IdxFile> (*read_images)(const std::string&, StopFlag)) {
   const std::string images_path = resolve_path(spec.directory, spec.reader.args.text("images"));

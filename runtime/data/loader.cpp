@@ -15,7 +15,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Replacements in a row before a source counts as unreadable.
+// Broken samples in a row, the first draw included, after which a source counts as unreadable.
 constexpr int kMostAttempts = 64;
 
 // The broken samples of a run: each is named once, and their share is limited.
@@ -26,8 +26,8 @@ class BadSamples {
         limit_(options.max_bad * static_cast<double>(samples_)),
         on_bad_(options.on_bad) {}
 
-  // Notes a broken sample. Error XG0408 when there are too many, which names the sample; the number is the first beyond
-  // the limit, whatever other workers have met in the meantime.
+  // Notes a broken sample. Error XG0408 if there are too many, which names the sample; its number is the first beyond
+  // the limit, however many other workers have found meanwhile.
   Status add(int64_t sample, const std::string& fault) {
     const std::scoped_lock lock(mutex_);
     if (bad_.insert(sample).second) {
@@ -42,7 +42,7 @@ class BadSamples {
     }
     return {};
   }
-  // Names those that were not named yet, on the calling thread.
+  // Reports those that were not reported yet, on the calling thread.
   void tell() {
     std::vector<std::string> messages;
     {
@@ -154,7 +154,7 @@ class Loader final : public BatchSource {
   // The broken samples of a step that is under way.
   struct Broken {
     std::map<std::pair<int64_t, int>, std::string> messages;  // by row and attempt, of all ranks
-    std::vector<BrokenRow> untold;                            // those that the other ranks do not know
+    std::vector<BrokenRow> untold;                            // not taken for the other ranks yet
   };
 
   // The message of a sample that is known to be broken.
@@ -206,11 +206,11 @@ class Loader final : public BatchSource {
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   std::vector<BatchView> ring_;
-  int64_t next_step_ = 0;  // the first that was not begun
-  bool looked_ = false;    // at the first batch
+  int64_t next_step_ = 0;  // the first step that was not begun
+  bool looked_ = false;    // the first batch was checked for warnings
   mutable std::mutex mutex_;
   std::map<int64_t, Broken> broken_;  // by step, from the first fault until the step is released; guarded by mutex_
-  RowTasks tasks_;                    // last: tasks use what is above
+  RowTasks tasks_;                    // last, since tasks use the members above
 };
 
 class Rows final : public RowSource {
@@ -293,7 +293,7 @@ class Rows final : public RowSource {
   std::mutex mutex_;              // guards found_ while rows are filled
   std::vector<BrokenRow> found_;  // of the batch under way
   std::vector<BrokenRow> broken_;
-  RowTasks tasks_;  // last: tasks use what is above
+  RowTasks tasks_;  // last, since tasks use the members above
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The loader: training batches cut from the concatenated permutations of the epochs, filled ahead of their use by tasks
-// of low priority; and rows in their own order for evaluation.
+// The loader: training batches in the order of a SampleSequence, filled ahead of their use by tasks of low priority;
+// and rows in their own order for evaluation.
 #pragma once
 
 #include <functional>
@@ -21,11 +21,12 @@ struct LoaderOptions {
   double max_bad = 0.001;        // share of the samples that may be broken before the run ends
   int64_t wanted = 0;            // the samples that max_bad is a share of; 0: all
   int workers = 1;               // tasks that may run at once
-  // Told once about each broken sample, on the thread that calls wait, stop or read.
+  // Called once for each broken sample, on the thread that calls wait, replace or stop, or finish, add_broken or
+  // cancel.
   std::function<void(const std::string& message)> on_bad;
-  // Told what is worth a warning about the first batch, on the thread that calls wait.
+  // Called for each warning about the first batch, on the thread that calls wait.
   std::function<void(const Error& warning)> on_warning;
-  RowTasks::Clock clock;  // that tasks are timed by; null: the system's
+  RowTasks::Clock clock;  // times the tasks; null: the system's
   RowTasks::Patience patience;
 };
 
@@ -34,12 +35,13 @@ struct LoaderOptions {
 // data, seed and step alone, never on threads or time.
 //
 // Batches are filled by RowTasks: they take the workers that the devices leave, and no task waits. start, wait, release
-// and stop belong to one thread, which is no worker; steps are released in order. Errors of `wait`: XG0408 more than
+// and stop belong to one thread, not a worker; steps are released in order. Errors of `wait`: XG0408 more than
 // max_bad of the samples are broken; XG0401, XG0402, XG0404 of a sample, named.
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
-// Samples first, first + 1, ... of the reader's listing, in training = false form. A broken sample becomes a row of
-// zeros that `broken_rows` names; beyond max_bad XG0408. Rows are filled by RowTasks, too.
+// Samples first, first + 1, ... of the reader's listing, as an evaluation reads them (DrawKey::training is false). A
+// broken sample becomes a row of zeros that `broken_rows` names; beyond max_bad XG0408. Rows are filled by RowTasks,
+// too.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 }  // namespace xrun::runtime

@@ -127,7 +127,7 @@ void warp(Picture& from, const Affine& affine, Picture& to) {
   const float centre_y = static_cast<float>(height - 1) / 2;
   const auto& m = affine.matrix;
   const __m256 lanes = _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
-  // Points further out than the border see zeros only, like points on it; so clamping there changes nothing.
+  // Points beyond the border read only zeros, like points on it, so clamping to it changes nothing.
   const __m256 low = _mm256_set1_ps(-1);
   const __m256 high_x = _mm256_set1_ps(static_cast<float>(width));
   const __m256 high_y = _mm256_set1_ps(static_cast<float>(height));
@@ -167,7 +167,7 @@ void warp(Picture& from, const Affine& affine, Picture& to) {
 
 namespace {
 
-// Folds the nine neighbours of each pixel with `fold`, rows first, and mixes the result with the pixel.
+// Folds the 3 x 3 pixels around each pixel with `fold`, rows first, and mixes the result with the pixel.
 template <typename Fold, typename Mix>
 void stencil(Picture& from, Picture& to, Fold fold, Mix mix) {
   from.replicate_border();
@@ -239,7 +239,7 @@ void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::v
 
 namespace {
 
-// Pixels below the filter of one pixel.
+// Source pixels under the filter of one output pixel, at most.
 int64_t taps_of(int64_t from, int64_t to) {
   const double reach = std::max(1.0, static_cast<double>(from) / static_cast<double>(to));
   return std::min(from, static_cast<int64_t>(std::ceil(reach)) * 2 + 1);
@@ -284,7 +284,7 @@ struct PictureRows {
   const float* operator()(int y) const { return from.row(channel, y); }
 };
 
-// Rows of bytes as numbers, each in the place of the one that is `count` above it.
+// A ring of `count` rows of bytes as f32: each row takes the place of the one `count` above it.
 struct ByteRows {
   const uint8_t* from;
   int channels;

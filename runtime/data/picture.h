@@ -17,7 +17,7 @@ class Picture {
   // Gives the picture this size; contents are undefined. Keeps its memory, so that a warm picture allocates nothing.
   void reshape(int channels, int height, int width);
 
-  // What one of this size holds.
+  // Memory of a picture of this size.
   static Bytes bytes(int channels, int64_t height, int64_t width);
 
   int channels() const { return channels_; }
@@ -52,7 +52,7 @@ void load_interleaved(const uint8_t* from, Picture& to);
 // x = x · factor[c] + offset[c]; one value serves all channels.
 void scale_shift(Picture& picture, std::span<const float> factor, std::span<const float> offset);
 
-// The rectangle at (top, left), which may reach over the edges: zeros there. `to` has its size.
+// Copies the rectangle of `to`'s size at (top, left), which may reach over the edges: zeros there.
 void crop(const Picture& from, int top, int left, Picture& to);
 void flip_horizontally(Picture& picture);
 
@@ -65,26 +65,26 @@ struct Affine {
 };
 void warp(Picture& from, const Affine& affine, Picture& to);
 
-// u > 0: x + u · (dilate3(x) - x); else x + |u| · (erode3(x) - x). Edges count only pixels of the picture.
+// u > 0: x + u · (dilate3(x) - x); else x + |u| · (erode3(x) - x). Pixels outside the picture do not count.
 void stroke(Picture& from, float u, Picture& to);
 // x + weight · (mean3(x) - x), edges replicated.
 void blur(Picture& from, float weight, Picture& to);
 
 // Adds sigma · z, then clamps to 0..1. z is the sum of the four bytes of one 32-bit draw, centred and scaled to unit
 // variance (Irwin-Hall of order 4: bell-shaped, within ±3.45; excess kurtosis -0.3). Pixel i in [C, H, W] order takes
-// draw first + i of the stream. `draws` is scratch.
+// draw i of the stream. `draws` is scratch.
 void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::vector<uint32_t>& draws);
 
 // Triangle filter widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
 class Resizer {
  public:
-  // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row: files say how wide a picture
+  // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row. Files say how wide a picture
   // is, so memory does not grow with the product of its width and the height of `to`.
   void resize(const Picture& from, Picture& to);
-  // The same, bit by bit, for the interleaved bytes [height, width, channels of `to`] of a decoded picture, of which
-  // only the rows below the filter are held as numbers.
+  // The same, bit for bit, for the interleaved bytes [height, width, channels of `to`] of a decoded picture; only the
+  // rows under the filter are converted to f32 at a time.
   void resize(const uint8_t* from, int height, int width, Picture& to);
-  // What it holds after that, with a picture `to` of this height.
+  // Memory of the rows that it holds after that, with a picture `to` of this height.
   static Bytes bytes(int64_t height, int64_t width, int64_t to_height);
 
  private:
@@ -104,7 +104,7 @@ class Resizer {
   Axis vertical_;
   Axis horizontal_;
   std::vector<float> middle_;  // one row of `to`, still as wide as `from`
-  std::vector<float> held_;    // rows of a plane of bytes
+  std::vector<float> held_;    // rows of a plane, converted from bytes
 };
 
 }  // namespace xrun::runtime

@@ -104,7 +104,7 @@ bool is_picture_name(std::string_view path) {
 Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
-    std::error_code ignored;  // what cannot be looked at is said when it is opened
+    std::error_code ignored;  // opening the file reports what cannot be examined
     if (!std::filesystem::is_directory(path, ignored)) {
       files.push_back(path);
       continue;

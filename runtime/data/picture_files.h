@@ -1,4 +1,4 @@
-// Picture files named on a command line, as a source of samples: what `predict` reads.
+// Picture files named on a command line, as a source of samples for `predict`.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace xrun::runtime {
 
-// By its name: *.png, *.jpg, *.jpeg, *.webp, *.bmp, *.pgm, *.ppm in any case, not hidden.
+// Whether the name is *.png, *.jpg, *.jpeg, *.webp, *.bmp, *.pgm or *.ppm in any case, and not hidden.
 bool is_picture_name(std::string_view path);
 bool is_hidden_file(std::string_view path);  // its name begins with a dot
 
@@ -23,7 +23,7 @@ Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& p
 // feeds its input: an encoded field gives the file as it is; pixels [C, H, W] are decoded (grey for one channel, else
 // RGB), brought to H × W by antialiased bilinear scaling, and dark-on-light pictures are not inverted. A field `label`
 // is 0.
-// Errors: XG0401 a file cannot be read; XG0412 it is too large, or `like` is no picture field.
+// Errors: XG0401 a file cannot be read; XG0412 it is too large, or `like` is not a picture field.
 Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> paths, const Field& like);
 
 }  // namespace xrun::runtime

@@ -52,16 +52,15 @@ class Reader {
 
   virtual std::string class_name(int64_t label) const = 0;    // "" where classes have no names
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
-  // Samples in the order in which people read them, 2.png before 10.png; empty: as they are numbered. Numbers decide
-  // what a run draws when, so that they do not change; the listing is that of predictions and evaluations.
+  // Samples in natural order, 2.png before 10.png, for predictions and evaluations; empty: in the order of their
+  // numbers. The numbers decide which samples a run draws when, so they do not follow this order.
   virtual std::vector<int64_t> listing() const { return {}; }
   virtual std::string describe() const = 0;  // "glyphs: 16 faces, 284 045 images, 20 902 classes"
-  // Of a table: names and texts of its columns.
+  // For a table: names and texts of its columns.
   virtual std::span<const CsvColumn> columns() const { return {}; }
-  // Held for as long as the reader lives; of a header, what the whole source would hold.
+  // Memory held while the reader lives; of a header, that of the whole source, but of glyphs without their pictures.
   virtual Bytes memory() const { return 0; }
-  // What the user should know of a source that could be opened: as errors, with code and fix, without the source's
-  // name.
+  // Warnings about a source that could be opened: as errors, with code and fix, without the source's name.
   virtual std::vector<Error> warnings() const { return {}; }
 
   int find_field(std::string_view name) const;  // -1: there is none
@@ -71,14 +70,14 @@ class Reader {
 // Errors: XG0401 a file is missing or unreadable, XG0406 no sample, XG0410 a reader of a later version, XG0411 a font
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
-// The same for counts, fields, classes and names alone: what takes long, or much memory, and is wanted only for samples
-// is left out. `read` must not be called but for encoded fields of looked_samples, of which it may give only the start.
+// The same for counts, fields, classes and names alone: skips what is slow or large and needed only for samples. `read`
+// may be called only for encoded fields of looked_samples, and may give only their start.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
-// Samples whose pictures a plan looks at: at most 64, evenly spread. A moment, also on a disk that answers slowly.
+// Samples whose pictures a plan examines: at most 64, evenly spread, so that it takes a moment even on a slow disk.
 std::vector<int64_t> looked_samples(int64_t samples);
 
-// `path` as seen from `directory`.
+// `path`, relative to `directory` unless it is absolute.
 std::string resolve_path(std::string_view directory, std::string_view path);
 
 }  // namespace xrun::runtime

@@ -47,7 +47,7 @@ void RowTasks::begin() {
 
 Status RowTasks::wait(int64_t batch) {
   std::unique_lock lock(mutex_);
-  // After an error, rows before it are still under way as long as there are tasks.
+  // After an error, rows before it are still being filled as long as there are tasks.
   const bool done = wait_patiently(lock, [&] { return rows_left(batch) == 0 || (error_.has_value() && tasks_ == 0); });
   if (!done) {
     return Error{ErrorKind::kInterrupted, "", "stopped while a read of `" + name_ + "` did not end", "run again"};
@@ -65,7 +65,7 @@ void RowTasks::stop() {
   rows_left_.clear();
 }
 
-// Whether `done` holds; false once the run was asked to end and the patience is over.
+// Waits until `done` holds; false once the run was asked to end and the patience is over.
 template <typename Done>
 bool RowTasks::wait_patiently(std::unique_lock<std::mutex>& lock, Done done) {
   constexpr auto kLook = std::chrono::milliseconds(100);
@@ -92,7 +92,7 @@ void RowTasks::run_task() {
     }
     fill(*position);
   } while (clock_() - begin < kReadingTask);
-  // The last touch of `this` is under the lock, so stop() cannot return while a task is still here.
+  // The last access to `this` is under the lock, so stop() cannot return while a task is still here.
   const std::scoped_lock lock(mutex_);
   if (!ended_ && next_ < end_) {
     arena_.enqueue([this] { run_task(); });
@@ -128,7 +128,7 @@ void RowTasks::fill(int64_t position) {
   ended_ = true;
 }
 
-// Nothing may leave a task that was enqueued.
+// No exception may leave a task that was enqueued.
 Status RowTasks::fill_within_memory(int64_t position) {
   try {
     return fill_(position / rows_, position % rows_);

@@ -1,4 +1,4 @@
-// Rows of batches, filled in order by short tasks of low priority: what the loader and the rows of an evaluation share.
+// Fills rows of batches in order, by short tasks of low priority, for the loader and for evaluations.
 #pragma once
 
 #include <atomic>
@@ -17,45 +17,45 @@
 
 namespace xrun::runtime {
 
-// Tasks of an arena of low priority take the workers that the devices leave. A worker looks for tasks of a higher
-// priority between two tasks only, so a task takes rows one by one until kReadingTask has passed, and another task goes
-// on where it ended: a device waits for a worker as long as that and one row.
+// Tasks of an arena of low priority use the workers that the devices leave. A worker looks for tasks of a higher
+// priority only between two tasks, so a task fills rows until kReadingTask has passed, and another task goes on with
+// the next row: a device waits for a worker at most as long as that and one row.
 //
-// Threads: start, begin, wait and stop belong to one thread, which is no worker of this arena.
+// Threads: start, begin, wait and stop belong to one thread, not a worker of this arena.
 class RowTasks {
  public:
   // Fills row `row` of a batch; called by any number of tasks at once.
   using FillRow = std::function<Status(int64_t batch, int64_t row)>;
   // Seconds of a clock that only goes forward.
   using Clock = std::function<Seconds()>;
-  // Once `stop` is set, `wait` gives up after `seconds` (kInterrupted), and so does `stop()`: it calls `on_stuck` with
-  // the name, which must not return, for tasks that still run cannot be left behind.
+  // Once `stop` is set, `wait` gives up after `seconds` (kInterrupted). stop() then calls `on_stuck` with the name; it
+  // must not return, since tasks that still run cannot be left behind.
   struct Patience {
     StopFlag stop = nullptr;
     Seconds seconds = 5;
     std::function<void(const std::string& name)> on_stuck;
   };
 
-  //   name     of what is read, for the error of a machine that is out of memory
+  //   name     of the source, for errors
   //   workers  tasks that may run at once
   //   clock    null: the system's
-  //   patience of a run that was asked to end, with rows whose reading does not
+  //   patience for rows that are still being read when the run was asked to end
   RowTasks(std::string name, int workers, FillRow fill, Clock clock, Patience patience);
   ~RowTasks() { stop(); }
   RowTasks(const RowTasks&) = delete;
   RowTasks& operator=(const RowTasks&) = delete;
 
-  // Batches of `rows` rows follow, numbered from `first_batch`, of which `slots` are under way or waited for at a time.
-  // REQUIRES: stopped.
+  // Starts batches of `rows` rows, numbered from `first_batch`. At most `slots` of them are under way or not waited for
+  // yet. REQUIRES: stopped.
   void start(int64_t first_batch, int64_t rows, int slots);
   // Lets the rows of the next batch be filled. REQUIRES: the batch that is `slots` before it has been waited for.
   void begin();
   // Whether the batch is complete.
   bool ready(int64_t batch) { return rows_left(batch) == 0; }
-  // Returns when the batch is complete. Errors: that of the first row in order that failed, if it is not after the
-  // batch; no row is begun after it.
+  // Returns when the batch is complete. Errors: that of the first failed row in order, unless it lies after the batch;
+  // no row is begun after a failure. kInterrupted once patience is over.
   Status wait(int64_t batch);
-  // Returns when no row is being filled; rows that were not begun are left out.
+  // Returns when no row is being filled; rows that were not begun stay unfilled.
   void stop();
 
  private:
@@ -75,13 +75,13 @@ class RowTasks {
   tbb::task_arena arena_;
 
   int64_t rows_ = 0;                             // of a batch
-  std::vector<std::atomic<int64_t>> rows_left_;  // not filled yet, of each batch under way
+  std::vector<std::atomic<int64_t>> rows_left_;  // rows not filled yet, of each batch under way
   // Positions are counted over all batches: batch · rows + row.
   std::atomic<int64_t> next_{0};    // the first that no task has taken
   std::atomic<int64_t> end_{0};     // after the last that may be taken
   std::atomic<bool> ended_{false};  // by stop or an error
 
-  std::mutex mutex_;  // guards what follows, and changes that wait and stop look for
+  std::mutex mutex_;  // guards the members below, and the changes that wait and stop wait for
   std::condition_variable changed_;
   int tasks_ = 0;  // queued or running
   std::optional<Error> error_;

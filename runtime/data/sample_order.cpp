@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Keep draws of different purposes apart, also from those of augmentation.
+// Keys that keep draws of different purposes apart, also from those of augmentation.
 constexpr uint64_t kReplacementStage = 0x7265706c;
 constexpr uint64_t kRoundStage = 0x726f756e;
 constexpr uint64_t kMembersStage = 0x6d656d62;

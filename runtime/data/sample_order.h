@@ -1,4 +1,4 @@
-// Which sample stands at a position of a run (docs/determinism.md, "Order of samples").
+// The sample at each position of a run (docs/determinism.md, "Order of samples").
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ struct SamplePlace {
 // Immutable. Threads: any.
 class SampleSequence {
  public:
-  // `classes`: of a balanced order the class of each sample; less than 0: the sample is never drawn. REQUIRES: one of
-  // them is drawn.
+  // `classes`: for a balanced order the class of each sample; less than 0: the sample is never drawn. REQUIRES: at
+  // least one sample is drawn.
   SampleSequence(SampleOrder order, int64_t samples, uint64_t seed, std::span<const int32_t> classes = {});
 
   SamplePlace at(int64_t position) const;  // of the run
-  // The sample to take after `attempt` + 1 broken ones: of a balanced order one of the same class, and after many
+  // The replacement after `attempt` + 1 broken samples: in a balanced order one of the same class, and after many
   // attempts any.
   int64_t substitute(const SamplePlace& place, uint64_t attempt) const;
 
-  // Held for an order of so many samples.
+  // Memory of an order of so many samples.
   static Bytes memory(SampleOrder order, int64_t samples);
 
  private:

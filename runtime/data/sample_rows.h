@@ -1,4 +1,4 @@
-// A source with its bindings: any sample to one row of each input of the graph.
+// A source with its bindings: turns any sample into one row of each input of the graph.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@
 
 namespace xrun::runtime {
 
-// What it takes to decode.
+// The memory that decoding takes.
 struct Decoding {
   Bytes bytes = 0;      // of a worker and its decoder; 0: nothing is decoded
-  std::string picture;  // that takes them: "a/1.png of 8192 x 8192"
+  std::string picture;  // the picture that needs it: "a/1.png of 8192 x 8192"
 };
 
 // Immutable once opened; `fill` may be called by any number of threads, each with a scratch of its own.
@@ -30,11 +30,11 @@ class SampleRows {
   // XG0413 no such source.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr);
-  // The same over open_header: all that is known before a sample is decoded. `fill` must not be called.
+  // The same over open_header: everything that is known before a sample is decoded. `fill` must not be called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
                                                          const Graph& graph);
 
-  // The same over a reader that is open already; `data` gives the bindings, `span` is the call of the reader.
+  // The same over an open reader; `data` gives the bindings, `span` is the call of the reader.
   static Result<std::unique_ptr<SampleRows>> make(std::string name, std::unique_ptr<Reader> reader,
                                                   const DataSpec& data, const Graph& graph, const Span& span = {});
 
@@ -45,36 +45,36 @@ class SampleRows {
   // Names of the classes, class 0 first: texts of the column that is the label, else those of the reader; empty where
   // classes have no names.
   std::vector<std::string> class_names() const;
-  // Where labels are texts: numbers them as training did. Gives whether they are. Errors: XG0402 a text that training
-  // did not have. Before the first `fill`.
+  // Numbers labels that are texts as training did; false if labels are not texts. Errors: XG0402 a text that training
+  // did not have. REQUIRES: `fill` has not been called.
   Result<bool> number_classes(const std::vector<std::string>& trained);
 
-  // The class of each sample by the labels that fill this input; -1 of samples that are broken. Errors: those of
-  // `fill`; kInterrupted soon after `stop` is set.
+  // The class of each sample, from the labels of this input; -1 for broken samples, an error if all are broken. Errors:
+  // those of `fill`; kInterrupted soon after `stop` is set.
   Result<std::vector<int32_t>> labels_of(std::string_view input, StopFlag stop = nullptr) const;
-  // From now on `fill` writes the weight of the row's class, weights[label], into the input `to`, where `graph` has it.
+  // Makes `fill` also write the weight of the row's class, weights[label], into the input `to`, if `graph` has it.
   void weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights);
 
   // Writes row number `row` of those inputs of `batch` that want it (BatchView::wants). Errors name source and sample;
-  // is_broken tells whether another sample may stand in.
+  // is_broken_sample tells whether another sample may replace it.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row) const;
 
-  // The class of a sample for an input; none where the input takes no classes from the source. Errors: as in `fill`.
+  // The class of a sample for an input; none if the input takes no classes from the source. Errors: as in `fill`.
   Result<std::optional<int64_t>> label(std::string_view input, int64_t sample, AugmentScratch& scratch) const;
 
-  // What a worker holds to decode the largest picture of looked_samples, whose headers are read; pictures that cannot
-  // be read are passed over. Also after open_header.
+  // The memory of a worker for decoding the largest picture of looked_samples, from the headers of the pictures;
+  // unreadable pictures are skipped. Also after open_header.
   Decoding decoding() const;
 
-  // The digest of the rows of looked_samples, as an evaluation reads them; of a sample that cannot be read, of the code
-  // of its error. Hosts with other data have another one, unless they differ only between these samples.
+  // A digest of the rows of looked_samples as an evaluation reads them; a sample that cannot be read counts with the
+  // code of its error. Hosts with other data have another digest, unless only other samples differ.
   std::string contents() const;
 
-  // Warnings of inputs whose mean over the rows of a batch that this process reads is far from 0 (XG0816): networks are
-  // made for inputs around it, and nothing else tells why pixels of 0 to 255 train badly.
+  // Warnings for inputs whose mean over the rows of a batch that this process reads is far from 0 (XG0816): networks
+  // are made for inputs around 0, and nothing else tells why pixels of 0 to 255 train badly.
   std::vector<Error> look_at(const BatchView& batch, int64_t rows) const;
 
-  // Those of the reader, each with the name of the source and the place of its call.
+  // Warnings of the reader, each with the name of the source and the place of its call.
   std::vector<Error> warnings() const;
 
   // Zeroes row `row` (a sample that cannot be read in an evaluation).
@@ -85,8 +85,8 @@ class SampleRows {
     std::string name;
     size_t index = 0;  // in Graph::inputs
     int field = 0;
-    bool is_label = false;  // a class a sample, i32
-    Span counted;           // where the text says how many classes there are; of labels
+    bool is_label = false;  // one class per sample, i32
+    Span counted;           // place in the text with the number of classes; for labels
     Transform transform;
   };
 
@@ -102,7 +102,7 @@ class SampleRows {
   size_t weigh_to_ = 0;         // and where the weights go
 };
 
-// A fault of one sample's content (XG0412): it may be replaced, up to `max_bad` of the samples.
+// Whether the error is a fault of one sample's content (XG0412), which may be replaced, up to `max_bad` of the samples.
 bool is_broken_sample(const Error& error);
 
 }  // namespace xrun::runtime

@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The third key of a stream: what is drawn with it.
+// The last key of a stream: the purpose of its draws.
 enum class Draw : uint64_t { kDepartment = 0x736b7530, kGroup, kArticle, kNoise, kConflict, kRank, kPlace };
 
 constexpr float kGroupWeight = 0.6F;

@@ -39,7 +39,7 @@ class SkuTree {
   // The label that the reader gives: class_of, or in a conflict another article of its group.
   int64_t label_of(int64_t sample) const;
 
-  // The class with this rank by frequency; rank 0 is the most frequent one. Class numbers tell nothing of frequencies.
+  // The class with this rank by frequency; rank 0 is the most frequent one. Class numbers do not reveal it.
   int64_t class_at(int64_t rank) const { return static_cast<int64_t>(ranks_(static_cast<uint64_t>(rank))); }
   // The probability of the class with this rank.
   double share_of(int64_t rank) const { return share_before(rank + 1) - share_before(rank); }

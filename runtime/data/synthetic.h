@@ -1,4 +1,5 @@
-// The `synthetic` reader: made by counters, stored nowhere, and called synthetic wherever it is printed.
+// The `synthetic` reader: samples computed from counters, stored nowhere, and called synthetic wherever they are
+// printed.
 #pragma once
 
 #include <memory>

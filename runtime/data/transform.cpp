@@ -13,7 +13,7 @@ namespace {
 
 bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64; }
 
-// Whether samples of this type can fill the input. Sizes that are not known yet are checked as they come.
+// Whether samples of this type can fill the input. Sizes that are not known yet are checked when samples are read.
 bool fits(const TensorType& sample, const TensorType& target) {
   if (sample.rank() != target.rank()) {
     return false;
@@ -56,7 +56,7 @@ Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> c
                                      : fmt::format("its columns are {}", fmt::join(names, ", ")));
 }
 
-// The first stage of a table, with its column by position; the texts of the column go to `texts`.
+// The first stage of a binding to a table, with its column by position; the texts of the column go to `texts`.
 Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::span<const CsvColumn> columns,
                                  std::vector<std::string>& texts) {
   int64_t begin = 0;

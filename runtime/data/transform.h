@@ -20,8 +20,8 @@ class Transform {
   // Compiles `binding` for a field of the given (found) type and the input that it feeds. Errors, with the span of the
   // stage or the binding: XG0404 the sample has another shape than the input, XG0409 a stage does not fit what comes
   // in, XG0410 a stage of a later version.
-  // `columns`: of a table (Reader::columns). XG0413 a column by a name that is not there; XG0412 a column of texts
-  // whose numbers are asked for.
+  // `columns`: those of a table (Reader::columns). XG0413 no column of this name; XG0412 numbers from a column of
+  // texts, or a label that is empty.
   static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target,
                                    std::span<const CsvColumn> columns = {});
 
@@ -30,20 +30,20 @@ class Transform {
   // the sample's name.
   Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
 
-  // The numbers that it gives are classes 0..classes() - 1; 0: that is known only as they are read.
+  // Its results are classes 0..classes() - 1; 0: not known before the samples are read.
   int64_t classes() const { return classes_; }
 
   // Texts that stand for the classes, class 0 first; empty where labels are numbers.
   const std::vector<std::string>& class_names() const { return texts_; }
-  // Numbers the classes as `trained` does, which may have more of them. Errors: XG0402 a text that it has not.
+  // Numbers the classes as `trained` does, which may have more of them. Errors: XG0402 a text that `trained` lacks.
   // REQUIRES: class_names() is not empty.
   Status number_classes(const std::vector<std::string>& trained);
 
-  // What a worker holds, and its decoder, to make a row out of a picture with this header. 0: nothing is decoded.
+  // Memory of a worker and its decoder for making a row out of a picture with this header. 0: nothing is decoded.
   Bytes decode_bytes(const PictureHeader& header) const;
   bool decodes() const { return decodes_; }
 
-  // The mean of the numbers in rows that `run` has written; 0 of labels and single numbers, whose size means nothing.
+  // The mean of the numbers in rows that `run` has written; 0 of labels and single numbers, which need not be near 0.
   double mean(const std::byte* rows, int64_t count) const;
 
   // Bytes of one row.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kFileHeader = 14;
 constexpr size_t kOldHeader = 12;
-constexpr size_t kMasks = kFileHeader + 40;  // where they are, inside of longer headers and behind the one of 40 bytes
+constexpr size_t kMasks = kFileHeader + 40;  // offset in the file: inside longer headers, behind one of 40 bytes
 constexpr uint32_t kPlain = 0;
 constexpr uint32_t kBitFields = 3;
 
@@ -22,10 +22,10 @@ struct Bmp {
   int64_t height = 0;
   bool top_down = false;
   uint32_t bits = 0;
-  std::array<uint32_t, 4> masks{};  // red, green, blue, alpha; of 16 and 32 bits
+  std::array<uint32_t, 4> masks{};  // red, green, blue, alpha; for 16 and 32 bits
   std::vector<std::array<uint8_t, 3>> palette;
   size_t pixels = 0;  // where they begin
-  size_t row = 0;     // bytes of one in the file
+  size_t row = 0;     // bytes of a row in the file
 };
 
 Error broken_bmp(std::string_view why) { return broken_picture(fmt::format("a broken BMP: {}", why)); }
@@ -38,7 +38,7 @@ uint32_t number_at(std::span<const std::byte> file, size_t at, size_t width) {
   return value;
 }
 
-// Of 16 and 32 bits.
+// Reads the masks of a file of 16 or 32 bits a pixel.
 Status read_masks(std::span<const std::byte> file, uint32_t header, uint32_t compression, Bmp& bmp) {
   if (compression == kPlain) {
     bmp.masks =
@@ -100,14 +100,14 @@ Result<Bmp> parse(std::span<const std::byte> file) {
   return bmp;
 }
 
-// The bits of a mask, brought to 0..255.
+// The value under a mask, scaled to 0..255.
 uint8_t masked_byte(uint32_t pixel, uint32_t mask) {
   const int shift = std::countr_zero(mask);
   const uint64_t most = mask >> shift;
   return static_cast<uint8_t>(((pixel & mask) >> shift) * uint64_t{255} / most);
 }
 
-// One row as RGB, or RGBA where there is a mask of alpha.
+// Unpacks one row as RGB, or as RGBA if there is a mask of alpha.
 void unpack(const Bmp& bmp, std::span<const std::byte> from, std::vector<uint8_t>& row) {
   uint8_t* to = row.data();
   for (size_t x = 0; x < static_cast<size_t>(bmp.width); ++x) {

@@ -29,13 +29,13 @@ Error broken(std::string_view name, int64_t line, std::string why) {
           .help = "fix the line, or say `header=true` or another `delimiter`"};
 }
 
-// Takes the cells of a line one by one.
+// Splits a line into cells, one by one.
 class Cells {
  public:
   Cells(std::string_view line, char delimiter) : rest_(line), delimiter_(delimiter) {}
 
-  // The next cell, without quotes and the blanks around it; it stays until the next call. Nothing behind the last one,
-  // or where a quote is not closed.
+  // The next cell, without quotes and the blanks around it; valid until the next call. Nothing after the last one, or
+  // if a quote is not closed.
   std::optional<std::string_view> next() {
     if (ended_) {
       return std::nullopt;
@@ -89,7 +89,7 @@ class Cells {
   bool broken_ = false;
 };
 
-// The number of a cell, or what keeps it from being one.
+// The number in a cell, or the reason why it has none.
 struct Number {
   double value = 0;
   const char* fault = nullptr;
@@ -114,7 +114,7 @@ class Parser {
  public:
   Parser(std::string_view text, const CsvOptions& options, std::string_view name)
       : text_(text), options_(options), name_(name) {
-    // The mark of UTF-8 that some programs write first.
+    // The byte order mark of UTF-8, which some programs write first.
     if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text_.starts_with(kMark)) {
       text_.remove_prefix(kMark.size());
     }
@@ -132,7 +132,7 @@ class Parser {
   }
 
  private:
-  // Calls `use` for each row that was asked for, with its line; takes the names of the header on the way.
+  // Calls `use` with each wanted row and its line; reads the names of the header on the way.
   template <typename Use>
   Status each_row(Use use) {
     int64_t row = options_.header ? -1 : 0;
@@ -182,7 +182,7 @@ class Parser {
       table_.numbers.push_back(number.value);
     }
     if (cells.broken()) {
-      return {};  // said by the caller
+      return {};  // reported by the caller
     }
     if (column != table_.columns.size()) {
       while (cells.next()) {
@@ -197,7 +197,8 @@ class Parser {
     return {};
   }
 
-  // A second look at the cells of the columns that are not all numbers.
+  // Parses the rows again for the columns that are not all numbers: collects their texts, then stores each cell's
+  // position.
   Status number_texts() {
     const size_t width = table_.columns.size();
     std::vector<std::map<std::string, int64_t, std::less<>>> found(width);

@@ -13,7 +13,7 @@ namespace xrun::runtime {
 namespace {
 
 struct PictureFormat {
-  std::string_view start;  // of every file
+  std::string_view start;  // of every file of the format
   Result<PictureHeader> (*header)(std::span<const std::byte> file);
   Result<PictureHeader> (*decode)(std::span<const std::byte> file, const PixelTarget& target,
                                   std::vector<uint8_t>& out);

@@ -1,5 +1,5 @@
-// Picture files in memory to upright pixels, whatever their format. Files are foreign: every fault is an Error, and
-// sizes are checked before memory is taken.
+// Decodes picture files in memory to upright pixels, whatever their format. Files are untrusted: every fault is an
+// Error, and sizes are checked before memory is allocated.
 #pragma once
 
 #include "runtime/formats/pixels.h"
@@ -12,12 +12,12 @@ struct PictureSize {
   int width = 0;
 };
 
-// Of the picture as it is shown: an orientation of the file is applied. The start of a file will do, if its header lies
-// in it. Errors and threads: as decode_picture.
+// The header of the upright picture: sizes have the orientation applied. The start of a file suffices if its header
+// lies in it. Errors and threads: as decode_picture.
 Result<PictureHeader> read_picture_header(std::span<const std::byte> file);
 
 // Decodes to interleaved bytes [height, width, target.channels], turned upright by the EXIF orientation. `out` grows to
-// the size and keeps its memory. The format is found by the first bytes of the file. Errors: XG0412: no picture of a
+// the size and keeps its memory. The first bytes of the file determine the format. Errors: XG0412: no picture of a
 // known format, broken, cut short, too large. Threads: any.
 Result<PictureSize> decode_picture(std::span<const std::byte> file, const PixelTarget& target,
                                    std::vector<uint8_t>& out);

@@ -32,12 +32,12 @@ void put_fixed(std::string& out, uint64_t value, int bytes) {
   }
 }
 
-// A CRC over bytes that hold CRCs would be weak, so the format rotates them and adds a constant.
+// A CRC over bytes that contain CRCs would be weak, so the format rotates the CRC and adds a constant.
 void put_masked_crc(std::string& out, std::string_view bytes) {
   put_fixed(out, std::rotr(crc32c(bytes), 15) + 0xA282EAD8U, 4);
 }
 
-// Fields of protocol buffers.
+// The wire types of protocol buffers.
 enum Wire : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 void put_varint(std::string& out, uint64_t value) {

@@ -1,5 +1,4 @@
-// Event files that TensorBoard reads (docs/formats.md, "Event files"), as far as numbers over steps are written in
-// them.
+// Writes event files for TensorBoard (docs/formats.md, "Event files"), but only numbers over steps.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ std::string event_record(std::string_view bytes);
 // The first record of a file. `time`: seconds since 1970.
 std::string first_event(double time);
 
-// Numbers of one step, by tag: a record with an Event message of TensorFlow's event.proto. Numbers become f32.
+// The numbers of one step, by tag: a record with an Event message of TensorFlow's event.proto. Numbers become f32.
 std::string scalar_event(double time, int64_t step, std::span<const std::pair<std::string, double>> numbers);
 
 }  // namespace xrun::runtime

@@ -14,7 +14,7 @@ bool starts_with(View bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-// The number of `width` bytes at `at`; 0 beyond the end.
+// The number of `width` bytes at `at`, without the bytes beyond the end.
 uint32_t number_at(View bytes, size_t at, size_t width, bool big_endian) {
   uint32_t value = 0;
   for (size_t i = 0; i < width && at + i < bytes.size(); ++i) {
@@ -29,7 +29,7 @@ View part(View bytes, size_t at, size_t length) {
   return at >= bytes.size() ? View() : bytes.subspan(at, std::min(length, bytes.size() - at));
 }
 
-// SOI, then segments: FF, marker, u16 length with itself. The picture begins at the marker SOS (DA).
+// SOI, then segments: FF, marker, u16 length that includes itself. The picture data begins at the marker SOS (DA).
 View block_of_jpeg(View file) {
   for (size_t at = 2; at + 4 <= file.size();) {
     if (file[at] != std::byte{0xFF}) {

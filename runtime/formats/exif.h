@@ -1,4 +1,4 @@
-// The orientation that a camera wrote into a picture, and the turn that shows it upright.
+// Reads the orientation that a camera wrote into a picture, and turns the picture upright.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace xrun::runtime {
 
-// The tag Orientation of the EXIF block of a JPEG (APP1), PNG (eXIf) or WebP (EXIF) file, 1 to 8; 1 (upright) where
-// there is none, or none that can be read. A start of a file will do, if the block lies in it. Every offset of the
-// block is checked.
+// The tag Orientation of the EXIF block of a JPEG (APP1), PNG (eXIf) or WebP (EXIF) file, 1 to 8; 1 (upright) if it is
+// missing or cannot be read. The start of a file suffices if the block lies in it. Every offset of the block is
+// checked.
 //   1 upright   2 mirrored left-right   3 turned by 180 degrees   4 mirrored top-bottom
 //   5 transposed   6 to be turned right by 90   7 transposed along the other diagonal   8 to be turned left by 90
 int exif_orientation(std::span<const std::byte> file);
 
-// Whether the upright picture is as wide as the stored one is high.
+// Whether the width of the upright picture is the height of the stored one.
 constexpr bool swaps_axes(int orientation) { return orientation >= 5; }
 
 // Turns the interleaved bytes [height, width, channels] of a stored picture; after an orientation that swaps axes the

@@ -28,9 +28,9 @@ struct CloseArchive {
 };
 using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
 
-// Deflate cannot pack more than 1,032 bytes into one; honest data stays far below a thousand.
+// Deflate packs at most 1,032 bytes into one; ordinary data stays far below a thousand.
 constexpr uint64_t kMostRatio = 1000;
-constexpr uint64_t kAnyRatio = 1 << 20;  // so much may come out of any file
+constexpr uint64_t kAnyRatio = 1 << 20;  // any file may unpack to this many bytes
 
 bool is_bomb(uint64_t packed, uint64_t unpacked) { return unpacked > kAnyRatio && unpacked / kMostRatio > packed; }
 
@@ -58,8 +58,8 @@ const char* help_for(int error_number) {
   }
 }
 
-// What libarchive met: what the system said (errno is passed on), else content that it cannot make sense of. It uses
-// other numbers of errno for content, ENOMEM among them.
+// The error of libarchive: the system's error (its errno is passed on), else broken content, for which libarchive uses
+// other values of errno, ENOMEM among them.
 Error fault_of(archive* a, std::string_view path) {
   switch (const int number = archive_errno(a)) {
     case EACCES:
@@ -75,8 +75,8 @@ Error fault_of(archive* a, std::string_view path) {
   }
 }
 
-// libarchive gives names in the character set of the thread's locale; this is UTF-8 while it lives, whatever the
-// environment says. Names that an archive does not call UTF-8 pass as they are.
+// libarchive gives names in the character set of the thread's locale; this object makes that UTF-8 while it lives.
+// Names that an archive does not mark as UTF-8 pass unchanged.
 class Utf8Names {
  public:
   Utf8Names() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
@@ -95,13 +95,14 @@ class Utf8Names {
   locale_t before_;
 };
 
-// What came out of an archive so far, beside what lies in it. Entries may lie over one another, so that each is honest.
+// The unpacked bytes of all entries so far and the size of the archive. Entries may share packed data, so that each
+// alone stays below the limit.
 struct Unpacked {
   uint64_t packed = 0;
   uint64_t bytes = 0;
 };
 
-// Appends data of the current entry until its end or `most` bytes in all; true at the end.
+// Appends data of the current entry up to its end or `most` bytes in all; true at the end.
 Result<bool> append(archive* a, Unpacked& unpacked, std::vector<std::byte>& to, size_t most, std::string_view path) {
   const size_t start = to.size();
   while (to.size() - start < most) {
@@ -126,7 +127,7 @@ Result<bool> append(archive* a, Unpacked& unpacked, std::vector<std::byte>& to, 
 
 class Entry final : public ArchiveEntry {
  public:
-  // `fault`: why the archive contradicts itself about this entry; empty where it does not.
+  // `fault`: how the archive contradicts itself about this entry; empty if it does not.
   Entry(archive* a, Unpacked& unpacked, archive_entry* entry, std::string_view name, std::string_view path,
         std::string fault)
       : archive_(a),
@@ -165,8 +166,8 @@ class Entry final : public ArchiveEntry {
   std::string fault_;
 };
 
-// Of an entry whose header was read with a warning: sizes and checksums that the directory of the archive gives
-// otherwise. Other warnings, as of names, are no damage.
+// The fault of an entry whose header was read with a warning: its sizes or checksums differ from those in the archive's
+// directory. Other warnings, such as about names, are harmless.
 std::string contradiction_of(archive* a, int status) {
   const std::string why = status == ARCHIVE_WARN ? reason(a) : "";
   return why.starts_with("Inconsistent") ? why : "";
@@ -197,7 +198,7 @@ Status visit_open(archive* a, size_t packed, std::string_view path, const std::f
   }
 }
 
-// For reading; the caller closes it.
+// Opens a regular file for reading; the caller closes it.
 Result<int> open_ordinary(const std::string& path) {
   const int file = open_regular(path);
   if (file == -EISDIR || file == -ESPIPE) {
@@ -239,7 +240,7 @@ class OpenFile {
   int file_;
 };
 
-// Fills `to` as far as the file goes. A signal that comes while the read waits is obeyed if it asks to stop.
+// One read into `to`; 0 at the end of the file. A signal that interrupts the read ends it only if a stop is requested.
 Result<size_t> read_some(int file, const std::string& path, std::span<std::byte> to, StopFlag stop) {
   for (;;) {
     XRUN_TRY(check_stop(stop));
@@ -253,7 +254,7 @@ Result<size_t> read_some(int file, const std::string& path, std::span<std::byte>
   }
 }
 
-// The members of a gzip file, one behind the other, each held to its checksum and length.
+// Unpacks the members of a gzip file one after the other; zlib checks checksum and length of each.
 class Gunzip {
  public:
   Gunzip() {
@@ -264,8 +265,8 @@ class Gunzip {
   ~Gunzip() { ::inflateEnd(&stream_); }
   Gunzip(const Gunzip&) = delete;
 
-  // Appends what `packed` unfolds to, until `to` has `most` bytes; nothing, or why it cannot. With no bytes, whether a
-  // member may end here.
+  // Appends the unpacked bytes of `packed` until `to` has `most` bytes; gives null or the fault. Empty `packed` means
+  // the end of the file, which is a fault inside a member.
   const char* add(std::span<const std::byte> packed, std::vector<std::byte>& to, size_t most) {
     if (packed.empty()) {
       return ended_ ? nullptr : "cut short";
@@ -273,7 +274,7 @@ class Gunzip {
     packed_ += packed.size();
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
     stream_.avail_in = static_cast<uInt>(packed.size());
-    bool full = false;  // the output of the last call: more may come without input
+    bool full = false;  // the last call filled its output, so more may follow without input
     while ((stream_.avail_in > 0 || full) && to.size() < most) {
       if (ended_) {
         if (const char* why = begin_member()) {
@@ -302,7 +303,7 @@ class Gunzip {
   }
 
  private:
-  // Between members: zeros, which tapes are filled with, or the next member.
+  // Between members: padding of zeros, as on tapes, or the next member.
   const char* begin_member() {
     if (*stream_.next_in == 0) {
       padded_ = true;
@@ -358,7 +359,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, St
 
 namespace {
 
-// What libarchive reads from: its own reader would go on after every signal.
+// The file that libarchive reads by callbacks: its own reader would go on after every signal.
 struct ArchiveFile {
   const OpenFile& file;
   const std::string& path;
@@ -405,7 +406,7 @@ Status visit_archive(const std::string& path, StopFlag stop, const std::function
                     ? visit_open(a.get(), static_cast<size_t>(info.st_size), path, visit)
                     : Status(fault_of(a.get(), path));
   if (!done.ok()) {
-    XRUN_TRY(check_stop(stop));  // which is why the read failed
+    XRUN_TRY(check_stop(stop));  // a stop is why the read failed
   }
   return done;
 }

@@ -24,14 +24,14 @@ struct IdxHeader {
 inline constexpr int kMostIdxDims = 4;
 inline constexpr Bytes kMostIdxHeader = 4 + 4 * kMostIdxDims;
 
-// Reads the header at the start of `bytes`; `name` is for messages. Errors: XG0412 not IDX, cut short, or so large that
-// its size overflows.
+// Reads the header at the start of `bytes`; `name` is for messages. Errors: XG0412 not IDX, cut short, more than
+// kMostIdxDims dimensions, or more than 64 GiB of data.
 Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name);
 
-// Bytes of an element; 0 for a type that there is not.
+// Bytes of an element; 0 for an unknown type.
 Bytes idx_element_bytes(int type);
 
-// XG0412: what is wrong with the file of this name.
+// The error XG0412 for a broken file of this name.
 Error broken_idx(std::string_view name, std::string why);
 
 }  // namespace xrun::runtime

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-// A progressive file can ask for any number of passes over the whole picture.
+// A progressive file can demand any number of scans over the whole picture.
 constexpr int kMostScans = 200;
 constexpr long kDecoderMemory = 512L << 20;
 
@@ -17,7 +17,7 @@ struct JpegState {
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
   std::jmp_buf leave;
-  PictureHeader header;  // libjpeg frees what it is made of when the picture is finished
+  PictureHeader header;  // a copy: libjpeg frees the source after the picture
   char message[JMSG_LENGTH_MAX];
 };
 
@@ -27,7 +27,8 @@ void on_error(j_common_ptr info) {
   std::longjmp(state->leave, 1);
 }
 
-// Warnings tell of damaged data that libjpeg papers over with grey; only stray bytes between markers are harmless.
+// Treats warnings as errors, since they report damaged data that libjpeg replaces by grey; only stray bytes between
+// markers are harmless.
 void on_message(j_common_ptr info, int level) {
   if (level < 0 && info->err->msg_code != JWRN_EXTRANEOUS_DATA) {
     on_error(info);
@@ -51,7 +52,7 @@ PictureHeader header_of(const jpeg_decompress_struct& info) {
   return header;
 }
 
-// Reads the header; the caller has set the place that libjpeg leaves to.
+// Reads the header. REQUIRES: `state.leave` is set, which libjpeg jumps to on errors.
 bool begin_jpeg(jpeg_decompress_struct& info, JpegState& state, std::span<const std::byte> file) {
   jpeg_create_decompress(&info);
   info.mem->max_memory_to_use = kDecoderMemory;
@@ -67,13 +68,13 @@ bool begin_jpeg(jpeg_decompress_struct& info, JpegState& state, std::span<const 
   return true;
 }
 
-// Nothing with a destructor lives in these two frames: libjpeg leaves them by longjmp.
+// read_header and decode have no local object with a destructor, since libjpeg leaves them by longjmp.
 bool read_header(jpeg_decompress_struct& info, JpegState& state, std::span<const std::byte> file) {
   return setjmp(state.leave) == 0 && begin_jpeg(info, state, file);
 }
 
-// Grey files are decoded to grey, files of inks to CMYK, and all others to RGB, also where grey is wanted: Y of a file
-// is not always the grey of its colours, since these are clamped.
+// Grey files are decoded to grey, files of inks to CMYK, and all others to RGB, even if grey is the target: the stored
+// Y can differ from the grey of the decoded colours, since these are clamped.
 PixelLayout choose_layout(jpeg_decompress_struct& info) {
   if (info.jpeg_color_space == JCS_GRAYSCALE) {
     info.out_color_space = JCS_GRAYSCALE;
@@ -107,7 +108,7 @@ bool decode(jpeg_decompress_struct& info, JpegState& state, std::span<const std:
   return true;
 }
 
-// Calls `use` with what libjpeg needs; `use` tells whether it went well.
+// Calls `use` with libjpeg's state; false from `use` becomes an error.
 template <typename Use>
 Result<PictureHeader> with_jpeg(Use use) {
   JpegState state{};

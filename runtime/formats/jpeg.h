@@ -1,12 +1,12 @@
-// JPEG files in memory to pixels, by libjpeg-turbo.
+// Decodes JPEG files in memory to pixels with libjpeg-turbo.
 #pragma once
 
 #include "runtime/formats/pixels.h"
 
 namespace xrun::runtime {
 
-// Both read grey, RGB, YCbCr, CMYK and YCCK files of any number of passes up to 200. Files with damage that libjpeg
-// would fill with grey are refused. Errors: XG0412. Threads: any.
+// Both read grey, RGB, YCbCr, CMYK and YCCK files of up to 200 scans. Damaged files, which libjpeg would fill with
+// grey, are refused. Errors: XG0412. Threads: any.
 Result<PictureHeader> read_jpeg_header(std::span<const std::byte> file);
 // `out` gets [height, width, target.channels] as stored, without the orientation.
 Result<PictureHeader> decode_jpeg(std::span<const std::byte> file, const PixelTarget& target,

@@ -13,7 +13,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The characters of well-formed UTF-8.
+// Decodes well-formed UTF-8.
 std::u32string decode(std::string_view text) {
   std::u32string characters;
   while (!text.empty()) {
@@ -55,7 +55,7 @@ bool add_array(archive* a, const NpyArray& array) {
   archive_entry_set_filetype(entry.get(), AE_IFREG);
   archive_entry_set_perm(entry.get(), 0644);
   archive_entry_set_size(entry.get(), static_cast<la_int64_t>(header.size() + array.data.size()));
-  const bool packed = array.descr != "<f4";  // numbers of a network hardly shrink
+  const bool packed = array.descr != "<f4";  // outputs of a network hardly compress
   return (packed ? archive_write_zip_set_compression_deflate(a) : archive_write_zip_set_compression_store(a)) ==
              ARCHIVE_OK &&
          archive_write_header(a, entry.get()) == ARCHIVE_OK && write_whole(a, std::as_bytes(std::span(header))) &&
@@ -101,7 +101,7 @@ Result<std::vector<std::byte>> npz_bytes(std::span<const NpyArray> arrays) {
     throw std::bad_alloc();
   }
   archive_write_set_format_zip(a.get());
-  archive_write_set_bytes_in_last_block(a.get(), 1);  // nothing behind the archive
+  archive_write_set_bytes_in_last_block(a.get(), 1);  // no padding behind the archive
   bool done = archive_write_open(a.get(), &bytes, nullptr, append, nullptr) == ARCHIVE_OK;
   for (const NpyArray& array : arrays) {
     done = done && add_array(a.get(), array);

@@ -1,4 +1,4 @@
-// NumPy's .npy files and .npz archives of them, as far as results are written in them (docs/formats.md, "Embeddings").
+// Writes NumPy's .npy files and .npz archives of them, as results need them (docs/formats.md, "Embeddings").
 #pragma once
 
 #include <cstddef>
@@ -21,18 +21,18 @@ struct NpyArray {
   std::span<const std::byte> data;
 };
 
-// The bytes before the data in version 1.0; the data begin at a multiple of 64.
+// The header of format version 1.0, padded so that the data begins at a multiple of 64.
 std::string npy_header(const NpyArray& array);
 
-// Texts as elements of one width: UTF-32, filled up with zeros. Bytes that are no UTF-8 are written as "\xE9".
+// Texts as elements of one width: UTF-32, padded with zeros. Bytes that are not UTF-8 are written as "\xE9".
 struct NpyTexts {
   std::string descr;
   std::vector<char32_t> data;
 };
-// Errors: XG0901 where one long text among many makes the array larger than `most`.
+// Errors: XG0901 if the array is larger than `most`, such as by one long text among many.
 Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most);
 
-// A zip archive with NAME.npy for each array; what is no f32 is deflated.
+// A zip archive with NAME.npy for each array; arrays other than f32 are deflated. Errors: kWorld XG0901.
 Result<std::vector<std::byte>> npz_bytes(std::span<const NpyArray> arrays);
 
 }  // namespace xrun::runtime

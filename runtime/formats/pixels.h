@@ -1,6 +1,6 @@
-// Pixels as picture files store them, and their conversion to the grey or RGB bytes that a model reads. One rule serves
-// all formats: transparent pixels lie over a background, grey is 0.299 R + 0.587 G + 0.114 B (ITU-R 601), both on the
-// stored values, as PIL and OpenCV do it. Gamma and colour profiles are not applied.
+// Pixels as picture files store them, and their conversion to the grey or RGB bytes that a model reads. One rule holds
+// for all formats: transparent pixels are blended over a background, grey is 0.299 R + 0.587 G + 0.114 B (ITU-R 601),
+// both on the stored values, as in PIL and OpenCV. Gamma and colour profiles are not applied.
 #pragma once
 
 #include <array>
@@ -16,25 +16,25 @@
 
 namespace xrun::runtime {
 
-// What a file says before anything is decoded; sizes as they are stored.
+// The facts in a file's header; sizes as stored, except from read_picture_header.
 struct PictureHeader {
   int64_t height = 0;
   int64_t width = 0;
-  // By the decoder while it works, beside the result: coefficients of a JPEG of several passes, the rows of an
-  // interlaced PNG.
+  // Memory that decoding holds beside the result: coefficients of a progressive JPEG, the rows of an interlaced PNG,
+  // the picture before it is turned upright.
   Bytes held = 0;
 };
 
 // The largest picture that is decoded, in pixels.
 inline constexpr int64_t kMostPixels = int64_t{1} << 26;
 
-// What a picture is decoded to.
+// The pixels that a picture is decoded to.
 struct PixelTarget {
   int channels = 3;                        // 1: grey, 3: RGB
   std::array<uint8_t, 3> background = {};  // RGB behind transparent pixels; black
 };
 
-// The bytes of a pixel, interleaved. CMYK is the Adobe form of JPEG: 255 is no ink.
+// The bytes of a pixel, interleaved. CMYK is the Adobe variant in JPEG: 255 is no ink.
 enum class PixelLayout : uint8_t { kGrey, kGreyAlpha, kRgb, kRgba, kInvertedCmyk };
 
 int bytes_of(PixelLayout layout);
@@ -42,10 +42,10 @@ int bytes_of(PixelLayout layout);
 // Converts one row of `width` pixels; `to` has width * target.channels bytes.
 void convert_row(PixelLayout layout, const uint8_t* from, size_t width, const PixelTarget& target, uint8_t* to);
 
-// The error of a picture whose content is broken: XG0412.
+// The error XG0412 for a picture with broken content.
 Error broken_picture(std::string message);
 
-// Errors: XG0412 where the size is not 1 to kMostPixels pixels. `format` is for the message: "PNG".
+// Errors: XG0412 if the size is not 1 to kMostPixels pixels. `format` is for the message: "PNG".
 Status check_picture_size(std::string_view format, int64_t width, int64_t height);
 
 }  // namespace xrun::runtime

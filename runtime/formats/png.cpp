@@ -16,7 +16,7 @@ struct PngState {
   std::span<const std::byte> file;
   size_t at = 0;
   PictureHeader header;
-  std::vector<uint8_t> stored;  // a row, or the whole picture where it is interlaced
+  std::vector<uint8_t> stored;  // a row, or the whole picture if it is interlaced
   std::jmp_buf leave;
   char message[128] = "";
 };
@@ -28,7 +28,7 @@ void leave_with(PngState& state, const char* message) {
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
   leave_with(*static_cast<PngState*>(png_get_error_ptr(png)), message);
-  std::abort();  // not reached: libpng wants a function that does not return
+  std::abort();  // not reached: libpng requires a function that does not return
 }
 
 void on_warning(png_structp, png_const_charp) {}
@@ -45,7 +45,7 @@ void on_read(png_structp png, png_bytep to, size_t count) {
 void read_info(png_structp png, png_infop info, PngState& state) {
   png_set_read_fn(png, &state, on_read);
   png_set_user_limits(png, static_cast<png_uint_32>(kMostPixels), static_cast<png_uint_32>(kMostPixels));
-  // -1: all chunks that tell nothing of the stored values.
+  // -1: ignores all chunks that do not affect the stored values.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(png, info);
   state.header.height = png_get_image_height(png, info);
@@ -55,7 +55,7 @@ void read_info(png_structp png, png_infop info, PngState& state) {
   }
 }
 
-// Palettes, grey below 8 bits and transparent colours become bytes.
+// Expands palettes, grey below 8 bits and transparent colours to bytes.
 PixelLayout begin_rows(png_structp png, png_infop info, int& passes) {
   png_set_expand(png);
   png_set_scale_16(png);
@@ -66,7 +66,7 @@ PixelLayout begin_rows(png_structp png, png_infop info, int& passes) {
   return kLayouts[png_get_channels(png, info) - 1];
 }
 
-// Nothing with a destructor lives in these two frames: libpng leaves them by longjmp.
+// read_header and decode have no local object with a destructor, since libpng leaves them by longjmp.
 bool read_header(png_structp png, png_infop info, PngState& state) {
   if (setjmp(state.leave) != 0) {
     return false;
@@ -105,7 +105,7 @@ bool decode(png_structp png, png_infop info, PngState& state, const PixelTarget&
   return true;
 }
 
-// Calls `use` with what libpng needs; `use` tells whether it went well.
+// Calls `use` with libpng's state; false from `use` becomes an error.
 template <typename Use>
 Result<PictureHeader> with_png(std::span<const std::byte> file, Use use) {
   PngState state{.file = file};

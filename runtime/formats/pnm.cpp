@@ -1,5 +1,6 @@
 // "P" kind, then width, height and the largest value as decimal numbers with blanks and comments (# to the end of the
-// line) between them; one blank; rows from the top: bytes (big-endian pairs above 255), of P2 and P3 decimal numbers.
+// line) between them; one blank; rows from the top: bytes, or big-endian pairs if the largest value is above 255; in P2
+// and P3 decimal numbers.
 #include "runtime/formats/pnm.h"
 
 #include <cctype>
@@ -25,7 +26,7 @@ char char_at(std::span<const std::byte> file, size_t at) {
   return at < file.size() ? static_cast<char>(file[at]) : '\0';
 }
 
-// The decimal number at or behind `at`, which is moved to its end; -1 where there is none, or one above 2^30.
+// The decimal number at or behind `at`, which is moved behind it; -1 if there is none, or one above 2^30.
 int64_t next_number(std::span<const std::byte> file, size_t& at) {
   constexpr int64_t kMost = int64_t{1} << 30;
   for (;; ++at) {
@@ -73,7 +74,7 @@ Result<PictureHeader> read_pnm_header(std::span<const std::byte> file) {
 Result<PictureHeader> decode_pnm(std::span<const std::byte> file, const PixelTarget& target,
                                  std::vector<uint8_t>& out) {
   XRUN_ASSIGN(const Pnm pnm, parse(file));
-  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes of a value; one digit at least
+  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes of a value; in text at least one digit
   const auto row_values = static_cast<size_t>(pnm.row_values());
   if (pnm.pixels > file.size() || row_values * static_cast<size_t>(pnm.height) * width > file.size() - pnm.pixels) {
     return broken_pnm("cut short");

@@ -1,5 +1,5 @@
-// safetensors files (docs/formats.md, "Tensor files"), written front to back and read anywhere. Readers trust nothing;
-// the writer's files are read by the reference implementation, and their data begin at multiples of 64.
+// Writes safetensors files (docs/formats.md, "Tensor files") front to back and reads them at any offset. Reading trusts
+// nothing in a file. The reference implementation reads written files, whose data begins at a multiple of 64.
 #pragma once
 
 #include <map>
@@ -24,9 +24,9 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
   ~SafetensorsWriter();
 
-  // The next bytes of the data part.
+  // Appends bytes to the data part.
   Status write(std::span<const std::byte> bytes);
-  // Makes the file durable and closes it. All data have been written.
+  // Makes the file durable and closes it. REQUIRES: all data has been written.
   Status finish();
 
   Bytes bytes() const { return bytes_; }  // of the file so far
@@ -43,7 +43,7 @@ class SafetensorsWriter {
   Xxh128 hash_;
 };
 
-// An ordinary file opened for reading; links are not followed. Errors: XG0713 (missing: kContent, otherwise kWorld),
+// A regular file opened for reading; links are not followed. Errors: XG0713 (missing: kContent, otherwise kWorld),
 // XG0715.
 class SafetensorsFile {
  public:
@@ -53,7 +53,7 @@ class SafetensorsFile {
   ~SafetensorsFile();
 
   const SafeHeader& header() const { return header_; }
-  // Bytes [offset, offset + out.size()) of a tensor.
+  // Reads bytes [offset, offset + out.size()) of a tensor.
   Status read(const SafeTensor& tensor, Bytes offset, std::span<std::byte> out) const;
 
  private:

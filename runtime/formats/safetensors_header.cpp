@@ -1,5 +1,5 @@
 // { "__metadata__": {string: string}?, name: {"dtype": string, "shape": [whole], "data_offsets": [begin, end]}* }
-// The JSON is read by events, so that repeated names are seen, and what is not of the grammar ends the reading.
+// The JSON is parsed by events, so that repeated names are noticed; parsing ends where the grammar is violated.
 #include "runtime/formats/safetensors_header.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ int bits_of(std::string_view dtype) {
   return found == std::end(kDtypes) ? 0 : found->bits;
 }
 
-// Gathers the header from JSON events.
+// Builds the header from JSON events.
 class HeaderReader : public json::json_sax_t {
  public:
   SafeHeader header;
@@ -133,7 +133,7 @@ class HeaderReader : public json::json_sax_t {
   std::set<std::string> inner_;
 };
 
-// Bytes of the shape; -1 when they overflow or are no whole number of bytes.
+// The bytes of the shape; -1 if they overflow or are not a whole number.
 Bytes bytes_of(const SafeTensor& tensor) {
   int64_t bits = bits_of(tensor.dtype);
   for (const int64_t dim : tensor.shape) {

@@ -1,5 +1,5 @@
-// The header of safetensors files (docs/formats.md, "Tensor files"): u64 n, n bytes of JSON; which tensors there are
-// and where their data lie.
+// The header of safetensors files (docs/formats.md, "Tensor files"): u64 n, then n bytes of JSON that name the tensors
+// and the places of their data.
 #pragma once
 
 #include <cstdint>
@@ -36,18 +36,18 @@ struct SafeHeader {
 inline constexpr Bytes kMostHeaderBytes = 100'000'000;
 
 // Parses the start of a file of `file_bytes`: the length word and the JSON, which must both be in `start`. `name` is
-// for messages. Errors XG0715: a length beyond the limit or the file; JSON that is not of the format; a repeated name;
-// data that overlap, leave holes, or do not fill the file; a size that is not the shape's.
+// for messages. Errors XG0715: a length beyond the limit or the file; JSON that does not follow the format; a repeated
+// name; data that overlaps, leaves holes, or does not fill the file; a size that does not match the shape.
 Result<SafeHeader> parse_safetensors(std::span<const std::byte> start, Bytes file_bytes, std::string_view name);
 
-// Length word and JSON for `tensors`, whose offsets are set, in their order; padded with spaces.
+// The length word and the JSON for `tensors`, whose offsets are set, in their order; padded with spaces.
 std::string print_safetensors(const std::vector<SafeTensor>& tensors,
                               const std::map<std::string, std::string>& metadata);
 
 // Sorts by alignment, descending, then name, as the reference does, and sets the offsets.
 void lay_out(std::vector<SafeTensor>& tensors);
 
-// XG0715: a file that is none, or no longer one.
+// The error XG0715 for a file that is damaged or not a safetensors file.
 Error damaged_safetensors(std::string_view file, std::string why);
 
 }  // namespace xrun::runtime

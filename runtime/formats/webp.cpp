@@ -30,8 +30,8 @@ PixelLayout layout_of(const WebPBitstreamFeatures& features) {
   return features.has_alpha != 0 ? PixelLayout::kRgba : PixelLayout::kRgb;
 }
 
-// The decoder holds the picture as it gives it, and a lossless one, or the alpha of a lossy one, once more in its own
-// form.
+// The decoder holds the decoded picture; a lossless one, or the alpha of a lossy one, it also holds in its own format,
+// which is counted for every file.
 PictureHeader header_of(const WebPBitstreamFeatures& features) {
   const Bytes pixels = Bytes{features.width} * features.height;
   return {.height = features.height,

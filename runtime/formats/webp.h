@@ -1,4 +1,4 @@
-// WebP files in memory to pixels, by libwebp.
+// Decodes WebP files in memory to pixels with libwebp.
 #pragma once
 
 #include "runtime/formats/pixels.h"
