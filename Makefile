@@ -25,7 +25,7 @@ test: build
 # The full product of plans of the determinism test, on one to three ranks, too, and all runs with recorded bits
 # (docs/determinism.md), and a million classes (docs/memory.md); long.
 test-plans: build
-	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:ActivePlans*:Ranks*:Bits*:Memory*'
+	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:ActivePlans*:Ranks*:Bits*:Memory*:MpiCommand.Every*'
 
 # Power cuts, kills, system calls that fail, refused memory and threads, edited manifests and plans (docs/architecture.md,
 # "Tests of faults"): some by a printed seed, ten minutes in all; or all of them, more than an hour.

@@ -8,14 +8,15 @@ cd "$(dirname "$0")/.."
 xrun=$PWD/build/release/xrun
 out=build/cluster-demo
 hosts=$PWD/scripts/hosts.sh
-name=demo
+name=xrun-demo
 flags=(--devices 4 --deterministic --set train.epochs=1 --set train.checkpoint.every="100 steps")
 say() { printf '\n== %s\n' "$*"; }
 
 rm -rf "$out"
 mkdir -p "$out"
 "$hosts" down $name
-trap '"$hosts" down $name' EXIT
+killer=
+trap 'kill $killer 2>/dev/null || true; "$hosts" down $name' EXIT
 "$hosts" up $name 4
 
 say "The plan for four devices"
@@ -31,6 +32,7 @@ say "Four hosts train one epoch; the third one is killed after the second checkp
   "$hosts" mend $name-2
   echo "-- $name-2 is back"
 ) &
+killer=$!
 "$xrun" train --restarts 20 -- "$hosts" mpirun $name 4 "$xrun" train "$out/glyphs.xplan" -C "$out/four" 2>&1 | tee "$out/four.log"
 
 say "One process trains the same plan, without a fault"

@@ -10,6 +10,7 @@
 #   hosts.sh mend HOST                gives it back
 #   hosts.sh kill HOST                kills what runs there
 #   hosts.sh rate HOST 200mbit        limits what it sends and what it receives (`tc`)
+#   hosts.sh sweep PREFIX             removes the hosts PREFIX<process>, made by processes that have ended
 #   hosts.sh down NAME                kills what runs on all of them, and removes them
 set -euo pipefail
 
@@ -20,10 +21,20 @@ shift
 switch_of() { echo "${1%-*}-switch"; }
 port_of() { echo "port${1##*-}"; }
 
+# Those of the first process, whose list none of ours has cut.
+usable_cores() {
+  local part
+  for part in $(awk '/^Cpus_allowed_list/ { gsub(",", " "); $1 = ""; print }' /proc/1/status); do
+    seq "${part%-*}" "${part#*-}"
+  done
+}
+
 on() {  # HOST WORDS
   local host=$1
   shift
-  local core=$((${host##*-} % $(nproc --all)))
+  local cores
+  cores=($(usable_cores))
+  local core=${cores[$((${host##*-} % ${#cores[@]}))]}
   exec ip netns exec "$host" unshare --uts taskset -c "$core" bash -c 'hostname "$1"; shift; exec "$@"' - "$host" "$@"
 }
 
@@ -45,18 +56,30 @@ up() {  # NAME COUNT
       echo "10.77.0.$((k + 1)) $name-$k"
     done >"/etc/netns/$host/hosts"
   done
+  "$self" on "$name-0" true  # that commands can be run there
 }
 
 kill_all() {  # HOST
-  ip netns pids "$1" | xargs -r kill -KILL 2>/dev/null || true
+  local process
+  for process in $(ip netns pids "$1"); do
+    kill -KILL "$process" 2>/dev/null || true  # it may have ended
+  done
 }
 
 down() {  # NAME
   local host
-  for host in $(ip netns list | awk -v name="$1-" 'index($1, name) == 1 { print $1 }'); do
+  for host in $(ip netns list | awk -v name="$1" '$1 ~ "^" name "-([0-9]+|switch)$" { print $1 }'); do
     kill_all "$host"
     ip netns del "$host"
     rm -rf "/etc/netns/$host"
+  done
+}
+
+sweep() {  # PREFIX
+  local name
+  for name in $(ip netns list | awk -v prefix="$1" '$1 ~ "^" prefix "[0-9]+-switch$" { print $1 }'); do
+    name=${name%-switch}
+    [ -e "/proc/${name#"$1"}" ] || down "$name"
   done
 }
 
@@ -74,6 +97,7 @@ run_mpi() {  # NAME COUNT WORDS
 case $act in
   up) up "$@" ;;
   down) down "$@" ;;
+  sweep) sweep "$@" ;;
   on) on "$@" ;;
   agent) on "$1" bash -c "${*:2}" ;;  # mpirun begins its own processes on other hosts by this
   mpirun) run_mpi "$@" ;;

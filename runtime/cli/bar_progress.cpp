@@ -23,12 +23,12 @@ std::string eval_line(const runtime::EvalEvent& event) {
   return line;
 }
 
-// A line that wraps would break the count of rows to erase: what does not fit goes, by whole fields.
+// Cuts lines to `columns` by whole fields: a line that wraps would break the count of rows to erase.
 std::string clip_lines(const std::string& text, int columns) {
   constexpr std::string_view kGap = "   ";
   std::string out;
   int column = 0;
-  size_t field_end = 0;  // in `out`: where the last field that fits has its end
+  size_t field_end = 0;  // in `out`: the end of the last field that fits
   bool full = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -72,7 +72,7 @@ std::string share_text(double share, int columns, bool unicode) {
                      std::string(static_cast<size_t>(width - filled), ' '), std::floor(100 * share));
 }
 
-// "8.6 of 74.5 GiB": the unit once where it is the same.
+// "8.6 of 74.5 GiB": the unit only once if both have the same.
 std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   std::string used = format_bytes(step.resident > 0 ? step.resident : step.memory);
   if (usable <= 0) {
@@ -86,7 +86,7 @@ std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   return used + " of " + most;
 }
 
-// Epochs that end with this many steps: a run of whole epochs ends within its last step.
+// The epochs of a run of `steps`: the whole epoch that ends within its last step, if one does, else rounded up.
 double epochs_of(const runtime::StartEvent& start, int64_t steps) {
   if (start.samples <= 0) {
     return 1;
@@ -113,7 +113,7 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
   std::string out = fmt::format("  epoch {}/{:.0f} {}   step {} of {}{}\n", std::max(1, epoch), epochs,
                                 share_text(share, columns, unicode), format_count(s.step), format_count(steps), left);
   const double rate = state.rate > 0 ? state.rate * static_cast<double>(state.start.batch) : s.images_per_second;
-  // A narrow terminal loses the last fields.
+  // On a narrow terminal clip_lines cuts the last fields.
   out += fmt::format("  loss {:.4g}", s.loss);
   for (const auto& [name, value] : s.metrics) {
     out += fmt::format("   {} {}", name, percent(value));
@@ -172,7 +172,7 @@ void BarProgress::on_resume(int64_t step, const std::string& path) {
   line(fmt::format("  Resumed   {} (step {})", path, format_count(step)));
 }
 
-// As often as the bar is drawn.
+// Takes steps as often as the bar is drawn.
 bool BarProgress::wants_step(bool due) { return due || port_.now() - stepped_ > 0.1; }
 
 void BarProgress::on_step(const runtime::StepReport& step, bool) {
@@ -248,7 +248,7 @@ void BarProgress::line(const std::string& text) {
   work_.move(port_.now());
 }
 
-// One line, whatever the names of files and sources in it have in them.
+// Prints one line, even if names of files and sources in it contain line breaks.
 void BarProgress::write_line(const std::string& text) { port_.write(printable_line(text) + "\n"); }
 
 void BarProgress::erase() {
@@ -258,7 +258,7 @@ void BarProgress::erase() {
   }
 }
 
-// What is under way beside the steps: its own bar where it has parts, and what a pause waits for.
+// The lines about the work under way: a bar if it is not steps and reports parts, and the wait of a pause.
 std::string BarProgress::work_lines(double time) const {
   if (work_.idle()) {
     return "";

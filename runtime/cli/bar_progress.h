@@ -1,5 +1,5 @@
-// Progress on a terminal (docs/command.md, "Progress"): a bar redrawn at most ten times a second, never in the first
-// half second; the log above it scrolls, and finished phases stay in it.
+// Progress on a terminal (docs/command.md, "Progress"): a bar that steps redraw about ten times a second, from half a
+// second after the start, below a log that scrolls and keeps finished phases. The end leaves the last state of the bar.
 #pragma once
 
 #include <mutex>
@@ -9,17 +9,17 @@
 
 namespace xrun::cli {
 
-// A run of training as its bar has it.
+// The state of a training run that its bar shows.
 struct BarState {
   runtime::StartEvent start;
   runtime::StepReport step;
   double rate = 0;  // steps a second, over the last 30 s; 0: unknown
 };
 
-// Three lines for a run; widths fit `columns`.
+// Three lines about a run. The width of the bar depends on `columns`; longer lines are clipped when they are drawn.
 std::string bar_text(const BarState& state, int columns, bool unicode);
 
-// Threads: any may call `beat` and `on_interrupt`.
+// Threads: any thread may call `beat` and `on_interrupt`.
 class BarProgress : public runtime::EventSink {
  public:
   explicit BarProgress(ProgressPort port) : port_(std::move(port)), began_(port_.now()) {}
@@ -39,7 +39,7 @@ class BarProgress : public runtime::EventSink {
   void on_end(const runtime::EndEvent& event) override;
   void on_interrupt() override;
 
-  // Draws again where time alone has changed what is to be seen: a pause.
+  // Redraws what changes with time alone: the seconds of a pause, and of work that reports no parts.
   void beat();
 
  private:
@@ -55,11 +55,11 @@ class BarProgress : public runtime::EventSink {
   BarState state_;
   RecentRate steps_;
   bool training_ = false;
-  bool work_drawn_ = false;  // lines of what is under way are on the screen
+  bool work_drawn_ = false;  // lines about the work under way are on the screen
   double began_;
   double drawn_ = -1e9;
-  double stepped_ = -1e9;  // when a step was last told
-  int rows_ = 0;           // on the screen, to be erased
+  double stepped_ = -1e9;  // when on_step was last called
+  int rows_ = 0;           // lines of the drawing, to be erased
 };
 
 }  // namespace xrun::cli

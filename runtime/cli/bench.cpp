@@ -28,7 +28,7 @@ std::string text_of(const BenchReport& report) {
   return text;
 }
 
-// A flag that chooses a model or a plan, which no benchmark has; empty where none is given.
+// The first given flag that chooses a model or a plan, neither of which a benchmark has; empty: none.
 std::string idle_flag(const GlobalOptions& options) {
   return !options.sets.empty()       ? "--set"
          : !options.run.empty()      ? "--run"
@@ -83,7 +83,7 @@ int run_bench(const GlobalOptions& options, Benchmark& benchmark) {
                          flag == "--devices" ? "give the threads of its one device: --threads 2" : "leave it out"});
   }
   const Result<BenchReport> report = benchmark.run(options);
-  if (!report.ok()) {  // without a message another rank tells of it
+  if (!report.ok()) {  // without a message: another rank prints it
     return report.error().message.empty() ? exit_code(report.error().kind) : console.fail(report.error());
   }
   if (report->fields.empty()) {

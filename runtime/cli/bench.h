@@ -13,8 +13,8 @@
 
 namespace xrun::cli {
 
-// What a benchmark has measured. As text each field is a line; as Markdown a column, so that the rows of several runs
-// make one table.
+// The figures of a benchmark. As text each field is a line, as Markdown a column, so that the rows of several runs make
+// one table.
 struct BenchReport {
   struct Field {
     std::string name;  // "step"
@@ -22,16 +22,16 @@ struct BenchReport {
   };
   std::vector<Field> fields;
   nlohmann::ordered_json json;     // one object; bytes, seconds and rates as plain numbers
-  std::vector<std::string> notes;  // to stderr: what the figures do not say about the case
+  std::vector<std::string> notes;  // to stderr: facts about the case that the figures do not show
 };
 
 // A benchmark with the values of its flags.
 class Benchmark {
  public:
   virtual ~Benchmark() = default;
-  // Flags of the benchmark's own command; those of every command come on top.
+  // Adds the benchmark's own flags, beside those of every command.
   virtual void add_flags(CLI::App& command) = 0;
-  // Errors: kUsage for flags that make no case; those of the measurement.
+  // Errors: kUsage for flags that do not describe a case; those of the measurement.
   virtual Result<BenchReport> run(const GlobalOptions& options) = 0;
 };
 
@@ -42,8 +42,8 @@ struct BenchmarkEntry {
 };
 std::span<const BenchmarkEntry> benchmarks();
 
-// What the flags and reports of benchmarks have in common: the suffixes of counts (200K, 1M); kUsage for a value that
-// is not from 1 to `most`; the middle of the values of the rounds.
+// Helpers of all benchmarks: the unit suffixes of counts (200K, 1M); a check that gives kUsage for a value that is not
+// from 1 to `most`; the median of the rounds.
 CLI::AsNumberWithUnit count_units();
 Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example);
 double median(std::vector<double> values);
@@ -53,7 +53,7 @@ std::unique_ptr<Benchmark> make_head_benchmark();
 std::unique_ptr<Benchmark> make_knn_benchmark();
 std::unique_ptr<Benchmark> make_comm_benchmark();
 
-// Runs the benchmark and prints its report; gives the exit code.
+// Runs the benchmark, prints its report and gives the exit code.
 int run_bench(const GlobalOptions& options, Benchmark& benchmark);
 
 // The report as `--format md` prints it.

@@ -36,10 +36,10 @@ class CommBenchmark final : public Benchmark {
   }
 
  private:
-  // `world`: null where this process is alone.
+  // `world`: null if this process is alone.
   Result<BenchReport> measure(const GlobalOptions& options, runtime::World* world) const {
     const runtime::Host host = runtime::detect_host();
-    runtime::CollectiveCase one{.bytes = mib_ * kMiB, .rounds = static_cast<int>(rounds_)};
+    runtime::CollectiveCase one;
     int devices_here = one.devices;
     if (world != nullptr) {
       one.devices = world->count();
@@ -51,6 +51,8 @@ class CommBenchmark final : public Benchmark {
     one.threads = std::max(1, cores / devices_here);
     Status fits = check(devices_here, host);
     XRUN_TRY(world == nullptr ? std::move(fits) : world->agree(std::move(fits)));
+    one.bytes = mib_ * kMiB;
+    one.rounds = static_cast<int>(rounds_);
     const auto make = [&](const runtime::DeviceSet& devices, std::span<const runtime::Exchange> exchanges) {
       return std::unique_ptr<runtime::Communicator>(std::make_unique<runtime::RankCommunicator>(
           *world, devices, [](int device) { return device; }, exchanges));
@@ -60,7 +62,7 @@ class CommBenchmark final : public Benchmark {
     return world == nullptr || world->rank() == 0 ? report(figures, one, world, host) : BenchReport();
   }
 
-  // Each device has four arrays of that size.
+  // Counts four arrays per device, a little more than it maps: three of that size and one share.
   Status check(int devices_here, const runtime::Host& host) const {
     XRUN_TRY(check_number("--mib", mib_, kMostMib, "64"));
     XRUN_TRY(check_number("--rounds", rounds_, kMostRounds, "9"));

@@ -1,4 +1,4 @@
-// `xrun bench head`: its flags, the limits of what they may say, and the report.
+// `xrun bench head`: its flags, their limits, and the report.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -20,11 +20,11 @@ constexpr int64_t kMaxShards = 4096;
 constexpr int64_t kMaxRounds = 10'000;
 constexpr int64_t kNeighbours = 32;
 constexpr int64_t kMaxNeighbours = 1 << 16;
-constexpr double kCosineScale = 64;  // of the logits, as margins are trained
+constexpr double kCosineScale = 64;  // of the logits, usual for training with margins
 
 Error usage(const std::string& message, const std::string& help) { return {ErrorKind::kUsage, "", message, help}; }
 
-// Three digits and more, since steps are compared.
+// At least three digits, so that steps can be compared.
 std::string step_text(Seconds seconds) {
   return seconds < 1 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
 }
@@ -85,7 +85,7 @@ class HeadBenchmark final : public Benchmark {
   }
 
  private:
-  // Targets of a step may be of so many classes, and all of these take part.
+  // The most classes that the targets of a step can have; all of these take part.
   int64_t needed() const { return std::min(one_.batch, one_.classes); }
 
   Status check() const {

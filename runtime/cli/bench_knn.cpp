@@ -1,4 +1,4 @@
-// `xrun bench knn`: its flags, the limits of what they may say, and the report.
+// `xrun bench knn`: its flags, their limits, and the report.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ class KnnBenchmark final : public Benchmark {
     }
     one_.probes = approximate_ ? probes_.value_or(kUsualProbes) : 0;
     if (rows_ == "tree") {
-      // A sample of a class is not drawn; only the prototypes count.
+      // Only the prototypes are used; no samples are drawn.
       const Attrs args{{"classes", one_.classes}, {"dim", one_.dim}, {"samples", int64_t{1}},
                        {"seed", int64_t{1}},      {"noise", 0.0},    {"tail", 0.0},
                        {"conflicts", 0.0}};
@@ -115,7 +115,7 @@ class KnnBenchmark final : public Benchmark {
     return report;
   }
 
-  // What an approximate graph compared, and how much it found.
+  // Reports the pairs that an approximate graph compared, and its recall.
   void add_recall(const runtime::KnnFigures& figures, BenchReport& report) const {
     const auto classes = static_cast<double>(one_.classes);
     const auto compared = static_cast<double>(figures.compared);
@@ -131,7 +131,7 @@ class KnnBenchmark final : public Benchmark {
     report.json["recall_s"] = figures.recall_time.wall;
   }
 
-  // How near the exact graph comes to the products that the machine can do.
+  // Reports which share of the machine's rate of products the exact graph reaches.
   void add_products(const runtime::KnnFigures& figures, Seconds time, BenchReport& report) const {
     std::vector<double> rates;
     std::vector<double> shares;

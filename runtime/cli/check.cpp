@@ -1,4 +1,4 @@
-// `xrun check`: every mistake, where it was written, with the fix; then the file's tests.
+// `xrun check`: reports every mistake with its place and its fix, then the file's tests.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +11,7 @@
 namespace xrun::cli {
 namespace {
 
-// `later`: how many parts of the model this build does not carry out.
+// `later`: the number of parts of the model that this build cannot execute.
 std::string summary(const LoadedModel& model, size_t later) {
   std::string files;
   for (const SourceDigest& source : model.file.module.sources) {
@@ -53,7 +53,7 @@ int run_check(const GlobalOptions& options, const CheckArgs& args) {
     if (!model) {
       continue;
     }
-    // Of a file that is right; with --strict it has to be one that trains today.
+    // Only for a file without mistakes. With --strict, parts that this build cannot train are errors.
     const Diagnostics later = unfinished_parts(*model, args.strict ? Severity::kError : Severity::kWarning);
     if (later.has_errors()) {
       console.report(later, model->sources);

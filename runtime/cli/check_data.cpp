@@ -14,24 +14,24 @@
 namespace xrun::cli {
 namespace {
 
-// At most about this many samples of a source are decoded, evenly over it.
+// From a larger source at least this many samples are decoded and fewer than twice as many, evenly spaced.
 constexpr int64_t kLooks = 1000;
-// After so many broken ones the source is left.
+// Decoding of a source stops after this many broken samples.
 constexpr size_t kMostBroken = 20;
 constexpr std::string_view kTrained = "train";
 
-// What was found in a source.
+// The findings about a source.
 struct Findings {
   std::string holds;
   int64_t samples = 0;
-  int64_t stride = 1;  // every so many samples one was decoded
+  int64_t stride = 1;  // one of this many samples was decoded
   int64_t decoded = 0;
   std::vector<Error> broken;
   std::vector<Error> warnings;
 };
 
-// Faults of samples are findings; another error is of the source. `trained`: the classes of `train`, once it was
-// opened.
+// Gives faults of samples as findings, and faults of the source as errors. `trained`: the classes of `train`, set when
+// that source is opened.
 Result<Findings> look_into(const Module& module, const SourceSpec& source, std::vector<std::string>& trained) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {
@@ -44,7 +44,7 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, std::
   }
   Findings found{.holds = rows->reader().describe(), .samples = rows->samples(), .warnings = rows->warnings()};
   found.stride = std::max<int64_t>(1, found.samples / kLooks);
-  // One row of every input that data fills.
+  // Memory for one row of every input.
   std::vector<std::vector<std::byte>> memory;
   runtime::BatchView view;
   for (const NamedValue& input : module.graph.inputs) {
@@ -69,7 +69,7 @@ std::string_view ordinal_ending(int64_t n) {
   return n % 100 / 10 == 1 || n % 10 > 3 ? kEndings[0] : kEndings[n % 10];
 }
 
-// "1 000 of 24 345 samples decoded (every 24th)".
+// "1 015 of 24 345 samples decoded (every 24th)".
 std::string decoded_text(const Findings& found) {
   std::string text =
       found.decoded == found.samples
@@ -105,7 +105,7 @@ int check_data(const LoadedModel& model, const Console& console) {
   if (const Status init = check_init(model.file); !init.ok()) {
     exit = console.fail(init.error(), model.sources);
   }
-  // First what others are compared with.
+  // `train` comes first, since the classes of other sources are compared with its classes.
   std::vector<const SourceSpec*> sources;
   for (const SourceSpec& source : module.data.sources) {
     sources.insert(source.name == kTrained ? sources.begin() : sources.end(), &source);

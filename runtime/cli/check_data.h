@@ -1,4 +1,4 @@
-// `xrun check --data`: opens every source and looks at samples all over it.
+// `xrun check --data`: opens every source and decodes samples spread evenly over it.
 #pragma once
 
 #include "runtime/cli/console.h"
@@ -6,7 +6,7 @@
 
 namespace xrun::cli {
 
-// Prints a line a source. Gives 0 or the exit code of the first fault, which has been printed.
+// Prints all faults, and a line for each source that opens. Gives 0 or the exit code of the first fault.
 int check_data(const LoadedModel& model, const Console& console);
 
 }  // namespace xrun::cli

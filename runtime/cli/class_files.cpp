@@ -1,4 +1,4 @@
-// The files that `eval` writes of classes: pairs of classes as CSV, misclassified samples as TSV.
+// The files about classes that `eval` writes: pairs of classes as CSV, misclassified samples as TSV.
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ constexpr FileKind kPairsKind{
 constexpr FileKind kWrongKind{
     .name = "list of misclassified samples", .code = "XG0901", .magic = kWrong, .flag = "--wrong"};
 
-// A cell in double quotes where it needs them (RFC 4180).
+// A CSV cell, in double quotes if it needs them (RFC 4180).
 std::string csv_cell(std::string_view text) {
   std::string cell = well_formed(text);
   if (cell.find_first_of(",\"\r\n") == std::string::npos) {

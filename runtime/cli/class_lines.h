@@ -9,8 +9,8 @@
 
 namespace xrun::cli {
 
-// A line for each row with its k best classes; `scores`: "probabilities" or "logits". Broken rows have a line in JSON
-// alone.
+// A line for each row with its k best classes; `scores`: "probabilities" or "logits". A broken row has a line only in
+// JSON.
 std::string class_lines(const Subject& subject, const runtime::BestClasses& best, const ClassNames& names, int64_t k,
                         const std::string& scores, bool json);
 

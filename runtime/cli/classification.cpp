@@ -21,7 +21,7 @@ std::string percent(int64_t part, int64_t whole) {
   return whole == 0 ? "-" : fmt::format("{:.2f} %", 100 * share(part, whole));
 }
 
-// Columns of a terminal, about as fmt fills them: characters from U+3000 on take two.
+// The columns of a text on a terminal, about as fmt counts them: characters from U+3000 on take two.
 size_t columns_of(std::string_view text) {
   size_t columns = 0;
   for (const char c : text) {
@@ -78,7 +78,7 @@ Status Classification::add(runtime::RowSource& source, int64_t done, int64_t cou
     }
     const auto at = static_cast<size_t>(row * best.k);
     const float probability = best.probabilities[at];
-    const int64_t predicted = probability == probability ? best.classes[at] : -1;  // of NaN logits none is best
+    const int64_t predicted = probability == probability ? best.classes[at] : -1;  // NaN logits have no best class
     ++classes.pairs[{*label, predicted}];
     if (predicted != *label) {
       classes.wrong.push_back({source.sample_name(done + row), *label, predicted, probability});

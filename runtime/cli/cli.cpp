@@ -25,7 +25,7 @@ constexpr int kUsage = 2;
 constexpr int kWorld = 4;
 constexpr int kStopped = 75;
 
-// CLI11 keeps what it fills by reference, so all of it lives here while the words are parsed.
+// CLI11 keeps references to the variables that it fills, so all of them live here while the command line is parsed.
 struct CommandLine {
   GlobalOptions global;
   std::vector<std::string> sets;
@@ -47,7 +47,7 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
       ->type_name("PATH=VALUE")
       ->take_all()
-      ->allow_extra_args(false);  // one word a flag: the next one is the file
+      ->allow_extra_args(false);  // one value per flag: the next word is the file
   app.add_option("--run", g.run, "the `run` declaration to use");
   app.add_option("--cluster", g.cluster, "take the cluster from another file")->type_name("FILE[:NAME]");
   app.add_option("--schedule", g.schedule, "take the schedule from another file")->type_name("FILE[:NAME]");
@@ -72,16 +72,16 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
                       std::function<int()> action) {
   CLI::App* command = app.add_subcommand(name, about);
   command->fallthrough();
-  // When the command is complete: that of others is then not looked at, nor are variables for their flags.
+  // With a callback of this kind CLI11 checks a command, and reads variables for its flags, only if it is given.
   command->parse_complete_callback([&line, action = std::move(action)] {
-    if (action) {  // that of a command with commands is theirs
+    if (action) {  // a command with subcommands has no action of its own
       line.action = action;
     }
   });
   return command;
 }
 
-// [FILE] CKPT [IMAGES...]: a first word that is a checkpoint means that there is no FILE. Gives 0 or the exit code.
+// [FILE] CKPT [IMAGES...]: if the first word is a checkpoint, there is no FILE. Gives 0 or the exit code.
 int find_checkpoint(const std::string& command, std::string& file, std::string& checkpoint,
                     std::vector<std::string>* images) {
   if (runtime::is_checkpoint(file)) {
@@ -140,7 +140,10 @@ void add_commands(CLI::App& app, CommandLine& line) {
     if (line.global.format == "json" && line.global.progress == "auto") {
       line.global.progress = "json";  // the results of a run are its events
     }
-    return tell_exit(run_train(line.global, line.train));
+    report_begin();
+    const int exit = run_train(line.global, line.train);
+    report_exit(exit);
+    return exit;
   });
   train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");
   train
@@ -206,7 +209,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
 }
 
-// `--set a=b` into pairs, `--devices 2` into a number; what CLI11 cannot check.
+// Turns `--set a=b` into pairs and `--devices 2` into a number, and checks what CLI11 cannot. Gives 0 or the exit code.
 int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   const auto as_given = [&](const std::string& flag, const std::string& value) {
     const std::string variable = words.variable(*app.get_option(flag));
@@ -280,7 +283,7 @@ int parse_and_run(int argc, const char* const* argv) {
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
-  // A file that grows beyond its limit is an error to report, not a reason to die.
+  // A write beyond the limit of file sizes is reported as an error instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int exit = parse_and_run(argc, argv);
@@ -309,7 +312,7 @@ int tell_exception() noexcept {
         stderr);
   } catch (const std::exception& e) {
     const auto* system = dynamic_cast<const std::system_error*>(&e);
-    // TBB has the name of the call in the text alone.
+    // TBB names the failed call only in the text.
     if ((system != nullptr && system->code() == std::errc::resource_unavailable_try_again) ||
         std::string_view(e.what()).find("pthread_create") != std::string_view::npos) {
       std::fputs(

@@ -1,15 +1,15 @@
-// The command line as a whole: words in, exit code out.
+// The whole command line: takes the arguments of `main` and gives the exit code.
 #pragma once
 
 #include "runtime/cli/options.h"
 
 namespace xrun::cli {
 
-// Parses the words and runs the subcommand; gives the exit code (docs/command.md, "Exit codes"). Throws nothing.
+// Parses the arguments, runs the subcommand and gives its exit code (docs/command.md, "Exit codes"). Throws nothing.
 int run_command_line(int argc, const char* const* argv);
 
-// Tells the exception that is being handled, on stderr in words, and gives its exit code. For the end of a process,
-// too, that nobody can catch it in any more.
+// Prints the exception that is being handled to stderr and gives its exit code. Also called when the process ends
+// because nothing can catch the exception.
 int tell_exception() noexcept;
 
 // The subcommands, one file each.

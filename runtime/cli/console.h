@@ -1,4 +1,4 @@
-// Where words go: results to stdout, diagnostics and progress to stderr; what the terminal can show.
+// The output of a command: results to stdout, diagnostics and progress to stderr, in a form that the terminal can show.
 #pragma once
 
 #include <chrono>
@@ -16,24 +16,25 @@ namespace xrun::cli {
 // A JSON value as one line.
 std::string json_line(const nlohmann::ordered_json& json);
 
-// NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale and --color, --ascii decide.
+// Follows NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale, --color and --ascii.
 class Console {
  public:
-  // `held`: what would go to stderr is added to it instead.
+  // `held`: receives the output to stderr instead; null: none.
   explicit Console(const GlobalOptions& options, std::string* held = nullptr);
 
   bool color() const { return color_; }
   bool unicode() const { return unicode_; }
   bool stderr_is_tty() const { return tty_; }
   bool json() const { return json_; }
-  int columns() const { return columns_; }            // of what goes to stderr
-  int page_columns() const { return page_columns_; }  // of pages on stdout; 0: no terminal, so there is no limit
+  int columns() const { return columns_; }            // width of stderr
+  int page_columns() const { return page_columns_; }  // width of stdout; 0: neither a terminal nor COLUMNS, so no limit
 
-  // What would steer the terminal or hide characters is replaced (graph/base/utf8.h, `printable`).
-  void out(std::string_view text) const;  // result; JSON stays as it is
+  // Characters that control the terminal or hide text are replaced (graph/base/utf8.h, `printable`).
+  void out(std::string_view text) const;  // a result; with --format json the text is printed unchanged
   void out_json(std::string_view text) const;
   void note(std::string_view text) const;  // to stderr, unless quiet
-  // To stderr, unless quiet, as it is: text that steers the terminal itself. REQUIRES: all else in it is printable.
+  // To stderr, unless quiet, unchanged: for text with terminal control sequences. REQUIRES: all else in it is
+  // printable.
   void draw(std::string_view text) const;
   bool verbose() const { return verbose_; }
 
@@ -56,11 +57,11 @@ class Console {
   std::string* held_ = nullptr;
 };
 
-// A part of a command's work. With -v a line says what was done and how long it took.
+// One part of a command's work. With -v it prints a line with its result and its time.
 class Phase {
  public:
   explicit Phase(const Console& console) : console_(console), begin_(std::chrono::steady_clock::now()) {}
-  // `what`: "planned", and more words about it. The next part begins here.
+  // Ends this part and begins the next one. `what`: "planned"; `about`: details of the result.
   void done(std::string_view what, const std::string& about);
 
  private:

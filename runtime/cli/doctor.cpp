@@ -1,4 +1,4 @@
-// `xrun doctor`: what this machine offers and what is missing, a line each.
+// `xrun doctor`: reports what this machine offers and what is missing, one line each.
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
@@ -57,7 +57,7 @@ std::string describe_nodes(const std::map<int, int>& nodes) {
   return text;
 }
 
-// The same as one JSON object, sizes in bytes.
+// The report as one JSON object, sizes in bytes.
 std::string report_json(const runtime::Host& host, ops::Isa isa) {
   nlohmann::ordered_json json{{"v", 1},
                               {"cpu", host.cpu},

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Bytes kMostNames = kGiB;  // of an .npz file, whose names are all as long as the longest
+constexpr Bytes kMostNames = kGiB;  // limit for the names in an .npz file, which are padded to the longest
 constexpr std::string_view kTsvHeader = "name\tlabel\tclass\n";
 constexpr FileKind kNpy{.name = "NumPy array", .code = "XG0901", .magic = "\x93NUMPY"};
 constexpr FileKind kNpz{.name = "NumPy archive", .code = "XG0901", .magic = "PK\x03\x04"};
@@ -144,7 +144,7 @@ std::string json_lines(const Table& table, const Subject& subject) {
   return out;
 }
 
-// What was written where.
+// Names the files that were written and their contents.
 std::string files_text(const std::string& path, const Table& table, const Subject& subject, bool json) {
   const bool archive = path.ends_with(".npz");
   if (!json) {

@@ -1,4 +1,4 @@
-// `xrun eval`: measure a checkpoint on sources of the file.
+// `xrun eval`: evaluates a checkpoint on sources of the file.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -29,11 +29,11 @@ Status check_names(const Module& module, const std::vector<std::string>& names,
   return {};
 }
 
-// What came of it.
+// The results of an evaluation.
 struct Measurement {
   runtime::Evaluation evaluation;
   int64_t step = 0;                    // of the checkpoint
-  std::vector<SourceClasses> classes;  // where they are asked for
+  std::vector<SourceClasses> classes;  // if they are asked for
   ClassNames names;
 };
 

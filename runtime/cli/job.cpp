@@ -55,7 +55,7 @@ Result<RankFacts> own_facts() {
   return facts;
 }
 
-// A line each; line breaks in values are of no use to whoever reads them.
+// Names and values, a line each; line breaks in values become blanks, which does not hinder the comparison.
 std::string to_text(const Facts& facts) {
   std::string text;
   for (auto [name, value] : facts) {
@@ -131,7 +131,7 @@ Status meet(Job& job) {
   return {};
 }
 
-// Before there is a world nobody knows of the others: the first process speaks for all.
+// Before the world exists, ranks cannot agree on who prints an error: rank 0 does.
 Error for_first(const Launch& launch, Error error) {
   if (launch.rank != 0) {
     error.message.clear();
@@ -213,7 +213,7 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
   for (const auto& [path, value] : options.sets) {
     sets += fmt::format(" {}={}", path, value);
   }
-  // Of a plan there are better words than that its bytes differ: plan_of_job.
+  // Plan files are compared by plan_of_job, which can say more than that their bytes differ.
   const bool plan = is_plan_file(args.file);
   return {{"the file", plan ? "a plan" : digest_of_file(args.file)},
           {"--set", sets},
@@ -229,7 +229,7 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
           {"--steps", args.steps ? fmt::format("{}", *args.steps) : "none"}};
 }
 
-// Ranks that may run on the same processors share them; a launcher may also have given each its own.
+// Ranks with the same processors share them, so these count once; a launcher may also give each rank its own.
 int cores_of(const std::vector<RankFacts>& ranks) {
   int sum = 0;
   for (const auto& [host, own] : by_host(ranks)) {
@@ -317,7 +317,7 @@ Status check_ranks(const planner::Plan& plan, int count) {
 
 namespace {
 
-// Of a rank that was given a plan file: whether it is the plan of rank 0.
+// Checks that a plan file that was given to this rank is the plan of rank 0.
 Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
   if (!is_plan_file(path)) {
     return {};
@@ -338,7 +338,7 @@ Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
   return error;
 }
 
-// The lowest rank that could not make its module says why. Gives its exit code, or 0.
+// The lowest rank that could not make its module prints why. Gives its exit code, or 0.
 int settle(const Job& job, int exit, const std::string& held) {
   const auto exits = job.world->gather(std::to_string(exit));
   for (int rank = 0; exits.ok() && rank < job.count(); ++rank) {

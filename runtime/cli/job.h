@@ -1,5 +1,5 @@
-// The processes of a run: one, or the ranks that a launcher started together. They are held to be alike before anything
-// begins, and get one plan.
+// The processes of a run: one, or the ranks that a launcher started together. Ranks compare their builds and commands
+// before anything begins, and all execute the plan of rank 0.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@
 
 namespace xrun::cli {
 
-// Ends a world while its ranks are still watched: MPI waits for all of them, and one that is frozen by then would keep
-// the others for ever.
+// Ends the world while its ranks are still watched: MPI then waits for all ranks, and without the watch a frozen one
+// would block the others for ever.
 class WorldEnd {
  public:
   explicit WorldEnd(runtime::World& world) : world_(world) {}
@@ -31,9 +31,9 @@ class WorldEnd {
 
 struct Job {
   std::unique_ptr<runtime::World> world;      // null: one process
-  GlobalOptions options;                      // with what the hosts have together; ranks but 0 print errors alone
-  std::vector<int> neighbours;                // the ranks of this host, where they share its processors
-  std::string checkpoints;                    // their directory, once it is known
+  GlobalOptions options;                      // with the cores and memory of all hosts; ranks but 0 print only errors
+  std::vector<int> neighbours;                // ranks on the same processors of this host, itself included
+  std::string checkpoints;                    // the checkpoint directory, once it is known
   std::optional<Error> unwatched;             // why ranks cannot be watched
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
   std::unique_ptr<WorldEnd> end;              // last, so that it is destroyed before the watch
@@ -44,48 +44,48 @@ struct Job {
   Status agree(Status mine) const { return world == nullptr ? std::move(mine) : world->agree(std::move(mine)); }
 };
 
-// Waits for all ranks that a launcher has started with this process; null: it runs alone. `direct`: as World::join.
-// Errors: XG0832 no way to the others; XG0834.
+// Waits for all ranks that a launcher has started with this process. Null: the process runs alone. `direct`: as in
+// World::join. Errors: XG0832 MPI is missing or does not connect the ranks; XG0834.
 Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, bool direct = true);
-// The same, and compares the ranks. Errors: as above; XG0833 they are not alike.
+// Joins the world and compares the builds of the ranks. Errors: as join_world; XG0833 the builds differ.
 Result<Job> join_job(const GlobalOptions& options);
 
-// What a rank has and is, as it tells the others.
+// The properties of a rank that all ranks exchange.
 struct RankFacts {
   std::string host;
   int cores = 1;
-  std::string cpus;  // that it may run on
+  std::string cpus;  // processors that it may run on
   Bytes memory = 0;
   Facts build;  // "instruction set" and so on
 };
 
-// "samples of the source `train`: 60 on rank 0, 59 on rank 2", for all facts in which ranks are not like rank 0.
-// `facts`: by rank, each in one order; `first`: the lowest rank that is not alike.
+// "samples of the source `train`: 60 on rank 0, 59 on rank 2", for the first facts in which a rank differs from rank 0.
+// `facts`: by rank, each in the same order; `first`: the lowest rank that differs.
 std::vector<std::string> differences(const std::vector<Facts>& facts, size_t& first);
-// XG0833 with the differences of the builds.
+// Errors: XG0833 with the differences of the builds.
 Status check_alike(const std::vector<RankFacts>& ranks);
-// All ranks call it. Errors: XG0833 with the differences, the same on all ranks. `cause` is what is not as on rank 0:
-// "reads other data"; `mine` may be an error of this rank.
+// All ranks call it with their facts, or with an error of their own. Errors: XG0833 with the differences, or the error
+// of a rank; the same on all ranks. `cause` ends the message "rank 2 ...": "reads other data than rank 0".
 Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& cause, const std::string& help);
-// What the hosts of these ranks have together.
+// The cores and the free memory of all hosts of these ranks.
 int cores_of(const std::vector<RankFacts>& ranks);
 Bytes memory_of(const std::vector<RankFacts>& ranks);
 
-// What a rank was asked to do, without what only says where and how it prints.
+// The flags of the command that decide what a rank does, without those about places and output.
 Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args);
 
-// plan_from on rank 0; all others get its plan, where they were given the same one. Nothing after an error, which one
-// rank has printed. `path_options`: those that rank 0 plans with.
+// Plans on rank 0 (plan_from) and sends the plan to the other ranks, which check that a plan file they were given is
+// the same one. Nothing after an error, which one rank has printed. `path_options`: the options of rank 0.
 std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
                                         const Console& console, int& exit);
 
-// Whether as many ranks can run the plan. Errors: kUsage XG0832.
+// Whether `count` ranks can run the plan. Errors: kUsage XG0832.
 Status check_ranks(const planner::Plan& plan, int count);
 
-// What a session of this rank is made with. The job outlives it, and so do plan and devices.
+// The options of this rank's session. REQUIRES: job, plan and devices outlive the session.
 runtime::SessionOptions session_options(const Job& job, const PlannedModel& planned, const runtime::DeviceSet& devices);
 
-// Tells an error that ends the run, if it is for this rank to tell, and lets the others go. Gives the exit code.
+// Ends the run with an error: prints it if that is this rank's task, tells the other ranks, and gives the exit code.
 int fail_job(const Job& job, const Error& error, const Console& console, const SourceMap& sources);
 
 }  // namespace xrun::cli

@@ -15,7 +15,7 @@ namespace {
 constexpr Seconds kMeeting = 10;
 constexpr std::chrono::seconds kStart(60);
 
-// `directory`: of the checkpoints; empty where it is not known.
+// `directory`: of the checkpoints; empty if not known.
 Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory) {
   std::string help = "start the same command again: it goes on from the last checkpoint";
   if (!directory.empty()) {
@@ -42,7 +42,7 @@ bool tells(const runtime::World& world, const runtime::LostRank& lost) {
 
 }  // namespace
 
-// The first process speaks for all, a little before the others, unless it is the one that is missing.
+// Rank 0 prints the error; the others wait two seconds longer, so that they only do if rank 0 is missing.
 StartLimit::StartLimit(const GlobalOptions& options, int rank, int count)
     : thread_([this, options, rank, count] {
         std::unique_lock lock(mutex_);
@@ -72,7 +72,7 @@ Status watch_ranks(Job& job) {
     return std::move(connections).error();
   }
   runtime::WatchOptions options;
-  // Nothing is lost with this process: what it has not saved can no longer be saved.
+  // Ending the process loses nothing: without the lost rank it can no longer save anything.
   options.on_stuck = [&world, console = job.options](const runtime::LostRank& lost) {
     const Error error = loss_error(world, lost, "");
     if (tells(world, lost)) {

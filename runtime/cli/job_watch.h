@@ -1,5 +1,5 @@
-// The end of a run that has lost a rank: who it was, on which host, and where the run goes on; or that never got all of
-// its ranks.
+// Ends a run that has lost a rank, with the rank, its host and the checkpoint to go on from, or a run whose ranks have
+// not all come up.
 #pragma once
 
 #include <condition_variable>
@@ -11,8 +11,9 @@
 
 namespace xrun::cli {
 
-// While this is, the ranks of a run come up: ends the process (XG0842, exit 4) if they have not after a minute, since
-// MPI waits for the last of them for ever. `rank`: of this process, as the launcher says it.
+// Limits the time in which all ranks come up: unless it is destroyed within a minute (two seconds more on ranks other
+// than 0), the process ends (XG0842, exit 4), since MPI would wait for a missing rank for ever. `rank`: of this
+// process, according to the launcher.
 class StartLimit {
  public:
   StartLimit(const GlobalOptions& options, int rank, int count);
@@ -25,13 +26,13 @@ class StartLimit {
   std::thread thread_;
 };
 
-// Connects the ranks and begins to watch them; all ranks call it. An error is the same on all of them and no reason to
-// stop: the run goes on without a watch.
+// Connects the ranks and begins to watch them; all ranks call it. An error is the same on all ranks and does not end
+// the run, which then goes on without a watch.
 Status watch_ranks(Job& job);
 
-// XG0840 (exit 75), in place of whatever a rank met in consequence; none: no rank is lost.
+// The error XG0840 (exit 75), which replaces errors that the loss has caused on this rank; none: no rank is lost.
 std::optional<Error> loss_of(const Job& job);
-// Whether this rank tells the user of it: one of those that are left does, and one that stood still itself.
+// Whether this rank prints the loss: rank 0 does, or rank 1 where rank 0 is lost, and a rank that was itself given up.
 bool tells_loss(const Job& job);
 
 }  // namespace xrun::cli

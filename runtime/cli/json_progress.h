@@ -8,8 +8,8 @@
 
 namespace xrun::cli {
 
-// {metrics, samples, broken, synthetic}: values by key, counts by source of what was measured and left out, and the
-// sources that are made up.
+// {metrics, samples, broken, synthetic}: metrics by key, evaluated and broken samples by source, and the names of
+// synthetic sources.
 nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
                                        const std::vector<runtime::MeasuredSource>& sources);
 

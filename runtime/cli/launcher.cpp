@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kModule = "libxrun_mpi.so";
 
-// Beside the program, or where its package puts libraries.
+// The module lies beside the program, or where the package puts libraries.
 std::filesystem::path module_path() {
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -59,7 +59,7 @@ std::string missing_mpi() {
 }
 
 std::unique_ptr<runtime::Messenger> load_mpi(std::string& error) {
-  // MPI loads parts of itself, which look for the symbols of the first.
+  // RTLD_GLOBAL: MPI loads plugins, which need the symbols of its own library.
   void* const module = ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_GLOBAL);
   void* const make = module == nullptr ? nullptr : ::dlsym(module, "xrun_make_messenger");
   if (make == nullptr) {

@@ -44,7 +44,7 @@ extern "C" void on_fault(int number, siginfo_t* /*info*/, void* context) {
         "smaller model; if there is enough, please report this\n");
     ::_exit(exit_code(ErrorKind::kWorld));
   }
-  std::signal(number, SIG_DFL);  // the instruction runs once more and faults for good
+  std::signal(number, SIG_DFL);  // the instruction runs again and ends the process
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ void tell_library_faults() {
       ::_exit(exit_code(ErrorKind::kWorld));
     }
   });
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which tell faults themselves
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers report faults themselves
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO;

@@ -17,13 +17,13 @@
 namespace xrun::cli {
 namespace {
 
-// What is plainly no text, in place of a hundred faults of its characters.
+// One error for a file that is plainly not text, instead of a hundred about its characters.
 std::optional<Error> find_binary(const std::string& path) {
   char start[4096];
   const int file = open_regular(path);
   const ssize_t got = file < 0 ? 0 : ::read(file, start, sizeof start);
   if (file < 0) {
-    return std::nullopt;  // a pipe: the language says it
+    return std::nullopt;  // not a regular file, such as a pipe: the frontend reports it
   }
   ::close(file);
   const std::string_view head(start, static_cast<size_t>(std::max<ssize_t>(got, 0)));
@@ -41,7 +41,7 @@ std::optional<Error> find_binary(const std::string& path) {
   return std::nullopt;
 }
 
-// Every file that cannot be opened is the world's or the user's fault before it is the language's.
+// The fault of a file that the frontend could not read as text: it is missing, a directory, unreadable or binary.
 std::optional<Error> find_fault(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && ::access(path.c_str(), R_OK) == 0) {
@@ -56,7 +56,7 @@ std::optional<Error> find_fault(const std::string& path) {
   return content_error("XG0121", "there is no file `" + path + "`", "check the path");
 }
 
-// `texts` null: from the disk.
+// `texts`: null reads from disk.
 std::optional<lang::CheckedFile> load_file(const std::string& path, const GlobalOptions& options, bool strict,
                                            const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics) {
   const lang::FrontendOptions wishes{.ops = &ops::registry(),
@@ -78,7 +78,7 @@ Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
   return {};
 }
 
-// The same with times: those of earlier runs from their file, to which new ones are added.
+// collect_facts with measured times: reads those of earlier runs from their file and adds new ones to it.
 Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, const Console& console) {
   const std::string origin = runtime::times_origin(prepared.isa, cpu);
   const std::string path = runtime::kernel_times_path(origin);

@@ -1,4 +1,4 @@
-// What several commands begin with: a file becomes a checked module, and a module becomes what a planner is given.
+// The first steps of several commands: load and check a file, then prepare its module for the planner.
 #pragma once
 
 #include <optional>
@@ -21,20 +21,20 @@ struct LoadedModel {
   lang::CheckedFile file;
 };
 
-// Reads, checks and reports. Nothing after errors, which have been printed; `exit` is then the exit code. `texts`: the
-// files by path, where not those of the disk are meant.
+// Reads and checks the file and prints its diagnostics. Nothing after errors; `exit` is then the exit code. `texts`:
+// the files by path, instead of those on disk; null: from disk.
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool strict, int& exit, const lang::Texts* texts = nullptr);
 
-// The same without a word: nothing where there are errors.
+// The same without printing; nothing if there are errors.
 std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
                                               const lang::Texts* texts = nullptr);
 
-// What this build checks but does not carry out: parts of the model (XG0199), and a model of too many operators
-// (XG0198). Empty: `plan` does not refuse it for that.
+// The parts of a module that this build checks but cannot execute (XG0199), and a model of too many operators (XG0198).
+// Empty: `plan` does not refuse the module for them.
 Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
 
-// Refuses, with the diagnostics, a module that uses what this edition only checks, or that lacks a part.
+// Prints why a module cannot be planned: it uses what this edition only checks, or it lacks a part.
 //   needs_training  the command runs training: `data` and `train` must be there
 // Gives 0 or the exit code.
 int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training);
@@ -48,8 +48,8 @@ struct PreparedModel {
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
-// Runs the passes and asks the kernels for their sizes (and times, with --cost measured; a note says where those are
-// from that were measured before).
+// Runs the passes and collects the kernels' sizes (with --cost measured also times; a note names the file of times that
+// were measured before).
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
 }  // namespace xrun::cli

@@ -29,7 +29,7 @@ constexpr size_t kMostWarnings = 100;
 constexpr size_t kMostGraphs = 4096;
 constexpr size_t kShownGraphs = 12;
 constexpr double kMostSeconds = 1e9;
-// What a `step` event has beside metrics and the quantities that are drawn.
+// The fields of a `step` event that are not drawn.
 constexpr std::array<std::string_view, 13> kNotDrawn{"v",         "time",     "step",   "epoch",    "step_s",
                                                      "compute_s", "comm_s",   "busy_s", "bubble_s", "data_s",
                                                      "memory",    "resident", "t"};
@@ -39,7 +39,7 @@ double number_in(const Json& event, const char* key) {
   return at != event.end() && at->is_number() ? at->get<double>() : 0;
 }
 
-// Numbers of a file may be anything; steps are whole and not negative.
+// A file may contain any number; steps are whole and not negative.
 int64_t step_in(const Json& event, const char* key) {
   return static_cast<int64_t>(std::clamp(number_in(event, key), 0.0, 1e15));
 }
@@ -59,7 +59,7 @@ void add_points(SeriesByName& series, const Json& values, int64_t step, const st
   }
 }
 
-// The active classes of each head. Their number has the name that lines of progress give it.
+// Adds the active classes of each head. Their number is named `active`, as in lines of progress.
 void add_active(SeriesByName& series, const Json& event, int64_t step) {
   const auto list = event.find("active");
   if (list == event.end() || !list->is_array()) {
@@ -89,7 +89,7 @@ void add_graph(std::vector<LoggedGraph>& graphs, const Json& event) {
   }
 }
 
-// False where the object is no event.
+// False if the object is not an event.
 bool add_event(RunLogSummary& log, const Json& event) {
   const std::string kind = event.is_object() && event.contains("t") && event["t"].is_string() ? event["t"] : "";
   if (kind == "start") {
@@ -121,7 +121,7 @@ bool add_event(RunLogSummary& log, const Json& event) {
   return !kind.empty();
 }
 
-// Calls `take` with each line; a line that is too long comes as an empty one. False where the file cannot be read.
+// Calls `take` with each line; a line that is too long is passed as an empty one. False if the file cannot be read.
 template <typename Take>
 bool for_each_line(int file, const Take& take) {
   std::string line;
@@ -151,7 +151,7 @@ bool for_each_line(int file, const Take& take) {
   return true;
 }
 
-// Rows of text, highest value first; a column has the mean of its steps.
+// Draws a curve as rows of text, the highest value first; a column has the mean of its steps.
 std::string plot(const Series& one, int columns, bool unicode) {
   constexpr int kRows = 6;
   constexpr int kLabel = 12;

@@ -1,4 +1,4 @@
-// What `xrun show DIR/log.jsonl` prints: the log of a run as figures and curves.
+// The output of `xrun show DIR/log.jsonl`: the log of a run as figures and curves.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,23 @@
 
 namespace xrun::cli {
 
-// A quantity over the steps of a run. Of a long one every other point goes, again and again, so that at most kMost
-// stay.
+// A quantity over the steps of a run. With more than kMost points every other one is dropped, as often as needed.
 class Series {
  public:
   static constexpr size_t kMost = 8192;
 
   void add(int64_t step, double value);
-  // Forgets what came after this step: a run went on from an earlier checkpoint.
+  // Drops the points after this step, because a run went on from an earlier checkpoint.
   void cut(int64_t step);
   const std::vector<std::pair<int64_t, double>>& points() const { return points_; }
 
  private:
   std::vector<std::pair<int64_t, double>> points_;
-  int64_t stride_ = 1;  // one point is kept of so many
+  int64_t stride_ = 1;  // one of this many points is kept
   int64_t seen_ = 0;
 };
 
-// A graph of nearest classes that the run has used, as its event tells (docs/command.md, "Progress").
+// A graph of nearest classes that the run has used, from its event (docs/command.md, "Progress").
 struct LoggedGraph {
   int64_t step = 0;
   std::string head;
@@ -41,21 +40,22 @@ struct LoggedGraph {
 struct RunLogSummary {
   int runs = 0;           // starts
   int64_t steps = 0;      // of the whole run
-  int64_t last_step = 0;  // that was reached
+  int64_t last_step = 0;  // the last that was reached
   double seconds = 0;     // in all runs
-  int64_t damaged = 0;    // lines that are no event
+  int64_t damaged = 0;    // lines that are not an event
   std::vector<std::string> warnings;
   std::vector<LoggedGraph> graphs;
-  // "loss", "lr", "images_per_s", metrics of batches, and of active classes "HEAD.active", ".near", ".common", ".mass".
+  // "loss", "lr", "images_per_s", metrics of batches, and for the active classes "HEAD.active", ".near", ".common",
+  // ".mass".
   std::map<std::string, Series> training;
   std::map<std::string, Series> evaluation;  // by key
 };
 
-// Reads a log line by line, each of at most 1 MiB; others count as damaged. Steps that a later start repeats are
-// forgotten. Errors: kContent XG0909 where the file cannot be read or has no event at all.
+// Reads a log line by line; lines above 1 MiB count as damaged. Drops the steps that a later start repeats. Errors:
+// kContent XG0909 where the file cannot be read or has no `start` event.
 Result<RunLogSummary> read_log(const std::string& path);
 
-// Figures, and a curve of each quantity, `columns` wide.
+// Figures and a curve of each quantity, for a terminal of `columns` columns.
 std::string log_text(const std::string& path, const RunLogSummary& log, int columns, bool unicode);
 // {v, runs, steps, last_step, seconds, damaged, warnings, graphs: [{step, head, of_step, recall, seconds, waited_s}],
 // training: {name: [[step, value], ...]}, evaluation}.

@@ -3,7 +3,7 @@
 
 namespace {
 
-// Before the initialisers of other files, which allocate.
+// Runs before the initialisers of other files, which allocate.
 [[gnu::constructor(101)]] void begin() { xrun::cli::tell_library_faults(); }
 
 }  // namespace

@@ -6,13 +6,13 @@
 namespace xrun::cli {
 namespace {
 
-// Stages that leave a sample as it is unless it is trained on.
+// Whether the stage changes samples only in training.
 bool is_only_trained(const CallSpec& stage) {
   return stage.name.starts_with("random_") && stage.name != "random_crop" && stage.name != "random_resized_crop";
 }
 
 std::string stage_text(const CallSpec& stage) {
-  if (stage.name == "random_crop") {  // without training: the middle
+  if (stage.name == "random_crop") {  // outside training it crops the middle
     return fmt::format("random_crop({})", stage.args.integer("size"));
   }
   return stage.args.all().empty() ? stage.name : fmt::format("{}({})", stage.name, to_text(stage.args));
@@ -32,8 +32,8 @@ std::string preprocessing(const Module& module, const NamedValue& input) {
   return text;
 }
 
-// The first part of the path of a value's operator, where `train` made it: "loss", or "loss_2" beside a part of the
-// model that is called so.
+// The first part of the path of the loss, if `train` made it: "loss", or "loss_2" beside a part of the model that is
+// called so. Else empty.
 std::string group_of_loss(const Graph& graph) {
   const NodeId producer = graph.loss.valid() ? graph.value(graph.loss).producer : NodeId();
   const std::string path = producer.valid() ? graph.node(producer).path : "";
@@ -41,7 +41,7 @@ std::string group_of_loss(const Graph& graph) {
   return first.starts_with("loss") ? first : "";
 }
 
-// Whether the loss depends on an operator that the model itself has.
+// Marks the model's own operators that the loss depends on.
 IdVector<NodeId, bool> model_nodes(const Graph& graph) {
   IdVector<NodeId, bool> wanted(graph.nodes.size(), false);
   const std::string loss = group_of_loss(graph);
@@ -78,7 +78,7 @@ std::vector<FormLine> inference_form(const Module& module) {
       lines.push_back({preprocessing(module, input), preprocessing(module, input)});
     }
   }
-  std::vector<size_t> place(graph.nodes.size());  // of a node among the lines
+  std::vector<size_t> place(graph.nodes.size());  // index of a node's line
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!wanted[i]) {
       continue;
@@ -115,7 +115,7 @@ std::vector<std::string> tensor_names(const Module& module) {
 }
 
 std::vector<std::string> differences(const std::vector<FormLine>& then, const std::vector<FormLine>& now, size_t most) {
-  // What is the same at both ends needs no table.
+  // Equal lines at both ends are left out of the table.
   size_t begin = 0;
   const size_t shorter = std::min(then.size(), now.size());
   while (begin < shorter && then[begin].same == now[begin].same) {
@@ -135,7 +135,7 @@ std::vector<std::string> differences(const std::vector<FormLine>& then, const st
   };
   constexpr size_t kMostCells = 16'000'000;
   const bool aligned = rows * columns <= kMostCells;
-  // common[i][j]: lines that then[begin + i ..] and now[begin + j ..] have in common, in order.
+  // common[i][j]: the number of lines that then[begin + i ..] and now[begin + j ..] have in common, in order.
   std::vector<uint32_t> common(aligned ? (rows + 1) * (columns + 1) : 0, 0);
   const auto cell = [&](size_t i, size_t j) -> uint32_t& { return common[i * (columns + 1) + j]; };
   for (size_t i = rows; aligned && i-- > 0;) {

@@ -11,7 +11,7 @@
 namespace xrun::cli {
 namespace {
 
-// Of what is not there; what cannot be read, or is broken, is another matter.
+// Whether data is missing. Data that is there but broken or unreadable is an error.
 bool is_missing(const Error& error) {
   return (error.code == "XG0401" && error.kind == ErrorKind::kContent) || error.code == "XG0411";
 }

@@ -1,4 +1,4 @@
-// What `xrun plan` finds out of the data: sources are opened as far as their headers, no sample is read.
+// The facts about the data that `xrun plan` needs: it opens headers only and reads no samples.
 #pragma once
 
 #include "graph/base/diagnostic.h"
@@ -10,12 +10,12 @@ namespace xrun::cli {
 struct DataHeaders {
   int64_t samples = 0;  // of an epoch; 0: not known
   DataMemory memory;
-  Diagnostics warnings;  // sources that are not on this machine, and what is worth a word about the others
+  Diagnostics warnings;  // missing sources, and the warnings of the others
 };
 
-// Opens the sources that a run of the plan opens. Data that is not there is a warning, since plans are also made where
-// no data is (docs/decisions/0011); errors are those that `check --data` and `train` give before they read a sample,
-// XG0506, a curve that does not fit the run, and XG0214, graphs of classes that no step would use.
+// Opens the sources that a run of the plan opens. Missing data is only a warning, since plans are also made on machines
+// without the data (docs/decisions/0011). Errors: those that `check --data` and `train` give before they read a sample;
+// XG0506 a curve does not fit the run; XG0214 no step would use a graph of nearest classes.
 Result<DataHeaders> open_headers(const PlannedModel& planned);
 
 }  // namespace xrun::cli

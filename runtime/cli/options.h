@@ -1,4 +1,4 @@
-// What the command line says: global flags and the arguments of each subcommand, as plain values.
+// The parsed command line: global flags and the arguments of each subcommand, as plain values.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct GlobalOptions {
   std::string run;
   std::string cluster;    // FILE[:NAME]
   std::string schedule;   // FILE[:NAME]
-  std::string directory;  // -C: where a run's output goes
+  std::string directory;  // -C: the directory of a run's output
   std::string format = "text";
   std::string progress = "auto";  // auto tty plain json none
   std::string color = "auto";     // auto always never
@@ -29,7 +29,7 @@ struct GlobalOptions {
   int devices = 0;                // CPU devices; 0: one per core
   std::string cost = "analytic";  // analytic measured
 
-  // Of a run of several processes (runtime/cli/job.h), not of the command line: what their hosts have together.
+  // Set for a run of several processes (runtime/cli/job.h), not by flags: the cores and memory of all its hosts.
   int ranks = 1;
   int cores = 0;  // 0: of this host alone
   Bytes memory = 0;
@@ -45,10 +45,10 @@ struct PlanArgs {
   std::string file;
   std::string output;
   bool dry_run = false;  // print only
-  std::string diff;      // an older plan: what differs
+  std::string diff;      // an older plan, to print the differences
   bool exit_code = false;
-  std::string why;  // a decision
-  std::string fit;  // "classes": how many fit
+  std::string why;  // the decision to explain
+  std::string fit;  // "classes": print how many fit
 };
 
 struct ShowArgs {
@@ -56,15 +56,15 @@ struct ShowArgs {
   std::string table;  // layers memory comm why
   std::string emit;   // tokens ast checked module backward plan program
   bool gantt = false;
-  int depth = 0;  // parts of a path that make a layer of `--table layers`; 0: see list_layers
+  int depth = 0;  // parts of a path that form a layer in `--table layers`; 0: see list_layers
 };
 
 struct TrainArgs {
   std::string file;  // model or plan
   std::string resume = "auto";
-  bool extend = false;  // another length and rate than the checkpoint's
+  bool extend = false;  // allow another length and rate than the checkpoint's
   std::optional<int64_t> steps;
-  int64_t profile = -1;  // after as many steps of warm-up; -1: none
+  int64_t profile = -1;  // warm-up steps before the profile; -1: no profile
 };
 
 struct EvalArgs {

@@ -13,7 +13,7 @@ std::string stamp(double seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
-// Empty where no source is made up.
+// Empty if no source is synthetic.
 std::string synthetic_field(const std::vector<std::string>& sources) {
   return sources.empty() ? "" : fmt::format(" synthetic={}", fmt::join(sources, ","));
 }
@@ -40,14 +40,15 @@ std::string plain_line(const runtime::StepReport& s, Bytes usable, double second
   return s.grad_norm > 0 ? line + fmt::format(" grad_norm={:.4g}", s.grad_norm) : line;
 }
 
-// One line, whatever the names of files and sources in it have in them.
+// Prints one line, even if names of files and sources in it contain line breaks.
 void PlainProgress::tell(std::string_view line, double time) {
   port_.write(printable_line(line) + "\n");
   told_ = time;
   work_.move(time);
 }
 
-// A line of its own only for what heartbeats have spoken of, and where a run has none of its own.
+// Prints that work has finished, but only outside training, whose events have lines of their own, and only if a
+// heartbeat has named the work.
 void PlainProgress::finish_work(const runtime::WorkEvent& next, double time) {
   if (beaten_in_work_ && !training_ && !work_.of_steps() && work_.through(next)) {
     tell(fmt::format("{} finished {} seconds={:.1f}", stamp(time), work_.fields(), work_.elapsed(time)), time);
@@ -93,7 +94,7 @@ void PlainProgress::on_resume(int64_t step, const std::string& path) {
   tell(fmt::format("{} resumed step={} from={}", stamp(time), step, path), time);
 }
 
-// Steps between two lines are told once a second, for the heartbeats.
+// Takes a step once a second between two lines, since heartbeats show its loss and rate.
 bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ >= 1; }
 
 void PlainProgress::on_step(const runtime::StepReport& step, bool due) {

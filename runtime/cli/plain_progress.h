@@ -1,5 +1,5 @@
-// Progress as greppable lines (docs/command.md, "Progress"): one each `log.every`, one a phase, and heartbeats where
-// nothing else is told.
+// Progress as greppable lines (docs/command.md, "Progress"): one each `log.every`, one per phase, and heartbeats when
+// nothing else is printed.
 #pragma once
 
 #include <mutex>
@@ -9,7 +9,7 @@
 
 namespace xrun::cli {
 
-// Threads: any may call `beat` and `on_interrupt`.
+// Threads: any thread may call `beat` and `on_interrupt`.
 class PlainProgress : public runtime::EventSink {
  public:
   explicit PlainProgress(ProgressPort port) : port_(std::move(port)), told_(port_.now()) {}
@@ -29,7 +29,7 @@ class PlainProgress : public runtime::EventSink {
   void on_end(const runtime::EndEvent& event) override;
   void on_interrupt() override;
 
-  // Tells what is under way where nothing has been told for 30 seconds, or nothing has happened for 10; never twice
+  // Prints the work under way if nothing has been printed for 30 seconds or nothing has happened for 10; never twice
   // within 30 seconds.
   void beat();
 
@@ -43,10 +43,10 @@ class PlainProgress : public runtime::EventSink {
   bool training_ = false;
   bool beaten_in_work_ = false;
   Bytes usable_ = 0;
-  double loss_ = 0;  // of the last step that was told
+  double loss_ = 0;  // of the last step that was reported
   double rate_ = 0;  // images a second; 0: no step yet
   double told_;
-  double stepped_ = -1e9;  // when a step was last told
+  double stepped_ = -1e9;  // when on_step was last called
   double beaten_ = -1e9;
 };
 

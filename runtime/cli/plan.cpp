@@ -1,4 +1,4 @@
-// `xrun plan`: search, verify, print, write.
+// `xrun plan`: searches, verifies, prints and writes a plan.
 #include <chrono>
 #include <filesystem>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kDiffers = 10;
 
-// Nothing that was asked for is passed over in silence.
+// Refuses flags that contradict one another or would have no effect.
 Status check_request(const PlanArgs& args) {
   const auto fault = [](std::string message, std::string help) {
     return usage_error("XG0907", std::move(message), std::move(help));
@@ -53,7 +53,7 @@ Status check_request(const PlanArgs& args) {
   return {};
 }
 
-// Prints the page of the plan, or what was asked about it. Gives the exit code.
+// Prints the plan, or the answer to --diff or --why. Gives the exit code.
 int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& args, const Console& console) {
   if (!args.diff.empty()) {
     const auto old = planner::load_plan(args.diff);
@@ -78,7 +78,7 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
     return 0;
   }
   console.out(planner::report_text(plan, module, console.page_columns()));
-  // A cluster may be another machine than this one.
+  // A declared cluster may be another machine than this one.
   const runtime::CpuTopology topology =
       module.cluster.cores > 0 ? runtime::CpuTopology() : runtime::read_cpu_topology();
   const auto devices = runtime::place_devices(topology, plan.training.threads);
@@ -88,7 +88,7 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
   return 0;
 }
 
-// Looking for more classes ends after so long.
+// Time limit of the search for more classes.
 constexpr std::chrono::seconds kFitTime(60);
 
 int print_fit(const GlobalOptions& options, const PlanArgs& args, const Console& console) {
@@ -146,7 +146,7 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   }
   phase.done("data", headers->samples > 0 ? format_count(headers->samples) + " samples to train on" : "not here");
   exit = print_plan(planned->plan, planned->prepared.training, args, console);
-  // A question about a plan is no wish to have it, unless it says where to.
+  // `--diff` and `--why` write a plan only with `-o`.
   const bool asked = !args.diff.empty() || !args.why.empty();
   if ((exit != 0 && exit != kDiffers) || args.dry_run || (asked && args.output.empty())) {
     return exit;

@@ -21,7 +21,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// Where relative paths start. Asked for once, so that a path has one absolute form.
+// The directory where relative paths start, read once so that a path has one absolute form.
 struct WorkingDirectory {
   std::error_code error;
   std::filesystem::path path = std::filesystem::current_path(error);
@@ -31,17 +31,17 @@ const WorkingDirectory& working_directory() {
   return once;
 }
 
-// Of FILE, or of FILE:NAME.
+// The absolute form of FILE or of FILE:NAME.
 std::string absolute(const std::string& path) { return path.empty() ? "" : (working_directory().path / path).string(); }
 
-// A path below the working directory as a user types it there, so that messages name the files of a plan as they name
-// those of a text.
+// A path below the working directory in its relative form, so that messages about a plan name files as messages about a
+// model do.
 std::string shown(const std::string& path) {
   const std::string below = std::filesystem::path(path).lexically_relative(working_directory().path).string();
   return below.empty() || below.starts_with("..") ? path : below;
 }
 
-// What of the command line decides a plan, as the plan file keeps it.
+// The flags that decide a plan, as the plan file keeps them.
 Pairs plan_options(const std::string& path, const GlobalOptions& options) {
   Pairs pairs{{"file", absolute(path)}};
   const auto add = [&](const std::string& name, const std::string& value) {
@@ -81,7 +81,7 @@ std::string about_plan(const planner::Plan& plan) {
          " instructions a step, chosen among " + std::to_string(plan.alternatives.size() + 1);
 }
 
-// A model and what a planner is given of it; without a plan. Nothing after an error, which has been printed.
+// Loads and prepares a model, without a plan. Nothing after an error, which has been printed.
 std::optional<PlannedModel> read_model(const std::string& path, const GlobalOptions& options, const Console& console,
                                        bool needs_training, int& exit, Phase& phase,
                                        const lang::Texts* texts = nullptr) {
@@ -115,7 +115,7 @@ std::optional<PlannedModel> read_model(const std::string& path, const GlobalOpti
   return PlannedModel{.model = std::move(*model), .prepared = std::move(prepared).value(), .plan = {}};
 }
 
-// Makes the module of a plan that is here.
+// Makes the module of a loaded plan and checks that the plan still fits it.
 std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& path, const GlobalOptions& given,
                                         const Console& console, int& exit, Phase& phase) {
   std::string file;
@@ -160,7 +160,7 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   return with_module(std::move(plan).value(), path, given, console, exit, phase);
 }
 
-// For changes of the row block that a plan proposes: by formula, since measuring takes long.
+// The facts for other row blocks that a plan proposes, with times by formula, since measuring takes long.
 planner::FactsOf facts_of(const PreparedModel& prepared) {
   return [isa = prepared.isa](const Module& module, bool training) {
     return ops::collect_facts(module.graph, module.train.norm_rows, training, isa, module.train.deterministic);
@@ -300,7 +300,7 @@ std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
   std::vector<runtime::Timing> timings;
   for (size_t i = 0; i < times.instructions.size(); ++i) {
     const planner::InstructionTime& one = times.instructions[i];
-    // Members of a communication end together; before its data move they wait for the last of them.
+    // The members of an exchange end together; before its data move they wait for the last of them.
     const Seconds moving = std::max(one.start, one.end - plan.training.instructions[i].predicted);
     timings.push_back({.begin = one.start, .end = one.end, .moving = moving, .moved = one.end});
   }
@@ -309,7 +309,7 @@ std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
 
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank,
                                                           const std::vector<int>& neighbours) {
-  std::vector<int> of_host;  // workers of the devices of all ranks here
+  std::vector<int> of_host;  // workers of the devices of all ranks on these processors
   std::vector<int> threads;
   int first = 0;
   size_t before = 0;

@@ -1,4 +1,4 @@
-// From FILE or PLAN on the command line to a plan with everything that a session needs.
+// Makes a plan, with everything that a session needs, from FILE or PLAN on the command line.
 #pragma once
 
 #include <memory>
@@ -21,52 +21,51 @@ struct PlannedModel {
   LoadedModel model;
   PreparedModel prepared;
   planner::Plan plan;
-  int rank = 0;  // of this process, where several run the plan
+  int rank = 0;  // of this process, if several run the plan
 
-  // Of the devices of this process.
+  // The workers of all devices of this process.
   int workers() const;
 };
 
-// FILE: loads, prepares and plans. PLAN: loads the plan, makes its module again from its sources and refuses it when
+// FILE: loads, prepares and plans. PLAN: loads the plan, makes its module again from the sources and refuses it if
 // anything has changed (XG06xx). Nothing after an error, which has been printed.
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
 
-// The plan that rank 0 of a run has made, as a plan file has it (planner/plan_file.h), with its module made again from
-// the sources that this rank sees: plan_from for all other ranks.
+// plan_from for ranks other than 0: loads the plan of rank 0 from the bytes of a plan file (planner/plan_file.h) and
+// makes its module again from the sources that this rank sees.
 std::optional<PlannedModel> plan_received(const std::string& bytes, const GlobalOptions& options,
                                           const Console& console, int& exit);
 
-// FILE without a plan: what a planner is given of it.
+// Loads and prepares FILE without planning.
 std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                        int& exit);
 
-// The same as plan_from for files that lie in memory, by path.
+// plan_from for files in memory, by path.
 std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
                                        const Console& console, int& exit);
 
-// Adds to the plan which row block would use devices that now are idle, and what other choices for a large head cost
+// Adds to the plan a row block that would use idle devices, and the costs of other choices for a large head
 // (planner/planner.h). For commands that print them.
 Status explain_choices(PlannedModel& planned);
 
-// A plan or a checkpoint may be used in another directory than the one that it was made in, so that it keeps absolute
-// paths of its sources.
+// The absolute path by which a plan or a checkpoint keeps a source, since it may be used in another directory.
 std::string source_path(const std::string& path);
 
-// The flags that a plan or a checkpoint was made with, below those that are given now, and the model's file. Costs have
-// done their work: who runs a plan measures no kernels.
+// Adds the flags that a plan or a checkpoint was made with: given flags take precedence, but stored devices and threads
+// replace given ones. `file` becomes the model's file. --cost is left out, since running a plan measures no kernels.
 GlobalOptions with_plan_options(GlobalOptions options, const std::vector<std::pair<std::string, std::string>>& pairs,
                                 std::string& file);
 
-// The first flag that decides what is computed or how, and so has no effect on what was decided; empty without one.
+// The first given flag that decides what is computed or how, so that it has no effect on an existing plan; empty: none.
 std::string deciding_flag(const GlobalOptions& options);
 
 bool is_plan_file(const std::string& path);
 
-// When each instruction of a step of training is predicted to run, as an executor would time it.
+// The predicted times of each instruction of a training step, in the form in which an executor measures them.
 std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan);
 
-// Those of `rank`. `neighbours`: the ranks of this host in order, which share its processors; empty: there is one rank.
+// Starts the devices of `rank`. `neighbours`: the ranks that share this host's processors, in order; empty: one rank.
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank = 0,
                                                           const std::vector<int>& neighbours = {});
 

@@ -1,4 +1,4 @@
-// `xrun predict`: name the classes of pictures or of rows of a source, or write their embeddings.
+// `xrun predict`: names the classes of pictures or of rows of a source, or writes their embeddings.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 namespace xrun::cli {
 namespace {
 
-// What is asked for, as far as the words alone tell.
+// Checks the flags as far as that is possible without a model.
 Status check_words(const PredictArgs& args) {
   if (args.images.empty() == args.source.empty()) {
     return usage_error(
@@ -58,7 +58,7 @@ struct Predicted {
 
 Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
                           const Result<runtime::CheckpointInfo>& info, bool json, runtime::EventSink& events) {
-  // Wrong wishes are refused before data are read.
+  // A wrong --topk is refused before any data is read.
   Ranking ranking;
   if (!args.embedding) {
     XRUN_ASSIGN(ranking, wanted_ranking(planned, args.topk));

@@ -14,7 +14,7 @@
 namespace xrun::cli {
 namespace {
 
-// A sink with a pulse: the pulse ends first.
+// A sink whose `beat` a pulse calls; the pulse is destroyed before the sink.
 template <typename Sink>
 class Beating final : public Sink {
  public:

@@ -1,4 +1,4 @@
-// What a run shows while it goes on (docs/command.md, "Progress"): a redrawn bar, greppable lines, or JSON events.
+// Progress of a run (docs/command.md, "Progress"): a redrawn bar, greppable lines, or JSON events.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ std::unique_ptr<runtime::EventSink> make_progress(const std::string& mode, const
 // The system's time in seconds since 1970.
 double unix_time();
 
-// Where progress goes and what its clock is: the console, or what a test has.
+// The output and the clock of progress: those of the console, or those of a test.
 struct ProgressPort {
   std::function<void(std::string_view)> write;
   std::function<double()> now;  // seconds since 1970
@@ -26,16 +26,16 @@ struct ProgressPort {
   bool unicode = false;
 };
 
-// The table of `--profile`: device by device what a step does, its time, its share, and what was predicted.
+// The table of `--profile`: for each device the parts of a step, their time, share and predicted time.
 std::string profile_text(const runtime::ProfileEvent& profile);
 
-// What a run says when it is asked to stop, and when it has: where it is saved and how it goes on.
+// Texts of a run that is asked to stop, and that has stopped: where it is saved and how it goes on.
 inline constexpr std::string_view kStopping =
     "after this step, with a checkpoint; a second signal ends the run at once";
 std::string stop_text(const runtime::EndEvent& end);
 
-// Calls `beat` again and again from a thread of its own until it is destroyed. A pause can be told in no other way: in
-// a step the thread of the trainer computes itself or sleeps until the devices are through.
+// Calls `beat` every half second from its own thread until it is destroyed. Only another thread can report a pause,
+// because in a step the trainer's thread computes or sleeps until the devices are done.
 class Pulse {
  public:
   explicit Pulse(std::function<void()> beat);

@@ -10,6 +10,18 @@ namespace xrun::cli {
 namespace {
 
 constexpr const char* kVariable = "XRUN_RANK_EXITS";
+constexpr const char* kBegin = "begin";
+
+// Lines are short, so that those of several ranks do not mix.
+void tell(const std::string& word) {
+  const char* const path = std::getenv(kVariable);
+  const int file = path == nullptr ? -1 : ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+  if (file >= 0) {
+    const std::string line = word + "\n";
+    [[maybe_unused]] const ssize_t written = ::write(file, line.data(), line.size());
+    ::close(file);
+  }
+}
 
 }  // namespace
 
@@ -31,28 +43,24 @@ RankExits::~RankExits() {
   }
 }
 
-std::vector<int> RankExits::take() {
-  std::vector<int> exits;
+RankReports RankExits::take() {
+  RankReports reports;
   std::ifstream in(path_);
-  for (int exit = 0; in >> exit;) {
-    exits.push_back(exit);
+  for (std::string word; in >> word;) {
+    if (word == kBegin) {
+      ++reports.begun;
+    } else {
+      reports.exits.push_back(std::atoi(word.c_str()));
+    }
   }
   if (!path_.empty() && ::truncate(path_.c_str(), 0) != 0) {
     path_.clear();  // it is gone
   }
-  return exits;
+  return reports;
 }
 
-// Lines are short, so that those of several ranks do not mix.
-int tell_exit(int exit) {
-  const char* const path = std::getenv(kVariable);
-  const int file = path == nullptr ? -1 : ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
-  if (file >= 0) {
-    const std::string line = std::to_string(exit) + "\n";
-    [[maybe_unused]] const ssize_t written = ::write(file, line.data(), line.size());
-    ::close(file);
-  }
-  return exit;
-}
+void report_begin() { tell(kBegin); }
+
+void report_exit(int exit) { tell(std::to_string(exit)); }
 
 }  // namespace xrun::cli

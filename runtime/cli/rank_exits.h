@@ -1,5 +1,5 @@
-// What ranks say of their end to the `--restarts` that watches over them: a launcher that has lost a host ends with an
-// exit code of its own, which tells nothing of the ranks.
+// Passes the exit codes of ranks to the `--restarts` that watches over them: a launcher that has lost a host ends with
+// an exit code of its own, which tells nothing about the ranks.
 #pragma once
 
 #include <string>
@@ -7,8 +7,14 @@
 
 namespace xrun::cli {
 
-// A file that the ranks of this machine add their exit codes to; a variable of the environment names it to them. It is
-// removed at the end. Where none can be made, no rank says anything.
+// What the ranks of this machine have reported.
+struct RankReports {
+  int begun = 0;           // ranks that have begun
+  std::vector<int> exits;  // exit codes of those that have ended; a killed rank has none
+};
+
+// A file to which the ranks of this machine append their reports; they find it by an environment variable. The
+// destructor removes it. If it cannot be made, or ranks do not see it, they report nothing.
 class RankExits {
  public:
   RankExits();
@@ -16,14 +22,15 @@ class RankExits {
   RankExits(const RankExits&) = delete;
   RankExits& operator=(const RankExits&) = delete;
 
-  // Those of the ranks that have ended since the last call; killed ones have none.
-  std::vector<int> take();
+  // The reports since the last call.
+  RankReports take();
 
  private:
   std::string path_;
 };
 
-// Adds the exit code of this process, where --restarts watches over it; gives it back.
-int tell_exit(int exit);
+// Report, if --restarts watches over this process, that it begins to train, and the exit code with which it ends.
+void report_begin();
+void report_exit(int exit);
 
 }  // namespace xrun::cli

@@ -13,8 +13,8 @@ const Node* find_loss(const Graph& graph) {
   return loss == graph.nodes.end() ? nullptr : &*loss;
 }
 
-// The dense logits that the loss reads, as an output. Before `prepare` the loss, the metrics and their logits stand in
-// the graph; outputs keep their names.
+// The dense logits that the loss reads, as an output. The loss, the metrics and their logits are found in the graph
+// before `prepare`; the output has the same name after it.
 Result<Ranking> dense_ranking(const Module& checked, const Module& prepared) {
   const Graph& graph = checked.graph;
   const Node* loss = find_loss(graph);

@@ -1,4 +1,4 @@
-// Which logits name the classes of a model, and which input holds the class of a sample.
+// Finds the logits that rank the classes of a model, and the input that holds the class of a sample.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace xrun::cli {
 
 struct Ranking {
   runtime::ClassScores from;
-  int64_t most = 0;     // classes of a row that can be named: 5, or the k of a metric
+  int64_t most = 0;     // classes of a row that can be named: 5, or the larger k of a metric
   int64_t classes = 0;  // of the model
 };
 
-// The logits that the loss reads: of the first sharded head, or dense ones that are an output. Errors: XG0903 the loss
-// compares with no classes, or its logits are no output.
+// The logits that the loss reads: those of the first sharded head, or dense ones that are an output. Errors: XG0903 the
+// loss is not over classes, or its logits are not an output.
 Result<Ranking> find_ranking(const PlannedModel& planned);
 
-// The input that the loss compares with, else the first that takes classes; empty without one.
+// The input with the targets of the loss, else the first input that holds classes; empty: none.
 std::string label_input(const Module& checked);
 
 // Class names of training by number; a class without a name is its number.

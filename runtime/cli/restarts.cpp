@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <optional>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -17,7 +18,6 @@
 
 #include "graph/base/result.h"
 #include "runtime/cli/console.h"
-#include "runtime/cli/rank_exits.h"
 #include "runtime/cli/stop_signals.h"
 #include "runtime/cli/stuck_launcher.h"
 #include "runtime/cli/usage.h"
@@ -28,13 +28,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSignalled = 128;  // plus the signal, as shells count
-constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly begun to train
+constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly trained
 constexpr Seconds kLongestWait = 60;
 
-// A child process, which a signal handler's thread may ask to stop at any time.
+// A child process, which the thread of StopSignals may ask to stop at any time.
 class Child {
  public:
-  // Gives the error number of a start that failed, or 0.
+  // Gives 0, or the errno of a failed start.
   int start(const std::vector<std::string>& command) {
     std::vector<char*> words;
     for (const std::string& word : command) {
@@ -53,7 +53,7 @@ class Child {
     int fault = pid < 0 ? errno : 0;
     ::close(fault_pipe[1]);
     if (fault == 0 && ::read(fault_pipe[0], &fault, sizeof(fault)) != sizeof(fault)) {
-      fault = 0;  // the pipe was closed by the new program
+      fault = 0;  // starting the program closed the pipe
     }
     ::close(fault_pipe[0]);
     if (fault != 0 && pid > 0) {
@@ -72,7 +72,7 @@ class Child {
     return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  pid_t pid() const { return pid_.load(); }  // 0: none runs
+  pid_t pid() const { return pid_.load(); }  // 0: not running
 
   void ask_to_stop() {
     if (const pid_t pid = pid_.load(); pid > 0) {
@@ -81,8 +81,8 @@ class Child {
   }
 
  private:
-  // In the child. It ends with its parent, which a second signal ends at once. Variables that stand for the flags of
-  // this command would make a command of ours watch over another one.
+  // Runs in the child. SIGTERM ends it together with its parent, which a second signal ends at once. XRUN_RESTARTS is
+  // removed, or an `xrun train` behind `--` would watch over a command, too.
   [[noreturn]] static void become(const std::vector<char*>& words, pid_t parent, int fault_pipe) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() == parent) {
@@ -99,7 +99,7 @@ class Child {
   std::atomic<pid_t> pid_{0};
 };
 
-// False: a signal came.
+// False: a stop was requested.
 bool wait_for(Seconds seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end && !StopSignals::requested().load()) {
@@ -145,9 +145,12 @@ bool is_worth_restart(int exit_code) {
          (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
 }
 
-bool misses_host(int exit_code, const std::vector<int>& said, bool had_ranks, bool has_ranks) {
-  const bool refused = std::ranges::any_of(said, [](int exit) { return exit != 0 && !is_worth_restart(exit); });
-  return exit_code != 0 && !refused && (had_ranks || has_ranks);
+// `timeout` ends with 124. Ranks that say nothing at all may have another view of files than this process.
+bool misses_host(int exit_code, const RankReports& said, bool before, bool now) {
+  constexpr std::array<int, 4> kMeant{0, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
+  const bool meant = std::ranges::find(kMeant, exit_code) != kMeant.end() ||
+                     std::ranges::any_of(said.exits, [](int exit) { return !is_worth_restart(exit); });
+  return !meant && (now ? said.begun > 0 : before);
 }
 
 Seconds wait_before_restart(int ends_at_once) {
@@ -166,7 +169,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
   const StopSignals signals([&child] { child.ask_to_stop(); });
   RankExits rank_exits;
   int ends_at_once = 0;
-  bool had_ranks = false;  // of a launcher, in a start before this one
+  bool had_ranks = false;  // a launcher had ranks in an earlier start
   for (int starts = 0;; ++starts) {
     const auto begin = Clock::now();
     if (const int fault = child.start(args.command); fault != 0) {
@@ -174,24 +177,31 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
                          "write the command behind `--` as in a shell, and try it there");
     }
     if (StopSignals::requested().load()) {
-      child.ask_to_stop();  // the signal may have come before there was a command to pass it to
+      child.ask_to_stop();  // the signal may have come before the command ran
     }
-    const LauncherWatch watch(child.pid(), [&console](const ProcessEntry& launcher) {
+    std::optional<LauncherWatch> watch;
+    watch.emplace(child.pid(), [&console](const ProcessEntry& launcher) {
       console.note(
           fmt::format("note: {} (process {}) has not ended with its ranks, so it waits for a host that it cannot "
                       "reach; it is killed\n",
                       launcher.name, launcher.pid));
     });
     const int exit = child.wait();
+    const bool has_ranks = watch->had_ranks();
+    const bool killed = watch->killed();
+    watch.reset();
     const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
     if (StopSignals::requested().load()) {
       return exit > kSignalled ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
     }
-    const std::vector<int> said = rank_exits.take();
-    if (!is_worth_restart(exit) && !misses_host(exit, said, had_ranks, watch.had_ranks())) {
+    const RankReports said = rank_exits.take();
+    if (killed && std::ranges::find(said.exits, 0) != said.exits.end()) {
+      return 0;  // the run is done: its launcher alone was not
+    }
+    if (!is_worth_restart(exit) && !misses_host(exit, said, had_ranks, has_ranks)) {
       return exit;
     }
-    had_ranks = had_ranks || watch.had_ranks();
+    had_ranks = had_ranks || has_ranks;
     const std::string ended = fmt::format("`{}` {}", shell_line(args.command), end_of(exit, lived));
     if (starts == args.restarts) {
       console.note(fmt::format("note: {}; it is not started again, by --restarts {}\n", ended, args.restarts));

@@ -1,5 +1,5 @@
-// `xrun train --restarts N -- COMMAND`: runs a command that trains, and starts it again where it ended for a reason
-// that a new start from the last checkpoint may mend (docs/command.md, "Restarts").
+// `xrun train --restarts N -- COMMAND`: runs a training command, and starts it again if it ended for a reason that a
+// restart from the last checkpoint may fix (docs/command.md, "Restarts").
 #pragma once
 
 #include <string>
@@ -7,34 +7,36 @@
 
 #include "graph/base/units.h"
 #include "runtime/cli/options.h"
+#include "runtime/cli/rank_exits.h"
 
 namespace xrun::cli {
 
 struct RestartArgs {
   bool asked_for = false;            // by --restarts or its variable
   int restarts = -1;                 // at most; -1: not given
-  std::vector<std::string> command;  // the words behind `--`
+  std::vector<std::string> command;  // the arguments behind `--`
 };
 
-// Where the words ask for restarts, takes the command behind `--` out of them; gives the number of words that are left.
+// If the arguments ask for restarts, moves the command behind `--` into `args`; gives the number of arguments before
+// it.
 int take_command(int argc, const char* const* argv, RestartArgs& args);
 
-// Whether a command that ended with this exit code (128 + its signal, as in a shell) is started again: it stopped
-// early, a rank of it was lost or killed, or the world failed it. Wrong input fails again, and a person who interrupts
-// a run means it.
+// Whether to restart a command that ended with this exit code (128 + its signal, as in a shell): it stopped early or
+// lost a rank (75), the environment failed it (4), or a signal killed it. SIGINT and SIGTERM do not count, since a user
+// means them; wrong input would fail again.
 bool is_worth_restart(int exit_code);
 
-// Whether a launcher that ended with this code did so for want of a host, which may come back: it could not begin its
-// ranks and could before, or it had ranks, none of which has refused its input. `said`: what ranks said of their own
-// ends (rank_exits.h); `had_ranks`, `has_ranks`: whether a launcher had ranks in a start before, and in this one.
-bool misses_host(int exit_code, const std::vector<int>& said, bool had_ranks, bool has_ranks);
+// Whether a launcher may have ended with this code because it misses a host, which may come back: its ranks were killed
+// or lost others, or it cannot begin its ranks and could before. `now`: whether a launcher had ranks on this machine in
+// this start (stuck_launcher.h), `before`: in an earlier one; `said`: the reports of ranks in this start.
+bool misses_host(int exit_code, const RankReports& said, bool before, bool now);
 
-// How long to wait before the next start, after so many ends in a row that came at once.
+// How long to wait before the next start, after this many early ends in a row.
 Seconds wait_before_restart(int ends_at_once);
 
-// Gives the exit code of the last start, 75 if a signal came between two starts, or 2 where the command cannot be
-// started or is not told. A signal that asks for a stop goes to the command as SIGUSR1, which launchers pass on to all
-// ranks. `file`: what was named before `--`, which is refused.
+// Gives the exit code of the last start; 75 if a stop was requested and the command died of a signal or was not
+// running; 2 if the command is missing or cannot be started. A stop request goes to the command as SIGUSR1, which
+// launchers pass on to all ranks. `file`: the file named before `--`, which is refused.
 int run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file);
 
 }  // namespace xrun::cli

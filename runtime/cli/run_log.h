@@ -1,5 +1,5 @@
-// The log of a run: its events as JSON lines beside its checkpoints (docs/command.md, "Logs"), whatever is shown, and
-// its figures as event files for TensorBoard.
+// The log of a run: its events as JSON lines beside its checkpoints (docs/command.md, "Logs"), independent of the
+// progress shown, and its figures as event files for TensorBoard.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 
 namespace xrun::cli {
 
-// Whether and where a run is logged.
+// Where a run is logged, and whether for TensorBoard, too.
 struct LogOptions {
   std::string directory;     // of the checkpoints
   bool tensorboard = false;  // event files beside the log
 };
 
-// A file that events are appended to, each with one write. One that cannot be written is given up: the run goes on.
+// A file to which each event is appended with one write. After a failed write it is closed, and the run goes on.
 class LogFile {
  public:
   LogFile() = default;
@@ -26,17 +26,17 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Only an ordinary file is opened; a torn last line of a run that was killed is ended. Empty, or what went wrong.
+  // Opens or makes a regular file; ends a torn last line that a killed run left. Gives the error text, or an empty one.
   std::string open(const std::string& path);
-  // The same. Nothing is written where no file is open; one that fails is closed.
+  // Gives the error text and closes the file after a failed write. Does nothing if no file is open.
   std::string append(std::string_view text);
 
  private:
   int file_ = -1;
 };
 
-// Shows events by another sink and logs them. What comes before `on_start` is kept until then, because the directory
-// of the checkpoints may not be there yet. Threads: `on_interrupt` from any.
+// Passes events to another sink and logs them. Events before `on_start` are kept until then, because the checkpoint
+// directory may not exist yet. Threads: `on_interrupt` from any.
 class LoggedProgress final : public runtime::EventSink {
  public:
   LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const LogOptions& options);
@@ -68,7 +68,7 @@ class LoggedProgress final : public runtime::EventSink {
 
   std::unique_ptr<runtime::EventSink> shown_;
   Output log_file_;
-  Output event_file_;  // without a path: there is none
+  Output event_file_;  // empty path: no event file
   JsonProgress log_;
   bool started_ = false;
   bool shows_step_ = false;

@@ -1,5 +1,5 @@
-// `xrun show`: look into a model, a plan, a checkpoint or the log of a run; `--emit` prints the value after any step of
-// the path.
+// `xrun show`: prints a model, a plan, a checkpoint or the log of a run; `--emit` prints the result of one step from
+// the text to the program.
 #include <filesystem>
 
 #include "graph/base/utf8.h"
@@ -19,9 +19,9 @@
 namespace xrun::cli {
 namespace {
 
-// Tokens and syntax tree need no names resolved, so they are shown of files that do not check, too.
+// Prints tokens or the syntax tree. These need no resolved names, so files with errors are shown, too.
 int show_syntax(const ShowArgs& args, const Console& console) {
-  constexpr Bytes kMost = 4 * kMiB + 1;  // one byte more than a file may have, so that too large is seen
+  constexpr Bytes kMost = 4 * kMiB + 1;  // one byte above the limit, so that the lexer sees a file that is too large
   const auto bytes = runtime::read_file(args.file, kMost);
   if (!bytes.ok()) {
     return console.fail(bytes.error());
@@ -84,7 +84,7 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
 
 bool is_log(const std::string& path) { return path.ends_with(".jsonl"); }
 
-// Nothing that was asked for is passed over in silence.
+// Refuses flags that contradict one another or do not fit the file.
 Status check_request(const GlobalOptions& options, const ShowArgs& args, bool json) {
   const bool checkpoint = runtime::is_checkpoint(args.file);
   const std::string flag = !args.emit.empty()    ? "--emit"

@@ -11,24 +11,25 @@
 namespace xrun::cli {
 namespace {
 
-// A signal handler has nowhere else to write.
+// Global, since a signal handler can reach nothing else.
 std::atomic<bool> stop_requested{false};
-std::atomic<int64_t> first_signal{0};  // when it came, in nanoseconds
-std::atomic<int> event{-1};            // an eventfd: the thread of StopSignals reads it
+std::atomic<int64_t> first_signal{0};  // time of the first signal in nanoseconds
+std::atomic<int> event{-1};            // eventfd that the thread of StopSignals reads
 
 constexpr uint64_t kRequest = 1;
 constexpr uint64_t kEnd = uint64_t{1} << 32;  // added by the destructor
 
 constexpr int kTries = 16;
 
-// `timeout` and batch systems signal a process and then its group: what follows at once is the same request.
+// `timeout` and batch systems signal a process and then its group: a second signal within this time, in nanoseconds,
+// belongs to the first request.
 constexpr int64_t kSameRequest = 250'000'000;
 
 void add_to_event(uint64_t what) {
   const int fd = event.load();
   if (fd >= 0) {
-    // Without an eventfd the request stands all the same. The thread waits for the end, so a write that was interrupted
-    // is tried again.
+    // Without an eventfd `stop_requested` is set all the same. A write that was interrupted is tried again, since the
+    // thread waits for the end.
     for (int tries = 0; tries < kTries && ::write(fd, &what, sizeof(what)) != sizeof(what); ++tries) {
     }
   }
@@ -51,7 +52,7 @@ extern "C" void on_signal(int number) {
   errno = before;
 }
 
-// Nobody reads the events any more: the run is saved before the failed write is told.
+// The reader of the output is gone: the run stops, and so saves, before it reports the failed write.
 extern "C" void on_lost_reader(int) { stop_requested.store(true); }
 
 void install_handlers() {
@@ -61,7 +62,7 @@ void install_handlers() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
     ::sigaction(number, &action, nullptr);
   }
-  // A terminal that goes away, unless the run was told to outlive it (nohup).
+  // The terminal may go away; nohup, which ignores the signal, tells the run to outlive it.
   struct sigaction before {};
   if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
     ::sigaction(SIGHUP, &action, nullptr);
@@ -81,7 +82,7 @@ StopSignals::StopSignals(std::function<void()> on_request) {
   thread_ = std::thread([on_request = std::move(on_request)] {
     for (uint64_t what = 0; what < kEnd;) {
       if (::read(event, &what, sizeof(what)) != sizeof(what)) {
-        continue;  // a signal came in between
+        continue;  // interrupted by a signal
       }
       if (what % kEnd != 0) {
         on_request();

@@ -1,5 +1,5 @@
-// Signals that ask a run to stop (docs/command.md, "Exit codes"): the first one asks for a clean end, a second one ends
-// the process at once.
+// Signals that ask a run to stop (docs/command.md, "Exit codes"): the first asks for a clean end, a second one ends the
+// process at once.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 
 namespace xrun::cli {
 
-// The handlers of a process and the thread that tells of the first signal. One object at a time: signals belong to the
-// process. The handlers stay when the object is gone, and so does the request.
+// The signal handlers of the process and the thread that reports the first signal. At most one object at a time, since
+// signals belong to the process. The handlers and the request stay after the destructor.
 class StopSignals {
  public:
   // Installs the handlers of SIGINT, SIGTERM, SIGUSR1, SIGHUP (unless the run was told to ignore it) and SIGPIPE.
-  // `on_request` is called once, at once after the first signal, from a thread of this object; a lost reader of the
-  // output (SIGPIPE) asks for the stop and is not told of, because nobody would read it.
+  // `on_request` is called once, right after the first signal, from a thread of this object. SIGPIPE, a lost reader of
+  // the output, requests the stop without this call, because nobody would read a message.
   explicit StopSignals(std::function<void()> on_request);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

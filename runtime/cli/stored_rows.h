@@ -1,5 +1,5 @@
-// Row blocks of a checkpoint: a run whose text leaves `norm_rows` open goes on with the number that its checkpoint was
-// trained with, where the default was another one then.
+// Row blocks of a checkpoint: a run whose text does not set `norm_rows` keeps the default that its checkpoint was
+// trained with, even if the default has changed since.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,11 @@
 
 namespace xrun::cli {
 
-// Where a run that trains so finds its checkpoint: a step directory or the parent of several.
+// Gives the checkpoint that a run with this `train` resumes from: a step directory or the parent of several.
 using CheckpointPlace = std::function<std::string(const TrainSpec& train)>;
 
-// The options, with `train.norm_rows` where the run has a checkpoint of the same model, data and training but for an
-// earlier default; a note says so. Faults of the text are left to who reads it next.
+// The options, with `train.norm_rows` added if the run has a checkpoint that differs in model, data and training only
+// by the earlier default; a note says so. Faults of the text are reported by the next reader of the file.
 GlobalOptions with_stored_rows(const std::string& file, const GlobalOptions& options, const CheckpointPlace& place,
                                const Console& console);
 

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -18,9 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 4> kLaunchers{"mpirun", "mpiexec", "orterun", "prterun"};
+constexpr std::array<std::string_view, 2> kDaemons{"orted", "prted"};  // which start ranks on another host
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 
-// /proc/PID/stat: "PID (NAME) STATE PARENT ...", whose name may hold anything.
+// /proc/PID/stat: "PID (NAME) STATE PARENT ...". NAME may contain any character.
 bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   std::ifstream file(directory / "stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -33,6 +36,10 @@ bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   std::istringstream rest(text.substr(close + 1));
   char state = 0;
   return static_cast<bool>(rest >> state >> entry.parent) && state != 'Z';
+}
+
+bool is_one_of(std::span<const std::string_view> names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace
@@ -48,7 +55,7 @@ std::vector<ProcessEntry> list_processes() {
     if (error != std::errc() || last != name.data() + name.size() || !read_stat(at->path(), entry)) {
       continue;
     }
-    entry.is_rank = !program.empty() && fs::read_symlink(at->path() / "exe", ignored) == program;
+    entry.is_xrun = !program.empty() && fs::read_symlink(at->path() / "exe", ignored) == program;
     processes.push_back(std::move(entry));
   }
   return processes;
@@ -59,32 +66,45 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
   for (const ProcessEntry& one : processes) {
     by_pid[one.pid] = &one;
   }
-  const auto is_launcher = [](const ProcessEntry& one) {
-    return std::ranges::find(kLaunchers, one.name) != kLaunchers.end();
-  };
-  // The nearest launcher above a rank, where the command is above both; 0: none.
-  const auto launcher_of = [&](const ProcessEntry& rank) {
-    pid_t launcher = 0;
-    for (auto at = by_pid.find(rank.parent); at != by_pid.end(); at = by_pid.find(at->second->parent)) {
-      launcher = launcher == 0 && is_launcher(*at->second) ? at->first : launcher;
-      if (at->first == command_) {
-        return launcher;
-      }
-    }
-    return pid_t{0};
-  };
   for (const ProcessEntry& one : processes) {
-    const pid_t launcher = one.is_rank ? launcher_of(one) : 0;
-    if (launcher != 0) {
-      launcher_ = launcher;
-      had_ranks_ = true;
-      had_rank_ = now;
+    if (one.is_xrun) {
+      note_rank(one, by_pid);
     }
   }
-  if (const auto at = by_pid.find(launcher_); at == by_pid.end() || !is_launcher(*at->second)) {
+  // The children that ranks were started as: a script may go on after its rank.
+  std::erase_if(children_, [&](const auto& child) {
+    const auto at = by_pid.find(child.first);
+    return at == by_pid.end() || at->second->parent != child.second;
+  });
+  had_rank_ = children_.empty() ? had_rank_ : now;
+  if (const auto at = by_pid.find(launcher_); at == by_pid.end() || !is_one_of(kLaunchers, at->second->name)) {
     launcher_ = 0;
   }
   return launcher_ != 0 && now - had_rank_ >= patience_ ? launcher_ : 0;
+}
+
+// Looks for the launcher above a rank, where the command is above both.
+void StuckLauncher::note_rank(const ProcessEntry& rank, const std::map<pid_t, const ProcessEntry*>& by_pid) {
+  pid_t launcher = 0;
+  std::optional<std::pair<pid_t, pid_t>> child;  // of the nearest launcher or daemon, and that one
+  pid_t below = rank.pid;
+  for (auto at = by_pid.find(rank.parent); at != by_pid.end(); at = by_pid.find(at->second->parent)) {
+    const ProcessEntry& process = *at->second;
+    const bool launches = is_one_of(kLaunchers, process.name);
+    if (!child && (launches || is_one_of(kDaemons, process.name))) {
+      child = {below, process.pid};
+    }
+    launcher = launcher == 0 && launches ? process.pid : launcher;
+    if (process.pid == command_) {
+      if (launcher != 0) {
+        launcher_ = launcher;
+        had_ranks_ = true;
+        children_.insert(*child);
+      }
+      return;
+    }
+    below = process.pid;
+  }
 }
 
 LauncherWatch::LauncherWatch(pid_t command, std::function<void(const ProcessEntry& launcher)> on_stuck)
@@ -97,7 +117,7 @@ LauncherWatch::LauncherWatch(pid_t command, std::function<void(const ProcessEntr
           had_ranks_.store(stuck.had_ranks());
           if (pid != 0) {
             on_stuck(*std::ranges::find(processes, pid, &ProcessEntry::pid));
-            ::kill(pid, SIGKILL);
+            killed_.store(::kill(pid, SIGKILL) == 0);
             return;
           }
           for (auto slept = kBetweenLooks; slept.count() > 0 && !ended_.load();

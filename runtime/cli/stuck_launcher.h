@@ -1,9 +1,10 @@
-// A launcher that does not end after its ranks have: mpirun waits for ever for a host that it can no longer reach. A
-// restart would wait with it.
+// Finds and kills a launcher that does not end after its ranks: mpirun waits for ever for a host that it can no longer
+// reach, and a restart would wait with it.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <string>
 #include <sys/types.h>
 #include <thread>
@@ -17,29 +18,33 @@ namespace xrun::cli {
 struct ProcessEntry {
   pid_t pid = 0;
   pid_t parent = 0;
-  std::string name;      // as the kernel keeps it: at most 15 bytes
-  bool is_rank = false;  // runs the same program as this process
+  std::string name;      // as in the kernel: at most 15 bytes
+  bool is_xrun = false;  // runs the same program as this process; below a launcher it is a rank
 };
 std::vector<ProcessEntry> list_processes();
 
-// Finds a launcher below `command` (or that process itself) that had ranks on this machine and has had none for
-// `patience`. Ranks of one run end together, so those on other machines have ended, too, or are out of reach.
+// Finds a launcher, `command` or a descendant of it, that had ranks on this machine and for `patience` has had neither
+// a rank nor a process that ranks were started as, such as a script. Ranks of one run end together, so those on other
+// machines have ended, too, or cannot be reached.
 class StuckLauncher {
  public:
   explicit StuckLauncher(pid_t command, Seconds patience = 5) : command_(command), patience_(patience) {}
-  // `now`: of one clock. Gives the process of the launcher, or 0.
+  // `now`: from the same clock in all calls. Gives the process of the launcher, or 0.
   pid_t find(const std::vector<ProcessEntry>& processes, Seconds now);
-  bool had_ranks() const { return had_ranks_; }  // of a launcher, on this machine
+  bool had_ranks() const { return had_ranks_; }  // whether a launcher had ranks on this machine
 
  private:
+  void note_rank(const ProcessEntry& rank, const std::map<pid_t, const ProcessEntry*>& by_pid);
+
   pid_t command_;
   Seconds patience_;
-  pid_t launcher_ = 0;    // whose ranks were seen
-  Seconds had_rank_ = 0;  // when one was seen last
+  pid_t launcher_ = 0;               // the launcher whose ranks were seen
+  std::map<pid_t, pid_t> children_;  // children of launchers and daemons that had a rank below them, and their parents
+  Seconds had_rank_ = 0;             // when one of them was seen last
   bool had_ranks_ = false;
 };
 
-// While it lives, looks twice a second, and kills such a launcher after it has told `on_stuck`, on a thread of its own.
+// Looks for a stuck launcher twice a second on its own thread while it lives; calls `on_stuck`, then kills it.
 class LauncherWatch {
  public:
   LauncherWatch(pid_t command, std::function<void(const ProcessEntry& launcher)> on_stuck);
@@ -47,10 +52,12 @@ class LauncherWatch {
   LauncherWatch(const LauncherWatch&) = delete;
   LauncherWatch& operator=(const LauncherWatch&) = delete;
   bool had_ranks() const { return had_ranks_.load(); }  // StuckLauncher::had_ranks
+  bool killed() const { return killed_.load(); }        // whether it has killed the launcher
 
  private:
   std::atomic<bool> ended_{false};
   std::atomic<bool> had_ranks_{false};
+  std::atomic<bool> killed_{false};
   std::thread thread_;
 };
 

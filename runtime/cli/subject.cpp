@@ -38,7 +38,7 @@ Result<RowRange> parse_rows(const std::string& text, int64_t samples) {
   return range;
 }
 
-// The field of the train source that feeds the model's first input: what pictures are decoded to.
+// The field of the train source that feeds the model's first input; pictures are decoded to its type.
 Result<Field> picture_field(const Module& module) {
   if (module.graph.inputs.empty()) {
     return content_error("XG0414", "the model has no input", "declare one");
@@ -65,7 +65,8 @@ Result<Field> picture_field(const Module& module) {
                        "name rows of a source: --source NAME --rows a..b");
 }
 
-// Pictures come without labels, and none are asked for: whatever the text binds them to.
+// Pictures have no labels: binds inputs of classes to the field `label` of the picture reader, whatever the text binds
+// them to.
 DataSpec without_labels(DataSpec data, const Graph& graph) {
   for (const NamedValue& input : graph.inputs) {
     if (graph.value(input.value).type.classes > 0) {
@@ -76,7 +77,7 @@ DataSpec without_labels(DataSpec data, const Graph& graph) {
   return data;
 }
 
-// The number in training of each class of a source that counts its own.
+// Training's number for each class of a source that numbers its own classes.
 std::vector<std::optional<int64_t>> numbers_of(const std::vector<std::string>& names,
                                                const std::vector<std::string>& trained) {
   std::map<std::string_view, int64_t> known;

@@ -1,4 +1,5 @@
-// What `xrun predict` is asked about: pictures, or rows of a source; with their names and, where known, their classes.
+// The samples that `xrun predict` classifies: pictures, or rows of a source; with their names and, if known, their
+// classes.
 #pragma once
 
 #include <memory>
@@ -13,15 +14,15 @@
 
 namespace xrun::cli {
 
-// The class of a sample as its source says it.
+// The class of a sample according to its source.
 struct RowLabel {
-  std::optional<int64_t> number;  // as training counts classes; none: not known, or none of training's
-  std::string name;               // empty where classes have no names
+  std::optional<int64_t> number;  // training's number of the class; none: not known, or not a class of training
+  std::string name;               // empty if classes have no names
 };
 
 class Subject {
  public:
-  // `trained`: names of the classes of training. Errors: those of opening; XG0902 rows outside the source.
+  // `trained`: the class names of training. Errors: those of opening; XG0902 rows outside the source.
   static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args,
                               const std::vector<std::string>& trained, runtime::EventSink& events);
 
@@ -34,18 +35,18 @@ class Subject {
 
   // Rows that turned out to be broken, in order; they are left out.
   std::vector<runtime::BrokenRow> broken;
-  // The fault of a row; null where it is there.
+  // The fault of a broken row; null for any other.
   const std::string* fault_of(int64_t row) const;
-  // Errors: XG0408 where all rows are broken.
+  // Errors: XG0408 if all rows are broken.
   Status check_any_left() const;
 
  private:
   std::unique_ptr<runtime::RowSource> rows_;
   int64_t first_ = 0;
   int64_t count_ = 0;
-  std::string label_input_;                      // empty: pictures, which have no classes
+  std::string label_input_;                      // empty: pictures, or a model without an input of classes
   std::vector<std::string> names_;               // of the source's classes
-  std::vector<std::optional<int64_t>> numbers_;  // of training, by the source's class; empty: the same
+  std::vector<std::optional<int64_t>> numbers_;  // training's numbers by the source's class; empty: the same
 };
 
 }  // namespace xrun::cli

@@ -1,4 +1,4 @@
-// `xrun train`: execute a plan, with progress, evaluation on the way, checkpoints, and a clean end on a signal.
+// `xrun train`: executes a plan, with progress, evaluation on the way, checkpoints, and a clean end on a signal.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -27,7 +27,7 @@
 namespace xrun::cli {
 namespace {
 
-// A read that does not end, as of a server that is gone, cannot be waited for; all that is to be kept has been saved.
+// Ends the process when a read never returns, such as from a server that is gone. The run has already been saved.
 void leave_stuck(const std::string& source) {
   std::fprintf(stderr, "xrun: a read of the source `%s` does not end; the run ends without it\n", source.c_str());
   std::fflush(nullptr);
@@ -41,7 +41,7 @@ std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& 
       .string();
 }
 
-// Class rows in files have room in the directory of the checkpoints, or the run does not begin.
+// Errors if the checkpoint directory has too little room for class rows in files.
 Status check_disk(const PlannedModel& planned, const std::string& directory, int64_t samples) {
   std::vector<runtime::RowsRoom> needed;
   for (const planner::RowsOnDisk& one :
@@ -126,7 +126,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
 
-// Rank 0 shows the run and keeps its log.
+// Only rank 0 shows the run and writes its log.
 std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& console, const std::string& directory,
                                               const TrainSpec& train) {
   if (!job.leads()) {

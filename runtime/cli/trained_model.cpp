@@ -9,7 +9,7 @@
 namespace xrun::cli {
 namespace {
 
-// The file of a checkpoint's text; nothing where this xrun no longer takes it.
+// Checks the text of a checkpoint again; nothing if this version of xrun refuses it.
 std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text) {
   std::string file;
   const GlobalOptions options = with_plan_options({}, text.options, file);
@@ -109,7 +109,7 @@ runtime::ModelText text_of(const PlannedModel& planned) {
     }
   }
   for (const auto& [name, value] : planned.plan.options) {
-    if (name != "devices" && name != "threads" && name != "cost") {  // of the machine that it was trained on
+    if (name != "devices" && name != "threads" && name != "cost") {  // these describe the machine of training
       text.options.emplace_back(name, name == "file" ? source_path(value) : value);
     }
   }

@@ -1,4 +1,4 @@
-// The model that a checkpoint was trained from: its text goes into the checkpoint, and is elaborated again where the
+// The model that a checkpoint was trained from: its text is kept in the checkpoint and elaborated again where the
 // checkpoint is used.
 #pragma once
 
@@ -11,24 +11,25 @@
 
 namespace xrun::cli {
 
-// A plan for a checkpoint: of FILE or PLAN, or where `path` is empty the model that the checkpoint holds, with the
-// flags that its run had and those given on top.
+// A plan for a checkpoint: from FILE or PLAN, or with an empty `path` from the model in the checkpoint, with the flags
+// of its run and the given ones on top.
 std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
                                      const GlobalOptions& options, const Console& console, int& exit);
 
-// Whether the checkpoint is there, and FILE computes of its inputs what the checkpoint's own model computes, unless
-// `path` is empty or `anyway` is set. Tensors of other names or shapes are told where they are looked for. Errors:
-// those of opening; XG0705 with what differs.
+// Checks that the checkpoint is there and that FILE computes the same from its inputs as the checkpoint's own model.
+// Skips the second check if `path` is empty, `anyway` is set, the checkpoint holds no text that this version accepts,
+// or tensors have other names or types, which loading reports. Errors: those of opening; XG0705 with the differences.
 Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
                         const Result<runtime::CheckpointInfo>& checkpoint);
 
-// How the model, data and training that a checkpoint holds differ from those of a file; empty where it holds none.
+// The differences between the model, data and training in a checkpoint and those of a file; empty if the checkpoint
+// holds none.
 runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, const lang::CheckedFile& file);
 
-// Whether the checkpoint that `init` names is there. Errors: those of opening it, at the line that names it.
+// Checks that the checkpoint that `init` names is there. Errors: those of opening it, at the line that names it.
 Status check_init(const lang::CheckedFile& file);
 
-// What a checkpoint keeps of the model that it is trained from.
+// The text and options of a model, as a checkpoint that is trained from it keeps them.
 runtime::ModelText text_of(const PlannedModel& planned);
 
 }  // namespace xrun::cli

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-// Options of the whole command line and of the commands that were chosen.
+// The options of the whole command line and of the given commands.
 std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   std::vector<const CLI::Option*> options = app.get_options([](const CLI::Option*) { return true; });
   for (const CLI::App* command : app.get_subcommands()) {
@@ -25,7 +25,7 @@ std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   return options;
 }
 
-// The variable that a word comes from which CLI11 refuses, and its flag.
+// The variable with the value that CLI11 refuses, and its flag.
 std::optional<std::pair<std::string, std::string>> find_variable(const CLI::App& app, const Words& words,
                                                                  const std::string& message) {
   for (const CLI::Option* option : options_in_use(app)) {
@@ -46,7 +46,7 @@ std::string proposal(const std::string& word, const std::vector<std::string>& kn
   return near.empty() ? otherwise : "did you mean `" + near + "`?";
 }
 
-// For a value that is none of those that a flag takes, "--scores: logit not in {probabilities,logits}".
+// The proposal for a value that a flag does not take. `message`: "--scores: logit not in {probabilities,logits}".
 std::string proposed_value(const std::string& message, const std::string& otherwise) {
   const size_t colon = message.find(": ");
   const size_t list = message.find(" not in {");
@@ -64,7 +64,7 @@ std::string proposed_value(const std::string& message, const std::string& otherw
   return proposal(message.substr(colon + 2, list - colon - 2), values, otherwise);
 }
 
-// The whole command line, the command that the first word names, and commands of commands: `bench head`.
+// The whole command line, then the commands that its first words name, such as `bench head`.
 std::vector<const CLI::App*> named_commands(const CLI::App& app, const Words& words) {
   std::vector<const CLI::App*> levels{&app};
   for (bool found = true; found;) {
@@ -139,7 +139,7 @@ int usage_fault(const std::string& message, const std::string& help) {
   return kUsage;
 }
 
-// CLI11 only says that a command is missing; a word in its place that is none deserves its own message.
+// CLI11 reports an unknown command only as a missing one; this names the unknown word.
 int find_unknown_command(const CLI::App& app, const Words& words) {
   const std::vector<const CLI::App*> commands = named_commands(app, words);
   const auto all = commands.back()->get_subcommands([](const CLI::App*) { return true; });
@@ -160,7 +160,7 @@ int find_unknown_command(const CLI::App& app, const Words& words) {
                            proposal(word, known, list));
 }
 
-// What CLI11 refused: names the command, and the variable where the value came from one.
+// Prints what CLI11 refused, with the command, or with the variable if the value came from one.
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault) {
   const std::string text = fault.what();
   if (const auto variable = find_variable(app, words, text)) {

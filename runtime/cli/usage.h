@@ -1,4 +1,4 @@
-// What is wrong with the words of a command line, or with the variables that stand for flags (docs/command.md, "Flags
+// Messages about faults in the command line and in the variables that stand for flags (docs/command.md, "Flags
 // everywhere").
 #pragma once
 
@@ -13,17 +13,16 @@ namespace xrun::cli {
 // Every long flag of `app` and its commands can be set by XRUN_<NAME>, with dashes as underscores.
 void name_variables(CLI::App& app);
 
-// The words of the command line, to tell what they say from what the environment says.
+// The words of the command line, to tell flags that were typed from those that the environment sets.
 class Words {
  public:
   Words(int argc, const char* const* argv) : words_(argv, argv + argc) {}
 
-  // Empty where there are not so many; that at 1 is the first behind `xrun`.
+  // The word at `index`, 1 being the first behind `xrun`; empty beyond the last.
   std::string at(size_t index) const { return index < words_.size() ? words_[index] : ""; }
-  // "XRUN_THREADS=many" where the variable counts: it is set, and no flag is given.
+  // "XRUN_THREADS=many" if the variable takes effect: it is set, and the flag is not given. Else empty.
   std::string variable(const CLI::Option& option) const;
-  // The proposal for a flag that there is not, where it is the name of a setting: "did you mean `--set
-  // train.epochs=3`?"
+  // The proposal for an unknown flag that is the name of a setting: "did you mean `--set train.epochs=3`?" Else empty.
   std::string meant_setting(const std::string& word, lang::Nearness nearness) const;
 
  private:
@@ -32,12 +31,12 @@ class Words {
   std::vector<std::string> words_;
 };
 
-// These print what is wrong and how to fix it, and give the exit code 2; or 0 where nothing is.
+// These print a fault and its fix, and give the exit code 2; or 0 if there is no fault.
 int usage_fault(const std::string& message, const std::string& help);
 int find_unknown_command(const CLI::App& app, const Words& words);
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);
 
-// After another fault of use: the cause may be what nobody has typed.
+// Prints the variables that take effect, after another usage fault, since one of them may be its cause.
 void tell_variables(const CLI::App& app, const Words& words);
 
 }  // namespace xrun::cli

@@ -1,4 +1,4 @@
-// What is under way, since when, and when it last moved: what heartbeats, pauses and bars of any long work are told by.
+// The work under way, its start and its last progress, from which heartbeats, pauses and bars of long work are shown.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 namespace xrun::cli {
 
-// Parts a second over the last 30 seconds.
+// The rate of parts per second over the last 30 seconds.
 class RecentRate {
  public:
   void add(double time, int64_t done);
@@ -23,18 +23,18 @@ class RecentRate {
 // Times are seconds of one clock.
 class WorkWatch {
  public:
-  // False where the event begins another piece of work.
+  // False if the event begins another piece of work.
   bool same(const runtime::WorkEvent& event) const { return event.work == work_ && event.subject == subject_; }
   void begin(const runtime::WorkEvent& event, double time);
-  // Whether what is under way is through once `next` begins. What fails is followed by nothing.
+  // Whether the work under way is complete when `next` begins. Failed work is followed by no other work.
   bool through(const runtime::WorkEvent& next) const {
     return total_ > 0 ? done_ == total_ : next.work != runtime::Work::kNone;
   }
-  // Something has happened.
+  // Records progress.
   void move(double time) { moved_ = time; }
 
   bool idle() const { return work_ == runtime::Work::kNone; }
-  // A step, or the wait for its data: the bar of the run is theirs.
+  // A step, or the wait for its data, which the bar of the run shows.
   bool of_steps() const { return work_ == runtime::Work::kData || work_ == runtime::Work::kStep; }
   // A pause: nothing has happened for ten seconds.
   bool paused(double time) const { return !idle() && time - moved_ >= 10; }
@@ -46,8 +46,8 @@ class WorkWatch {
   double rate() const { return rate_.per_second(); }
 
   std::string awaited() const;   // "step 12", "the data of train"
-  std::string fields() const;    // "step step=12 of=300", "evaluate subject=test done=820 of=2000"
-  std::string finished() const;  // "Measured  test": empty where no line is left of it
+  std::string fields() const;    // "step step=12 of=300", "evaluate source=test samples=820 of=2000"
+  std::string finished() const;  // "Measured  test, 2 000 samples"; empty: no line is printed
 
  private:
   runtime::Work work_ = runtime::Work::kNone;

@@ -108,8 +108,8 @@ TEST_F(Hosts, HaveTheWeightsOfOneProcess) {
 
 const Words kLong{"--set", "train.epochs=25", "--set", "train.checkpoint.every=50 steps"};
 
-TEST_F(Hosts, ALinkThatIsAwayForASecondIsWaitedFor) {
-  const auto result = with_link_away(2, 1, "away/ckpt/quick/latest", [&] { return all(train("away", kLong)); });
+TEST_F(Hosts, ALinkThatIsAwayForAMomentIsWaitedFor) {
+  const auto result = with_link_away(2, 0.5, "away/ckpt/quick/latest", [&] { return all(train("away", kLong)); });
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("XG0840")));
 }

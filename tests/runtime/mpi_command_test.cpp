@@ -2,6 +2,7 @@
 // ranks; one log; checkpoints that any number of ranks goes on from; and an end of all where one cannot go on.
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -191,6 +192,55 @@ TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
 }
 
 // Rank 0 looks at its clock for all.
+TEST_F(MpiCommand, EveryPairOfRankCountsGoesOn) {
+  if (std::getenv("XRUN_ALL_PLANS") == nullptr) {
+    GTEST_SKIP() << "64 pairs of rank counts: set XRUN_ALL_PLANS=1 (make test-plans)";
+  }
+  constexpr int kMost = 8;
+  for (const std::string classes : {"1623", "1000003"}) {
+    const auto words = [&](const std::string& to, const std::string& steps) {
+      return Words{"train",
+                   "tiny.xgraph",
+                   "--devices",
+                   std::to_string(kMost),
+                   "--deterministic",
+                   "--progress",
+                   "json",
+                   "-C",
+                   to,
+                   "--set",
+                   "classes=" + classes,
+                   "--set",
+                   "schedule.stages=2",
+                   "--set",
+                   "schedule.shard.id.over=8",
+                   "--steps",
+                   steps};
+    };
+    const auto run = [&](int count_of_ranks, const Words& what) {
+      return count_of_ranks == 1 ? one(what) : ranks(count_of_ranks, what);
+    };
+    const auto whole = one(words("whole", "5"));
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    for (int saved = 1; saved <= kMost; ++saved) {
+      ASSERT_EQ(run(saved, words("saved", "3")).exit, 0);
+      for (int resumed = 1; resumed <= kMost; ++resumed) {
+        SCOPED_TRACE(classes + " classes, saved by " + std::to_string(saved) + " ranks, resumed by " +
+                     std::to_string(resumed));
+        const fs::path root = directory.path();
+        fs::copy(root / "saved", root / "resumed", fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+        const auto result = run(resumed, words("resumed", "5"));
+        ASSERT_EQ(result.exit, 0) << result.err;
+        EXPECT_EQ(values(result.out, "resume", "step"), std::vector<nlohmann::json>{3});
+        EXPECT_EQ(values(result.out, "end", "weights"), values(whole.out, "end", "weights"));
+        fs::remove_all(root / "resumed");
+      }
+      fs::remove_all(fs::path(directory.path()) / "saved");
+    }
+    fs::remove_all(fs::path(directory.path()) / "whole");
+  }
+}
+
 TEST_F(MpiCommand, RanksSaveInTheSameStepsWhereTheProgramChoosesThem) {
   const Words often{"--set", "train.checkpoint.every=auto(mtbf=1s)", "--set", "train.epochs=40"};
   const auto plain = one(train("plain", {"--set", "train.epochs=40"}));

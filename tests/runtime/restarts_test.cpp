@@ -48,13 +48,17 @@ TEST(RestartRules, AStopALostRankAndTheWorldAreWorthARestart) {
   }
 }
 
-TEST(RestartRules, ALauncherWithoutAHostIsWorthARestartUnlessARankHasRefusedItsInput) {
-  EXPECT_TRUE(misses_host(1, {}, false, true)) << "its ranks were killed with it";
-  EXPECT_TRUE(misses_host(1, {75, 75}, false, true));
+TEST(RestartRules, ALauncherThatMissesAHostIsWorthARestart) {
+  EXPECT_TRUE(misses_host(1, {.begun = 2}, false, true)) << "its ranks were killed with it";
+  EXPECT_TRUE(misses_host(1, {.begun = 2, .exits = {75, 75}}, false, true));
   EXPECT_TRUE(misses_host(1, {}, true, false)) << "it cannot begin its ranks, and could before";
   EXPECT_FALSE(misses_host(1, {}, false, false)) << "it never had any";
-  EXPECT_FALSE(misses_host(1, {75, 1}, true, true));
-  EXPECT_FALSE(misses_host(0, {0, 0}, true, true));
+  EXPECT_FALSE(misses_host(1, {}, true, true)) << "ranks that cannot be heard";
+  EXPECT_FALSE(misses_host(1, {.begun = 2, .exits = {75, 1}}, true, true)) << "a rank refuses its input";
+  EXPECT_FALSE(misses_host(1, {.begun = 2, .exits = {0, 0}}, true, true)) << "what failed came after the run";
+  for (const int exit : {0, 124, 128 + SIGINT, 128 + SIGTERM}) {
+    EXPECT_FALSE(misses_host(exit, {.begun = 2, .exits = {75, 75}}, true, true)) << exit;
+  }
 }
 
 TEST(RestartRules, WaitsLongerTheMoreStartsFailAtOnce) {

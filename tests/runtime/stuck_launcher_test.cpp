@@ -40,6 +40,25 @@ TEST(StuckLauncher, IsNotTheCommandThatGoesOnWithoutALauncher) {
   EXPECT_EQ(ended.find({command, {11, 10, "python3"}}, 100), 0) << "another process with the number of the launcher";
 }
 
+TEST(StuckLauncher, IsNotOneWhoseScriptGoesOnAfterItsRank) {
+  const ProcessEntry launcher{11, 10, "mpirun"};
+  const ProcessEntry script{12, 11, "sh"};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, script, {13, 12, "xrun", true}}, 0), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, script, {14, 12, "python3"}}, 100), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher}, 104), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher}, 105), 11);
+}
+
+TEST(StuckLauncher, DoesNotWaitForTheDaemonOfAHostOutOfReach) {
+  const ProcessEntry launcher{11, 10, "mpirun"};
+  const ProcessEntry agent{12, 11, "ssh"};
+  const ProcessEntry daemon{13, 12, "orted"};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, agent, daemon, {14, 13, "xrun", true}}, 0), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, agent, daemon}, 5), 11);
+}
+
 TEST(StuckLauncher, IsNotOneOfAnotherRun) {
   const ProcessEntry other{20, 1, "mpirun"};
   const ProcessEntry rank{21, 20, "xrun", true};
@@ -53,14 +72,14 @@ TEST(StuckLauncher, ProcessesOfThisMachineAreListed) {
   const auto self = std::ranges::find(processes, ::getpid(), &ProcessEntry::pid);
   ASSERT_NE(self, processes.end());
   EXPECT_EQ(self->parent, ::getppid());
-  EXPECT_TRUE(self->is_rank) << "it runs the program of this process";
+  EXPECT_TRUE(self->is_xrun) << "it runs the program of this process";
 }
 
 TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
   const testing::TemporaryDirectory directory;
   const std::string script = directory.write("mpirun",
                                              "#!/bin/sh\n"
-                                             "\"$XRUN\" train --restarts 0 -- sleep 1\n"  // an xrun: its rank
+                                             "\"$XRUN\" train --restarts 0 -- sleep 3\n"  // an xrun: its rank
                                              "if [ -e once ]; then exit 0; fi\n"
                                              ": > once\n"
                                              "while :; do sleep 0.2; done\n");
@@ -77,13 +96,14 @@ TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
 TEST(StuckLauncher, ALauncherThatMissesAHostItHadIsStartedAgain) {
   const testing::TemporaryDirectory directory;
   // The first start loses its ranks, the second one cannot begin them, the third one can.
-  const std::string script = directory.write("mpirun",
-                                             "#!/bin/sh\n"
-                                             "echo start >> starts\n"
-                                             "case $(wc -l < starts) in\n"
-                                             "  1) \"$XRUN\" train --restarts 0 -- sleep 2; exit 1 ;;\n"
-                                             "  2) exit 1 ;;\n"
-                                             "esac\n");
+  const std::string script =
+      directory.write("mpirun",
+                      "#!/bin/sh\n"
+                      "echo start >> starts\n"
+                      "case $(wc -l < starts) in\n"
+                      "  1) echo begin >> $XRUN_RANK_EXITS; \"$XRUN\" train --restarts 0 -- sleep 3; exit 1 ;;\n"
+                      "  2) exit 1 ;;\n"
+                      "esac\n");
   fs::permissions(script, fs::perms::owner_all);
   testing::CommandOptions options{.directory = directory.path(), .timeout_s = 60};
   options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");

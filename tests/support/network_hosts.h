@@ -12,11 +12,13 @@ namespace xrun::testing {
 class NetworkHosts {
  public:
   // Check `missing` before anything else.
-  explicit NetworkHosts(int count) : name_("x" + std::to_string(::getpid())), count_(count) {
+  explicit NetworkHosts(int count) : name_("xrun-test" + std::to_string(::getpid())), count_(count) {
     if (::geteuid() != 0) {
       missing_ = "only root makes network namespaces";
     } else if (::access("/usr/sbin/ip", X_OK) != 0 && ::access("/sbin/ip", X_OK) != 0) {
       missing_ = "no `ip` (iproute2)";
+    } else if (act({"sweep", "xrun-test"}).exit != 0) {  // of tests that were killed
+      missing_ = "network namespaces cannot be listed";
     } else if (const CommandResult made = act({"up", name_, std::to_string(count)}); made.exit != 0) {
       missing_ = "no network namespaces can be made: " + made.err;
     }

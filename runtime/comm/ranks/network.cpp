@@ -16,11 +16,18 @@ using Clock = std::chrono::steady_clock;
 
 // MPI tells of a message only where it is asked, and each look takes time from those that compute. While somebody
 // waits, the thread at first sleeps for as long as a message inside a host takes, then for a share of the time that the
-// wait has lasted, so that the message comes late by at most that share.
-constexpr auto kShortestSleep = std::chrono::microseconds(15);
-constexpr auto kLongestSleep = std::chrono::microseconds(500);
-constexpr int kShare = 32;
-constexpr auto kIdle = std::chrono::microseconds(1000);
+// wait has lasted, so that the message comes late by at most that share. Where all other ranks ring after each message,
+// the bell ends the sleep, and only transfers that are under way need a look.
+struct Sleeps {
+  std::chrono::microseconds least;
+  std::chrono::microseconds most;
+  int share;
+  std::chrono::microseconds idle;  // while nobody waits
+};
+constexpr Sleeps kUnrung{std::chrono::microseconds(15), std::chrono::microseconds(500), 32,
+                         std::chrono::microseconds(1000)};
+constexpr Sleeps kRung{std::chrono::microseconds(15), std::chrono::microseconds(5000), 4,
+                       std::chrono::microseconds(10'000)};
 
 Error failure(const std::string& words) {
   return world_error("XG0834", {"the exchange between ranks failed: {}", words},
@@ -51,8 +58,8 @@ void Network::stop() {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
-      changed_.notify_all();
     }
+    bell_.ring();
     thread_.join();
   }
 }
@@ -66,6 +73,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     count_ = messenger_->count();
     receives_.resize(static_cast<size_t>(count_));
     unsent_.resize(static_cast<size_t>(count_));
+    to_ring_.resize(static_cast<size_t>(count_), false);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -89,6 +97,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     }
     // Behind the wish to stop, so that all that was queued before it is sent.
     const bool moved = move();
+    ring();
     if (stopping && (failed_ || sends_.empty())) {
       break;
     }
@@ -115,11 +124,9 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
 }
 
 void Network::pause(bool waits) {
-  const auto share = std::chrono::duration_cast<std::chrono::microseconds>((Clock::now() - last_moved_) / kShare);
-  const auto sleep = waits ? std::clamp(share, kShortestSleep, kLongestSleep) : kIdle;
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, sleep, [&] { return woken_ || stopping_ || loss_; });
-  if (std::exchange(woken_, false)) {
+  const Sleeps& sleeps = all_ring_.load(std::memory_order_relaxed) ? kRung : kUnrung;
+  const auto share = std::chrono::duration_cast<std::chrono::microseconds>((Clock::now() - last_moved_) / sleeps.share);
+  if (bell_.wait(waits ? std::clamp(share, sleeps.least, sleeps.most) : sleeps.idle)) {
     last_moved_ = Clock::now();  // a new wait begins
   }
 }
@@ -217,10 +224,24 @@ void Network::close(int channel) {
   ends_.erase(channel);
 }
 
-void Network::wake() {
+void Network::wake() { bell_.ring(); }
+
+void Network::use_bells(std::vector<std::string> names, bool all_ring) {
   const std::lock_guard lock(mutex_);
-  woken_ = true;
-  changed_.notify_all();
+  bells_ = std::move(names);
+  all_ring_.store(all_ring, std::memory_order_relaxed);
+}
+
+// Rings for the messages that were sent since the last call.
+void Network::ring() {
+  const std::lock_guard lock(mutex_);
+  for (size_t rank = 0; rank < to_ring_.size(); ++rank) {
+    const bool rings = to_ring_[rank];
+    to_ring_[rank] = false;
+    if (rings && rank < bells_.size() && !bells_[rank].empty()) {
+      bell_.ring(bells_[rank]);
+    }
+  }
 }
 
 void Network::send(int channel, int to, Message message) {
@@ -233,6 +254,7 @@ void Network::send(int channel, int to, Message message) {
   Transfer transfer{.peer = to, .message = std::move(message)};
   transfer.number = messenger_->send(to, transfer.message.data(), transfer.message.size());
   sends_.push_back(std::move(transfer));
+  to_ring_[static_cast<size_t>(to)] = true;
 }
 
 Message Network::make_message(size_t body) {
@@ -246,9 +268,11 @@ Message Network::make_message(size_t body) {
 }
 
 void Network::lose(const Error& error) {
-  const std::lock_guard lock(mutex_);
-  loss_ = error;
-  changed_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    loss_ = error;
+  }
+  bell_.ring();
 }
 
 void Network::recycle(Message message) {

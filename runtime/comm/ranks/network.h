@@ -2,6 +2,7 @@
 // for the world (world.h), and one for each communicator of a session.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "runtime/comm/ranks/bell.h"
 #include "runtime/comm/ranks/messenger.h"
 
 namespace xrun::runtime {
@@ -64,6 +66,11 @@ class Network {
   // Makes the thread call `work` of all ends soon.
   void wake();
 
+  // The bell of this rank (bell.h). Those of the others, by rank, are rung after each message to them; an empty name
+  // where that is not possible. `all_ring`: all others do the same, so that the thread sleeps longer.
+  const Bell& bell() const { return bell_; }
+  void use_bells(std::vector<std::string> names, bool all_ring);
+
   // On the network's thread: begins to send a message and fills in its header.
   void send(int channel, int to, Message message);
   // On the network's thread: the number of messages to a rank whose sending has not ended.
@@ -94,7 +101,10 @@ class Network {
   void fail(const Error& error);
   void tell(const Error& error, bool lost);
   void pause(bool waits);
+  void ring();
 
+  Bell bell_;
+  std::atomic<bool> all_ring_{false};
   int rank_ = 0;
   int count_ = 0;
 
@@ -104,6 +114,7 @@ class Network {
   std::vector<std::deque<Transfer>> receives_;  // by rank, in the order of their arrival
   std::vector<size_t> unsent_;                  // by rank
   std::vector<Message> free_;
+  std::vector<bool> to_ring_;  // by rank: messages were sent since it was rung
   bool failed_ = false;
   std::chrono::steady_clock::time_point last_moved_;  // when something happened, or a wait began
 
@@ -116,8 +127,8 @@ class Network {
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  bool woken_ = false;
-  std::optional<Error> loss_;  // of `lose`
+  std::vector<std::string> bells_;  // by rank
+  std::optional<Error> loss_;       // of `lose`
   bool stopping_ = false;
   bool started_ = false;
   std::string start_error_;

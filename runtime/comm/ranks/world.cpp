@@ -92,26 +92,40 @@ Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messeng
   if (const auto hosts = world->gather(host); !hosts.ok()) {
     return hosts.error();
   }
-  XRUN_TRY(world->find_memories(direct));
+  XRUN_TRY(world->find_neighbours(direct));
   return world;
 }
 
-Status World::find_memories(bool direct) {
+// Each rank tells its place in memory and the name of its bell, tries those of the ranks on its host, and tells which
+// of them it reaches.
+Status World::find_neighbours(bool direct) {
   const auto size = static_cast<size_t>(count());
   memories_.resize(size);
   readers_.resize(size, false);
-  XRUN_ASSIGN(const auto places, gather(direct ? PeerMemory::own_place() : std::string()));
-  std::string seen;
+  const std::string& bell = network_->bell().name();
+  XRUN_ASSIGN(const auto places, gather(direct ? bell + "\n" + PeerMemory::own_place() : "\n"));
+  std::vector<std::string> bells(size);
+  std::string seen(2 * size, '0');
   for (size_t other = 0; other < size; ++other) {
-    if (direct && static_cast<int>(other) != rank() && hosts_[other] == hosts_[static_cast<size_t>(rank())]) {
-      memories_[other] = PeerMemory::open(places[other]);
+    if (static_cast<int>(other) == rank() || hosts_[other] != hosts_[static_cast<size_t>(rank())]) {
+      continue;
     }
-    seen += memories_[other] ? '1' : '0';
+    const size_t end = std::min(places[other].find('\n'), places[other].size());
+    const std::string theirs = places[other].substr(0, end);
+    memories_[other] = direct ? PeerMemory::open(places[other].substr(end)) : std::nullopt;
+    bells[other] = direct && network_->bell().ring(theirs) ? theirs : "";
+    seen[2 * other] = memories_[other] ? '1' : '0';
+    seen[2 * other + 1] = bells[other].empty() ? '0' : '1';
   }
   XRUN_ASSIGN(const auto all, gather(seen));
+  const auto mine = 2 * static_cast<size_t>(rank());
+  bool all_ring = true;
   for (size_t other = 0; other < size; ++other) {
-    readers_[other] = all[other].size() == size && all[other][static_cast<size_t>(rank())] == '1';
+    const bool told = all[other].size() == 2 * size;
+    readers_[other] = told && all[other][mine] == '1';
+    all_ring = all_ring && (static_cast<int>(other) == rank() || (told && all[other][mine + 1] == '1'));
   }
+  network_->use_bells(std::move(bells), all_ring);
   return {};
 }
 

@@ -23,7 +23,8 @@ Result<std::string> unpack(const std::string& bytes);
 // Threads: one makes all calls.
 class World final : public Peers, private ChannelEnd {
  public:
-  // Waits for all ranks. `host`: the name of this one's. Without `direct` no rank reads the memory of another one.
+  // Waits for all ranks. `host`: the name of this one's. Without `direct` the ranks of one host treat each other like
+  // those of two: they neither read each other's memory nor ring.
   // Errors: those of Network::start.
   static Result<std::unique_ptr<World>> join(std::function<std::unique_ptr<Messenger>(std::string& error)> make,
                                              const std::string& host, bool direct = true);
@@ -61,7 +62,7 @@ class World final : public Peers, private ChannelEnd {
 
  private:
   World() = default;
-  Status find_memories(bool direct);
+  Status find_neighbours(bool direct);
   Error from_rank(int rank, Error error) const;
   void say(const Result<std::string>& mine, bool last = false);
 
