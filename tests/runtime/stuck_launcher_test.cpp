@@ -75,6 +75,15 @@ TEST(StuckLauncher, ProcessesOfThisMachineAreListed) {
   EXPECT_TRUE(self->is_xrun) << "it runs the program of this process";
 }
 
+// Starts a script that stands for a launcher, under --restarts; it finds the program in $XRUN.
+testing::CommandResult run_restarts(const testing::TemporaryDirectory& directory, const std::string& restarts,
+                                    const std::string& script) {
+  fs::permissions(script, fs::perms::owner_all);
+  testing::CommandOptions options{.directory = directory.path(), .timeout_s = 60};
+  options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");
+  return testing::run_xrun({"train", "--restarts", restarts, "--", script}, options);
+}
+
 TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
   const testing::TemporaryDirectory directory;
   const std::string script = directory.write("mpirun",
@@ -83,10 +92,7 @@ TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
                                              "if [ -e once ]; then exit 0; fi\n"
                                              ": > once\n"
                                              "while :; do sleep 0.2; done\n");
-  fs::permissions(script, fs::perms::owner_all);
-  testing::CommandOptions options{.directory = directory.path(), .timeout_s = 60};
-  options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");
-  const auto result = testing::run_xrun({"train", "--restarts", "1", "--", script}, options);
+  const auto result = run_restarts(directory, "1", script);
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, ::testing::ContainsRegex("note: mpirun \\(process [0-9]+\\) has not ended with its ranks"));
@@ -104,15 +110,12 @@ TEST(StuckLauncher, ALauncherThatMissesAHostItHadIsStartedAgain) {
                       "  1) echo begin >> $XRUN_RANK_EXITS; \"$XRUN\" train --restarts 0 -- sleep 3; exit 1 ;;\n"
                       "  2) exit 1 ;;\n"
                       "esac\n");
-  fs::permissions(script, fs::perms::owner_all);
-  testing::CommandOptions options{.directory = directory.path(), .timeout_s = 60};
-  options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");
-  const auto result = testing::run_xrun({"train", "--restarts", "4", "--", script}, options);
+  const auto result = run_restarts(directory, "4", script);
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_EQ(testing::read_file(directory.path() + "/starts"), "start\nstart\nstart\n");
   // Without a start that had ranks, exit code 1 is wrong input.
   directory.write("starts", "start\n");
-  EXPECT_EQ(testing::run_xrun({"train", "--restarts", "4", "--", script}, options).exit, 1);
+  EXPECT_EQ(run_restarts(directory, "4", script).exit, 1);
 }
 
 }  // namespace
