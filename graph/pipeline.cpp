@@ -64,14 +64,26 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
   }
   XRUN_ASSIGN(graph, fuse_elementwise(std::move(graph)));
   if (options.training) {
-    const double weight = module.train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(module.train.batch);
-    XRUN_ASSIGN(graph, differentiate(std::move(graph), registry, {.row_weight = weight}));
+    XRUN_ASSIGN(graph, differentiate(std::move(graph), registry, {.row_weight = module.train.row_weight()}));
     XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));
   }
   XRUN_TRY(verify(graph));
   module.graph = std::move(graph);
   detach_values(module);
   return module;
+}
+
+Module with_batch(Module prepared, int64_t batch) {
+  TrainSpec& train = prepared.train;
+  train.grad_accumulation = batch / train.unit();
+  train.batch = batch;
+  train.growth.reset();
+  for (Node& node : prepared.graph.nodes) {
+    if (node.op->name == "fill" && node.phase == Phase::kBackward && node.inputs[0] == train.loss) {
+      node.attrs.set("value", train.row_weight());  // where `differentiate` begins
+    }
+  }
+  return prepared;
 }
 
 }  // namespace xrun

@@ -15,4 +15,7 @@ struct PipelineOptions {
 // Errors: those of infer and of differentiate.
 Result<Module> prepare(Module module, const OpRegistry& registry, const PipelineOptions& options);
 
+// The prepared module of a step of `batch` samples, in which each weighs accordingly: for the steps of a growing batch.
+Module with_batch(Module prepared, int64_t batch);
+
 }  // namespace xrun

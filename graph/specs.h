@@ -138,9 +138,21 @@ struct ClassWeightsSpec {
   Span span;
 };
 
+// `batch = grow(256 .. 2048, after=1 epoch, over=2 epochs)`: a step takes one batch of the first size, later two,
+// three, ... of them, along half a cosine (graph/step_sizes.h).
+struct GrowthSpec {
+  int64_t first = 0;  // samples of a step at first
+  int64_t times = 1;  // the last size over the first
+  TrainSpan after;    // steps of the first size before the growth begins; in epochs or samples, as `over`
+  TrainSpan over;     // the growth itself
+  Span span;
+};
+
 struct TrainSpec {
   std::string name;
-  int64_t batch = 0;  // samples of an update: `batch` of the text times grad_accumulation
+  // Samples of an update: `batch` of the text times grad_accumulation; of a growing batch the last size.
+  int64_t batch = 0;
+  std::optional<GrowthSpec> growth;
   TrainSpan duration;
   ValueId loss;  // f32[N], one value a row; the run minimises the mean (or the sum, `reduce`)
   bool reduce_sum = false;
@@ -172,6 +184,20 @@ struct TrainSpec {
   Span span;
   Span batch_span;
 
+  // The samples in which a run counts its progress: those of a step, or of its first steps where the batch grows.
+  int64_t unit() const { return growth ? growth->first : batch; }
+  // Another number of samples for an update; a growing batch then begins with as small a part of it as before.
+  // REQUIRES: a multiple of `accumulated`.
+  void resize(int64_t samples) {
+    batch = samples;
+    if (growth) {
+      growth->first = samples / growth->times;
+    }
+  }
+  // d(objective) / d(loss of a row).
+  double row_weight() const { return reduce_sum ? 1.0 : 1.0 / static_cast<double>(batch); }
+  // The batches whose rows no micro-batch mixes: those that a step accumulates.
+  int64_t accumulated() const { return growth ? growth->times : grad_accumulation; }
   // The input of the training graph with the weight of each row's class.
   std::string weight_input() const { return class_input + ".class_weight"; }
   // The metrics of an evaluation: `eval`, or `metrics` where there is no `eval`.

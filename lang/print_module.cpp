@@ -101,9 +101,18 @@ std::string active_text(const ActiveSpec& active) {
                            active.exact ? "" : fmt::format(", probes={}", active.probes), log_q);
 }
 
+std::string batch_text(const TrainSpec& train) {
+  if (!train.growth) {
+    return std::to_string(train.batch);
+  }
+  const GrowthSpec& growth = *train.growth;
+  return fmt::format("grow({} .. {}, over={}{})", growth.first, train.batch, to_text(growth.over),
+                     growth.after.amount > 0 ? ", after=" + to_text(growth.after) : "");
+}
+
 void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
   lines.open("train", train.name);
-  lines.set("batch", std::to_string(train.batch));
+  lines.set("batch", batch_text(train));
   lines.set("duration", to_text(train.duration));
   lines.set("optimizer", call_text(train.optimizer));
   lines.set("lr", fmt::format("[{}]", listed(train.lr, curve_text)));

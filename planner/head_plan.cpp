@@ -71,7 +71,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
                 .rows = rows,
                 .top_k = training ? 1 : kShownClasses,
                 .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16,
-                .row_weight = train.reduce_sum ? 1.0 : 1.0 / static_cast<double>(train.batch)};
+                .row_weight = train.row_weight()};
   if (node.op->head(node.attrs).bias) {
     plan.bias = graph.value(node.inputs[2]).param;
   }

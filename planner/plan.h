@@ -56,11 +56,18 @@ struct GraphBuild {
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
+// The program of the steps with `units` units of samples (graph/step_sizes.h), where the batch grows.
+struct StepProgram {
+  int64_t units = 1;
+  Program program;
+  Seconds step = 0;  // predicted
+};
+
 struct Plan {
   std::string id;  // first 8 hex digits of a digest over the contents
   std::string model;
   Machine machine;
-  Program training;
+  Program training;   // of a step; where the batch grows, of a step of the last size
   Program inference;  // forward only, with the same stages and shards; pads the last row block
   std::vector<std::pair<std::string, std::string>> options;  // flags and --set that made it
   std::vector<SourceDigest> sources;
@@ -72,7 +79,10 @@ struct Plan {
   Bytes decoding = 0;   // held by a worker that decodes pictures, where data could be read; plan files do not keep it
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
-  std::vector<GraphBuild> graphs;  // plan files do not keep them; predict_graphs makes them again
+  // Where the batch grows, the programs of smaller steps, in ascending order; plan files do not keep them
+  // (planner/step_programs.h). All have the same arenas, with weights and states in the same places.
+  std::vector<StepProgram> smaller;
+  std::vector<GraphBuild> graphs;  // plan files do not keep them; complete_plan makes them again
   // Costs of choices for the head `costs_of`, where it is large (explain_head_choices); plan files do not keep them.
   std::string costs_of;
   std::vector<HeadCost> costs;

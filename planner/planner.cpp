@@ -10,6 +10,7 @@
 #include "planner/search/fixes.h"
 #include "planner/search/head_choices.h"
 #include "planner/search/search.h"
+#include "planner/step_programs.h"
 #include "planner/verify/verify_program.h"
 
 namespace xrun::planner {
@@ -84,16 +85,16 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   }
 
   Fitted& best = choice.fitted[0];
-  XRUN_TRY(verify_program(best.training, training, limits.total));
-  XRUN_TRY(verify_program(best.inference, inference, limits.total));
-
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = best.predicted;
   plan.why = explain(space, choice, candidates);
   plan.alternatives = list_alternatives(choice.fitted);
   plan.training = std::move(best.training);
+  XRUN_TRY(add_step_programs(plan, training, training_facts));
   plan.graphs = graph_builds(plan.training, cost);
   plan.inference = std::move(best.inference);
+  XRUN_TRY(verify_program(plan.training, training, limits.total));
+  XRUN_TRY(verify_program(plan.inference, inference, limits.total));
   plan.sources = training.sources;
   plan.math_digest = training.math_digest;
   plan.facts_digest = training_facts.digest;
@@ -102,8 +103,9 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   return plan;
 }
 
-void predict_graphs(Plan& plan, const KernelFacts& training_facts) {
+Status complete_plan(Plan& plan, const Module& training, const KernelFacts& training_facts) {
   plan.graphs = graph_builds(plan.training, CostModel(training_facts, plan.machine));
+  return add_step_programs(plan, training, training_facts);
 }
 
 Status explain_head_choices(Plan& plan, const Module& training, const Module& inference,

@@ -31,8 +31,9 @@ Status check_size(const Module& module, bool prepared);
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options);
 
-// Fills Plan::graphs of a plan that was read from a file, with the facts that the plan was made with.
-void predict_graphs(Plan& plan, const KernelFacts& training_facts);
+// Fills Plan::graphs and Plan::smaller of a plan that was read from a file, with the module and the facts that the plan
+// was made with. Errors: kContent XG0625, another xrun made it.
+Status complete_plan(Plan& plan, const Module& training, const KernelFacts& training_facts);
 
 // Heads with at least this many classes are large: their cost depends on which classes are active and on the format of
 // their rows, so plans report both choices, and a plan that does not fit has them among its fixes.

@@ -84,6 +84,11 @@ enum class Purpose : uint8_t {
   kHeadLast,   // of the rows of this shard, with Untouched::kExact: i32, the step that updated each last; persistent
 };
 
+// Whether each step fills a persistent buffer anew: it holds nothing that a run has learned.
+constexpr bool is_refilled(Purpose purpose) {
+  return purpose == Purpose::kInput || purpose == Purpose::kHeadSelection || purpose == Purpose::kHeadMass;
+}
+
 struct Buffer {
   BufferId id;
   int device = 0;  // kHost: the host arena (inputs, labels)

@@ -12,7 +12,7 @@ std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   if (train.checkpoint_every.unit == TrainSpan::kEpochs && samples == 0) {
     return std::nullopt;
   }
-  const double steps = std::ceil(train.checkpoint_every.steps(samples, train.batch));
+  const double steps = std::ceil(train.checkpoint_every.steps(samples, train.unit()));
   return static_cast<int64_t>(std::clamp(steps, 1.0, 0x1p50));
 }
 

@@ -15,5 +15,7 @@ struct CurveKind {
 };
 
 std::span<const CurveKind> curve_kinds();
+// REQUIRES: there is one of this name.
+const CurveKind& curve_kind(std::string_view name);
 
 }  // namespace xrun::lang

@@ -20,11 +20,22 @@ constexpr CurveKind kCurves[] = {
      "poly(0.1 .. 0, power=2)"},
     {"steps", "(rate: float, at: spans, by: float = 0.1)", "the rate, multiplied by `by` at each time of `at`",
      "steps(0.1, at=[5 epochs, 8 epochs])"},
+    {"fccs", "(rate: float, end: float = 0)",
+     "with `batch = grow(...)`: from 0 to `rate` before the batch grows, constant while it grows, then along half a "
+     "cosine to `end`",
+     "fccs(0.1)"},
 };
+
+bool is_fccs(const Ast& ast, ExprId id) {
+  const Expr& expr = ast[id];
+  return expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName && ast[expr.lhs].name.text == "fccs";
+}
 
 }  // namespace
 
 std::span<const CurveKind> curve_kinds() { return kCurves; }
+
+const CurveKind& curve_kind(std::string_view name) { return *std::ranges::find(kCurves, name, &CurveKind::name); }
 
 void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (!node.has_value()) {
@@ -34,6 +45,10 @@ void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope, const Sett
   }
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
+  if (is_fccs(ast, node.value)) {
+    lower_fccs(ast, node.value, scope);
+    return;
+  }
   std::vector<ExprId> pieces{node.value};
   if (expr.kind == ExprKind::kList) {
     pieces.assign(ast[expr.items].begin(), ast[expr.items].end());
@@ -78,6 +93,10 @@ bool ModuleBuilder::refuse_unknown_curve(const Expr& called, bool is_call, Scope
 std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& scope) {
   const Expr& expr = ast[id];
   CurveSpec spec{.source = expr.span};
+  if (is_fccs(ast, id)) {
+    return ev_.refuse("XG0506", expr.span, "`fccs` is the rate of a whole run, not a part of a list", "in a list",
+                      {"write it alone: lr = fccs(0.1)"});
+  }
   const bool is_call = expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName;
   const std::string_view name = is_call ? ast[expr.lhs].name.text : std::string_view();
   const auto known =

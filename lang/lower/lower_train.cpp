@@ -1,5 +1,5 @@
 // Lowers the settings of `train` to fields of TrainSpec; loss and metrics are in lower_loss.cpp, rates in
-// lower_curves.cpp, the optimizer and what is frozen in lower_update.cpp.
+// lower_curves.cpp, a growing batch in lower_growth.cpp, the optimizer and what is frozen in lower_update.cpp.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -57,16 +57,6 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
   }
 }
 
-// Reads batch and precision before the model is built: messages about its logits use them.
-void ModuleBuilder::lower_batch(const Settings& settings, Scope& scope) {
-  if (const SettingNode* node = settings.root.find("batch")) {
-    module_.train.batch = whole(*node, scope, setting(DeclKind::kTrain, "batch")).value_or(0);
-    module_.train.batch_span = value_span(*node);
-  }
-  const SettingNode* precision = settings.root.find("precision");
-  ev_.set_gather_hint(module_.train.batch, precision != nullptr && word(*precision) == "mixed" ? 2 : 4);
-}
-
 void ModuleBuilder::lower_train(const DeclRef& decl) {
   Settings settings = settings_of(decl, DeclKind::kTrain);
   Scope scope = constants(decl);
@@ -110,6 +100,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
                {"an update cannot take {} samples", train.batch}, "",
                {"make `batch` or `grad_accumulation` smaller: their product is at most {:.0f}", most});
   }
+  check_growth(settings);
   check_active_classes();
 }
 

@@ -163,7 +163,6 @@ class ModuleBuilder {
 
   // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
   void lower_train(const DeclRef& decl);
-  void lower_batch(const Settings& settings, Scope& scope);
   void lower_duration(const Settings& settings, Scope& scope);
   void lower_norm_rows(const Settings& settings, Scope& scope);
   void set_default_rows(int64_t batch);
@@ -172,6 +171,13 @@ class ModuleBuilder {
   std::string differences(const MetricSpec& metric);
   std::optional<MetricSpec> metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope);
   void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
+
+  // lower_growth.cpp
+  void lower_batch(const Settings& settings, Scope& scope);
+  bool lower_growth(const SettingNode& node, Scope& scope);
+  bool lower_sizes(const BoundArg& arg, GrowthSpec& growth);
+  void check_growth(const Settings& settings);
+  void lower_fccs(const Ast& ast, ExprId id, Scope& scope);
 
   // lower_rows.cpp
   // A written setting of the tensor group `path`.

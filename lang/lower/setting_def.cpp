@@ -145,6 +145,14 @@ std::string clip_line(const TrainSpec& train) {
   return fmt::format("clip {} {} {}\n", kKinds[train.clip.kind], exact(train.clip.limit), train.clip.heads);
 }
 
+std::string batch_line(const TrainSpec& train) {
+  if (!train.growth) {
+    return fmt::format("batch {}\n", train.batch);
+  }
+  return fmt::format("batch grow {} {} over {} after {}\n", train.growth->first, train.batch, exact(train.growth->over),
+                     exact(train.growth->after));
+}
+
 std::string rate_lines(const TrainSpec& train) {
   std::string out;
   for (const CurveSpec& curve : train.lr) {
@@ -217,8 +225,9 @@ constexpr SettingDef kSettings[] = {
         "what an input of the model or a label is made of", &B::lower_binding},
 
     // In the order of the math text.
-    Def{kTrain, "", "batch", "int", "required", "samples of a step over all devices", nullptr, 1, kMostSamples}
-        .learned([](Train t) { return fmt::format("batch {}\n", t.batch); })
+    Def{kTrain, "", "batch", "int, grow(sizes, over: span, after: span = none)", "required",
+        "samples of a step over all devices; or the sizes between which it grows", nullptr, 1, kMostSamples}
+        .learned(batch_line)
         .such_as("batch = 64"),
     Def{kTrain, "", "epochs", "number", "required, or `steps`", "how often the training samples are seen", nullptr,
         1e-9, 1e12}

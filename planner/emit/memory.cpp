@@ -248,6 +248,15 @@ bool is_result(const Program& program, const Buffer& buffer) {
          (buffer.purpose == Purpose::kHeadSoftmax && !program.training);
 }
 
+// Class rows in files lie in the address space behind the arena.
+void place_behind(const Arena& arena, const std::vector<Buffer*>& mapped) {
+  Bytes behind = align_up(arena.bytes, kMappedAlignment);
+  for (Buffer* buffer : mapped) {
+    buffer->offset = behind;
+    behind += align_up(buffer->bytes, kMappedAlignment);
+  }
+}
+
 }  // namespace
 
 void place_buffers(Program& program) {
@@ -281,11 +290,17 @@ void place_buffers(Program& program) {
       }
       if (is_mapped(program, buffer)) {
         mapped.push_back(&buffer);
-      } else if (buffer.persistent) {
-        buffer.offset = persistent;
-        persistent += align_up(buffer.bytes);
-      } else {
+      } else if (!buffer.persistent) {
         owners.push_back(&buffer);
+      }
+    }
+    for (const bool refilled : {false, true}) {
+      for (Buffer& buffer : program.buffers) {
+        if (buffer.device == device && buffer.persistent && !is_mapped(program, buffer) &&
+            is_refilled(buffer.purpose) == refilled) {
+          buffer.offset = persistent;
+          persistent += align_up(buffer.bytes);
+        }
       }
     }
     std::vector<LiveRange> ranges = live_ranges(owners);
@@ -308,11 +323,21 @@ void place_buffers(Program& program) {
     }
     program.arenas.push_back(
         {.device = device, .bytes = persistent + packing.bytes, .live_max = persistent + packing.live_max});
-    Bytes behind = align_up(program.arenas.back().bytes, kMappedAlignment);
-    for (Buffer* buffer : mapped) {
-      buffer->offset = behind;
-      behind += align_up(buffer->bytes, kMappedAlignment);
+    place_behind(program.arenas.back(), mapped);
+  }
+}
+
+void enlarge_arenas(Program& program, const std::vector<Arena>& arenas) {
+  for (size_t i = 0; i < program.arenas.size(); ++i) {
+    Arena& arena = program.arenas[i];
+    arena.bytes = std::max(arena.bytes, arenas[i].bytes);
+    std::vector<Buffer*> mapped;
+    for (Buffer& buffer : program.buffers) {
+      if (buffer.device == arena.device && is_mapped(program, buffer)) {
+        mapped.push_back(&buffer);
+      }
     }
+    place_behind(arena, mapped);
   }
 }
 

@@ -51,7 +51,11 @@ BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span
                          std::span<const ValueId> locals, int64_t norm_rows);
 
 // Sets first_use and last_use of all buffers from the instructions, then offsets and `arenas`: persistent buffers
-// first, in the order of the buffers, then the others by `pack`. Arenas: the host's first, then one a device.
+// first, in the order of the buffers, those that a step fills anew (`is_refilled`) behind those that hold what was
+// learned, whose places then do not depend on the batch; then the others by `pack`. Arenas: the host's first, then one
+// a device.
 void place_buffers(Program& program);
+// Makes each arena at least as large as the one of the same index in `arenas`.
+void enlarge_arenas(Program& program, const std::vector<Arena>& arenas);
 
 }  // namespace xrun::planner

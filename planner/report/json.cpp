@@ -279,6 +279,9 @@ std::string report_json(const Plan& plan, const Module& module) {
   if (!plan.graphs.empty()) {
     document["graphs"] = graphs_of(plan, module);
   }
+  for (const SizeSummary& size : list_sizes(plan)) {
+    document["sizes"].push_back({{"batch", size.batch}, {"step_seconds", size.step}, {"memory_used", size.used}});
+  }
   if (!plan.costs.empty()) {
     document["head_choices"] = {{"head", plan.costs_of}, {"choices", list_of(plan.costs)}};
   }

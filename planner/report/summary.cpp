@@ -7,6 +7,7 @@
 
 #include "graph/base/check.h"
 #include "graph/cost.h"
+#include "graph/step_sizes.h"
 #include "planner/graph_builds.h"
 #include "planner/report/explain.h"
 
@@ -321,22 +322,62 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   return list;
 }
 
+std::vector<SizeSummary> list_sizes(const Plan& plan) {
+  std::vector<SizeSummary> list;
+  const auto add = [&](const Program& program, Seconds step) {
+    SizeSummary size{.batch = program.batch, .step = step};
+    for (const Arena& arena : program.arenas) {
+      size.used += arena.live_max;
+    }
+    list.push_back(size);
+  };
+  for (const StepProgram& one : plan.smaller) {
+    add(one.program, one.step);
+  }
+  if (!list.empty()) {
+    add(plan.training, plan.predicted.step);
+  }
+  return list;
+}
+
+namespace {
+
+// The time of a run whose batch grows. `added`: to each step of the last size.
+Seconds grown_time(const Plan& plan, const TrainSpec& train, Seconds added) {
+  const StepSizes sizes(train, plan.samples);
+  Seconds sum = 0;
+  for (size_t i = 0; i < sizes.all().size(); ++i) {
+    const SizedSteps& run = sizes.all()[i];
+    const int64_t end = i + 1 < sizes.all().size() ? sizes.all()[i + 1].first_step : sizes.steps();
+    const auto smaller = std::ranges::find(plan.smaller, run.units, &StepProgram::units);
+    const Seconds step = smaller != plan.smaller.end() ? smaller->step : plan.predicted.step;
+    const double part = static_cast<double>(run.units) / static_cast<double>(train.growth->times);
+    sum += static_cast<double>(std::clamp<int64_t>(end - run.first_step, 0, sizes.steps())) * (step + added * part);
+  }
+  return sum;
+}
+
+}  // namespace
+
 RunTimes run_times(const Plan& plan, const Module& module) {
   RunTimes times;
   const TrainSpec& train = module.train;
   const auto graphs = graph_period(plan, module);
-  const Seconds step = plan.predicted.step + (graphs ? graphs->added : 0);
+  const Seconds added = graphs ? graphs->added : 0;
+  const Seconds step = plan.predicted.step + added;
   if (plan.samples > 0) {
     times.epoch = TrainSpan{1, TrainSpan::kEpochs}.steps(plan.samples, train.batch) * step;
   }
   if (train.duration.amount > 0 && (plan.samples > 0 || train.duration.unit != TrainSpan::kEpochs)) {
-    times.run = train.duration.steps(plan.samples, train.batch) * step;
+    times.run = train.growth ? grown_time(plan, train, added) : train.duration.steps(plan.samples, train.batch) * step;
   }
   return times;
 }
 
-ProgramTimes times_of(const Plan& plan) {
-  auto times = simulate(plan.training, plan.machine.cores);
+ProgramTimes times_of(const Plan& plan) { return times_of(plan.training, plan.machine); }
+
+ProgramTimes times_of(const Program& program, const Machine& machine) {
+  auto times = simulate(program, machine.cores);
   XRUN_CHECK(times.ok(), "a plan's program cannot be simulated: " + times.error().message);
   return std::move(times).value();
 }

@@ -56,8 +56,16 @@ struct CommSummary {
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
 
+// Where the batch grows, its sizes with their steps, in ascending order; else empty.
+struct SizeSummary {
+  int64_t batch = 0;
+  Seconds step = 0;
+  Bytes used = 0;  // of the arenas, which are large enough for the last size
+};
+std::vector<SizeSummary> list_sizes(const Plan& plan);
+
 // The predicted times of an epoch and of the whole run, with their builds of graphs, without evaluation and saves;
-// none where they depend on an unknown number of samples.
+// the epoch with steps of the last size; none where they depend on an unknown number of samples.
 struct RunTimes {
   std::optional<Seconds> epoch;
   std::optional<Seconds> run;
@@ -66,5 +74,7 @@ RunTimes run_times(const Plan& plan, const Module& module);
 
 // Times of the plan's training program. Plans are verified before they are reported, so there is no error.
 ProgramTimes times_of(const Plan& plan);
+// The same of another of its programs (Plan::smaller).
+ProgramTimes times_of(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

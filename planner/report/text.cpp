@@ -156,6 +156,19 @@ std::string graphs_line(const Plan& plan, const Module& module) {
   return "  graphs     " + printable_line(text) + "\n";
 }
 
+// Times and memory of the first and the last steps of a growing batch; empty where it does not grow.
+std::string growth_line(const Plan& plan) {
+  const std::vector<SizeSummary> sizes = list_sizes(plan);
+  if (sizes.empty()) {
+    return "";
+  }
+  const auto text = [](const SizeSummary& size) {
+    return "steps of " + format_count(size.batch) + " samples take " + format_seconds(size.step) + " and use " +
+           format_bytes(size.used);
+  };
+  return "  growth     first " + text(sizes.front()) + "; last " + text(sizes.back()) + "\n";
+}
+
 // Class rows in files, which need no memory of the plan but space on the disk.
 std::string disk_lines(const Plan& plan, const Module& module) {
   std::string text;
@@ -274,7 +287,7 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
-         fold(graphs_line(plan, module)) + devices_lines(plan, module, memory, columns) +
+         fold(growth_line(plan)) + fold(graphs_line(plan, module)) + devices_lines(plan, module, memory, columns) +
          fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
          costs_lines(plan, columns);
 }

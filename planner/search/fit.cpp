@@ -68,6 +68,17 @@ MemoryLimits memory_limits(const Module& module, const Machine& machine) {
   return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0};
 }
 
+Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost) {
+  predict_durations(program, module, cost);
+  XRUN_ASSIGN(const ProgramTimes times, simulate(program, cost.machine().cores));
+  Prediction predicted;
+  predicted.step =
+      cost.step_with_loader(module, times.makespan, work_of(program), waits_of(program, times, cost.hand_over()));
+  predicted.images_per_second = predicted.step > 0 ? static_cast<double>(program.batch) / predicted.step : 0;
+  predicted.exposed_comm = times.exposed_comm;
+  return predicted;
+}
+
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   const SearchInput& search = input.search;
   if (input.realised != nullptr) {
@@ -80,14 +91,12 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
   fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
   fitted.largest_device = largest_of(fitted.training);
-  predict_durations(fitted.training, search.module, search.cost);
   predict_durations(fitted.inference, input.inference, input.inference_cost);
-  XRUN_ASSIGN(const ProgramTimes times, simulate(fitted.training, search.machine.cores));
+  XRUN_ASSIGN(const Prediction exact, predict_step(fitted.training, search.module, search.cost));
   Prediction& predicted = fitted.predicted;
-  predicted.step = search.cost.step_with_loader(search.module, times.makespan, work_of(fitted.training),
-                                                waits_of(fitted.training, times, search.cost.hand_over()));
-  predicted.images_per_second = predicted.step > 0 ? static_cast<double>(fitted.training.batch) / predicted.step : 0;
-  predicted.exposed_comm = times.exposed_comm;
+  predicted.step = exact.step;
+  predicted.images_per_second = exact.images_per_second;
+  predicted.exposed_comm = exact.exposed_comm;
   return fitted;
 }
 

@@ -40,6 +40,9 @@ struct MemoryLimits {
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
+// Predicts the instructions of a training program and the time of its step. Errors: those of `simulate`.
+Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost);
+
 // Makes the programs of a candidate, however much memory they need.
 // Errors: those of emit and of the verifier.
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate);

@@ -43,6 +43,12 @@ std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   return texts;
 }
 
+// The line of the text with which an update takes `batch` samples.
+std::string batch_text(const TrainSpec& train, int64_t batch) {
+  const std::string first = std::to_string(batch / train.accumulated());
+  return train.growth ? "batch = grow(" + first + " .. " + std::to_string(batch) + ", ...)" : "batch = " + first;
+}
+
 bool has_hints(const ScheduleSpec& schedule) {
   return schedule.stages || schedule.micro_batches || schedule.pipeline || schedule.replicas || schedule.recompute ||
          schedule.overlap || !schedule.shards.empty() || !schedule.pins.empty();
@@ -145,11 +151,11 @@ class FixSearch {
   // The largest half, quarter, ... that fits: whole row blocks in each of the batches that an update accumulates.
   std::optional<FixLine> smaller_batch(Refusal known) const {
     const TrainSpec& train = free_.train;
-    const int64_t unit = train.norm_rows * train.grad_accumulation;
+    const int64_t unit = train.norm_rows * train.accumulated();
     for (int64_t batch = train.batch; batch > unit;) {
       batch = std::max(unit, batch / 2 / unit * unit);
       Module smaller = free_;
-      smaller.train.batch = batch;
+      smaller.train.resize(batch);
       const auto settings = settings_of(smaller);
       if (!settings.ok() || !may_fit(known, batch, most_micro_batches(*settings))) {
         continue;
@@ -159,9 +165,7 @@ class FixSearch {
         continue;
       }
       if (!choice->fitted.empty()) {
-        // The text gives the batch of which `grad_accumulation` make an update.
-        return line_of("batch = " + std::to_string(batch / train.grad_accumulation), choice->fitted[0],
-                       "   changes training");
+        return line_of(batch_text(train, batch), choice->fitted[0], "   changes training");
       }
       known = refusal_of(*choice, batch, most_micro_batches(*settings));
     }
@@ -197,13 +201,12 @@ class FixSearch {
 
   std::optional<FixLine> smaller_rows_and_batch(const FactsOf& facts_of, int64_t rows) const {
     const TrainSpec& train = base_.module.train;
-    const int64_t unit = rows * train.grad_accumulation;
+    const int64_t unit = rows * train.accumulated();
     for (int64_t batch = train.batch; batch > unit;) {
       batch = std::max(unit, batch / 2 / unit * unit);
       if (const auto fitted = fits(facts_of, rows, batch)) {
-        return line_of(
-            "batch = " + std::to_string(batch / train.grad_accumulation) + ", norm_rows = " + std::to_string(rows),
-            *fitted, "   changes training");
+        return line_of(batch_text(train, batch) + ", norm_rows = " + std::to_string(rows), *fitted,
+                       "   changes training");
       }
     }
     return std::nullopt;

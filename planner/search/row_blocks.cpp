@@ -44,7 +44,7 @@ Result<std::unique_ptr<OtherRows>> OtherRows::make(const FitInput& base, const F
 
 Result<Choice> OtherRows::choose_plan(int64_t batch, const MemoryLimits& limits, const Effort& effort) const {
   Module module = training_;
-  module.train.batch = batch;
+  module.train.resize(batch);
   const SearchInput& base = base_.search;
   XRUN_ASSIGN(LayerHints hints, layer_hints(module, chain_));
   const SearchInput space{module, chain_, *cost_, base.machine, std::move(hints), base.deterministic};
@@ -63,7 +63,7 @@ bool has_coupled_rows(const Graph& graph) {
 
 std::vector<int64_t> smaller_row_blocks(const TrainSpec& train, bool coupled) {
   std::vector<int64_t> blocks;
-  for (const int64_t rows : divisors(train.batch / train.grad_accumulation)) {
+  for (const int64_t rows : divisors(train.batch / train.accumulated())) {
     if (rows < train.norm_rows && (!coupled || rows >= kLeastRowsOfStatistics)) {
       blocks.insert(blocks.begin(), rows);
     }

@@ -26,7 +26,7 @@ std::string list(const std::vector<int64_t>& values) {
 // Micro-batches are runs of whole row blocks and lie inside one of the batches that an update accumulates.
 std::vector<int64_t> micro_batch_counts(const TrainSpec& train) {
   std::vector<int64_t> counts = divisors(train.batch / train.norm_rows);
-  std::erase_if(counts, [&](int64_t count) { return count % train.grad_accumulation != 0; });
+  std::erase_if(counts, [&](int64_t count) { return count % train.accumulated() != 0; });
   return counts;
 }
 
@@ -101,9 +101,10 @@ Status check_micro_batches(const Module& module) {
   const std::string choices = "micro_batches = one of " + list(legal);
   if (hint.value >= 1 && blocks % hint.value == 0) {
     return refuse("XG0605",
-                  std::to_string(hint.value) + " micro-batches of " + std::to_string(train.grad_accumulation) +
-                      " batches of " + std::to_string(train.batch / train.grad_accumulation) +
-                      " rows: none may hold rows of two batches (train.grad_accumulation)",
+                  std::to_string(hint.value) + " micro-batches of " + std::to_string(train.accumulated()) +
+                      " batches of " + std::to_string(train.batch / train.accumulated()) +
+                      " rows: none may hold rows of two batches (" +
+                      (train.growth ? "train.batch" : "train.grad_accumulation") + ")",
                   choices, hint.span);
   }
   if (hint.value < 1 || train.batch % hint.value != 0) {
@@ -254,6 +255,8 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   const ShardHint* granularity = find_granularity(schedule);
   const bool whole_step = granularity != nullptr && granularity->granularity == "step";
   const std::vector<int64_t> counts = micro_batch_counts(train);
+  // The first steps of a growing batch have a `times`-th of the micro-batches.
+  const int64_t times = train.growth ? train.growth->times : 1;
   bool early_backward = false;
   std::vector<Setting> settings;
   for (int stages = 1; stages <= std::min<int64_t>(machine.devices, layers); ++stages) {
@@ -263,20 +266,21 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
         continue;
       }
       for (const int64_t count : counts) {
-        const bool wanted = schedule.micro_batches
-                                ? count == schedule.micro_batches->value
-                                : count <= std::max<int64_t>({kMostMicroBatches, replicas, train.grad_accumulation});
+        const bool wanted =
+            schedule.micro_batches
+                ? count == schedule.micro_batches->value
+                : count <= std::max<int64_t>({kMostMicroBatches, replicas * times, train.accumulated()});
         // Unless asked for, the largest number of replicas (docs/algorithms.md, "Mesh"), or one, where sums over
         // replicas cost more than they save.
         const int partials = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
-        const int most = default_replicas(machine.devices, stages, static_cast<int>(count), partials);
-        if (!wanted || count % replicas != 0 || (!schedule.replicas && replicas != 1 && replicas != most)) {
+        const int most = default_replicas(machine.devices, stages, static_cast<int>(count / times), partials);
+        if (!wanted || count % (replicas * times) != 0 || (!schedule.replicas && replicas != 1 && replicas != most)) {
           continue;
         }
         for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
           const bool hinted = schedule.pipeline.has_value();
           // With one stage, 1F1B saves only memory, and only with accumulation.
-          const bool alone = stages == 1 && train.grad_accumulation == 1;
+          const bool alone = stages == 1 && train.accumulated() == 1;
           if (hinted ? schedule.pipeline->value != kind
                      : kind == PipelineKind::kOneFOneB && (alone || count == replicas)) {
             continue;

@@ -251,9 +251,8 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   if (!entries.good() || manifest.step < 0 || manifest.samples < 0) {
     return damaged(name, "lacks an entry, or has one of another type");
   }
-  const bool whole_batches =
-      manifest.step == 0 ? manifest.samples == 0 : manifest.samples % manifest.step == 0 && manifest.samples > 0;
-  if (!whole_batches) {
+  // Steps may differ in size.
+  if (manifest.samples < manifest.step || (manifest.samples > 0) != (manifest.step > 0)) {
     return damaged(name, fmt::format("has {} samples for {} steps", manifest.samples, manifest.step));
   }
   if (manifest.libraries.size() > kMostLibraries) {  // inserting them into a list one by one takes quadratic time

@@ -55,6 +55,9 @@ Status check_samples(const CheckpointInfo& info, const CheckpointOptions& run) {
   const Manifest& manifest = info.manifest;
   int64_t samples = 0;
   const bool overflows = __builtin_mul_overflow(manifest.step, run.batch, &samples);
+  if (!overflows && run.samples_after) {
+    samples = run.samples_after(manifest.step);
+  }
   if (run.batch > 0 && (overflows || samples != manifest.samples)) {
     return damaged(info.path + "/manifest.json",
                    fmt::format("has {} samples for {} steps of {}", manifest.samples, manifest.step, run.batch));

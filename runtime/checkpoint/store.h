@@ -35,7 +35,9 @@ struct CheckpointOptions {
   std::vector<std::string> class_names;
   std::string version;
   int64_t epoch_samples = 0;  // 0: not known
-  int64_t batch = 0;          // samples of a step; 0: not known
+  int64_t batch = 0;          // samples of a step, at most; 0: not known
+  // The samples of so many steps; null: batch times as many.
+  std::function<int64_t(int64_t steps)> samples_after = nullptr;
   std::map<std::string, std::string> libraries;
   ModelText model;                // kept in every checkpoint
   Bytes range_bytes = 64 * kMiB;  // of a head file

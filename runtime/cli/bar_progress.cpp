@@ -86,16 +86,12 @@ std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   return used + " of " + most;
 }
 
-// The epochs of a run of `steps`: the whole epoch that ends within its last step, if one does, else rounded up.
-double epochs_of(const runtime::StartEvent& start, int64_t steps) {
-  if (start.samples <= 0) {
-    return 1;
-  }
-  const auto after = [&](int64_t done) {
-    return static_cast<double>(done * start.batch) / static_cast<double>(start.samples);
-  };
-  const double whole = std::floor(after(steps) + 1e-9);
-  return whole > after(steps - 1) ? whole : std::ceil(after(steps));
+// In steps as large as the last one.
+double steps_left(const BarState& state, int64_t done) {
+  const runtime::StartEvent& start = state.start;
+  return start.last_batch == 0 ? static_cast<double>(start.steps - done)
+                               : (start.epochs - state.step.epoch) * static_cast<double>(start.samples) /
+                                     static_cast<double>(state.step.batch);
 }
 
 }  // namespace
@@ -104,23 +100,23 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
   const runtime::StepReport& s = state.step;
   const int64_t steps = std::max<int64_t>(1, state.start.steps);
   const double share = std::clamp(static_cast<double>(s.step) / static_cast<double>(steps), 0.0, 1.0);
-  const double epochs = epochs_of(state.start, steps);
+  const double epochs = std::max(1.0, state.start.epochs);
   const int epoch = static_cast<int>(std::min(epochs, std::floor(s.epoch - 1e-9) + 1));
   std::string left;
   if (state.rate > 0 && s.step < steps) {
-    left = "   " + format_seconds(static_cast<double>(steps - s.step) / state.rate) + " left";
+    left = "   " + format_seconds(steps_left(state, s.step) / state.rate) + " left";
   }
   std::string out = fmt::format("  epoch {}/{:.0f} {}   step {} of {}{}\n", std::max(1, epoch), epochs,
                                 share_text(share, columns, unicode), format_count(s.step), format_count(steps), left);
-  const double rate = state.rate > 0 ? state.rate * static_cast<double>(state.start.batch) : s.images_per_second;
+  const double rate = state.rate > 0 ? state.rate * static_cast<double>(s.batch) : s.images_per_second;
   // On a narrow terminal clip_lines cuts the last fields.
   out += fmt::format("  loss {:.4g}", s.loss);
   for (const auto& [name, value] : s.metrics) {
     out += fmt::format("   {} {}", name, percent(value));
   }
   out += fmt::format("   lr {:.4g}   {} images/s", s.lr, format_count(std::llround(rate)));
-  if (state.start.predicted_step > 0 && rate > 0) {
-    const double planned = static_cast<double>(state.start.batch) / state.start.predicted_step;
+  if (s.predicted_step > 0 && rate > 0) {
+    const double planned = static_cast<double>(s.batch) / s.predicted_step;
     out += fmt::format("   {:.0f} % of plan", 100 * rate / planned);
   }
   out += s.grad_norm > 0 ? fmt::format("   grad norm {:.3g}\n", s.grad_norm) : "\n";

@@ -400,6 +400,9 @@ std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const
   }
   planned->rank = job.rank();
   planned->plan.training.ranks = planned->plan.inference.ranks = job.count();
+  for (planner::StepProgram& step : planned->plan.smaller) {
+    step.program.ranks = job.count();
+  }
   return planned;
 }
 

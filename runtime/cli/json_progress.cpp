@@ -56,6 +56,9 @@ void JsonProgress::on_start(const runtime::StartEvent& e) {
              {"memory", e.memory},
              {"memory_planned", e.memory_planned},
              {"memory_usable", e.memory_usable}};
+  if (e.last_batch > 0) {
+    event["last_batch"] = e.last_batch;
+  }
   if (e.ranks > 1) {
     event["ranks"] = e.ranks;
     event["hosts"] = e.hosts;

@@ -78,9 +78,10 @@ void PlainProgress::on_start(const runtime::StartEvent& e) {
   training_ = true;
   usable_ = e.memory_usable;
   const double time = port_.now();
-  tell(fmt::format("{} start model={} plan={} devices={} steps={} batch={} samples={}{} mem_gib={:.2f} "
+  tell(fmt::format("{} start model={} plan={} devices={} steps={} batch={}{} samples={}{} mem_gib={:.2f} "
                    "mem_plan_gib={:.2f} mem_of_gib={:.2f}",
-                   stamp(time), e.model, e.plan, e.devices, e.steps, e.batch, e.samples, synthetic_field(e.synthetic),
+                   stamp(time), e.model, e.plan, e.devices, e.steps, e.batch,
+                   e.last_batch > 0 ? fmt::format("..{}", e.last_batch) : "", e.samples, synthetic_field(e.synthetic),
                    gib(e.memory), gib(e.memory_planned), gib(e.memory_usable)),
        time);
   if (e.ranks > 1) {

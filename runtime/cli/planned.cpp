@@ -138,7 +138,11 @@ std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& p
   }
   phase.done("checked", "the plan is of these sources and this machine");
   planned->plan = std::move(plan);
-  planner::predict_graphs(planned->plan, prepared.training_facts);
+  if (const Status complete = planner::complete_plan(planned->plan, prepared.training, prepared.training_facts);
+      !complete.ok()) {
+    exit = console.fail(complete.error(), planned->model.sources);
+    return std::nullopt;
+  }
   return planned;
 }
 
@@ -295,16 +299,34 @@ Status explain_choices(PlannedModel& planned) {
                                        prepared.inference_facts);
 }
 
-std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan) {
-  const planner::ProgramTimes times = planner::times_of(plan);
+namespace {
+
+std::vector<runtime::Timing> predicted_timings(const planner::Program& program, const planner::ProgramTimes& times) {
   std::vector<runtime::Timing> timings;
   for (size_t i = 0; i < times.instructions.size(); ++i) {
     const planner::InstructionTime& one = times.instructions[i];
     // The members of an exchange end together; before its data move they wait for the last of them.
-    const Seconds moving = std::max(one.start, one.end - plan.training.instructions[i].predicted);
+    const Seconds moving = std::max(one.start, one.end - program.instructions[i].predicted);
     timings.push_back({.begin = one.start, .end = one.end, .moving = moving, .moved = one.end});
   }
   return timings;
+}
+
+}  // namespace
+
+runtime::StepPrediction predicted_step(const planner::Plan& plan) {
+  return {plan.predicted.step, predicted_timings(plan.training, planner::times_of(plan.training, plan.machine))};
+}
+
+std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan) {
+  std::vector<runtime::SmallerStep> steps;
+  for (const planner::StepProgram& one : plan.smaller) {
+    steps.push_back(
+        {.units = one.units,
+         .program = &one.program,
+         .predicted = {one.step, predicted_timings(one.program, planner::times_of(one.program, plan.machine))}});
+  }
+  return steps;
 }
 
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank,

@@ -14,6 +14,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/train/events.h"
 #include "runtime/train/session.h"
+#include "runtime/train/trainer.h"
 
 namespace xrun::cli {
 
@@ -62,8 +63,10 @@ std::string deciding_flag(const GlobalOptions& options);
 
 bool is_plan_file(const std::string& path);
 
-// The predicted times of each instruction of a training step, in the form in which an executor measures them.
-std::vector<runtime::Timing> predicted_timings(const planner::Plan& plan);
+// The predicted time of a training step, and of its instructions in the form in which an executor measures them.
+runtime::StepPrediction predicted_step(const planner::Plan& plan);
+// The same of the steps before a growing batch has its last size.
+std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan);
 
 // Starts the devices of `rank`. `neighbours`: the ranks that share this host's processors, in order; empty: one rank.
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank = 0,

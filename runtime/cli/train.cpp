@@ -22,6 +22,7 @@
 #include "runtime/libraries.h"
 #include "runtime/train/class_graphs.h"
 #include "runtime/train/rate.h"
+#include "runtime/train/run_clock.h"
 #include "runtime/train/trainer.h"
 
 namespace xrun::cli {
@@ -91,13 +92,15 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .version = XRUN_VERSION,
       .epoch_samples = rows->samples(),
       .batch = train.batch,
+      .samples_after =
+          [clock = runtime::RunClock(train, rows->samples())](int64_t steps) { return clock.samples_after(steps); },
       .libraries = runtime::library_versions(),
       .model = text_of(planned),
       .peers = job.world.get()};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
   XRUN_ASSIGN(auto batches,
-              runtime::make_loader(std::move(rows), {.batch = train.batch,
+              runtime::make_loader(std::move(rows), {.batch = train.unit(),
                                                      .seed = train.seed,
                                                      .order = train.order,
                                                      .classes = std::move(classes_of_samples),
@@ -210,8 +213,8 @@ int run_train(const GlobalOptions& given, const TrainArgs& args) {
                                        .events = *progress,
                                        .session = session_options(job, run->planned, **devices),
                                        .plan_id = plan.id,
-                                       .predicted_step = plan.predicted.step,
-                                       .predicted = predicted_timings(plan),
+                                       .predicted = predicted_step(plan),
+                                       .smaller = smaller_steps(plan),
                                        .memory_planned = needed.sum(),
                                        .memory_usable = plan.machine.memory,
                                        .hosts = job.world == nullptr ? "" : job.world->spread(),

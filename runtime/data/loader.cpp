@@ -76,6 +76,7 @@ class Loader final : public BatchSource {
         options_(std::move(options)),
         order_(options_.order, rows_->samples(), options_.seed, std::exchange(options_.classes, {})),
         bad_(rows_->samples(), options_),
+        steps_{.rows = options_.batch},
         tasks_(
             rows_->name(), options_.workers, [this](int64_t step, int64_t row) { return fill_row(step, row); },
             options_.clock, options_.patience) {}
@@ -86,12 +87,14 @@ class Loader final : public BatchSource {
   Status start(int64_t first_step, std::span<const BatchView> ring) override {
     ring_.assign(ring.begin(), ring.end());
     next_step_ = first_step;
-    tasks_.start(first_step, options_.batch, static_cast<int>(ring.size()));
+    tasks_.start(first_step, steps_.rows, static_cast<int>(ring.size()));
     for (size_t i = 0; i < ring.size(); ++i) {
       begin();
     }
     return {};
   }
+
+  void resize(const StepRows& steps) override { steps_ = steps; }
 
   bool ready(int64_t step) override { return tasks_.ready(step); }
 
@@ -101,7 +104,7 @@ class Loader final : public BatchSource {
     bad_.tell();
     if (done.ok() && options_.on_warning && !looked_) {
       looked_ = true;
-      std::ranges::for_each(rows_->look_at(ring_[static_cast<size_t>(step) % ring_.size()], options_.batch),
+      std::ranges::for_each(rows_->look_at(ring_[static_cast<size_t>(step) % ring_.size()], steps_.rows),
                             options_.on_warning);
     }
     return done;
@@ -176,7 +179,7 @@ class Loader final : public BatchSource {
 
   // `again`: some samples of the row are known to be broken.
   Status fill_row(int64_t step, int64_t row, bool again = false) {
-    const SamplePlace place = order_.at(step * options_.batch + row);
+    const SamplePlace place = order_.at(steps_.begin + (step - steps_.first) * steps_.rows + row);
     const BatchView& view = ring_[static_cast<size_t>(step) % ring_.size()];
     AugmentScratch& scratch = scratch_.local();
     int64_t sample = place.sample;
@@ -206,6 +209,7 @@ class Loader final : public BatchSource {
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   std::vector<BatchView> ring_;
+  StepRows steps_;
   int64_t next_step_ = 0;  // the first step that was not begun
   bool looked_ = false;    // the first batch was checked for warnings
   mutable std::mutex mutex_;

@@ -30,9 +30,9 @@ struct LoaderOptions {
   RowTasks::Patience patience;
 };
 
-// Row r of step s is position s · batch + r of a SampleSequence, so every batch is full. A broken sample is replaced by
-// a draw of (seed, epoch, position in the epoch, attempt) without moving any position. What a batch holds depends on
-// data, seed and step alone, never on threads or time.
+// Row r of step s is position s · batch + r of a SampleSequence, until `resize` says otherwise, so every batch is full.
+// A broken sample is replaced by a draw of (seed, epoch, position in the epoch, attempt) without moving any position.
+// What a batch holds depends on data, seed and step alone, never on threads or time.
 //
 // Batches are filled by RowTasks: they take the workers that the devices leave, and no task waits. start, wait, release
 // and stop belong to one thread, not a worker; steps are released in order. Errors of `wait`: XG0408 more than

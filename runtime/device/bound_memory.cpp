@@ -14,31 +14,44 @@ Result<BoundMemory> BoundMemory::map(const planner::Program& program, const Devi
   memory.arenas_.resize(static_cast<size_t>(program.devices));
   for (const planner::Arena& arena : program.arenas) {
     if (arena.device == planner::kHost) {
-      XRUN_ASSIGN(memory.host_, HostMemory::map(arena.bytes));
+      XRUN_ASSIGN(HostMemory host, HostMemory::map(arena.bytes));
+      memory.host_ = std::make_shared<const HostMemory>(std::move(host));
     } else if (devices.has(arena.device)) {
       XRUN_ASSIGN(memory.arenas_[static_cast<size_t>(arena.device)],
                   devices.device(arena.device).map(arena.bytes, planner::mapped_bytes(program, arena.device)));
     }
   }
-  for (const planner::Buffer& buffer : program.buffers) {
-    if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
-      continue;
-    }
-    const Bytes bytes = buffer.device == planner::kHost ? memory.host_.bytes() : memory.arena(buffer.device).bytes();
-    XRUN_CHECK(buffer.offset >= 0 && buffer.offset + buffer.bytes <= bytes,
-               "buffer " + buffer.name + " lies outside of its arena");
-  }
+  memory.check_places();
   return memory;
 }
 
+BoundMemory BoundMemory::shared_with(const planner::Program& program) const {
+  BoundMemory memory = *this;
+  memory.program_ = &program;
+  memory.check_places();
+  return memory;
+}
+
+void BoundMemory::check_places() const {
+  for (const planner::Buffer& buffer : program_->buffers) {
+    if (buffer.device != planner::kHost && !has(buffer.device)) {
+      continue;
+    }
+    const Bytes bytes = buffer.device == planner::kHost ? host_->bytes() : arena(buffer.device).bytes();
+    XRUN_CHECK(buffer.offset >= 0 && buffer.offset + buffer.bytes <= bytes,
+               "buffer " + buffer.name + " lies outside of its arena");
+  }
+}
+
 std::byte* BoundMemory::at(const planner::Buffer& buffer) const {
-  return buffer.device == planner::kHost ? host_.at(buffer.offset) : arena(buffer.device).kernel_address(buffer.offset);
+  return buffer.device == planner::kHost ? host_->at(buffer.offset)
+                                         : arena(buffer.device).kernel_address(buffer.offset);
 }
 
 void BoundMemory::read(planner::BufferId id, Bytes offset, std::span<std::byte> out) const {
   const planner::Buffer& buffer = program_->buffer(id);
   if (buffer.device == planner::kHost) {
-    std::copy_n(host_.at(buffer.offset + offset), out.size(), out.data());
+    std::copy_n(host_->at(buffer.offset + offset), out.size(), out.data());
   } else {
     arena(buffer.device).read(buffer.offset + offset, out);
   }
@@ -47,7 +60,7 @@ void BoundMemory::read(planner::BufferId id, Bytes offset, std::span<std::byte> 
 void BoundMemory::write(planner::BufferId id, Bytes offset, std::span<const std::byte> in) const {
   const planner::Buffer& buffer = program_->buffer(id);
   if (buffer.device == planner::kHost) {
-    std::copy_n(in.data(), in.size(), host_.at(buffer.offset + offset));
+    std::copy_n(in.data(), in.size(), host_->at(buffer.offset + offset));
   } else {
     arena(buffer.device).write(buffer.offset + offset, in);
   }

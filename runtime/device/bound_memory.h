@@ -17,6 +17,10 @@ class BoundMemory {
   // kWorld.
   static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
+  // The same memory for another program, which outlives both. REQUIRES: its arenas are as large. No program runs while
+  // another one does.
+  BoundMemory shared_with(const planner::Program& program) const;
+
   // The address that a kernel gets for a buffer. Only tasks of the device may dereference one in a device's arena; any
   // thread may dereference one in the host arena.
   std::byte* at(const planner::Buffer& buffer) const;
@@ -34,10 +38,12 @@ class BoundMemory {
   Bytes peak_before() const { return peak_before_; }
 
  private:
+  void check_places() const;
+
   const planner::Program* program_ = nullptr;
   Bytes peak_before_ = 0;
-  HostMemory host_;
-  std::vector<std::unique_ptr<DeviceMemory>> arenas_;  // by device
+  std::shared_ptr<const HostMemory> host_;
+  std::vector<std::shared_ptr<DeviceMemory>> arenas_;  // by device
 };
 
 }  // namespace xrun::runtime

@@ -44,6 +44,14 @@ struct BrokenRow {
   int attempt = 0;      // of a training batch: so many samples were tried in this row before this one
 };
 
+// Steps of one size that follow one another: row r of step s is position begin + (s - first) · rows + r of the sequence
+// of samples.
+struct StepRows {
+  int64_t first = 0;
+  int64_t rows = 0;
+  int64_t begin = 0;
+};
+
 // Training batches, filled ahead of their use into the ring of slots that the plan has in the host arena. Batch `step`
 // is a pure function of (data, seed, step): docs/determinism.md, "Order of samples".
 class BatchSource {
@@ -55,6 +63,8 @@ class BatchSource {
   // Begins to fill: batch `step` into ring[step % ring.size()] for step = first_step, first_step + 1, ... The views
   // stay valid until `stop`. A source may be started again after it was stopped.
   virtual Status start(int64_t first_step, std::span<const BatchView> ring) = 0;
+  // Sets the rows of the steps that are begun from now on, where the batch grows. REQUIRES: stopped.
+  virtual void resize(const StepRows& steps) = 0;
   // Whether `wait` would return at once.
   virtual bool ready(int64_t step) = 0;
   // Returns when the batch of `step` is complete. REQUIRES: calls with ascending steps. Errors: those of reading.

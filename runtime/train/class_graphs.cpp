@@ -28,16 +28,32 @@ constexpr double kSlack = 1e-12;  // spans in epochs are no whole numbers of ste
 }  // namespace
 
 GraphSchedule::GraphSchedule(const TrainSpec& train, int64_t samples)
-    : period_(std::max(1.0, train.active_classes.rebuild.steps(samples, train.batch))),
-      delay_(static_cast<int64_t>(period_ * kDelay)),
-      at_start_(!train.init_checkpoint.empty()) {}
+    : sizes_(train, samples),
+      in_steps_(train.active_classes.rebuild.unit == TrainSpan::kSteps),
+      period_(train.active_classes.rebuild.steps(samples, train.unit())),
+      at_start_(!train.init_checkpoint.empty()) {
+  // Two builds do not begin at the same step.
+  period_ = std::max(period_, in_steps_ || !train.growth ? 1.0 : static_cast<double>(train.growth->times));
+  delay_ = static_cast<int64_t>(period_ * kDelay);
+}
 
-int64_t GraphSchedule::begin_of(int64_t build) const {
+int64_t GraphSchedule::time_of(int64_t build) const {
   return static_cast<int64_t>(std::ceil(static_cast<double>(build) * period_ * (1 - kSlack)));
 }
 
+int64_t GraphSchedule::begin_of(int64_t build) const { return step_at(time_of(build)); }
+
+int64_t GraphSchedule::use_of(int64_t build) const {
+  if (build == 0) {
+    return 0;
+  }
+  // A build that begins after a long step is used before the next one begins.
+  return std::max(begin_of(build), std::min(step_at(time_of(build) + delay_), begin_of(build + 1) - 1));
+}
+
 int64_t GraphSchedule::next(int64_t done) const {
-  auto build = std::max(first(), static_cast<int64_t>(static_cast<double>(done) / period_) - 1);
+  const auto time = static_cast<double>(in_steps_ ? done : sizes_.begin_of(done));
+  auto build = std::max(first(), static_cast<int64_t>(time / period_) - 1);
   while (use_of(build) < done) {
     ++build;
   }
@@ -50,7 +66,7 @@ Status check_graphs(const TrainSpec& train, int64_t samples) {
   }
   const GraphSchedule schedule(train, samples);
   const int64_t used = schedule.use_of(schedule.first());
-  const int64_t total = total_steps(train, samples);
+  const int64_t total = StepSizes(train, samples).steps();
   if (used < total) {
     return {};
   }
@@ -91,6 +107,7 @@ struct ClassGraphs::Graph {
       ranks->cancel();
     }
   }
+  size_t index = 0;  // in Program::heads
   const planner::HeadPlan* head = nullptr;
   const StateTensor* weight = nullptr;
   const StateTensor* lists = nullptr;
@@ -123,35 +140,38 @@ Status ClassGraphs::Graph::build_lists(const KnnCellsShape& cells, ops::Isa isa,
 
 ClassGraphs::ClassGraphs(Session& session, int64_t samples, ops::Isa isa, const std::atomic<bool>* stop,
                          EventSink& events)
-    : session_(session), schedule_(session.module().train, samples), isa_(isa), stop_(stop), events_(events) {
-  const planner::Program& program = session.program();
-  for (size_t h = 0; h < program.heads.size(); ++h) {
-    const planner::HeadPlan& head = program.heads[h];
-    if (head.neighbours == 0) {
+    : session_(&session), schedule_(session.module().train, samples), isa_(isa), stop_(stop), events_(events) {
+  for (size_t h = 0; h < session.program().heads.size(); ++h) {
+    if (session.program().heads[h].neighbours > 0) {
+      graphs_.push_back(std::make_unique<Graph>());
+      graphs_.back()->index = h;
+      bind(*graphs_.back());
+    }
+  }
+}
+
+void ClassGraphs::bind(Graph& graph) {
+  const planner::Program& program = session_->program();
+  const planner::HeadPlan& head = program.heads[graph.index];
+  graph.head = &head;
+  graph.ranks = std::make_unique<GraphRanks>(*session_, graph.index);
+  const std::string& name = session_->module().graph.param(head.weight).name;
+  graph.weight = session_->state().find(name);
+  graph.lists = session_->state().find(name + ".lists");
+  graph.snapshot = session_->state().find(name + ".snapshot");
+  for (const planner::Buffer& buffer : program.buffers) {
+    if (buffer.head != static_cast<int32_t>(graph.index) || buffer.device != planner::kHost) {
       continue;
     }
-    auto graph = std::make_unique<Graph>();
-    graph->head = &head;
-    graph->ranks = std::make_unique<GraphRanks>(session, h);
-    const std::string& name = session.module().graph.param(head.weight).name;
-    graph->weight = session.state().find(name);
-    graph->lists = session.state().find(name + ".lists");
-    graph->snapshot = session.state().find(name + ".snapshot");
-    for (const planner::Buffer& buffer : program.buffers) {
-      if (buffer.head != static_cast<int32_t>(h) || buffer.device != planner::kHost) {
-        continue;
-      }
-      std::byte* const data = session.host_memory(buffer.id);
-      if (buffer.purpose == Purpose::kHeadLists) {
-        graph->lists_in_use = reinterpret_cast<int32_t*>(data);
-      } else if (buffer.purpose == Purpose::kHeadSnapshot) {
-        graph->snapshot_rows = reinterpret_cast<float*>(data);
-      } else if (buffer.purpose == Purpose::kHeadBuild) {
-        graph->next_lists = reinterpret_cast<int32_t*>(data);
-        graph->scratch = data + align_up(head.classes * head.neighbours * static_cast<Bytes>(sizeof(int32_t)));
-      }
+    std::byte* const data = session_->host_memory(buffer.id);
+    if (buffer.purpose == Purpose::kHeadLists) {
+      graph.lists_in_use = reinterpret_cast<int32_t*>(data);
+    } else if (buffer.purpose == Purpose::kHeadSnapshot) {
+      graph.snapshot_rows = reinterpret_cast<float*>(data);
+    } else if (buffer.purpose == Purpose::kHeadBuild) {
+      graph.next_lists = reinterpret_cast<int32_t*>(data);
+      graph.scratch = data + align_up(head.classes * head.neighbours * static_cast<Bytes>(sizeof(int32_t)));
     }
-    graphs_.push_back(std::move(graph));
   }
 }
 
@@ -168,7 +188,7 @@ Status ClassGraphs::begin(int64_t done) {
                      "the checkpoint has no `" + tensor->name + "`, which the active classes of the next step need",
                      "go on from another checkpoint, or begin anew with --resume never"};
       }
-      session_.state().keep(*tensor, wanted);
+      session_->state().keep(*tensor, wanted);
     }
     const std::span lists(graph->lists_in_use, static_cast<size_t>(graph->head->classes * graph->head->neighbours));
     if (used && std::ranges::any_of(lists, [&](int32_t c) { return c < -1 || c >= graph->head->classes; })) {
@@ -190,7 +210,7 @@ Status ClassGraphs::before_step(int64_t done) {
   for (const auto& graph : graphs_) {
     if (schedule_.begin_of(graph->next) == done && graph->work == nullptr) {
       take_snapshot(*graph);
-      XRUN_TRY(session_.agree(build(*graph)));
+      XRUN_TRY(session_->agree(build(*graph)));
     }
     if (schedule_.use_of(graph->next) == done) {
       XRUN_TRY(use(*graph, done));
@@ -210,15 +230,15 @@ Status ClassGraphs::before_save() {
 
 void ClassGraphs::take_snapshot(Graph& graph) {
   for (const TensorPiece& piece : graph.weight->pieces) {
-    session_.state().read_current(*graph.weight, piece.row_begin, piece.row_end,
-                                  graph.snapshot_rows + piece.row_begin * graph.head->dim);
+    session_->state().read_current(*graph.weight, piece.row_begin, piece.row_end,
+                                   graph.snapshot_rows + piece.row_begin * graph.head->dim);
   }
-  session_.state().keep(*graph.snapshot, true);
+  session_->state().keep(*graph.snapshot, true);
   graph.ranks->send_rows(graph.snapshot_rows);
 }
 
 Status ClassGraphs::build(Graph& graph) {
-  const KnnCellsShape cells = planner::knn_cells_shape(session_.program(), *graph.head);
+  const KnnCellsShape cells = planner::knn_cells_shape(session_->program(), *graph.head);
   try {
     graph.work =
         std::make_unique<BackgroundWork>(graph.ranks->workers(), [&graph, cells, isa = isa_](ops::Workers& workers) {
@@ -233,7 +253,24 @@ Status ClassGraphs::build(Graph& graph) {
   return {};
 }
 
-Status ClassGraphs::use(Graph& graph, int64_t done) {
+Status ClassGraphs::wait_for_builds() {
+  for (const auto& graph : graphs_) {
+    if (graph->work != nullptr) {
+      XRUN_ASSIGN([[maybe_unused]] const Seconds waited, wait_for(*graph));
+    }
+  }
+  return {};
+}
+
+void ClassGraphs::move_to(Session& session) {
+  session_ = &session;
+  for (const auto& graph : graphs_) {
+    bind(*graph);
+  }
+}
+
+// Returns when the build has ended on all ranks, and for how long that took.
+Result<Seconds> ClassGraphs::wait_for(Graph& graph) {
   const auto begin = Clock::now();
   events_.on_work({.work = Work::kPrepare, .subject = "the graph of nearest classes"});
   graph.ranks->listen();
@@ -244,12 +281,16 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
   if (outcome.stop) {
     return Error{ErrorKind::kInterrupted, "", "stopped while a graph of classes was built", ""};
   }
-  const Seconds waited = std::chrono::duration<double>(Clock::now() - begin).count();
-  const std::string& head = session_.module().graph.heads[static_cast<size_t>(graph.head->head)].name;
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Status ClassGraphs::use(Graph& graph, int64_t done) {
+  XRUN_ASSIGN(const Seconds waited, wait_for(graph));
+  const std::string& head = session_->module().graph.heads[static_cast<size_t>(graph.head->head)].name;
   graph.work = nullptr;
   std::copy_n(graph.next_lists, graph.head->classes * graph.head->neighbours, graph.lists_in_use);
-  session_.state().keep(*graph.lists, true);
-  session_.state().keep(*graph.snapshot, false);
+  session_->state().keep(*graph.lists, true);
+  session_->state().keep(*graph.snapshot, false);
   events_.on_graph({.step = done,
                     .head = head,
                     .of_step = schedule_.begin_of(graph.next),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/specs.h"
+#include "graph/step_sizes.h"
 #include "ops/isa.h"
 #include "runtime/background_work.h"
 #include "runtime/train/events.h"
@@ -28,12 +29,18 @@ class GraphSchedule {
   int64_t first() const { return at_start_ ? 0 : 1; }
   // The number of steps done when a build takes its weights, and when its lists are first used.
   int64_t begin_of(int64_t build) const;
-  int64_t use_of(int64_t build) const { return begin_of(build) + (build == 0 ? 0 : delay_); }
+  int64_t use_of(int64_t build) const;
   // The first build whose lists are first used when `done` steps are done, or later.
   int64_t next(int64_t done) const;
 
  private:
-  double period_ = 1;  // steps
+  // The time of a build in units of samples, or in steps where `rebuild` is in steps.
+  int64_t time_of(int64_t build) const;
+  int64_t step_at(int64_t time) const { return in_steps_ ? time : sizes_.step_at(time); }
+
+  StepSizes sizes_;
+  bool in_steps_ = false;
+  double period_ = 1;
   int64_t delay_ = 0;
   bool at_start_ = false;
 };
@@ -62,17 +69,24 @@ class ClassGraphs {
   // whose lists are used from here on. Errors: kInterrupted, this or another rank was asked to stop; kWorld XG0803, the
   // system lets no thread start; kWorld, the error of another rank.
   Status before_step(int64_t done);
+  // Waits for builds under way. Errors: as of before_step.
+  Status wait_for_builds();
+  // From the next step on, steps are those of `session`, which has the memory of the session before it. REQUIRES: no
+  // build is under way.
+  void move_to(Session& session);
   // Waits until the snapshots that a checkpoint would hold have the rows of all ranks. Errors: kWorld, of another rank.
   Status before_save();
 
  private:
   struct Graph;
+  void bind(Graph& graph);
+  Result<Seconds> wait_for(Graph& graph);
   void take_snapshot(Graph& graph);
   Status build(Graph& graph);
   Status use(Graph& graph, int64_t done);
   void warn(const Graph& graph, const std::string& head, Seconds waited);
 
-  Session& session_;
+  Session* session_;
   GraphSchedule schedule_;
   ops::Isa isa_;
   const std::atomic<bool>* stop_;

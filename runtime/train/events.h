@@ -36,8 +36,10 @@ struct StepReport {
   std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
   std::vector<ActiveReport> active;                     // of heads with active classes
   double images_per_second = 0;
-  Seconds seconds = 0;  // of the whole step, waiting for data included
-  Seconds compute = 0;  // largest over the devices, as the next two: see DeviceTimes
+  int64_t batch = 0;
+  Seconds seconds = 0;         // of the whole step, waiting for data included
+  Seconds predicted_step = 0;  // of steps of this batch; 0: not known
+  Seconds compute = 0;         // largest over the devices, as the next two: see DeviceTimes
   Seconds exposed_comm = 0;
   Seconds bubble = 0;
   std::vector<DeviceTimes> devices;
@@ -57,10 +59,12 @@ struct StartEvent {
   int devices = 1;
   int64_t first_step = 0;
   int64_t steps = 0;            // of the whole run
-  int64_t steps_per_epoch = 0;  // rounded up
+  int64_t steps_per_epoch = 0;  // rounded up; where the batch grows, of its first size
+  double epochs = 0;            // of the whole run: RunClock::epochs
   int64_t samples = 0;
   std::vector<std::string> synthetic;  // sources of the run whose samples are made up
   int64_t batch = 0;
+  int64_t last_batch = 0;  // where the batch grows, its last size; else 0
   Seconds predicted_step = 0;
   Bytes memory = 0;          // of the arenas mapped now
   Bytes memory_planned = 0;  // all memory that the plan counts

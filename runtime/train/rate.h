@@ -1,4 +1,4 @@
-// Converts spans of training to steps: the length of a run, its curve, and the events due after a step.
+// The learning rate over a run, in units of TrainSpec::unit() samples: in steps, unless the batch grows.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,11 @@
 
 namespace xrun::runtime {
 
-// The number of steps of the whole run with `samples` samples an epoch, rounded up.
-int64_t total_steps(const TrainSpec& train, int64_t samples);
-
-// The learning rate over the run. A piece without a span takes the steps that the others leave.
+// By units, with `samples` samples an epoch. A piece without a span takes the units that the others leave.
 Curve make_curve(const TrainSpec& train, int64_t samples);
 
-// Whether the pieces cover the run, now that its length in steps is known. Errors: kContent XG0506 with the gap, at the
-// last piece.
+// Whether the pieces cover the run, and a growing batch has its last size before the end, now that their lengths are
+// known. Errors: kContent XG0506 with the gap, at the last piece; XG0511.
 Status check_curve(const TrainSpec& train, int64_t samples);
-
-// Whether something that happens every `every` is due when `done` steps are done: the first step at or after each
-// multiple.
-bool is_due(const TrainSpan& every, int64_t done, int64_t samples, int64_t batch);
 
 }  // namespace xrun::runtime

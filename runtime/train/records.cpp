@@ -29,8 +29,7 @@ bool holds(double value, StopSpec::Test test, double limit) {
 
 }  // namespace
 
-Records::Records(const RunSpec& run, int64_t samples, int64_t batch)
-    : stop_(run.stop_when), samples_(samples), batch_(batch) {
+Records::Records(const RunSpec& run, const RunClock& clock) : stop_(run.stop_when), clock_(clock) {
   if (run.best) {
     records_.push_back({run.best->metric, run.best->highest, run.best->keep, {}});
   }
@@ -93,8 +92,7 @@ std::optional<std::string> Records::stop_reason(int64_t step, const std::vector<
     return std::nullopt;
   }
   const BestStep& best = record->best.front();
-  const double waited = static_cast<double>(step - best.step) * (1 + 1e-9);
-  if (waited < stop.length.steps(samples_, batch_) || step == best.step) {
+  if (!clock_.lies_between(stop.length, best.step, step) || step == best.step) {
     return std::nullopt;
   }
   return fmt::format("{} was best at step {} with {:.2f} %, and stop_when = {}", stop.metric, best.step,

@@ -9,6 +9,7 @@
 #include "graph/run_spec.h"
 #include "runtime/train/checkpoint_store.h"
 #include "runtime/train/events.h"
+#include "runtime/train/run_clock.h"
 
 namespace xrun::runtime {
 
@@ -16,8 +17,8 @@ namespace xrun::runtime {
 // same. Checkpoints store the records, so that a resumed run knows its earlier evaluations.
 class Records {
  public:
-  // `samples` of an epoch, `batch` of a step.
-  Records(const RunSpec& run, int64_t samples, int64_t batch);
+  // The clock outlives the object.
+  Records(const RunSpec& run, const RunClock& clock);
 
   // Takes over the records of the same metrics from a checkpoint of `step` steps.
   void restore(const std::vector<Record>& saved, int64_t step);
@@ -32,8 +33,7 @@ class Records {
 
  private:
   std::optional<StopSpec> stop_;
-  int64_t samples_;
-  int64_t batch_;
+  const RunClock& clock_;
   std::vector<Record> records_;
 };
 

@@ -53,6 +53,20 @@ class BoundSession final : public Session {
         ring_(make_ring(module.graph, program, memory_)),
         times_(program) {}
 
+  // REQUIRES: `memory_` is that of `before`.
+  Status take_over(Session& before) {
+    for (const StateTensor& tensor : before.state().tensors()) {
+      state_.keep(*state_.find(tensor.name), tensor.kept);
+    }
+    // What another program left there means nothing here.
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.purpose == Purpose::kHeadSelection && memory_.has(buffer.device)) {
+        memory_.arena(buffer.device).fill(buffer.offset, buffer.bytes, std::byte{0});
+      }
+    }
+    return state_.share_rows(before.state());
+  }
+
   // The rest: of a backend it is known only now whether there is one.
   Status bind(const DeviceSet& devices, const SessionOptions& options) {
     rank_ = options.rank;
@@ -74,6 +88,7 @@ class BoundSession final : public Session {
   }
 
   TrainState& state() override { return state_; }
+  const BoundMemory& bound() const override { return memory_; }
 
   Status weights_changed() override { return backend_->prepare_weights(); }
 
@@ -285,7 +300,8 @@ class BoundSession final : public Session {
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::create(const Module& module, const planner::Program& program,
-                                                 const DeviceSet& devices, const SessionOptions& options) {
+                                                 const DeviceSet& devices, const SessionOptions& options,
+                                                 Session* before) {
   XRUN_CHECK(static_cast<int>(program.threads.size()) == program.devices, "a program names the workers of each device");
   for (int d = 0; d < program.devices && !options.sequential; ++d) {
     if (program.rank_of(d) == options.rank &&
@@ -294,8 +310,12 @@ Result<std::unique_ptr<Session>> Session::create(const Module& module, const pla
                    "make the plan again with the same `--devices` and `--threads`"};
     }
   }
-  XRUN_ASSIGN(BoundMemory memory, BoundMemory::map(program, devices));
+  XRUN_ASSIGN(BoundMemory memory,
+              before == nullptr ? BoundMemory::map(program, devices) : before->bound().shared_with(program));
   auto session = std::make_unique<BoundSession>(module, program, devices, std::move(memory));
+  if (before != nullptr) {
+    XRUN_TRY(session->take_over(*before));
+  }
   XRUN_TRY(session->bind(devices, options));
   session->measure(false);
   return std::unique_ptr<Session>(std::move(session));

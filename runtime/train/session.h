@@ -42,11 +42,15 @@ class Session {
   // `module` is prepared (graph/pipeline.h) and outlives the session, as do `program` and `devices`, which has as many
   // devices with as many workers as the program asks for. Weights are zero until initialised or copied.
   // Errors: kWorld (memory), kContent (a plan for another machine, an operator without a kernel).
+  // `before`: a session whose memory the new one takes over, with all that it holds; its program has the same arenas,
+  // with weights and states in the same places (Plan::smaller). It must not run again.
   static Result<std::unique_ptr<Session>> create(const Module& module, const planner::Program& program,
-                                                 const DeviceSet& devices, const SessionOptions& options);
+                                                 const DeviceSet& devices, const SessionOptions& options,
+                                                 Session* before = nullptr);
   virtual ~Session() = default;
 
   virtual TrainState& state() = 0;
+  virtual const BoundMemory& bound() const = 0;
   // To be called after weights were written from outside: prepares them for the kernels.
   virtual Status weights_changed() = 0;
 

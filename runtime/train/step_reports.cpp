@@ -10,14 +10,15 @@
 
 namespace xrun::runtime {
 
-StepReports::StepReports(const TrainRequest& request, Session& session, int64_t samples)
+StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Session& session)
     : request_(request),
       train_(request.module.train),
-      session_(session),
-      samples_(samples),
-      rows_(static_cast<size_t>(train_.batch)),
-      profile_(request.training, request.module.graph, request.predicted),
-      watch_(profile_, request.predicted_step),
+      clock_(clock),
+      session_(&session),
+      predicted_step_(request.predicted.step),
+      rows_(static_cast<size_t>(session.program().batch)),
+      profile_(session.program(), request.module.graph, request.predicted.instructions),
+      watch_(StepWatch(profile_, request.predicted.step)),
       stragglers_(profile_) {
   for (const MetricSpec& metric : train_.metrics) {
     if (session.has_rows(metric.value)) {
@@ -29,16 +30,28 @@ StepReports::StepReports(const TrainRequest& request, Session& session, int64_t 
   session.share(metric_values_);
 }
 
+void StepReports::move_to(Session& session, const StepPrediction& predicted) {
+  session_ = &session;
+  rows_.resize(static_cast<size_t>(session.program().batch));
+  profile_ = StepProfile(session.program(), session.module().graph, predicted.instructions);
+  predicted_step_ = predicted.step;
+  profiled_ = {};
+  watch_.reset();
+  stragglers_ = StragglerWatch(profile_);
+  session.share(std::span(&train_.loss, 1));
+  session.share(metric_values_);
+}
+
 void StepReports::begin(bool due, bool mass) {
   ++steps_;
-  session_.measure_mass(mass);
+  session_->measure_mass(mass);
   const int64_t profiled = request_.profile < 0 ? 0 : steps_ - request_.profile;
   due_ = due;
   sink_looks_ = request_.events.wants_step(due);
-  watch_looks_ = watch_.wants_step();
+  watch_looks_ = watch_ && watch_->wants_step();
   profile_looks_ = profiled >= 1 && profiled <= kProfiled;
   stragglers_look_ = request_.session.peers != nullptr && stragglers_.wants_step();
-  session_.measure(anybody() || stragglers_look_);
+  session_->measure(anybody() || stragglers_look_);
   begin_ = anybody() ? Clock::now() : Clock::time_point();
 }
 
@@ -63,12 +76,14 @@ Status StepReports::read(int64_t step, double lr) {
   read_step_ = step;
   note_times();
   report_.step = step;
-  report_.epoch = static_cast<double>(step) * static_cast<double>(train_.batch) / static_cast<double>(samples_);
+  report_.epoch = clock_.epochs_after(step);
   report_.lr = lr;
-  report_.grad_norm = session_.grad_norm();
-  report_.memory = session_.memory();
+  report_.batch = std::ssize(rows_);
+  report_.predicted_step = predicted_step_;
+  report_.grad_norm = session_->grad_norm();
+  report_.memory = session_->memory();
   report_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-  report_.images_per_second = static_cast<double>(train_.batch) / report_.seconds;
+  report_.images_per_second = static_cast<double>(rows_.size()) / report_.seconds;
   return {};
 }
 
@@ -78,7 +93,7 @@ Status StepReports::tell(int64_t step) {
     request_.events.on_step(report_, due_);
   }
   if (watch_looks_) {
-    for (const WarnEvent& warning : watch_.add(report_, session_.timings(), session_.times())) {
+    for (const WarnEvent& warning : watch_->add(report_, session_->timings(), session_->times())) {
       request_.events.on_warn(warning);
     }
   }
@@ -89,7 +104,7 @@ Status StepReports::tell(int64_t step) {
 }
 
 Status StepReports::look_for_stragglers() {
-  stragglers_.add(session_.timings(), session_.times());
+  stragglers_.add(session_->timings(), session_->times());
   if (!stragglers_.ends()) {
     return {};
   }
@@ -138,7 +153,7 @@ Status StepReports::finish(int64_t step) {
 Status StepReports::read_results() {
   XRUN_ASSIGN(report_.loss, mean_of(train_.loss));
   if (train_.reduce_sum) {
-    report_.loss *= static_cast<double>(train_.batch);
+    report_.loss *= static_cast<double>(rows_.size());
   }
   for (size_t m = 0; m < metric_values_.size(); ++m) {
     XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
@@ -146,7 +161,7 @@ Status StepReports::read_results() {
   report_.active.clear();
   for (size_t h = 0; h < request_.training.heads.size(); ++h) {
     if (request_.training.heads[h].active > 0) {
-      report_.active.push_back(session_.active(static_cast<int>(h)));
+      report_.active.push_back(session_->active(static_cast<int>(h)));
     }
   }
   return {};
@@ -154,12 +169,12 @@ Status StepReports::read_results() {
 
 // In f64 and row order (docs/determinism.md, "Scalars"). Finite, since the executor has found each row so.
 Result<double> StepReports::mean_of(ValueId value) {
-  XRUN_TRY(session_.read_rows(value, std::as_writable_bytes(std::span(rows_))));
+  XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
   return std::accumulate(rows_.begin(), rows_.end(), 0.0) / static_cast<double>(rows_.size());
 }
 
 void StepReports::note_times() {
-  const StepTimes& times = session_.times();
+  const StepTimes& times = session_->times();
   report_.devices = times.devices;
   report_.compute = report_.exposed_comm = report_.bubble = 0;
   ++timed_steps_;
@@ -176,8 +191,8 @@ void StepReports::note_times() {
 }
 
 void StepReports::add_to_profile(int64_t step) {
-  const StepTimes& times = session_.times();
-  profile_.add(session_.timings(), times);
+  const StepTimes& times = session_->times();
+  profile_.add(session_->timings(), times);
   profiled_.first_step = profiled_.steps == 0 ? step : profiled_.first_step;
   profiled_.step += report_.seconds;
   profiled_.data_wait += report_.data_wait;
@@ -194,7 +209,7 @@ void StepReports::tell_profile() {
                               .step = profiled_.step / count,
                               .data_wait = profiled_.data_wait / count,
                               .outside = profiled_.outside / count,
-                              .predicted_step = request_.predicted_step,
+                              .predicted_step = predicted_step_,
                               .rows = profile_.rows()});
 }
 

@@ -4,9 +4,12 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/executor/step_profile.h"
+#include "runtime/train/run_clock.h"
 #include "runtime/train/step_watch.h"
 #include "runtime/train/straggler_watch.h"
 #include "runtime/train/trainer.h"
@@ -17,8 +20,11 @@ namespace xrun::runtime {
 // trainer's thread calls.
 class StepReports {
  public:
-  // Both outlive the object. `samples`: of an epoch.
-  StepReports(const TrainRequest& request, Session& session, int64_t samples);
+  // All outlive the object.
+  StepReports(const TrainRequest& request, const RunClock& clock, Session& session);
+  // From the next step on, steps are those of `session`, of another size. A profile and the watch for stragglers begin
+  // anew.
+  void move_to(Session& session, const StepPrediction& predicted);
 
   // The next step begins, with its wait for data; `due`: a sink is told of it whatever it wants; `mass`: it measures
   // the share of the active classes. Asks who looks at the step and has the session time it.
@@ -52,8 +58,9 @@ class StepReports {
 
   const TrainRequest& request_;
   const TrainSpec& train_;
-  Session& session_;
-  int64_t samples_;
+  const RunClock& clock_;
+  Session* session_;
+  Seconds predicted_step_;  // of steps of this size
   bool due_ = false;
   bool sink_looks_ = false;
   bool watch_looks_ = false;
@@ -67,9 +74,9 @@ class StepReports {
   std::vector<float> rows_;
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;
-  StepProfile profile_;    // of the steps that `--profile` asks for
-  ProfileEvent profiled_;  // their sums
-  StepWatch watch_;
+  StepProfile profile_;             // of the steps that `--profile` asks for
+  ProfileEvent profiled_;           // their sums
+  std::optional<StepWatch> watch_;  // of the first size of steps
   StragglerWatch stragglers_;
   Clock::time_point window_;  // when the last window of stragglers_ began
 };

@@ -8,12 +8,13 @@
 
 #include "graph/base/check.h"
 #include "graph/group_rules.h"
+#include "graph/pipeline.h"
 #include "graph/reader_def.h"
 #include "runtime/device/host.h"
 #include "runtime/train/class_graphs.h"
 #include "runtime/train/inference.h"
-#include "runtime/train/rate.h"
 #include "runtime/train/records.h"
+#include "runtime/train/run_clock.h"
 #include "runtime/train/save_interval.h"
 #include "runtime/train/shared_rows.h"
 #include "runtime/train/step_reports.h"
@@ -33,10 +34,10 @@ class Run {
         train_(request.module.train),
         session_(std::move(session)),
         samples_(request.batches.samples()),
-        total_(total_steps(train_, samples_)),
-        curve_(make_curve(train_, samples_)),
-        records_(request.run, samples_, train_.batch),
-        reports_(request, *session_, samples_),
+        clock_(train_, samples_),
+        total_(clock_.steps()),
+        records_(request.run, clock_),
+        reports_(request, clock_, *session_),
         graphs_(*session_, samples_, request.session.isa, request.stop, request.events) {
     if (request.run.auto_save) {
       interval_.emplace(request.run.auto_save->mtbf);
@@ -103,18 +104,20 @@ class Run {
                               .devices = request_.training.devices,
                               .first_step = done_,
                               .steps = total_,
-                              .steps_per_epoch = (samples_ + train_.batch - 1) / train_.batch,
+                              .steps_per_epoch = (samples_ + train_.unit() - 1) / train_.unit(),
+                              .epochs = clock_.epochs(),
                               .samples = samples_,
                               .synthetic = synthetic_sources(request_.module.data),
-                              .batch = train_.batch,
-                              .predicted_step = request_.predicted_step,
+                              .batch = train_.unit(),
+                              .last_batch = train_.growth ? train_.batch : 0,
+                              .predicted_step = prediction().step,
                               .memory = session_->memory(),
                               .memory_planned = request_.memory_planned,
                               .memory_usable = request_.memory_usable,
                               .ranks = request_.training.ranks,
                               .hosts = request_.hosts});
     if (done_ < end) {
-      XRUN_TRY(session_->agree(request_.batches.start(done_, session_->ring())));
+      XRUN_TRY(start_batches());
     }
     const int64_t first = saved_ = done_;
     if (interval_) {
@@ -127,9 +130,7 @@ class Run {
     }
     while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
-      const bool mass = measures_mass();
-      reports_.begin(last || mass || is_due(train_.log_every, done_ + 1, samples_, train_.batch), mass);
-      if (Status stepped = run_step(); !stepped.ok()) {
+      if (Status stepped = run_step(last); !stepped.ok()) {
         // Asked to end while the batch of this step does not come: what was learned so far is saved.
         if (stepped.error().kind != ErrorKind::kInterrupted || !whole_) {
           return stepped;
@@ -192,7 +193,7 @@ class Run {
     } else if (!resumed_) {
       initialise({});
     }
-    session_->follow([this](int64_t step) { return curve_.at(step); }, done_);
+    follow_rate();
     XRUN_TRY(graphs_.begin(done_));
     return session_->weights_changed();
   }
@@ -222,7 +223,54 @@ class Run {
     return {};
   }
 
-  Status run_step() {
+  void follow_rate() {
+    session_->follow([this](int64_t step) { return clock_.rate(step); }, done_);
+  }
+
+  // Of the steps of the size that comes next.
+  const StepPrediction& prediction() const {
+    const int64_t units = clock_.sizes().units_of(done_);
+    return units <= std::ssize(request_.smaller) ? request_.smaller[static_cast<size_t>(units - 1)].predicted
+                                                 : request_.predicted;
+  }
+
+  // Where the batch grows: before steps of another size the session of their program takes over the memory of the one
+  // before. The data is then stopped.
+  Status take_size() {
+    const int64_t units = clock_.sizes().units_of(done_);
+    const planner::Program& program = units <= std::ssize(request_.smaller)
+                                          ? *request_.smaller[static_cast<size_t>(units - 1)].program
+                                          : request_.training;
+    if (session_->program().batch == program.batch) {
+      return {};
+    }
+    XRUN_TRY(graphs_.wait_for_builds());
+    request_.batches.stop();
+    auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
+    auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
+    XRUN_TRY(session_->agree(made.ok() ? Status() : Status(made.error())));
+    graphs_.move_to(**made);
+    reports_.move_to(**made, prediction());
+    session_ = std::move(made).value();
+    module_ = std::move(module);
+    follow_rate();
+    return session_->agree(session_->weights_changed());
+  }
+
+  Status start_batches() {
+    if (train_.growth) {
+      XRUN_TRY(take_size());
+      request_.batches.resize({done_, session_->program().batch, clock_.samples_after(done_)});
+    }
+    return session_->agree(request_.batches.start(done_, session_->ring()));
+  }
+
+  Status run_step(bool last) {
+    if (session_->program().batch != clock_.sizes().units_of(done_) * train_.unit()) {
+      XRUN_TRY(start_batches());
+    }
+    const bool mass = measures_mass();
+    reports_.begin(last || mass || clock_.is_due(train_.log_every, done_ + 1), mass);
     if (!request_.batches.ready(done_)) {
       request_.events.on_work({.work = Work::kData, .done = done_, .total = total_});
     }
@@ -231,7 +279,7 @@ class Run {
     reports_.data_is_here();
     XRUN_TRY(graphs_.before_step(done_));
     reports_.graphs_are_here();
-    const double rate = curve_.at(done_);
+    const double rate = clock_.rate(done_);
     whole_ = false;
     const auto slot = static_cast<int>(done_ % static_cast<int64_t>(session_->ring().size()));
     XRUN_TRY(session_->step(done_, rate, slot, request_.stop));
@@ -246,10 +294,10 @@ class Run {
   bool measures_mass() const {
     const ActiveSpec& active = train_.active_classes;
     const TrainSpan every = active.kind == ActiveSpec::kKnn ? active.rebuild : TrainSpan{1, TrainSpan::kEpochs};
-    return active.kind != ActiveSpec::kAll && is_due(every, done_ + 1, samples_, train_.batch);
+    return active.kind != ActiveSpec::kAll && clock_.is_due(every, done_ + 1);
   }
 
-  bool due(const TrainSpan& every) const { return is_due(every, done_, samples_, train_.batch); }
+  bool due(const TrainSpan& every) const { return clock_.is_due(every, done_); }
 
   // Rank 0 looks at its clock for all ranks.
   Result<bool> save_is_due() {
@@ -325,7 +373,8 @@ class Run {
     const auto start = Clock::now();
     request_.events.on_work({.work = Work::kSave, .subject = "the checkpoint"});
     XRUN_TRY(graphs_.before_save());
-    XRUN_ASSIGN(SavedCheckpoint saved, request_.checkpoints->save(session_->state(), done_, done_ * train_.batch));
+    XRUN_ASSIGN(SavedCheckpoint saved,
+                request_.checkpoints->save(session_->state(), done_, clock_.samples_after(done_)));
     saved_path_ = saved.path;
     const Seconds cost = since(start);
     if (interval_) {
@@ -341,11 +390,12 @@ class Run {
 
   const TrainRequest& request_;
   const TrainSpec& train_;
+  std::unique_ptr<const Module> module_;  // of `session_`, where steps are smaller than the last ones
   std::unique_ptr<Session> session_;
   std::unique_ptr<Session> evaluator_;  // made at the first evaluation
   int64_t samples_;
+  RunClock clock_;
   int64_t total_;
-  Curve curve_;
   Records records_;
   StepReports reports_;
   ClassGraphs graphs_;

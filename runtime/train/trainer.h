@@ -18,6 +18,18 @@
 
 namespace xrun::runtime {
 
+struct StepPrediction {
+  Seconds step = 0;                  // 0: not known
+  std::vector<Timing> instructions;  // of the program; empty: not known
+};
+
+// The program of steps that are smaller than those of TrainRequest::training, where the batch grows.
+struct SmallerStep {
+  int64_t units = 1;  // of samples (graph/step_sizes.h)
+  const planner::Program* program = nullptr;
+  StepPrediction predicted;
+};
+
 struct TrainRequest {
   const Module& module;  // prepared for training
   const planner::Program& training;
@@ -34,9 +46,9 @@ struct TrainRequest {
 
   SessionOptions session;
   std::string plan_id;
-  Seconds predicted_step = 0;
-  std::vector<Timing> predicted;  // by instruction of `training`; empty: not known
-  Bytes memory_planned = 0;       // StartEvent has both
+  StepPrediction predicted;
+  std::vector<SmallerStep> smaller;  // by units, from one on, without a gap
+  Bytes memory_planned = 0;          // StartEvent has both
   Bytes memory_usable = 0;
   std::string hosts;                        // of several ranks, as StartEvent has it
   bool resume = true;                       // from `checkpoints`, if there is something

@@ -159,22 +159,9 @@ TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
   EXPECT_THAT(shown.page, Not(HasSubstr("waiting 12 s")));
 }
 
-TEST(BarProgress, CountsTheEpochsThatTheRunIsMadeOf) {
-  struct Run {
-    int64_t samples, batch, steps, epochs;
-  };
-  for (const Run& run : {Run{1437, 64, 2246, 100}, Run{1000, 600, 34, 20}, Run{100, 256, 8, 20},
-                         Run{20000, 256, 157, 2}, Run{1000, 64, 100, 7}}) {
-    BarState state{.start = {.steps = run.steps, .samples = run.samples, .batch = run.batch}};
-    const double epoch = static_cast<double>(run.steps * run.batch) / static_cast<double>(run.samples);
-    state.step = {.step = run.steps, .epoch = epoch};
-    EXPECT_THAT(bar_text(state, 100, false), HasSubstr(fmt::format("epoch {0}/{0} ", run.epochs))) << run.samples;
-  }
-}
-
 TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
-  BarState state{.start = {.steps = 10, .batch = 64, .predicted_step = 0.5}};
-  state.step = {.step = 5, .images_per_second = 1000};
+  BarState state{.start = {.steps = 10, .batch = 64}};
+  state.step = {.step = 5, .images_per_second = 1000, .batch = 64, .predicted_step = 0.5};
   state.rate = 1.5;
   EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 images/s   75 % of plan"));
 }

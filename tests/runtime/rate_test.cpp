@@ -1,7 +1,9 @@
-// Spans of training in steps.
+// Spans of training in steps, and the clock of a run.
 #include "runtime/train/rate.h"
 
 #include <gtest/gtest.h>
+
+#include "runtime/train/run_clock.h"
 
 namespace xrun::runtime {
 namespace {
@@ -14,9 +16,9 @@ TrainSpec spec(int64_t batch, TrainSpan duration) {
 }
 
 TEST(Rate, ARunIsAsManyStepsAsItsEpochsTake) {
-  EXPECT_EQ(total_steps(spec(4096, {20, TrainSpan::kEpochs}), 5179510), 25291);
-  EXPECT_EQ(total_steps(spec(10, {3, TrainSpan::kEpochs}), 1000), 300) << "a whole number is not rounded up";
-  EXPECT_EQ(total_steps(spec(10, {7, TrainSpan::kSteps}), 1000), 7);
+  EXPECT_EQ(RunClock(spec(4096, {20, TrainSpan::kEpochs}), 5179510).steps(), 25291);
+  EXPECT_EQ(RunClock(spec(10, {3, TrainSpan::kEpochs}), 1000).steps(), 300) << "a whole number is not rounded up";
+  EXPECT_EQ(RunClock(spec(10, {7, TrainSpan::kSteps}), 1000).steps(), 7);
 }
 
 TEST(Rate, TheOpenPieceTakesTheRest) {
@@ -40,8 +42,9 @@ TEST(Rate, TheOpenPieceTakesTheRest) {
 TEST(Rate, SomethingIsDueAtTheFirstStepAfterEachMultiple) {
   const auto due = [](TrainSpan every, int64_t samples, int64_t batch) {
     std::vector<int64_t> steps;
+    const RunClock clock(spec(batch, {1, TrainSpan::kEpochs}), samples);
     for (int64_t done = 1; done <= 20; ++done) {
-      if (is_due(every, done, samples, batch)) {
+      if (clock.is_due(every, done)) {
         steps.push_back(done);
       }
     }
@@ -50,6 +53,17 @@ TEST(Rate, SomethingIsDueAtTheFirstStepAfterEachMultiple) {
   EXPECT_EQ(due({1, TrainSpan::kEpochs}, 65, 10), (std::vector<int64_t>{7, 13, 20}));
   EXPECT_EQ(due({5, TrainSpan::kSteps}, 65, 10), (std::vector<int64_t>{5, 10, 15, 20}));
   EXPECT_EQ(due({0, TrainSpan::kSteps}, 65, 10), std::vector<int64_t>{});
+}
+
+TEST(RunClock, CountsTheEpochsThatTheRunIsMadeOf) {
+  struct Run {
+    int64_t samples, batch, steps, epochs;
+  };
+  for (const Run& run : {Run{1437, 64, 2246, 100}, Run{1000, 600, 34, 20}, Run{100, 256, 8, 20},
+                         Run{20000, 256, 157, 2}, Run{1000, 64, 100, 7}}) {
+    const RunClock clock(spec(run.batch, {static_cast<double>(run.steps), TrainSpan::kSteps}), run.samples);
+    EXPECT_EQ(clock.epochs(), run.epochs) << run.samples;
+  }
 }
 
 }  // namespace

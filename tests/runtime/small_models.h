@@ -154,7 +154,7 @@ inline Module make_module(const ModelOptions& options) {
 class SyntheticRows final : public BatchSource, public RowSource {
  public:
   SyntheticRows(const Graph& graph, const ModelOptions& options, int64_t count, uint64_t seed = 3)
-      : options_(options), count_(count), seed_(seed) {
+      : options_(options), count_(count), seed_(seed), steps_{.rows = options.batch} {
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       x_ = graph.inputs[i].name == "x" ? i : x_;
       label_ = graph.inputs[i].name == "label" ? i : label_;
@@ -170,13 +170,14 @@ class SyntheticRows final : public BatchSource, public RowSource {
     filled_ = first_step;
     return {};
   }
+  void resize(const StepRows& steps) override { steps_ = steps; }
   bool ready(int64_t) override { return false; }
   Status wait(int64_t step) override {
     if (fails_from_ >= 0 && step >= fails_from_) {
       return broken();
     }
     const BatchView& batch = ring_[static_cast<size_t>(step) % ring_.size()];
-    return fill(step * options_.batch, options_.batch, batch);
+    return fill(steps_.begin + (step - steps_.first) * steps_.rows, steps_.rows, batch);
   }
   void release(int64_t) override {}
   void stop() override {}
@@ -231,6 +232,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   ModelOptions options_;
   int64_t count_;
   uint64_t seed_;
+  StepRows steps_;
   size_t x_ = 0;
   size_t label_ = 0;
   size_t weight_ = 0;  // 0: rows are not weighted

@@ -58,6 +58,7 @@ class StoppingRows final : public BatchSource {
   StoppingRows(SyntheticRows& rows, int64_t step, std::atomic<bool>& stop) : rows_(rows), step_(step), stop_(stop) {}
   int64_t samples() const override { return rows_.samples(); }
   Status start(int64_t first_step, std::span<const BatchView> ring) override { return rows_.start(first_step, ring); }
+  void resize(const StepRows& steps) override { rows_.resize(steps); }
   bool ready(int64_t) override { return false; }
   Status wait(int64_t step) override {
     stop_ = stop_ || step == step_;

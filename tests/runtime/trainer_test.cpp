@@ -52,7 +52,7 @@ Trained run(const ModelOptions& options, const PlanChoice& choice, bool evaluate
                        .eval_sources = {&val},
                        .events = trained.events,
                        .session = {.isa = prepared.isa},
-                       .predicted_step = predicted_step,
+                       .predicted = {.step = predicted_step, .instructions = {}},
                        .profile = profile};
   trained.outcome = train(request);
   return trained;
@@ -214,6 +214,7 @@ class RowsThatStopComing final : public BatchSource {
   explicit RowsThatStopComing(BatchSource& rows) : rows_(rows) {}
   int64_t samples() const override { return rows_.samples(); }
   Status start(int64_t step, std::span<const BatchView> ring) override { return rows_.start(step, ring); }
+  void resize(const StepRows& steps) override { rows_.resize(steps); }
   bool ready(int64_t step) override { return rows_.ready(step); }
   Status wait(int64_t step) override {
     return step < 3 ? rows_.wait(step) : Status(Error{ErrorKind::kInterrupted, "", "a read did not end", ""});

@@ -1,0 +1,115 @@
+#include "planner/step_programs.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "graph/pipeline.h"
+#include "planner/cost_model.h"
+#include "planner/emit/emit.h"
+#include "planner/emit/memory.h"
+#include "planner/search/fit.h"
+#include "planner/search/heads.h"
+#include "planner/search/space.h"
+#include "planner/verify/verify_program.h"
+
+namespace xrun::planner {
+namespace {
+
+// The decision behind `largest`, the program of a step of the last size, for a step of `module`'s batch.
+Decision decide_smaller(const Program& largest, const Module& module, const CostModel& cost) {
+  const TrainSpec& train = module.train;
+  const int64_t rows = largest.micro_batch_rows();
+  const Setting setting{static_cast<int>(largest.stages.size()), largest.replicas, static_cast<int>(train.batch / rows),
+                        largest.schedule};
+  Decision decision{
+      .deterministic = largest.deterministic,
+      .overlap = largest.overlap,
+      .pipeline = largest.schedule,
+      .batch = train.batch,
+      .norm_rows = train.norm_rows,
+      .micro_batches = setting.micro_batches,
+      .replicas = largest.replicas,
+      .partials = partials_of(setting, largest.deterministic, train.batch / train.norm_rows, cost.machine()),
+      .stages = largest.stages,
+      .heads = largest.heads};
+  for (HeadPlan& head : decision.heads) {
+    head.rows = head.rows == largest.batch ? train.batch : head.rows;
+    head.row_weight = train.row_weight();
+    head.update_sweep =
+        head.update_sweep && (head.rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
+  }
+  ScheduleRequest order{.micro_batches = decision.micro_batches / decision.replicas};
+  for (const Stage& stage : decision.stages) {
+    order.forward.push_back(stage.forward_time);
+    order.backward.push_back(stage.backward_time);
+  }
+  if (!decision.heads.empty()) {
+    order.head_passes = static_cast<int>(train.batch / decision.heads[0].rows);
+    const HeadTimes times = head_times(decision.heads, cost, training_heads(module));
+    decision.head_forward_time = times.forward;
+    decision.head_backward_time = times.backward;
+    decision.head_update_time = times.update;
+  }
+  decision.schedule = make_schedule(decision.pipeline, order);
+  return decision;
+}
+
+// The place of a buffer that holds what a run has learned, and what it holds.
+auto place_of(const Buffer& buffer) {
+  return std::tuple(buffer.device, buffer.offset, buffer.bytes, buffer.purpose, buffer.param.index, buffer.state,
+                    buffer.value.index, buffer.head, buffer.shard);
+}
+
+using Places = std::vector<decltype(place_of(Buffer()))>;
+
+Places places_of(const Program& program) {
+  Places places;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.persistent && !is_refilled(buffer.purpose)) {
+      places.push_back(place_of(buffer));
+    }
+  }
+  std::ranges::sort(places);
+  return places;
+}
+
+}  // namespace
+
+Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& facts) {
+  plan.smaller.clear();
+  if (!module.train.growth) {
+    return {};
+  }
+  const CostModel cost(facts, plan.machine);
+  const Program& largest = plan.training;
+  std::vector<Arena> arenas = largest.arenas;
+  for (int64_t units = 1; units < module.train.growth->times; ++units) {
+    const Module smaller = with_batch(module, units * module.train.unit());
+    const Decision decision = decide_smaller(largest, smaller, cost);
+    XRUN_ASSIGN(Program program, emit({smaller, facts, plan.machine, decision}));
+    program.ranks = largest.ranks;
+    XRUN_ASSIGN(const Prediction predicted, predict_step(program, smaller, cost));
+    for (size_t i = 0; i < arenas.size(); ++i) {
+      arenas[i].bytes = std::max(arenas[i].bytes, program.arenas[i].bytes);
+    }
+    plan.smaller.push_back({units, std::move(program), predicted.step});
+  }
+  const bool loaded = !plan.id.empty();
+  if (loaded && !std::ranges::equal(arenas, largest.arenas, {}, &Arena::bytes, &Arena::bytes)) {
+    return Error{ErrorKind::kContent, "XG0625", "plan " + plan.id + " was made by another xrun",
+                 "make the plan again with `xrun plan`"};
+  }
+  enlarge_arenas(plan.training, arenas);
+  const Places places = places_of(largest);
+  for (StepProgram& step : plan.smaller) {
+    enlarge_arenas(step.program, arenas);
+    XRUN_TRY(verify_program(step.program, with_batch(module, step.program.batch)));
+    if (places_of(step.program) != places) {
+      return Error{ErrorKind::kContent, "XG0625", "the weights of plan " + plan.id + " move when its batch grows",
+                   "make the plan again with `xrun plan`"};
+    }
+  }
+  return {};
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,19 @@
+// Programs of the steps of a growing batch before it has its last size: the plan's program with fewer micro-batches,
+// and all else alike.
+#pragma once
+
+#include <vector>
+
+#include "graph/kernel_facts.h"
+#include "graph/module.h"
+#include "planner/plan.h"
+
+namespace xrun::planner {
+
+// Fills Plan::smaller, and enlarges the arenas of Plan::training where a smaller step should need more than the last.
+// Does nothing where the batch does not grow. `module`: prepared for training, with the facts that the plan was made
+// with. Errors: those of emit and of the verifier; XG0625, for a plan that was loaded, where its program is not the one
+// that this xrun makes.
+Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& facts);
+
+}  // namespace xrun::planner
