@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
+#include <numeric>
 
 namespace xrun::runtime {
 namespace {
@@ -14,33 +15,54 @@ constexpr int64_t kMostOpen = 128;
 
 }  // namespace
 
-SaveChunks::SaveChunks(int count) : free_(static_cast<size_t>(std::max(count, 1))) {}
+SaveMemory::SaveMemory(int chunks, Bytes staging)
+    : chunks_(static_cast<size_t>(std::max(chunks, 1))), bytes_(staging) {}
 
-std::vector<std::byte> SaveChunks::take() {
+std::vector<std::byte> SaveMemory::take_chunk() {
   std::unique_lock lock(mutex_);
-  given_back_.wait(lock, [&] { return !free_.empty(); });
-  std::vector<std::byte> chunk = std::move(free_.back());
-  free_.pop_back();
+  given_back_.wait(lock, [&] { return !chunks_.empty(); });
+  std::vector<std::byte> chunk = std::move(chunks_.back());
+  chunks_.pop_back();
   return chunk;
 }
 
-void SaveChunks::give_back(std::vector<std::byte> chunk) {
+void SaveMemory::give_back(std::vector<std::byte> chunk) {
   {
     const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(chunk));
+    chunks_.push_back(std::move(chunk));
   }
   given_back_.notify_one();
 }
 
+void SaveMemory::reset() {
+  const std::lock_guard lock(mutex_);
+  taken_ = 0;
+  if (staging_ == nullptr && bytes_ > 0) {
+    staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes_));
+  }
+}
+
+std::byte* SaveMemory::take(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes > bytes_ - taken_) {
+    return nullptr;
+  }
+  std::byte* const place = staging_.get() + taken_;
+  taken_ += bytes;
+  return place;
+}
+
 BackgroundSave::BackgroundSave(const TrainState& state, Bytes range_bytes, int rank, std::string directory, Io& io,
-                               SaveChunks& chunks)
-    : state_(state), directory_(std::move(directory)), io_(io), chunks_(chunks) {
+                               SaveMemory& memory)
+    : state_(state), directory_(std::move(directory)), io_(io), memory_(memory) {
+  memory_.reset();
   for (StateFile& plan : plan_files(state, range_bytes, rank)) {
     files_.push_back({.plan = std::move(plan)});
     hold_computed(files_.back());
+    cut(files_.back());
     note_buffers(files_.size() - 1);
   }
-  unwritten_ = std::ssize(files_);
+  unread_ = std::ssize(files_);
   work_.emplace(1, [this](ops::Workers& /*workers*/) { run(); });
 }
 
@@ -49,7 +71,7 @@ BackgroundSave::~BackgroundSave() {
     const std::lock_guard lock(mutex_);
     given_up_ = true;
   }
-  written_.notify_all();
+  changed_.notify_all();
 }
 
 void BackgroundSave::hold_computed(File& file) const {
@@ -59,6 +81,22 @@ void BackgroundSave::hold_computed(File& file) const {
       std::vector<std::byte> values(static_cast<size_t>(rows * tensor->row_bytes()));
       state_.read_rows(*tensor, file.plan.row_begin, file.plan.row_end, values.data());
       file.held.emplace_back(tensor, std::move(values));
+    }
+  }
+}
+
+// Parts of some MiB, so that several threads copy a file.
+void BackgroundSave::cut(File& file) {
+  constexpr Bytes kPart = 4 * kMiB;
+  for (const StateTensor* tensor : file.plan.tensors) {
+    const int64_t end = file.plan.head ? file.plan.row_end : tensor->rows();
+    const Bytes row_bytes = tensor->row_bytes();
+    const int64_t most = std::max<int64_t>(1, kPart / std::max<Bytes>(row_bytes, 1));
+    const bool is_held = tensor->role == StateTensor::Role::kShift;
+    for (int64_t row = file.plan.row_begin; row < end && row_bytes > 0 && !is_held; row += most) {
+      const int64_t last = std::min(end, row + most);
+      file.parts.push_back({tensor, row, last, file.bytes});
+      file.bytes += (last - row) * row_bytes;
     }
   }
 }
@@ -80,7 +118,7 @@ void BackgroundSave::note_buffers(size_t index) {
 }
 
 void BackgroundSave::before(const planner::Instruction& instruction, ops::Workers& workers) {
-  if (unwritten_ == 0) {
+  if (unread_ == 0) {
     return;
   }
   std::vector<size_t> wanted;
@@ -95,45 +133,49 @@ void BackgroundSave::before(const planner::Instruction& instruction, ops::Worker
   wanted.erase(again.begin(), again.end());
   if (!wanted.empty()) {
     const auto start = Clock::now();
-    write_now(wanted, workers);
+    read_now(wanted, workers);
     const std::lock_guard lock(mutex_);
     waited_[instruction.device] += std::chrono::duration<double>(Clock::now() - start).count();
   }
 }
 
-void BackgroundSave::write_rest() {
+void BackgroundSave::read_rest() {
   std::vector<size_t> all(files_.size());
-  for (size_t i = 0; i < all.size(); ++i) {
-    all[i] = i;
-  }
+  std::iota(all.begin(), all.end(), 0);
   ops::InlineWorkers workers;
-  write_now(all, workers);
+  read_now(all, workers);
 }
 
-// The workers wait only for files that another thread is writing just now; the background has normal priority from then
-// on, so that such a file is done soon.
-void BackgroundSave::write_now(const std::vector<size_t>& wanted, ops::Workers& workers) {
-  work_->hurry();
-  workers.for_each(std::ssize(wanted), [&](int64_t item, int /*worker*/) {
-    if (claim(wanted[static_cast<size_t>(item)])) {
-      write(wanted[static_cast<size_t>(item)]);
+// The workers copy together, and wait only for files that another thread is writing just now. If that is the
+// background, it gets normal priority, so that it is done soon.
+void BackgroundSave::read_now(const std::vector<size_t>& wanted, ops::Workers& workers) {
+  workers.for_each(workers.count(), [&](int64_t /*item*/, int /*worker*/) {
+    for (const size_t index : wanted) {
+      File& file = files_[index];
+      if (claim(file, true) && file.copy == nullptr) {
+        write(file);
+      }
+      help_to_copy(file);
     }
   });
+  const auto is_read = [&](size_t index) { return files_[index].stage == Stage::kIsRead; };
   std::unique_lock lock(mutex_);
-  written_.wait(lock, [&] {
-    return std::ranges::none_of(wanted, [&](size_t index) { return files_[index].stage == Stage::kIsWritten; });
-  });
+  if (std::ranges::any_of(wanted, is_read)) {
+    work_->hurry();
+    changed_.wait(lock, [&] { return std::ranges::none_of(wanted, is_read); });
+  }
 }
 
 void BackgroundSave::run() {
-  for (size_t i = 0; i < files_.size(); ++i) {
-    if (claim(i)) {
-      write(i);
+  for (File& file : files_) {
+    if (claim(file, false)) {
+      write(file);
     }
   }
-  {
-    std::unique_lock lock(mutex_);
-    written_.wait(lock, [&] { return unwritten_ == 0 || given_up_; });
+  for (File& file : files_) {
+    if (is_copied(file)) {
+      write(file);
+    }
   }
   for (File& file : files_) {
     if (const std::lock_guard lock(mutex_); error_ || given_up_) {
@@ -146,40 +188,66 @@ void BackgroundSave::run() {
   done_ = true;
 }
 
-bool BackgroundSave::claim(size_t index) {
+bool BackgroundSave::claim(File& file, bool copies) {
   const std::lock_guard lock(mutex_);
-  if (error_ || given_up_ || files_[index].stage != Stage::kWaits) {
+  if (error_ || given_up_ || file.stage != Stage::kWaits) {
     return false;
   }
-  files_[index].stage = Stage::kIsWritten;
+  file.stage = Stage::kIsRead;
+  file.copy = copies && !file.parts.empty() ? memory_.take(file.bytes) : nullptr;
   return true;
 }
 
-void BackgroundSave::write(size_t index) {
-  Status status = write_claimed(files_[index]);
+void BackgroundSave::help_to_copy(File& file) {
+  std::unique_lock lock(mutex_);
+  while (file.copy != nullptr && file.next_part < file.parts.size()) {
+    const Part& part = file.parts[file.next_part++];
+    lock.unlock();
+    state_.read_rows(*part.tensor, part.row_begin, part.row_end, file.copy + part.at);
+    lock.lock();
+    if (++file.copied_parts == file.parts.size()) {
+      file.stage = Stage::kCopied;
+      --unread_;
+      changed_.notify_all();
+    }
+  }
+}
+
+bool BackgroundSave::is_copied(File& file) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return file.stage != Stage::kIsRead || given_up_; });
+  return file.stage == Stage::kCopied && !error_ && !given_up_;
+}
+
+void BackgroundSave::write(File& file) {
+  Status status = write_claimed(file);
   if (!status.ok()) {
     fail(std::move(status).error());
   }
   {
     const std::lock_guard lock(mutex_);
-    files_[index].stage = Stage::kWritten;
-    --unwritten_;
+    unread_ -= file.stage == Stage::kIsRead ? 1 : 0;
+    file.stage = Stage::kWritten;
   }
-  written_.notify_all();
+  changed_.notify_all();
 }
 
 // An exception must not leave a task of a device.
 Status BackgroundSave::write_claimed(File& file) {
   const ReadRows read = [&](const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) {
-    const auto held = std::ranges::find(file.held, &tensor, [](const auto& one) { return one.first; });
-    if (held == file.held.end()) {
-      state_.read_rows(tensor, row_begin, row_end, out);
-      return;
-    }
     const Bytes first = (row_begin - file.plan.row_begin) * tensor.row_bytes();
-    std::copy_n(held->second.begin() + first, (row_end - row_begin) * tensor.row_bytes(), out);
+    const Bytes bytes = (row_end - row_begin) * tensor.row_bytes();
+    const auto held = std::ranges::find(file.held, &tensor, [](const auto& one) { return one.first; });
+    if (held != file.held.end()) {
+      std::copy_n(held->second.begin() + first, bytes, out);
+    } else if (file.copy != nullptr) {
+      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // the first: its rows lie together
+      std::copy_n(file.copy + part->at + first, bytes, out);
+    } else {
+      state_.read_rows(tensor, row_begin, row_end, out);
+    }
   };
-  std::vector<std::byte> chunk = chunks_.take();
+  std::vector<std::byte> chunk = memory_.take_chunk();
   Status status;
   try {
     auto writer = write_file(file.plan, read, directory_, io_, chunk);
@@ -193,7 +261,7 @@ Status BackgroundSave::write_claimed(File& file) {
   } catch (const std::bad_alloc&) {
     status = Error{ErrorKind::kWorld, "", "out of memory while a checkpoint was written", "close other programs"};
   }
-  chunks_.give_back(std::move(chunk));
+  memory_.give_back(std::move(chunk));
   return status;
 }
 
@@ -215,7 +283,7 @@ void BackgroundSave::fail(Error error) {
   }
   error_ = std::move(error);
   for (File& file : files_) {
-    unwritten_ -= file.stage == Stage::kWaits ? 1 : 0;
+    unread_ -= file.stage == Stage::kWaits ? 1 : 0;
   }
 }
 

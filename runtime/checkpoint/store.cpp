@@ -33,7 +33,7 @@ class Store final : public CheckpointStore {
       : options_(std::move(options)),
         lock_(std::move(lock)),
         rows_(options_.directory, *options_.io),
-        chunks_(options_.writers) {}
+        memory_(options_.writers, options_.staging) {}
 
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
     XRUN_ASSIGN(Pending pending, begin(state, step, samples));
@@ -49,7 +49,7 @@ class Store final : public CheckpointStore {
     auto save = std::make_unique<UnderWay>(std::move(pending));
     const auto start = [&]() -> Status {
       try {
-        save->files.emplace(state, options_.range_bytes, rank(), save->pending.path, *options_.io, chunks_);
+        save->files.emplace(state, options_.range_bytes, rank(), save->pending.path, *options_.io, memory_);
         return {};
       } catch (const std::system_error&) {
         return no_thread();
@@ -66,7 +66,7 @@ class Store final : public CheckpointStore {
 
   void read_rest() override {
     if (under_way_ != nullptr) {
-      under_way_->files->write_rest();
+      under_way_->files->read_rest();
     }
   }
 
@@ -446,7 +446,7 @@ class Store final : public CheckpointStore {
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
   std::string class_names_;  // digest; empty before the first save, and where the data name no classes
-  SaveChunks chunks_;
+  SaveMemory memory_;
   bool best_is_old_ = false;  // the file `best` is to be written again after the save under way
   std::unique_ptr<UnderWay> under_way_;
 };

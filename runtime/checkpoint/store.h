@@ -39,8 +39,11 @@ struct CheckpointOptions {
   std::map<std::string, std::string> libraries;
   ModelText model;                // kept in every checkpoint
   Bytes range_bytes = 64 * kMiB;  // of a head file
-  int writers = 1;                // threads that may write at once while a save is in the background
-  Io* io = &system_io();          // for saving; outlives the store
+  // While a save is in the background: threads that may write at once, and the memory for copies of what steps change
+  // before it is written.
+  int writers = 1;
+  Bytes staging = 0;
+  Io* io = &system_io();  // for saving; outlives the store
   // For several ranks: how they communicate; outlives the store. All ranks call their stores together. Each writes the
   // tensors that it has; rank 0 holds the lock and writes the manifest. Null: one process.
   Peers* peers = nullptr;

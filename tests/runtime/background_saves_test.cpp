@@ -61,7 +61,13 @@ class BackgroundSaves : public RunsTest {
   void TearDown() override { fs::remove_all(root_); }
 
   CheckpointOptions store_options() {
-    return {.directory = root_, .keep = 100, .math_digest = "m", .range_bytes = 64 * 200, .writers = 3, .io = &io_};
+    return {.directory = root_,
+            .keep = 100,
+            .math_digest = "m",
+            .range_bytes = 64 * 200,
+            .writers = 3,
+            .staging = staging_,
+            .io = &io_};
   }
 
   void prepare(bool async, TrainSpan every) {
@@ -101,6 +107,7 @@ class BackgroundSaves : public RunsTest {
 
   std::string root_;
   SlowIo io_;
+  Bytes staging_ = 60'000;  // for some of the files
 };
 
 TEST_F(BackgroundSaves, HaveTheBytesOfSavesBetweenSteps) {
