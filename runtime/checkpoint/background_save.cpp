@@ -85,9 +85,9 @@ void BackgroundSave::hold_computed(File& file) const {
   }
 }
 
-// Parts of some MiB, so that several threads copy a file.
+// Small parts, so that several threads copy a file, and nobody waits long for one of them.
 void BackgroundSave::cut(File& file) {
-  constexpr Bytes kPart = 4 * kMiB;
+  constexpr Bytes kPart = kMiB;
   for (const StateTensor* tensor : file.plan.tensors) {
     const int64_t end = file.plan.head ? file.plan.row_end : tensor->rows();
     const Bytes row_bytes = tensor->row_bytes();
@@ -151,11 +151,7 @@ void BackgroundSave::read_rest() {
 void BackgroundSave::read_now(const std::vector<size_t>& wanted, ops::Workers& workers) {
   workers.for_each(workers.count(), [&](int64_t /*item*/, int /*worker*/) {
     for (const size_t index : wanted) {
-      File& file = files_[index];
-      if (claim(file, true) && file.copy == nullptr) {
-        write(file);
-      }
-      help_to_copy(file);
+      read(files_[index]);
     }
   });
   const auto is_read = [&](size_t index) { return files_[index].stage == Stage::kIsRead; };
@@ -168,9 +164,7 @@ void BackgroundSave::read_now(const std::vector<size_t>& wanted, ops::Workers& w
 
 void BackgroundSave::run() {
   for (File& file : files_) {
-    if (claim(file, false)) {
-      write(file);
-    }
+    read(file);
   }
   for (File& file : files_) {
     if (is_copied(file)) {
@@ -188,13 +182,20 @@ void BackgroundSave::run() {
   done_ = true;
 }
 
-bool BackgroundSave::claim(File& file, bool copies) {
+void BackgroundSave::read(File& file) {
+  if (claim(file) && file.copy == nullptr) {
+    write(file);
+  }
+  help_to_copy(file);
+}
+
+bool BackgroundSave::claim(File& file) {
   const std::lock_guard lock(mutex_);
   if (error_ || given_up_ || file.stage != Stage::kWaits) {
     return false;
   }
   file.stage = Stage::kIsRead;
-  file.copy = copies && !file.parts.empty() ? memory_.take(file.bytes) : nullptr;
+  file.copy = file.parts.empty() ? nullptr : memory_.take(file.bytes);
   return true;
 }
 

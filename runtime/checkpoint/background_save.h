@@ -99,8 +99,10 @@ class BackgroundSave final : public ChangeGuard {
   // The work of the background.
   void run();
   void read_now(const std::vector<size_t>& wanted, ops::Workers& workers);
-  // Takes a file that waits, unless the save has failed; `copies`: to copy it, where there is room.
-  bool claim(File& file, bool copies);
+  // Copies the file, with others, where there is room, or else writes it, unless somebody else does.
+  void read(File& file);
+  // Takes a file that waits, unless the save has failed.
+  bool claim(File& file);
   void help_to_copy(File& file);
   // Waits until nobody reads the file; whether it was copied and is to be written.
   bool is_copied(File& file);
