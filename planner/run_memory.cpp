@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/reader_def.h"
+#include "graph/save_chunk.h"
 
 namespace xrun::planner {
 namespace {
@@ -20,10 +21,40 @@ bool is_measured(const TrainSpec& train, const std::string& source) {
   return std::any_of(metrics.begin(), metrics.end(), [&](const MetricSpec& metric) { return metric.reads(source); });
 }
 
+bool is_saved(Purpose purpose) {
+  return purpose == Purpose::kWeight || purpose == Purpose::kState || purpose == Purpose::kOptimizer ||
+         purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadScale ||
+         purpose == Purpose::kHeadLast || purpose == Purpose::kHeadLists || purpose == Purpose::kHeadSnapshot;
+}
+
+// A chunk for each thread that writes, memory for copies, and the shifts of rows that catch up, which are computed when
+// a save begins.
+Bytes saving_of(const Module& module, const Program& training) {
+  if (!module.train.checkpoint_async) {
+    return 0;
+  }
+  Bytes bytes = writers_of_rank(training, 0) * kSaveChunk + save_staging(training);
+  for (const HeadPlan& head : training.heads) {
+    const int64_t tensors = head.bias.valid() ? 2 : 1;
+    bytes += head.untouched == Untouched::kExact ? tensors * head.classes * static_cast<Bytes>(sizeof(float)) : 0;
+  }
+  return bytes;
+}
+
 }  // namespace
 
+int writers_of_rank(const Program& program, int rank) { return workers_of_rank(program, rank) + 1; }
+
+Bytes save_staging(const Program& program) {
+  Bytes bytes = 0;
+  for (const Buffer& buffer : program.buffers) {
+    bytes += is_saved(buffer.purpose) ? buffer.bytes : 0;
+  }
+  return std::min(bytes, kSaveStaging);
+}
+
 RunMemory run_memory(const Module& module, const Program& training, const Program& inference) {
-  RunMemory memory{.training = arenas_of(training)};
+  RunMemory memory{.training = arenas_of(training), .saving = saving_of(module, training)};
   for (const SourceSpec& source : module.data.sources) {
     const bool measured = is_measured(module.train, source.name);
     if (measured) {

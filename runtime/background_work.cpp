@@ -104,6 +104,11 @@ BackgroundWork::~BackgroundWork() {
   thread_.join();
 }
 
+void BackgroundWork::hurry() {
+  waited_for_ = true;
+  raise();
+}
+
 bool BackgroundWork::wait(const std::atomic<bool>* stop) {
   return wait_unless([stop] { return stop != nullptr && *stop; });
 }

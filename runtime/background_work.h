@@ -23,6 +23,9 @@ class BackgroundWork {
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
 
+  bool done() const { return done_; }
+  // Gives its threads normal priority from now on. Threads: any.
+  void hurry();
   // Returns true when the work is done, or false once `stop` is set. From then on its threads have normal priority.
   bool wait(const std::atomic<bool>* stop = nullptr);
   // The same, but returns false once `ends()` is true.

@@ -169,6 +169,11 @@ void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& g
                   "steps between two saves",
                   "give `every` a span: every = 1000 steps");
   }
+  if (train.checkpoint_async) {
+    return refuse(train.span, "saves while the steps go on",
+                  "cannot be with `checkpoint { async = true }`: the undo log follows one checkpoint at a time",
+                  "leave `async` out: a save of rows in a file writes only the pages that have changed");
+  }
   if (run_.best) {
     refuse(run_.best->span, "keeps older steps",
            "cannot be with `checkpoint { best }`: the file has the rows of the newest checkpoint alone",

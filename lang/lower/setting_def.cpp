@@ -313,7 +313,8 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, beside the checkpoints",
         &B::store<&TrainSpec::log_tensorboard>},
     Def{kTrain, "log", "prometheus", "str", "none", "an address for figures", &B::say_unread}.not_yet({}, kEvents),
-    Def{kTrain, "", "checkpoint", "{ every, keep, best, dir }", "every epoch", "when the run is saved", &B::lower_group}
+    Def{kTrain, "", "checkpoint", "{ every, keep, best, dir, async }", "every epoch", "when the run is saved",
+        &B::lower_group}
         .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),
     Def{kTrain, "checkpoint", "every", "span, auto(mtbf: quantity = 24h)", "1 epoch",
         "between two saves; auto: as far apart as costs least, where a failure comes every `mtbf` on average",
@@ -324,9 +325,8 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "checkpoint", "best", "none, highest(METRIC, keep), lowest(METRIC, keep)", "none",
         "evaluated steps with the best values, kept beside the last", &B::lower_best},
     Def{kTrain, "checkpoint", "dir", "str", "ckpt/NAME", "where they lie", &B::store<&TrainSpec::checkpoint_dir>},
-    Def{kTrain, "checkpoint", "async", "bool", "false", "saves beside the training",
-        &B::store<&TrainSpec::checkpoint_async>}
-        .not_yet({}, "leave `async` out, or set it to false"),
+    Def{kTrain, "checkpoint", "async", "bool", "false", "saves while the steps go on",
+        &B::store<&TrainSpec::checkpoint_async>},
     Def{kTrain, "", "compress", "none, topk(p: float, per_layer: bool = false, on: symbol = all)", "none",
         "sends only the largest gradients", &B::check_choice}
         .not_yet(),

@@ -109,6 +109,9 @@ Json run_memory_of(const Plan& plan, const Module& module) {
   Json object{{"training", memory.training},   {"evaluation", memory.evaluation},
               {"readers", memory.readers},     {"uncounted", memory.uncounted},
               {"decoding", decoding_of(plan)}, {"sum", memory.sum() + decoding_of(plan)}};
+  if (memory.saving > 0) {
+    object["saving"] = memory.saving;
+  }
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
     object["disk"].push_back(
         {{"head", one.head}, {"rows", one.rows}, {"undo", one.undo}, {"step_pages", one.step_pages}});

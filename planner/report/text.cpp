@@ -126,6 +126,9 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   if (memory.evaluation > 0) {
     table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
   }
+  if (memory.saving > 0) {
+    table.add({"", "save", "copies of rows for saves in the background", format_bytes(memory.saving)});
+  }
   return table.text("  ", columns);
 }
 
@@ -260,6 +263,9 @@ std::string memory_table(const Plan& plan, const Module& module) {
   if (memory.evaluation > 0) {
     text +=
         "eval   forward pass, mapped at the first evaluation\n  all arenas  " + format_bytes(memory.evaluation) + "\n";
+  }
+  if (memory.saving > 0) {
+    text += "save   copies of rows for saves in the background\n  at most  " + format_bytes(memory.saving) + "\n";
   }
   const std::string readers = readers_text(memory, plan);
   text += readers.empty() ? "" : "data   " + readers + "\n";

@@ -133,8 +133,9 @@ void RunRows::switch_to_prepared() {
 Status RunRows::give_up() {
   Status status;
   for (const auto& [head, file] : files_) {
-    Status one = file->give_up_checkpoint();
-    status = status.ok() ? std::move(one) : std::move(status);
+    if (Status one = file->give_up_checkpoint(); status.ok()) {
+      status = std::move(one);
+    }
   }
   return status;
 }
@@ -142,8 +143,9 @@ Status RunRows::give_up() {
 Status RunRows::close() {
   Status status;
   for (const auto& [head, file] : files_) {
-    Status one = file->close();
-    status = status.ok() ? std::move(one) : std::move(status);
+    if (Status one = file->close(); status.ok()) {
+      status = std::move(one);
+    }
   }
   return status;
 }

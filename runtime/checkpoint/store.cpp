@@ -7,16 +7,21 @@
 #include <set>
 #include <sstream>
 #include <sys/statvfs.h>
+#include <system_error>
 #include <unistd.h>
 
+#include "graph/base/check.h"
 #include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "runtime/background_work.h"
+#include "runtime/checkpoint/background_save.h"
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
 #include "runtime/checkpoint/resume_checks.h"
 #include "runtime/checkpoint/run_rows.h"
+#include "runtime/checkpoint/state_files.h"
 #include "runtime/checkpoint/tensor_files.h"
 
 namespace xrun::runtime {
@@ -25,25 +30,58 @@ namespace {
 class Store final : public CheckpointStore {
  public:
   Store(CheckpointOptions options, std::optional<DirectoryLock> lock)
-      : options_(std::move(options)), lock_(std::move(lock)), rows_(options_.directory, *options_.io) {}
+      : options_(std::move(options)),
+        lock_(std::move(lock)),
+        rows_(options_.directory, *options_.io),
+        memory_(options_.writers, options_.staging) {}
 
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
-    std::optional<PendingDirectory> pending;
-    const auto make_directory = [&]() -> Result<std::string> {
-      XRUN_TRY(check_space(state));
-      XRUN_ASSIGN(auto made, PendingDirectory::make(options_.directory, step_name(step), *options_.io));
-      return pending.emplace(std::move(made)).path();
+    XRUN_ASSIGN(Pending pending, begin(state, step, samples));
+    XRUN_ASSIGN(pending.files,
+                gather_files(write_state(state, pending.path, options_.range_bytes, *options_.io, rank())));
+    XRUN_ASSIGN(const std::string bytes, lead([&] { return complete(pending); }));
+    return SavedCheckpoint{.path = path_of(step), .bytes = std::stoll(bytes)};
+  }
+
+  Status begin_save(const TrainState& state, int64_t step, int64_t samples) override {
+    XRUN_CHECK(under_way_ == nullptr, "a save begins before the one before it has ended");
+    XRUN_ASSIGN(Pending pending, begin(state, step, samples));
+    auto save = std::make_unique<UnderWay>(std::move(pending));
+    const auto start = [&]() -> Status {
+      try {
+        save->files.emplace(state, options_.range_bytes, rank(), save->pending.path, *options_.io, memory_);
+        return {};
+      } catch (const std::system_error&) {
+        return no_thread();
+      }
     };
-    XRUN_ASSIGN(const std::string path, lead(make_directory));
-    SavedCheckpoint saved{.path = options_.directory + "/" + step_name(step)};
-    XRUN_ASSIGN(const auto files, gather_files(write_state(state, path, options_.range_bytes, *options_.io, rank())));
-    const auto complete = [&]() -> Result<std::string> {
-      XRUN_TRY(write_manifest(*pending, step, samples, files, saved));
-      return std::to_string(saved.bytes);
-    };
-    XRUN_ASSIGN(const std::string bytes, lead(complete));
-    saved.bytes = std::stoll(bytes);
-    return saved;
+    XRUN_TRY(agree(start()));
+    under_way_ = std::move(save);
+    return {};
+  }
+
+  ChangeGuard* guard() override {
+    return under_way_ != nullptr && under_way_->files->reads() ? &*under_way_->files : nullptr;
+  }
+
+  void read_rest() override {
+    if (under_way_ != nullptr) {
+      under_way_->files->read_rest();
+    }
+  }
+
+  Result<std::optional<SavedCheckpoint>> saved(bool wait) override {
+    if (under_way_ == nullptr) {
+      return std::optional<SavedCheckpoint>();
+    }
+    auto ended = go_on(*under_way_, wait);
+    if (!ended.ok() || *ended) {
+      under_way_ = nullptr;
+    }
+    if (ended.ok() && *ended && std::exchange(best_is_old_, false)) {
+      XRUN_TRY(agree(name_best()));
+    }
+    return ended;
   }
 
   Status make_rows(TrainState& state) override { return rows_.make(state); }
@@ -61,16 +99,8 @@ class Store final : public CheckpointStore {
 
   Status remember(const std::vector<Record>& records) override {
     records_ = records;
-    if (rank() != 0) {
-      return {};
-    }
-    std::vector<BestStep> best;
-    for (const Record& record : records_) {
-      if (record.keep > 0) {
-        best = record.best;
-      }
-    }
-    return best.empty() ? Status() : write_best(options_.directory, best, *options_.io);
+    best_is_old_ = under_way_ != nullptr;  // one of them may be the step that is being saved
+    return best_is_old_ ? Status() : name_best();
   }
 
   Result<std::optional<Resumed>> resume(TrainState& state) override {
@@ -115,6 +145,135 @@ class Store final : public CheckpointStore {
  private:
   int rank() const { return options_.peers == nullptr ? 0 : options_.peers->rank(); }
 
+  // A checkpoint whose directory has an unfinished name.
+  struct Pending {
+    int64_t step = 0;
+    int64_t samples = 0;
+    std::string path;
+    std::optional<PendingDirectory> directory;  // of rank 0
+    std::vector<Record> records;                // as of its step
+    std::vector<ManifestFile> files;            // of all ranks
+  };
+
+  // A save in the background: first every rank writes its files, then rank 0 completes the checkpoint.
+  struct UnderWay {
+    explicit UnderWay(Pending begun) : pending(std::move(begun)) {}
+    Pending pending;
+    std::optional<BackgroundSave> files;
+    bool is_written = false;
+    Result<std::string> bytes = std::string();  // of the checkpoint
+    std::optional<BackgroundWork> completion;   // of rank 0; last: it reads the others
+  };
+
+  std::string path_of(int64_t step) const { return options_.directory + "/" + step_name(step); }
+
+  static Error no_thread() {
+    return {ErrorKind::kWorld, "XG0803", "the system lets no thread start that saves in the background",
+            "raise its limit (`ulimit -u`, `ulimit -v`, pids.max of the control group)"};
+  }
+
+  Status agree(Status mine) {
+    return options_.peers == nullptr ? std::move(mine) : options_.peers->agree(std::move(mine));
+  }
+
+  Result<Pending> begin(const TrainState& state, int64_t step, int64_t samples) {
+    Pending pending{.step = step, .samples = samples, .records = records_};
+    const auto make_directory = [&]() -> Result<std::string> {
+      XRUN_TRY(check_space(state));
+      XRUN_ASSIGN(auto made, PendingDirectory::make(options_.directory, step_name(step), *options_.io));
+      return pending.directory.emplace(std::move(made)).path();
+    };
+    XRUN_ASSIGN(pending.path, lead(make_directory));
+    return pending;
+  }
+
+  // Writes the manifest and publishes the step. Returns the bytes of the checkpoint.
+  Result<std::string> complete(Pending& pending) {
+    Bytes bytes = 0;
+    XRUN_TRY(write_manifest(pending, bytes));
+    return std::to_string(bytes);
+  }
+
+  // All ranks pass from writing to completion, and from there to the end, in the same call.
+  Result<std::optional<SavedCheckpoint>> go_on(UnderWay& save, bool wait) {
+    constexpr auto kNotYet = std::nullopt;
+    if (!save.is_written) {
+      if (wait) {
+        save.files->wait();
+      }
+      XRUN_ASSIGN(auto files, gather_written(*save.files));
+      if (!files) {
+        return std::optional<SavedCheckpoint>(kNotYet);
+      }
+      save.pending.files = std::move(*files);
+      save.is_written = true;
+      XRUN_TRY(agree(begin_completion(save)));
+    }
+    const auto outcome = [&]() -> Result<std::string> {
+      if (wait) {
+        save.completion->wait();
+      }
+      return save.completion->done() ? save.bytes : Result<std::string>(std::string());
+    };
+    XRUN_ASSIGN(const std::string bytes, lead(outcome));
+    if (bytes.empty()) {
+      return std::optional<SavedCheckpoint>(kNotYet);
+    }
+    return std::optional(SavedCheckpoint{
+        .path = path_of(save.pending.step), .bytes = std::stoll(bytes), .waited = save.files->waited()});
+  }
+
+  Status begin_completion(UnderWay& save) {
+    if (rank() != 0) {
+      return {};
+    }
+    try {
+      save.completion.emplace(1, [this, &save](ops::Workers& /*workers*/) { save.bytes = complete(save.pending); });
+      return {};
+    } catch (const std::system_error&) {
+      return no_thread();
+    }
+  }
+
+  // The files of all ranks once they are durable on all; none before.
+  Result<std::optional<std::vector<ManifestFile>>> gather_written(const BackgroundSave& save) {
+    using Files = std::optional<std::vector<ManifestFile>>;
+    const bool mine = save.done();
+    if (options_.peers == nullptr) {
+      if (!mine) {
+        return Files();
+      }
+      XRUN_ASSIGN(auto files, save.files());
+      return Files(std::move(files));
+    }
+    // A rank tells its error at once, and its files when all have come so far.
+    Status failed = mine ? [&] {
+      auto files = save.files();
+      return files.ok() ? Status() : Status(std::move(files).error());
+    }() : Status();
+    const auto said = [&]() -> Result<std::string> {
+      XRUN_TRY(std::move(failed));
+      return std::string(mine ? "written" : "");
+    };
+    XRUN_ASSIGN(const auto texts, options_.peers->gather(said()));
+    if (std::ranges::any_of(texts, &std::string::empty)) {
+      return Files();
+    }
+    XRUN_ASSIGN(auto files, gather_files(save.files()));
+    return Files(std::move(files));
+  }
+
+  // Names the best steps in the file `best`.
+  Status name_best() {
+    std::vector<BestStep> best;
+    for (const Record& record : records_) {
+      if (record.keep > 0) {
+        best = record.best;
+      }
+    }
+    return rank() != 0 || best.empty() ? Status() : write_best(options_.directory, best, *options_.io);
+  }
+
   // Rank 0 does the work, and all ranks get its result.
   template <typename Work>
   Result<std::string> lead(const Work& work) {
@@ -149,11 +308,12 @@ class Store final : public CheckpointStore {
     return files;
   }
 
-  // Writes the manifest, publishes the step, and removes older ones.
-  Status write_manifest(PendingDirectory& pending, int64_t step, int64_t samples,
-                        const std::vector<ManifestFile>& files, SavedCheckpoint& saved) {
+  // Writes the manifest, publishes the step, and removes older ones. `bytes`: of all files.
+  Status write_manifest(Pending& pending, Bytes& bytes) {
+    PendingDirectory& directory = *pending.directory;
+    const int64_t step = pending.step;
     Manifest manifest{.step = step,
-                      .samples = samples,
+                      .samples = pending.samples,
                       .seed = options_.seed,
                       .math_digest = options_.math_digest,
                       .version = options_.version,
@@ -162,29 +322,29 @@ class Store final : public CheckpointStore {
                       .deterministic = options_.deterministic,
                       .classes_named = static_cast<int64_t>(options_.class_names.size())};
     if (options_.epoch_samples > 0) {
-      manifest.epoch = static_cast<double>(samples) / static_cast<double>(options_.epoch_samples);
+      manifest.epoch = static_cast<double>(pending.samples) / static_cast<double>(options_.epoch_samples);
     }
     manifest.history = history_;
-    manifest.records = records_;
+    manifest.records = pending.records;
     XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
-    manifest.files = files;
+    manifest.files = pending.files;
     const std::string model = print_model_text(options_.model);
-    XRUN_TRY(pending.write(std::string(kModelFile), model));
+    XRUN_TRY(directory.write(std::string(kModelFile), model));
     manifest.files.push_back(
         {std::string(kModelFile), static_cast<Bytes>(model.size()), xxh128(std::as_bytes(std::span(model)))});
     for (const ManifestFile& file : manifest.files) {
-      saved.bytes += file.bytes;
+      bytes += file.bytes;
     }
     // Class rows in files belong to the newest checkpoint alone, so all older ones are removed, whatever `keep` says.
-    if (Status done = publish(pending, manifest, saved.bytes); !done.ok()) {
+    if (Status done = publish(directory, manifest, bytes); !done.ok()) {
       static_cast<void>(rows_.give_up());  // the first error is reported
       return done;
     }
     rows_.switch_to_prepared();
     const bool newest_alone = !manifest.rows.empty();
     const auto is_old = [&](int64_t other) {
-      const auto info = open_checkpoint(options_.directory + "/" + step_name(other));
-      return info.ok() && is_own(info->manifest.math_digest) && (newest_alone || !is_best(other));
+      const auto info = open_checkpoint(path_of(other));
+      return info.ok() && is_own(info->manifest.math_digest) && (newest_alone || !is_best(pending.records, other));
     };
     prune(options_.directory, step, newest_alone ? 1 : options_.keep, is_old, *options_.io);
     prune_class_names();
@@ -227,8 +387,8 @@ class Store final : public CheckpointStore {
            std::ranges::find(history_, math_digest, &HistoryEntry::math_digest) != history_.end();
   }
 
-  bool is_best(int64_t step) const {
-    return std::ranges::any_of(records_, [&](const Record& record) {
+  static bool is_best(const std::vector<Record>& records, int64_t step) {
+    return std::ranges::any_of(records, [&](const Record& record) {
       return record.keep > 0 && std::ranges::find(record.best, step, &BestStep::step) != record.best.end();
     });
   }
@@ -286,6 +446,9 @@ class Store final : public CheckpointStore {
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
   std::string class_names_;  // digest; empty before the first save, and where the data name no classes
+  SaveMemory memory_;
+  bool best_is_old_ = false;  // the file `best` is to be written again after the save under way
+  std::unique_ptr<UnderWay> under_way_;
 };
 
 // The store of rank 0, or of a single process, which holds the lock.

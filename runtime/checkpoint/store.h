@@ -41,7 +41,11 @@ struct CheckpointOptions {
   std::map<std::string, std::string> libraries;
   ModelText model;                // kept in every checkpoint
   Bytes range_bytes = 64 * kMiB;  // of a head file
-  Io* io = &system_io();          // for saving; outlives the store
+  // While a save is in the background: threads that may write at once, and the memory for copies of what steps change
+  // before it is written.
+  int writers = 1;
+  Bytes staging = 0;
+  Io* io = &system_io();  // for saving; outlives the store
   // For several ranks: how they communicate; outlives the store. All ranks call their stores together. Each writes the
   // tensors that it has; rank 0 holds the lock and writes the manifest. Null: one process.
   Peers* peers = nullptr;
@@ -49,7 +53,8 @@ struct CheckpointOptions {
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
 // XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training.
-// Errors of save: XG0711 (kWorld; nothing is left behind), XG0810 a number is not finite. Of resume and start_from:
+// Errors of save, begin_save and saved: XG0711 (kWorld; nothing is left behind), XG0810 a number is not finite; of
+// begin_save also XG0803, the system lets no thread start. Of resume and start_from:
 // those of open_checkpoint and load_checkpoint; of resume also XG0701.
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
 

@@ -1,24 +1,16 @@
-// The tensor files of a checkpoint: trunk, optimizer states of the trunk, and row ranges of heads. Class rows that lie
-// in a file of their own (run_rows.h) are read like the others.
+// Reads the tensor files of a checkpoint (state_files.h) into a state. Class rows that lie in a file of their own
+// (run_rows.h) are read like the others.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/mismatch.h"
 #include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
-
-// Writes all tensors, except class rows that lie in files of their own, into new files of `directory`; head files have
-// about `range_bytes`. With several ranks, each writes its rows of heads and the other tensors that it is the first to
-// have, under names of its own. Errors: XG0711; XG0810 a number is not finite.
-Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
-                                              Io& io, int rank = 0);
 
 // Fills `state`, whose shards may be cut in another way. REQUIRES: the files have been verified. Looks up everything
 // before it writes anything. Skips rows that the state has mapped from the checkpoint. Errors: XG0702; those of

@@ -194,8 +194,10 @@ void BarProgress::on_graph(const runtime::GraphEvent& e) {
 }
 
 void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
+  const std::string waited = e.waited < e.seconds ? ", steps waited " + format_seconds(e.waited) : "";
   const std::string next = e.interval > 0 ? fmt::format("; next in {}", format_seconds(e.interval)) : "";
-  line(fmt::format("  Saved     {} ({}, {}{})", e.path, format_bytes(e.bytes), format_seconds(e.seconds), next));
+  line(fmt::format("  Saved     {} ({}, {}{}{})", e.path, format_bytes(e.bytes), format_seconds(e.seconds), waited,
+                   next));
 }
 
 void BarProgress::on_profile(const runtime::ProfileEvent& e) {

@@ -127,6 +127,9 @@ void JsonProgress::on_graph(const runtime::GraphEvent& e) {
 
 void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   Json fields = {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}};
+  if (e.waited < e.seconds) {
+    fields["waited_s"] = e.waited;
+  }
   if (e.interval > 0) {
     fields["next_s"] = e.interval;
   }

@@ -138,9 +138,10 @@ void PlainProgress::on_graph(const runtime::GraphEvent& e) {
 void PlainProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   const std::lock_guard lock(mutex_);
   const double time = port_.now();
+  const std::string waited = e.waited < e.seconds ? fmt::format(" waited={:.3f}", e.waited) : "";
   const std::string next = e.interval > 0 ? fmt::format(" next_s={:.1f}", e.interval) : "";
-  tell(fmt::format("{} checkpoint step={} path={} mib={:.1f} seconds={:.2f}{}", stamp(time), e.step, e.path,
-                   static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds, next),
+  tell(fmt::format("{} checkpoint step={} path={} mib={:.1f} seconds={:.2f}{}{}", stamp(time), e.step, e.path,
+                   static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds, waited, next),
        time);
 }
 

@@ -96,6 +96,8 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
           [clock = runtime::RunClock(train, rows->samples())](int64_t steps) { return clock.samples_after(steps); },
       .libraries = runtime::library_versions(),
       .model = text_of(planned),
+      .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
+      .staging = planner::save_staging(planned.plan.training),
       .peers = job.world.get()};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};

@@ -8,6 +8,7 @@
 
 #include "graph/base/result.h"
 #include "ops/isa.h"
+#include "ops/workers.h"
 #include "planner/program.h"
 
 namespace xrun::ops {
@@ -17,6 +18,15 @@ class IdleSteps;  // ops/head/catch_up.h
 namespace xrun::runtime {
 
 class MappedRows;  // runtime/device/mapped_rows.h
+
+// Told of each instruction before it changes weights, running statistics or states of the optimizer, by one that still
+// has to read their old values. Threads: any.
+class ChangeGuard {
+ public:
+  virtual ~ChangeGuard() = default;
+  // Returns once the values that the instruction changes have been read. Called by its task, with `workers` to help.
+  virtual void before(const planner::Instruction& instruction, ops::Workers& workers) = 0;
+};
 
 struct BackendOptions {
   ops::Isa isa = ops::Isa::kAvx2;
@@ -29,6 +39,7 @@ struct StepContext {
   double rate = 0;                       // the learning rate
   const ops::IdleSteps* idle = nullptr;  // for rows that catch up
   bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)
+  ChangeGuard* guard = nullptr;          // null: nobody reads values of the state
   std::span<MappedRows* const> rows;     // by head of the program: its class rows in a file; null: in memory
   std::span<std::byte* const> inputs;    // by index in Graph::inputs: the step's position of the loader's ring
 };

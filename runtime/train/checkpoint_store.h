@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/base/result.h"
@@ -12,6 +13,7 @@
 
 namespace xrun::runtime {
 
+class ChangeGuard;  // runtime/device/backend.h
 class TrainState;
 
 // An evaluated step and its value of the metric.
@@ -37,15 +39,29 @@ struct FreshPart {
 struct SavedCheckpoint {
   std::string path;
   Bytes bytes = 0;
+  Seconds waited = 0;  // how long instructions of later steps waited for it, in all
 };
 
 // Implemented by runtime/checkpoint. Called from the trainer's thread between two steps.
 class CheckpointStore {
  public:
   virtual ~CheckpointStore() = default;
-  // Saves the state after `step` steps and `samples` samples. It is durable when the call returns, or queued if the
-  // store is asynchronous.
+  // Saves the state after `step` steps and `samples` samples. It is durable when the call returns.
   virtual Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) = 0;
+  // Begins to save it in the background, and returns. The state may change from then on: by instructions that `guard`
+  // guards, and by others after read_rest(). REQUIRES: no save is under way; no class rows lie in files. A store
+  // without a background saves now.
+  virtual Status begin_save(const TrainState& state, int64_t step, int64_t samples) {
+    XRUN_ASSIGN(begun_, save(state, step, samples));
+    return {};
+  }
+  // Guards the steps from now on; null: they need no guard.
+  virtual ChangeGuard* guard() { return nullptr; }
+  // Reads what the save under way has not read of the state.
+  virtual void read_rest() {}
+  // The checkpoint that was begun, once it is durable; none before. Collective, with the same `wait` on all ranks,
+  // while a save is under way: `wait` waits for its end. After an error no save is under way.
+  virtual Result<std::optional<SavedCheckpoint>> saved(bool /*wait*/) { return std::exchange(begun_, std::nullopt); }
   // Loads the saved state into `state`; none if there is no checkpoint to resume from.
   struct Resumed {
     int64_t step = 0;
@@ -66,8 +82,11 @@ class CheckpointStore {
   virtual Status make_rows(TrainState& /*state*/) { return {}; }
   // Called after an evaluation. Later saves store the records, and checkpoints of steps in them are not removed.
   virtual Status remember(const std::vector<Record>& /*records*/) { return {}; }
-  // Waits for queued saves. After it the store changes no file.
+  // After it the store changes no file. REQUIRES: no save is under way.
   virtual Status finish() { return {}; }
+
+ private:
+  std::optional<SavedCheckpoint> begun_;
 };
 
 }  // namespace xrun::runtime

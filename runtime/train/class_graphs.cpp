@@ -206,6 +206,12 @@ Status ClassGraphs::begin(int64_t done) {
   return {};
 }
 
+bool ClassGraphs::change_before(int64_t done) const {
+  return std::ranges::any_of(graphs_, [&](const auto& graph) {
+    return schedule_.begin_of(graph->next) == done || schedule_.use_of(graph->next) == done;
+  });
+}
+
 Status ClassGraphs::before_step(int64_t done) {
   for (const auto& graph : graphs_) {
     if (schedule_.begin_of(graph->next) == done && graph->work == nullptr) {

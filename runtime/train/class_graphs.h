@@ -65,6 +65,8 @@ class ClassGraphs {
   // Continues after `done` steps. REQUIRES: the state was loaded or initialised. Errors: kContent XG0818, the graph for
   // the next steps is missing from the checkpoint or damaged; kWorld XG0803.
   Status begin(int64_t done);
+  // Whether `before_step` will change lists or snapshots that a checkpoint has.
+  bool change_before(int64_t done) const;
   // To be called before each step, when `done` steps are done: starts the builds that begin here, and waits for those
   // whose lists are used from here on. Errors: kInterrupted, this or another rank was asked to stop; kWorld XG0803, the
   // system lets no thread start; kWorld, the error of another rank.

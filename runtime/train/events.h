@@ -107,7 +107,8 @@ struct GraphEvent {
 struct CheckpointEvent {
   int64_t step = 0;
   std::string path;
-  Seconds seconds = 0;
+  Seconds seconds = 0;  // from its begin until it is durable
+  Seconds waited = 0;   // how long steps waited for it: all of `seconds`, unless it is saved in the background
   Bytes bytes = 0;
   Seconds interval = 0;  // until the next one, of `checkpoint.every = auto`; 0: it follows from steps
 };

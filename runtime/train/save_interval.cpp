@@ -33,10 +33,10 @@ SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
   return {.save = false, .next = step + static_cast<int64_t>(std::clamp(left / of_step / 2, 1.0, kMost))};
 }
 
-void SaveInterval::saved(int64_t step, Seconds now, Seconds cost) {
+void SaveInterval::took(Seconds cost, Seconds length) {
   constexpr Seconds kLeast = 1e-3;  // a clock that stands still would else save after each step
   cost_ = std::max(cost, kLeast);
-  begin(step, now);
+  length_ = length;
 }
 
 std::string to_text(const SaveInterval::Look& look) { return fmt::format("{:d} {}", look.save, look.next); }

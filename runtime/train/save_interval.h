@@ -1,6 +1,7 @@
 // Decides when to save with `checkpoint.every = auto(mtbf=24h)`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -32,15 +33,17 @@ class SaveInterval {
   Look look(int64_t step, Seconds now) const;
   // Adopts a decision: that of this rank, or of the rank that all follow.
   void follow(const Look& look) { next_ = look.next; }
-  // Reports the end of a save that took `cost`, whatever its reason: a new interval begins.
-  void saved(int64_t step, Seconds now, Seconds cost);
+  // Reports a save that took `cost` of the steps' time, whatever its reason. One in the background takes `length` until
+  // it is durable, and the next one waits for it.
+  void took(Seconds cost, Seconds length = 0);
 
   // From one save to the next.
-  Seconds seconds() const { return best_interval(cost_, mtbf_); }
+  Seconds seconds() const { return std::max(best_interval(cost_, mtbf_), length_); }
 
  private:
   Seconds mtbf_;
-  Seconds cost_ = 1;   // of a save; a guess until one has been made
+  Seconds cost_ = 1;  // of a save; a guess until one has been made
+  Seconds length_ = 0;
   Seconds since_ = 0;  // when this interval began
   int64_t first_ = 0;  // steps done at that time
   int64_t next_ = 0;

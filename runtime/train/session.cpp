@@ -114,6 +114,7 @@ class BoundSession final : public Session {
                           .rate = rate,
                           .idle = idle_.get(),
                           .measures_mass = measures_mass_,
+                          .guard = guard_,
                           .rows = state_.rows(),
                           .inputs = ring_[static_cast<size_t>(slot)].inputs});
     Outcome outcome{.status = executor_->step()};
@@ -144,6 +145,7 @@ class BoundSession final : public Session {
                              : gather_digest(*peers_, state_.range_digests());
   }
 
+  void guard(ChangeGuard* guard) override { guard_ = guard; }
   bool stops() const override { return stops_; }
 
   int rank() const override { return rank_; }
@@ -295,6 +297,7 @@ class BoundSession final : public Session {
   Peers* peers_ = nullptr;                 // none: one process
   std::unique_ptr<SharedResults> shared_;  // none: one process
   bool stops_ = false;                     // of the last step
+  ChangeGuard* guard_ = nullptr;
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "planner/program.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/peers.h"
+#include "runtime/device/backend.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/executor/step_times.h"
@@ -65,6 +66,8 @@ class Session {
   // all instructions have ended, says that this process was asked to stop. Errors: kNonFinite with the operator and the
   // rows; those of kernels; with several ranks, that of any of them.
   virtual Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop = nullptr) = 0;
+  // By which instructions of the steps that follow are guarded; null: by none.
+  virtual void guard(ChangeGuard* guard) = 0;
   // Whether any rank was asked to stop when the last step ended; then all ranks end the run.
   virtual bool stops() const = 0;
 

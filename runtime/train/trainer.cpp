@@ -4,7 +4,6 @@
 #include <chrono>
 #include <filesystem>
 #include <new>
-#include <optional>
 
 #include "graph/base/check.h"
 #include "graph/group_rules.h"
@@ -15,7 +14,7 @@
 #include "runtime/train/inference.h"
 #include "runtime/train/records.h"
 #include "runtime/train/run_clock.h"
-#include "runtime/train/save_interval.h"
+#include "runtime/train/saves.h"
 #include "runtime/train/shared_rows.h"
 #include "runtime/train/step_reports.h"
 
@@ -38,18 +37,19 @@ class Run {
         total_(clock_.steps()),
         records_(request.run, clock_),
         reports_(request, clock_, *session_),
-        graphs_(*session_, samples_, request.session.isa, request.stop, request.events) {
-    if (request.run.auto_save) {
-      interval_.emplace(request.run.auto_save->mtbf);
-    }
-  }
+        graphs_(*session_, samples_, request.session.isa, request.stop, request.events),
+        saves_(train_, request.run, request.checkpoints, clock_, *session_, graphs_, request.events,
+               [this] { return since(begin_); }) {}
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
     Status status = steps_within_memory();
     request_.batches.stop();
-    if (!status.ok() && whole_ && done_ > saved_) {
+    if (!status.ok() && whole_ && !saves_.has(done_)) {
       (void)save();  // what was learned is not lost with data that cannot be read; the first error is the one to tell
+    }
+    if (Status last_save = saves_.finish(); status.ok()) {
+      status = std::move(last_save);
     }
     if (status.ok() && request_.checkpoints != nullptr) {
       status = session_->agree(request_.checkpoints->finish());
@@ -70,7 +70,7 @@ class Run {
                             .exit = !status.ok()   ? exit_code(status.error().kind)
                                     : interrupted_ ? exit_code(ErrorKind::kInterrupted)
                                                    : 0,
-                            .saved = saved_path_,
+                            .saved = saves_.path(),
                             .continues = request_.resume,
                             .seconds = since(begin_),
                             .bad_samples = request_.batches.bad_samples(),
@@ -119,10 +119,8 @@ class Run {
     if (done_ < end) {
       XRUN_TRY(start_batches());
     }
-    const int64_t first = saved_ = done_;
-    if (interval_) {
-      interval_->begin(done_, since(begin_));
-    }
+    const int64_t first = done_;
+    saves_.begin(done_);
     whole_ = true;
     // A checkpoint does not tell whether the evaluation after it came to its end.
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
@@ -145,18 +143,19 @@ class Run {
         request_.events.on_interrupt();  // another rank was
       }
       XRUN_TRY(reports_.tell(done_));
-      XRUN_ASSIGN(const bool time_to_save, save_is_due());
+      XRUN_TRY(saves_.look());
+      XRUN_ASSIGN(const bool time_to_save, saves_.due(done_));
       if (last || interrupted_ || time_to_save) {
         XRUN_TRY(save());
       }
       if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
         XRUN_TRY(evaluate_now());
       }
-      if ((interrupted_ || stopped_) && done_ > saved_) {
+      if ((interrupted_ || stopped_) && !saves_.has(done_)) {
         XRUN_TRY(save());
       }
     }
-    if (interrupted_ && done_ > saved_) {
+    if (interrupted_ && !saves_.has(done_)) {
       XRUN_TRY(save());
     }
     return done_ > first ? reports_.finish(done_) : Status();
@@ -170,7 +169,7 @@ class Run {
       if (resumed) {
         resumed_ = true;
         done_ = resumed->step;
-        saved_path_ = resumed->path;
+        saves_.resumed_from(resumed->path);
         if (done_ > total_) {
           return Error{ErrorKind::kContent, "XG0815",
                        resumed->path + " has done " + format_count(done_) + " steps, and the run as a whole has " +
@@ -245,12 +244,14 @@ class Run {
       return {};
     }
     XRUN_TRY(graphs_.wait_for_builds());
+    XRUN_TRY(saves_.finish());
     request_.batches.stop();
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
     auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
     XRUN_TRY(session_->agree(made.ok() ? Status() : Status(made.error())));
     graphs_.move_to(**made);
     reports_.move_to(**made, prediction());
+    saves_.move_to(**made);
     session_ = std::move(made).value();
     module_ = std::move(module);
     follow_rate();
@@ -277,6 +278,9 @@ class Run {
     XRUN_TRY(wait_for_batch(request_.batches, done_, request_.session.peers));
     request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     reports_.data_is_here();
+    if (graphs_.change_before(done_)) {
+      saves_.before_graphs_change();
+    }
     XRUN_TRY(graphs_.before_step(done_));
     reports_.graphs_are_here();
     const double rate = clock_.rate(done_);
@@ -298,23 +302,6 @@ class Run {
   }
 
   bool due(const TrainSpan& every) const { return clock_.is_due(every, done_); }
-
-  // Rank 0 looks at its clock for all ranks.
-  Result<bool> save_is_due() {
-    if (!interval_) {
-      return due(train_.checkpoint_every);
-    }
-    if (!interval_->looks(done_)) {
-      return false;
-    }
-    SaveInterval::Look look = interval_->look(done_, since(begin_));
-    if (Peers* peers = request_.session.peers; peers != nullptr) {
-      XRUN_ASSIGN(const std::string said, peers->broadcast(to_text(look)));
-      look = look_of(said);
-    }
-    interval_->follow(look);
-    return look.save;
-  }
 
   // `metrics` without `eval` run at the end of each epoch.
   TrainSpan eval_span() const { return train_.eval_every.value_or(TrainSpan{1, TrainSpan::kEpochs}); }
@@ -352,7 +339,7 @@ class Run {
   // A step that is among the best is saved, if it is not yet; `stop_when` may end the run.
   Status follow(const std::vector<Measured>& metrics) {
     records_.add(done_, metrics);
-    if (records_.is_best(done_) && done_ > saved_) {
+    if (records_.is_best(done_) && !saves_.has(done_)) {
       XRUN_TRY(save());
     }
     if (request_.checkpoints != nullptr && !records_.empty()) {
@@ -365,28 +352,7 @@ class Run {
     return {};
   }
 
-  Status save() {
-    saved_ = done_;
-    if (request_.checkpoints == nullptr) {
-      return {};
-    }
-    const auto start = Clock::now();
-    request_.events.on_work({.work = Work::kSave, .subject = "the checkpoint"});
-    XRUN_TRY(graphs_.before_save());
-    XRUN_ASSIGN(SavedCheckpoint saved,
-                request_.checkpoints->save(session_->state(), done_, clock_.samples_after(done_)));
-    saved_path_ = saved.path;
-    const Seconds cost = since(start);
-    if (interval_) {
-      interval_->saved(done_, since(begin_), cost);
-    }
-    request_.events.on_checkpoint({.step = done_,
-                                   .path = std::move(saved.path),
-                                   .seconds = cost,
-                                   .bytes = saved.bytes,
-                                   .interval = interval_ ? interval_->seconds() : 0});
-    return {};
-  }
+  Status save() { return saves_.save(done_); }
 
   const TrainRequest& request_;
   const TrainSpec& train_;
@@ -399,10 +365,8 @@ class Run {
   Records records_;
   StepReports reports_;
   ClassGraphs graphs_;
-  std::optional<SaveInterval> interval_;  // of `checkpoint.every = auto`
+  Saves saves_;
   int64_t done_ = 0;
-  std::string saved_path_;
-  int64_t saved_ = 0;   // as many steps were done when a save was last begun
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool resumed_ = false;
   bool interrupted_ = false;

@@ -1,5 +1,5 @@
-// Runs that save after every step are killed at any time, and go on until they end: with the weights of a run that
-// nobody has killed.
+// Runs that save after every step, between steps or in the background, are killed at any time, and go on until they
+// end: with the weights of a run that nobody has killed.
 #include <filesystem>
 
 #include "tests/faults/runs.h"
@@ -13,9 +13,11 @@ constexpr int kSteps = 40;
 
 class Kills : public TinyRuns {
  protected:
-  Words train(const std::string& checkpoints) const {
+  Words train(const std::string& checkpoints, bool in_background = false) const {
     Words words = train_to(kSteps);
-    words.insert(words.end(), {"--set", "train.checkpoint.every=1 steps", "-C", checkpoints});
+    words.insert(words.end(),
+                 {"--set", "train.checkpoint.every=1 steps", "--set",
+                  std::string("train.checkpoint.async=") + (in_background ? "true" : "false"), "-C", checkpoints});
     return words;
   }
 };
@@ -40,7 +42,7 @@ TEST_F(Kills, LeaveARunThatGoesOnToTheSameWeights) {
       options.signal = SIGKILL;
       options.signal_on = "checkpoint step=" + std::to_string(reached + 1 + static_cast<int>(random() % 8)) + " ";
     }
-    const auto result = run(train(checkpoints), options);
+    const auto result = run(train(checkpoints, random() % 2 == 0), options);
     ASSERT_FALSE(result.timed_out);
     if (result.exit != 128 + SIGKILL) {
       ASSERT_EQ(result.exit, 0) << result.err;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -47,6 +49,7 @@ class LosingIo final : public Io {
   }
 
   int open(const std::string& path, int flags) override {
+    const std::lock_guard lock(mutex_);
     if (is_cut()) {
       return -EIO;
     }
@@ -65,11 +68,13 @@ class LosingIo final : public Io {
     return file;
   }
   int close(int file) override {
+    const std::lock_guard lock(mutex_);
     open_.erase(file);
     const int fault = Io::close(file);  // of the process, and not of the disk
     return is_cut() ? EIO : fault;
   }
   int write(int file, std::span<const std::byte> bytes) override {
+    const std::lock_guard lock(mutex_);
     if (is_cut()) {
       return EIO;
     }
@@ -80,6 +85,7 @@ class LosingIo final : public Io {
     return fault;
   }
   int truncate(int file) override {
+    const std::lock_guard lock(mutex_);
     if (is_cut()) {
       return EIO;
     }
@@ -87,6 +93,7 @@ class LosingIo final : public Io {
     return Io::truncate(file);
   }
   int reserve(int file, int64_t bytes) override {
+    const std::lock_guard lock(mutex_);
     const int fault = is_cut() ? EIO : Io::reserve(file, bytes);
     if (fault == 0) {
       open_.at(file)->is_in_place = true;
@@ -94,6 +101,7 @@ class LosingIo final : public Io {
     return fault;
   }
   int sync(int file) override {  // the real disk is not asked to: it takes long, and its power stays
+    const std::lock_guard lock(mutex_);
     if (is_cut()) {
       return EIO;
     }
@@ -107,6 +115,7 @@ class LosingIo final : public Io {
     return 0;
   }
   int make_directory(const std::string& path) override {
+    const std::lock_guard lock(mutex_);
     const int fault = is_cut() ? EIO : Io::make_directory(path);
     if (fault == 0) {
       auto node = std::make_shared<Node>();
@@ -116,6 +125,7 @@ class LosingIo final : public Io {
     return fault;
   }
   int remove_directory(const std::string& path) override {
+    const std::lock_guard lock(mutex_);
     const int fault = is_cut() ? EIO : Io::remove_directory(path);
     if (fault == 0) {
       change(*find(parent_of(path)), {Change::kRemove, name_of(path), "", find(path)});
@@ -123,6 +133,7 @@ class LosingIo final : public Io {
     return fault;
   }
   int rename(const std::string& from, const std::string& to) override {
+    const std::lock_guard lock(mutex_);
     const int fault = is_cut() ? EIO : Io::rename(from, to);
     if (fault == 0) {
       change(*find(parent_of(from)), {Change::kRename, name_of(from), name_of(to), find(from)});
@@ -130,6 +141,7 @@ class LosingIo final : public Io {
     return fault;
   }
   int exchange(const std::string& a, const std::string& b) override {
+    const std::lock_guard lock(mutex_);
     const int fault = is_cut() ? EIO : has_exchange_ ? Io::exchange(a, b) : EINVAL;
     if (fault == 0) {
       change(*find(parent_of(a)), {Change::kExchange, name_of(a), name_of(b), find(a)});
@@ -137,6 +149,7 @@ class LosingIo final : public Io {
     return fault;
   }
   int unlink_in(int directory, const std::string& name) override {
+    const std::lock_guard lock(mutex_);
     const int fault = is_cut() ? EIO : Io::unlink_in(directory, name);
     if (fault == 0 && directory != AT_FDCWD) {
       Node& parent = *open_.at(directory);
@@ -211,7 +224,7 @@ class LosingIo final : public Io {
   }
 
   bool is_cut() {
-    left_ = std::max<int64_t>(0, left_ - 1);
+    left_ = std::max<int64_t>(0, left_.load() - 1);
     return left_ == 0;
   }
 
@@ -305,8 +318,9 @@ class LosingIo final : public Io {
 
   std::string root_path_;
   std::shared_ptr<Node> root_;
+  std::mutex mutex_;  // calls come from several threads
   std::map<int, std::shared_ptr<Node>> open_;
-  int64_t left_ = INT64_MAX;
+  std::atomic<int64_t> left_ = INT64_MAX;
   bool has_exchange_ = true;
 };
 

@@ -113,13 +113,24 @@ class Course {
       }
     }
     coming_ = next;
-    if (!store.save(model_.state(), step, step).ok()) {
+    if (!(random_() % 2 == 0 ? store.save(model_.state(), step, step).ok() : save_beside_a_step(store, step))) {
       return false;
     }
     promise_ = std::move(next);
     coming_.reset();
     ++announced_;
     return true;
+  }
+
+  // In the background, while the weights become others.
+  bool save_beside_a_step(CheckpointStore& store, int64_t step) {
+    if (!store.begin_save(model_.state(), step, step).ok()) {
+      return false;
+    }
+    store.read_rest();
+    model_.fill(++seeds_);
+    const auto saved = store.saved(true);
+    return saved.ok() && saved->has_value();
   }
 
   bool evaluate(CheckpointStore& store, int64_t step, std::vector<BestStep>& best) {

@@ -1,5 +1,6 @@
-// Runs of three processes that save after every step: again and again one of the ranks is killed or frozen, at any
-// time. The others end, and the run goes on from the last checkpoint to the weights of a run that nobody has harmed.
+// Runs of three processes that save after every step, between steps or in the background: again and again one of the
+// ranks is killed or frozen, at any time. The others end, and the run goes on from the last checkpoint to the weights
+// of a run that nobody has harmed.
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
@@ -25,7 +26,7 @@ class RankKills : public TinyRuns {
     TinyRuns::SetUp();
   }
 
-  static Words train(const std::string& checkpoints) {
+  static Words train(const std::string& checkpoints, bool in_background = false) {
     return {"train",
             "tiny.xgraph",
             "--devices",
@@ -35,6 +36,8 @@ class RankKills : public TinyRuns {
             "train.epochs=100",
             "--set",
             "train.checkpoint.every=1 steps",
+            "--set",
+            std::string("train.checkpoint.async=") + (in_background ? "true" : "false"),
             "--steps",
             std::to_string(kSteps),
             "--progress",
@@ -77,7 +80,7 @@ TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) {
     const double after = (freeze ? 1 : 0) + static_cast<double>(random() % 1500) / 1000;
     // The run may end before its time is over; nothing of it is then left to be harmed. A rank that is frozen behind
     // the end of the others wakes later, so that mpirun does not wait for it.
-    const auto result = ranks(train(checkpoints), rank,
+    const auto result = ranks(train(checkpoints, random() % 2 == 0), rank,
                               fmt::format("(sleep {:.3f}; kill -{} $$; sleep 15; kill -CONT $$) > /dev/null 2>&1 &",
                                           after, freeze ? "STOP" : "KILL"));
     ASSERT_FALSE(result.timed_out) << "rank " << rank << " after " << after << " s\n" << result.err;

@@ -5,8 +5,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -257,6 +260,34 @@ TEST_F(MpiCommand, RanksSaveInTheSameStepsWhereTheProgramChoosesThem) {
 }
 
 // A graph of nearest classes is built by both ranks and used by both.
+// Saves in the background have the tensors of saves between two steps, and are told once they are durable on all ranks.
+TEST_F(MpiCommand, RanksSaveInTheBackgroundWhatTheySaveBetweenSteps) {
+  const Words often{"--set", "train.checkpoint.every=7 steps", "--set", "train.checkpoint.keep=100"};
+  for (const Words& active : {Words{}, Words{"--set",
+                                             "train.active_classes=knn(neighbours=8, active=20%, "
+                                             "rebuild=9 steps)"}}) {
+    for (const int count_of_ranks : {2, 3}) {
+      std::map<std::string, std::string> files[2];
+      for (const bool in_background : {false, true}) {
+        const std::string place = fmt::format("saves{}{}{}", active.size(), count_of_ranks, in_background);
+        const Words how{"--set", fmt::format("train.checkpoint.async={}", in_background)};
+        const auto result = ranks(count_of_ranks, train(place, often + active + how));
+        ASSERT_EQ(result.exit, 0) << result.err;
+        EXPECT_EQ(values(result.out, "checkpoint", "step").size(), 9U);
+        for (const auto& entry : fs::recursive_directory_iterator(directory.path() + "/" + place)) {
+          if (entry.path().extension() == ".safetensors") {
+            const std::string name = fs::relative(entry.path(), directory.path() + "/" + place).string();
+            std::ifstream in(entry.path(), std::ios::binary);
+            files[in_background ? 1 : 0][name] = {std::istreambuf_iterator<char>(in), {}};
+          }
+        }
+      }
+      EXPECT_GE(files[0].size(), 9U * 3);
+      EXPECT_TRUE(files[0] == files[1]) << count_of_ranks << " ranks";
+    }
+  }
+}
+
 TEST_F(MpiCommand, RanksBuildTheGraphOfNearestClassesTogether) {
   directory.write("near.xgraph", R"(xgraph 1
 model near {

@@ -64,8 +64,10 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
         ASSERT_NEAR(passed, std::max(wanted, of_step), of_step * 1.01) << "seed " << kSeed << ", round " << round;
         ASSERT_LE(looks, 45);
         now += cost;
-        first.saved(step, now, cost);
-        second.saved(step, 0, cost * 7);  // its own clock and its own times do not count
+        first.took(cost);
+        first.begin(step, now);
+        second.took(cost * 7);
+        second.begin(step, 0);  // its own clock and its own times do not count
         began = now;
         wanted = best_interval(cost, mtbf);
         EXPECT_DOUBLE_EQ(first.seconds(), wanted);

@@ -48,6 +48,7 @@ class CpuBackend final : public Backend {
 
   static void run_task(void* entry, int32_t argument);
   static Status run_within_memory(Entry& entry, ops::Workers& workers);
+  Status run_bound(Entry& entry, ops::Workers& workers) const;
   Bound bind(const Instruction& instruction);
   Bound bind_update(const Instruction& instruction);
   Bound bind_copy(const Instruction& instruction) const;
@@ -114,7 +115,7 @@ void CpuBackend::run_task(void* context, int32_t /*argument*/) {
 // Nothing may leave a task of a device.
 Status CpuBackend::run_within_memory(Entry& entry, ops::Workers& workers) {
   try {
-    return entry.bound(workers);
+    return entry.self->run_bound(entry, workers);
   } catch (const std::bad_alloc&) {
     return Error{ErrorKind::kWorld, "", "out of memory in a step",
                  "close other programs, or use fewer devices and threads"};
@@ -124,7 +125,14 @@ Status CpuBackend::run_within_memory(Entry& entry, ops::Workers& workers) {
 Status CpuBackend::run(const Instruction& instruction) {
   const ops::ComputeModes modes;
   ops::InlineWorkers workers;
-  return entries_[static_cast<size_t>(instruction.id.index)].bound(workers);
+  return run_bound(entries_[static_cast<size_t>(instruction.id.index)], workers);
+}
+
+Status CpuBackend::run_bound(Entry& entry, ops::Workers& workers) const {
+  if (step_.guard != nullptr) {
+    step_.guard->before(*entry.instruction, workers);
+  }
+  return entry.bound(workers);
 }
 
 CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {

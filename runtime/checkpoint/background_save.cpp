@@ -1,0 +1,313 @@
+#include "runtime/checkpoint/background_save.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <numeric>
+
+namespace xrun::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Files that are written and not yet durable keep their descriptors, for whose number processes have a limit.
+constexpr int64_t kMostOpen = 128;
+
+}  // namespace
+
+SaveMemory::SaveMemory(int chunks, Bytes staging)
+    : chunks_(static_cast<size_t>(std::max(chunks, 1))), bytes_(staging) {}
+
+std::vector<std::byte> SaveMemory::take_chunk() {
+  std::unique_lock lock(mutex_);
+  given_back_.wait(lock, [&] { return !chunks_.empty(); });
+  std::vector<std::byte> chunk = std::move(chunks_.back());
+  chunks_.pop_back();
+  return chunk;
+}
+
+void SaveMemory::give_back(std::vector<std::byte> chunk) {
+  {
+    const std::lock_guard lock(mutex_);
+    chunks_.push_back(std::move(chunk));
+  }
+  given_back_.notify_one();
+}
+
+void SaveMemory::reset() {
+  const std::lock_guard lock(mutex_);
+  taken_ = 0;
+  if (staging_ == nullptr && bytes_ > 0) {
+    staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes_));
+  }
+}
+
+std::byte* SaveMemory::take(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes > bytes_ - taken_) {
+    return nullptr;
+  }
+  std::byte* const place = staging_.get() + taken_;
+  taken_ += bytes;
+  return place;
+}
+
+BackgroundSave::BackgroundSave(const TrainState& state, Bytes range_bytes, int rank, std::string directory, Io& io,
+                               SaveMemory& memory)
+    : state_(state), directory_(std::move(directory)), io_(io), memory_(memory) {
+  memory_.reset();
+  for (StateFile& plan : plan_files(state, range_bytes, rank)) {
+    files_.push_back({.plan = std::move(plan)});
+    hold_computed(files_.back());
+    cut(files_.back());
+    note_buffers(files_.size() - 1);
+  }
+  unread_ = std::ssize(files_);
+  work_.emplace(1, [this](ops::Workers& /*workers*/) { run(); });
+}
+
+BackgroundSave::~BackgroundSave() {
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+  }
+  changed_.notify_all();
+}
+
+void BackgroundSave::hold_computed(File& file) const {
+  for (const StateTensor* tensor : file.plan.tensors) {
+    if (tensor->role == StateTensor::Role::kShift) {
+      const int64_t rows = file.plan.row_end - file.plan.row_begin;
+      std::vector<std::byte> values(static_cast<size_t>(rows * tensor->row_bytes()));
+      state_.read_rows(*tensor, file.plan.row_begin, file.plan.row_end, values.data());
+      file.held.emplace_back(tensor, std::move(values));
+    }
+  }
+}
+
+// Small parts, so that several threads copy a file, and nobody waits long for one of them.
+void BackgroundSave::cut(File& file) {
+  constexpr Bytes kPart = kMiB;
+  for (const StateTensor* tensor : file.plan.tensors) {
+    const int64_t end = file.plan.head ? file.plan.row_end : tensor->rows();
+    const Bytes row_bytes = tensor->row_bytes();
+    const int64_t most = std::max<int64_t>(1, kPart / std::max<Bytes>(row_bytes, 1));
+    const bool is_held = tensor->role == StateTensor::Role::kShift;
+    for (int64_t row = file.plan.row_begin; row < end && row_bytes > 0 && !is_held; row += most) {
+      const int64_t last = std::min(end, row + most);
+      file.parts.push_back({tensor, row, last, file.bytes});
+      file.bytes += (last - row) * row_bytes;
+    }
+  }
+}
+
+void BackgroundSave::note_buffers(size_t index) {
+  const StateFile& plan = files_[index].plan;
+  for (const StateTensor* tensor : plan.tensors) {
+    for (const TensorPiece& piece : tensor->pieces) {
+      if (plan.head && (piece.row_end <= plan.row_begin || plan.row_end <= piece.row_begin)) {
+        continue;
+      }
+      const auto buffer = static_cast<size_t>(piece.copies[0].index);  // the copy that read_rows reads
+      files_of_.resize(std::max(files_of_.size(), buffer + 1));
+      if (files_of_[buffer].empty() || files_of_[buffer].back() != index) {
+        files_of_[buffer].push_back(index);
+      }
+    }
+  }
+}
+
+void BackgroundSave::before(const planner::Instruction& instruction, ops::Workers& workers) {
+  if (unread_ == 0) {
+    return;
+  }
+  std::vector<size_t> wanted;
+  for (const planner::BufferId buffer : instruction.writes) {
+    const auto at = static_cast<size_t>(buffer.index);
+    if (at < files_of_.size()) {
+      wanted.insert(wanted.end(), files_of_[at].begin(), files_of_[at].end());
+    }
+  }
+  std::ranges::sort(wanted);
+  const auto again = std::ranges::unique(wanted);
+  wanted.erase(again.begin(), again.end());
+  if (!wanted.empty()) {
+    const auto start = Clock::now();
+    read_now(wanted, workers);
+    const std::lock_guard lock(mutex_);
+    waited_[instruction.device] += std::chrono::duration<double>(Clock::now() - start).count();
+  }
+}
+
+void BackgroundSave::read_rest() {
+  std::vector<size_t> all(files_.size());
+  std::iota(all.begin(), all.end(), 0);
+  ops::InlineWorkers workers;
+  read_now(all, workers);
+}
+
+// The workers copy together, and wait only for files that another thread is writing just now. If that is the
+// background, it gets normal priority, so that it is done soon.
+void BackgroundSave::read_now(const std::vector<size_t>& wanted, ops::Workers& workers) {
+  workers.for_each(workers.count(), [&](int64_t /*item*/, int /*worker*/) {
+    for (const size_t index : wanted) {
+      read(files_[index]);
+    }
+  });
+  const auto is_read = [&](size_t index) { return files_[index].stage == Stage::kIsRead; };
+  std::unique_lock lock(mutex_);
+  if (std::ranges::any_of(wanted, is_read)) {
+    work_->hurry();
+    changed_.wait(lock, [&] { return std::ranges::none_of(wanted, is_read); });
+  }
+}
+
+void BackgroundSave::run() {
+  for (File& file : files_) {
+    read(file);
+  }
+  for (File& file : files_) {
+    if (is_copied(file)) {
+      write(file);
+    }
+  }
+  for (File& file : files_) {
+    if (const std::lock_guard lock(mutex_); error_ || given_up_) {
+      break;
+    }
+    if (Status durable = make_durable(file); !durable.ok()) {
+      fail(std::move(durable).error());
+    }
+  }
+  done_ = true;
+}
+
+void BackgroundSave::read(File& file) {
+  if (claim(file) && file.copy == nullptr) {
+    write(file);
+  }
+  help_to_copy(file);
+}
+
+bool BackgroundSave::claim(File& file) {
+  const std::lock_guard lock(mutex_);
+  if (error_ || given_up_ || file.stage != Stage::kWaits) {
+    return false;
+  }
+  file.stage = Stage::kIsRead;
+  file.copy = file.parts.empty() ? nullptr : memory_.take(file.bytes);
+  return true;
+}
+
+void BackgroundSave::help_to_copy(File& file) {
+  std::unique_lock lock(mutex_);
+  while (file.copy != nullptr && file.next_part < file.parts.size()) {
+    const Part& part = file.parts[file.next_part++];
+    lock.unlock();
+    state_.read_rows(*part.tensor, part.row_begin, part.row_end, file.copy + part.at);
+    lock.lock();
+    if (++file.copied_parts == file.parts.size()) {
+      file.stage = Stage::kCopied;
+      --unread_;
+      changed_.notify_all();
+    }
+  }
+}
+
+bool BackgroundSave::is_copied(File& file) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return file.stage != Stage::kIsRead || given_up_; });
+  return file.stage == Stage::kCopied && !error_ && !given_up_;
+}
+
+void BackgroundSave::write(File& file) {
+  Status status = write_claimed(file);
+  if (!status.ok()) {
+    fail(std::move(status).error());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    unread_ -= file.stage == Stage::kIsRead ? 1 : 0;
+    file.stage = Stage::kWritten;
+  }
+  changed_.notify_all();
+}
+
+// An exception must not leave a task of a device.
+Status BackgroundSave::write_claimed(File& file) {
+  const ReadRows read = [&](const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) {
+    const Bytes first = (row_begin - file.plan.row_begin) * tensor.row_bytes();
+    const Bytes bytes = (row_end - row_begin) * tensor.row_bytes();
+    const auto held = std::ranges::find(file.held, &tensor, [](const auto& one) { return one.first; });
+    if (held != file.held.end()) {
+      std::copy_n(held->second.begin() + first, bytes, out);
+    } else if (file.copy != nullptr) {
+      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // the first: its rows lie together
+      std::copy_n(file.copy + part->at + first, bytes, out);
+    } else {
+      state_.read_rows(tensor, row_begin, row_end, out);
+    }
+  };
+  std::vector<std::byte> chunk = memory_.take_chunk();
+  Status status;
+  try {
+    auto writer = write_file(file.plan, read, directory_, io_, chunk);
+    if (writer.ok()) {
+      file.saved = {file.plan.name, writer->bytes(), writer->digest()};
+      file.writer.emplace(std::move(writer).value());
+      status = ++open_ > kMostOpen ? make_durable(file) : Status();
+    } else {
+      status = std::move(writer).error();
+    }
+  } catch (const std::bad_alloc&) {
+    status = Error{ErrorKind::kWorld, "", "out of memory while a checkpoint was written", "close other programs"};
+  }
+  memory_.give_back(std::move(chunk));
+  return status;
+}
+
+Status BackgroundSave::make_durable(File& file) {
+  if (!file.writer) {
+    return {};
+  }
+  Status status = file.writer->finish();
+  file.writer.reset();
+  --open_;
+  return status;
+}
+
+// The first error is the one to tell. Nobody has to read what is not begun then.
+void BackgroundSave::fail(Error error) {
+  const std::lock_guard lock(mutex_);
+  if (error_) {
+    return;
+  }
+  error_ = std::move(error);
+  for (File& file : files_) {
+    unread_ -= file.stage == Stage::kWaits ? 1 : 0;
+  }
+}
+
+Seconds BackgroundSave::waited() const {
+  const std::lock_guard lock(mutex_);
+  Seconds longest = 0;
+  for (const auto& [device, waited] : waited_) {
+    longest = std::max(longest, waited);
+  }
+  return longest;
+}
+
+void BackgroundSave::wait() { work_->wait(); }
+
+Result<std::vector<ManifestFile>> BackgroundSave::files() const {
+  if (error_) {
+    return *error_;
+  }
+  std::vector<ManifestFile> saved;
+  for (const File& file : files_) {
+    saved.push_back(file.saved);
+  }
+  return saved;
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,131 @@
+// Writes the files of a checkpoint in the background of the steps after it. The state stays where it is: the background
+// writes one file after the other from it. Files with values that a step is about to change are copied before it
+// changes them, by the workers of its device, and written later; those that do not fit into the memory for copies are
+// written at once. So no second copy of the state is held, only that memory and a chunk for each thread that writes.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/io.h"
+#include "graph/base/result.h"
+#include "runtime/background_work.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/state_files.h"
+#include "runtime/device/backend.h"
+#include "runtime/train/train_state.h"
+
+namespace xrun::runtime {
+
+// The memory of saves in the background, the same for all of a run: chunks for threads that write, kSaveChunk each, and
+// memory for copies. Threads: any.
+class SaveMemory {
+ public:
+  SaveMemory(int chunks, Bytes staging);
+  // Waits while all are in use.
+  std::vector<std::byte> take_chunk();
+  void give_back(std::vector<std::byte> chunk);
+  // A new save may use all memory for copies.
+  void reset();
+  // Null where there is not so much left.
+  std::byte* take(Bytes bytes);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable given_back_;
+  std::vector<std::vector<std::byte>> chunks_;
+  Bytes bytes_;
+  Bytes taken_ = 0;
+  std::unique_ptr<std::byte[]> staging_;  // made when it is first used
+};
+
+// Threads: the one that made it calls all functions but `before`.
+class BackgroundSave final : public ChangeGuard {
+ public:
+  // Saves the state as it is now. All arguments outlive the object. Throws std::system_error if the system lets no
+  // thread start.
+  BackgroundSave(const TrainState& state, Bytes range_bytes, int rank, std::string directory, Io& io,
+                 SaveMemory& memory);
+  // Gives up the files that are not begun.
+  ~BackgroundSave() override;
+
+  void before(const planner::Instruction& instruction, ops::Workers& workers) override;
+  // Reads what is not read yet, for changes that no instruction makes.
+  void read_rest();
+  // Whether values of the state are still to be read: changes must be guarded.
+  bool reads() const { return unread_ > 0; }
+
+  // Whether all files are durable, or an error has ended the save.
+  bool done() const { return done_; }
+  void wait();
+  // REQUIRES: done(). Errors: those of write_file and SafetensorsWriter::finish; kWorld, no memory.
+  Result<std::vector<ManifestFile>> files() const;
+  // How long instructions waited: those of the device that waited longest.
+  Seconds waited() const;
+
+ private:
+  // Rows of a tensor, and their place in the copy of their file.
+  struct Part {
+    const StateTensor* tensor = nullptr;
+    int64_t row_begin = 0;
+    int64_t row_end = 0;
+    Bytes at = 0;
+  };
+  enum class Stage : uint8_t { kWaits, kIsRead, kCopied, kWritten };
+  struct File {
+    StateFile plan;
+    Stage stage = Stage::kWaits;
+    std::vector<Part> parts;    // all rows, in the order of the tensors
+    Bytes bytes = 0;            // of all parts
+    std::byte* copy = nullptr;  // where it is copied, by all threads that need it
+    size_t next_part = 0;
+    size_t copied_parts = 0;
+    std::vector<std::pair<const StateTensor*, std::vector<std::byte>>> held;  // computed values, read at once
+    std::optional<SafetensorsWriter> writer;                                  // until the file is durable
+    ManifestFile saved;
+  };
+
+  void hold_computed(File& file) const;
+  static void cut(File& file);
+  void note_buffers(size_t index);
+  // The work of the background.
+  void run();
+  void read_now(const std::vector<size_t>& wanted, ops::Workers& workers);
+  // Copies the file, with others, where there is room, or else writes it, unless somebody else does.
+  void read(File& file);
+  // Takes a file that waits, unless the save has failed.
+  bool claim(File& file);
+  void help_to_copy(File& file);
+  // Waits until nobody reads the file; whether it was copied and is to be written.
+  bool is_copied(File& file);
+  void write(File& file);
+  Status write_claimed(File& file);
+  Status make_durable(File& file);
+  void fail(Error error);
+
+  const TrainState& state_;
+  std::string directory_;
+  Io& io_;
+  SaveMemory& memory_;
+  std::vector<File> files_;
+  std::vector<std::vector<size_t>> files_of_;  // by buffer: the files that have values of it
+  mutable std::mutex mutex_;                   // of the next four, and of the stages of files
+  std::condition_variable changed_;
+  std::optional<Error> error_;
+  bool given_up_ = false;
+  std::map<int, Seconds> waited_;  // by device
+  std::atomic<int64_t> open_ = 0;
+  std::atomic<int64_t> unread_ = 0;
+  std::atomic<bool> done_ = false;
+  std::optional<BackgroundWork> work_;  // last: it reads the others
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,106 @@
+#include "runtime/train/saves.h"
+
+#include <utility>
+
+namespace xrun::runtime {
+
+Saves::Saves(const TrainSpec& train, const RunSpec& run, CheckpointStore* store, const RunClock& clock,
+             Session& session, ClassGraphs& graphs, EventSink& events, std::function<Seconds()> now)
+    : train_(train),
+      store_(store),
+      clock_(clock),
+      session_(&session),
+      graphs_(graphs),
+      events_(events),
+      now_(std::move(now)) {
+  if (run.auto_save) {
+    interval_.emplace(run.auto_save->mtbf);
+  }
+}
+
+void Saves::begin(int64_t step) {
+  step_ = step;
+  if (interval_) {
+    interval_->begin(step, now_());
+  }
+}
+
+// Rank 0 looks at its clock for all ranks.
+Result<bool> Saves::due(int64_t step) {
+  if (!interval_) {
+    return clock_.is_due(train_.checkpoint_every, step);
+  }
+  if (!interval_->looks(step)) {
+    return false;
+  }
+  SaveInterval::Look look = interval_->look(step, now_());
+  if (Peers* peers = session_->peers(); peers != nullptr) {
+    XRUN_ASSIGN(const std::string said, peers->broadcast(to_text(look)));
+    look = look_of(said);
+  }
+  interval_->follow(look);
+  return look.save;
+}
+
+Status Saves::save(int64_t step) {
+  step_ = step;
+  if (store_ == nullptr) {
+    return {};
+  }
+  XRUN_TRY(follow(true));
+  const int64_t samples = clock_.samples_after(step);
+  const Seconds start = now_();
+  events_.on_work({.work = Work::kSave, .subject = "the checkpoint"});
+  XRUN_TRY(graphs_.before_save());
+  if (train_.checkpoint_async) {
+    XRUN_TRY(store_->begin_save(session_->state(), step, samples));
+    session_->guard(store_->guard());
+    under_way_ = UnderWay{.step = step, .begin = start, .waited = now_() - start};
+  } else {
+    XRUN_ASSIGN(SavedCheckpoint saved, store_->save(session_->state(), step, samples));
+    const Seconds seconds = now_() - start;
+    tell(step, std::move(saved), seconds, seconds);
+  }
+  if (interval_) {
+    interval_->begin(step, now_());
+  }
+  return {};
+}
+
+Status Saves::follow(bool wait) {
+  if (!under_way_) {
+    return {};
+  }
+  const Seconds start = now_();
+  auto saved = store_->saved(wait);
+  session_->guard(store_->guard());
+  under_way_->waited += now_() - start;
+  if (!saved.ok() || *saved) {
+    const UnderWay ended = *std::exchange(under_way_, std::nullopt);
+    XRUN_ASSIGN(auto durable, std::move(saved));
+    const Seconds waited = ended.waited + durable->waited;
+    tell(ended.step, std::move(*durable), now_() - ended.begin, waited);
+  }
+  return {};
+}
+
+void Saves::tell(int64_t step, SavedCheckpoint saved, Seconds seconds, Seconds waited) {
+  path_ = saved.path;
+  if (interval_) {
+    interval_->took(waited, train_.checkpoint_async ? seconds : 0);
+  }
+  events_.on_checkpoint({.step = step,
+                         .path = std::move(saved.path),
+                         .seconds = seconds,
+                         .waited = waited,
+                         .bytes = saved.bytes,
+                         .interval = interval_ ? interval_->seconds() : 0});
+}
+
+void Saves::before_graphs_change() {
+  if (under_way_) {
+    store_->read_rest();
+  }
+}
+
+}  // namespace xrun::runtime

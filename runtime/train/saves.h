@@ -1,0 +1,73 @@
+// The saves of a run: when they are due, those between two steps, and those in the background of the steps after them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "graph/base/result.h"
+#include "graph/run_spec.h"
+#include "graph/specs.h"
+#include "runtime/train/checkpoint_store.h"
+#include "runtime/train/class_graphs.h"
+#include "runtime/train/events.h"
+#include "runtime/train/run_clock.h"
+#include "runtime/train/save_interval.h"
+#include "runtime/train/session.h"
+
+namespace xrun::runtime {
+
+// Threads: the trainer's, between steps. All functions are collective, with the same arguments on all ranks.
+class Saves {
+ public:
+  // All arguments outlive the object. `store` may be null: nothing is saved then. `now`: the time of the run.
+  Saves(const TrainSpec& train, const RunSpec& run, CheckpointStore* store, const RunClock& clock, Session& session,
+        ClassGraphs& graphs, EventSink& events, std::function<Seconds()> now);
+
+  // Steps are about to begin; what `step` of them have done needs no save.
+  void begin(int64_t step);
+  // Whether to save after `step` steps.
+  Result<bool> due(int64_t step);
+  // Saves after `step` steps, or begins to, after the save before has ended. Errors: those of the store, also of the
+  // save before.
+  Status save(int64_t step);
+  // From the next step on, steps are those of `session`. REQUIRES: no save is under way.
+  void move_to(Session& session) { session_ = &session; }
+  // Whether a save was begun after `step` steps or later ones.
+  bool has(int64_t step) const { return step <= step_; }
+  // After each step: tells of the save in the background once it is durable. Errors: those of the store.
+  Status look() { return follow(false); }
+  // Waits for the save in the background. Errors: as above.
+  Status finish() { return follow(true); }
+  // Before the graphs of classes change, which no instruction does.
+  void before_graphs_change();
+  // Of the newest durable checkpoint; empty where there is none.
+  const std::string& path() const { return path_; }
+  void resumed_from(std::string path) { path_ = std::move(path); }
+
+ private:
+  // A save in the background.
+  struct UnderWay {
+    int64_t step = 0;
+    Seconds begin = 0;
+    Seconds waited = 0;
+  };
+
+  Status follow(bool wait);
+  void tell(int64_t step, SavedCheckpoint saved, Seconds seconds, Seconds waited);
+
+  const TrainSpec& train_;
+  CheckpointStore* store_;
+  const RunClock& clock_;
+  Session* session_;
+  ClassGraphs& graphs_;
+  EventSink& events_;
+  std::function<Seconds()> now_;
+  std::optional<SaveInterval> interval_;  // of `checkpoint.every = auto`
+  std::optional<UnderWay> under_way_;
+  int64_t step_ = 0;  // as many were done when a save was last begun
+  std::string path_;
+};
+
+}  // namespace xrun::runtime
