@@ -35,7 +35,8 @@ bool steps_vanish(const OptimizerDef& optimizer, const Attrs& arguments);
 // argument means the same to every optimizer that has it.
 std::string_view refused_argument(std::string_view argument, double value);
 
-// The rate over a run: pieces that follow one another. Steps are counted from 0.
+// The rate over a run: pieces that follow one another. Steps are counted from 0; where the batch grows, they are those
+// of its first size (graph/step_sizes.h).
 struct CurvePiece {
   enum Kind { kConstant, kWarmup, kCosine, kPoly, kSteps };
   Kind kind = kConstant;

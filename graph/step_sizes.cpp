@@ -4,11 +4,18 @@
 #include <cmath>
 #include <numbers>
 
+#include "graph/base/check.h"
+
 namespace xrun {
 namespace {
 
 // Spans such as 3 epochs of 1000 samples in batches of 10 come out a little above or below a whole number.
 constexpr double kSlack = 1e-9;
+
+// Numbers of units and steps beyond this are as good as endless.
+constexpr double kMost = 0x1p50;
+
+int64_t whole(double number) { return static_cast<int64_t>(std::clamp(std::ceil(number), 0.0, kMost)); }
 
 // The unit from which on steps take n + 1 units and more, for 1 <= n < times.
 double end_of(const GrowthSpec& growth, int64_t n, int64_t samples) {
@@ -20,14 +27,14 @@ double end_of(const GrowthSpec& growth, int64_t n, int64_t samples) {
 }  // namespace
 
 int64_t units_of_run(const TrainSpec& train, int64_t samples) {
-  return static_cast<int64_t>(std::ceil(train.duration.steps(samples, train.unit()) * (1 - kSlack)));
+  return whole(train.duration.steps(samples, train.unit()) * (1 - kSlack));
 }
 
 StepSizes::StepSizes(const TrainSpec& train, int64_t samples) : sizes_{{}} {
   for (int64_t n = 1; train.growth && n < train.growth->times; ++n) {
     const SizedSteps& last = sizes_.back();
     const double left = end_of(*train.growth, n, samples) * (1 - kSlack) - static_cast<double>(last.begin);
-    const auto steps = std::max<int64_t>(0, static_cast<int64_t>(std::ceil(left / static_cast<double>(n))));
+    const int64_t steps = whole(left / static_cast<double>(n));
     const SizedSteps next{last.first_step + steps, last.begin + steps * n, n + 1};
     if (steps == 0) {
       sizes_.back() = next;
@@ -43,11 +50,13 @@ const SizedSteps& StepSizes::run_of(int64_t step) const {
 }
 
 int64_t StepSizes::begin_of(int64_t step) const {
+  XRUN_CHECK(step >= 0, "steps are counted from 0");
   const SizedSteps& run = run_of(step);
   return run.begin + (step - run.first_step) * run.units;
 }
 
 int64_t StepSizes::step_at(int64_t unit) const {
+  XRUN_CHECK(unit >= 0, "units are counted from 0");
   const SizedSteps& run = *std::prev(std::ranges::upper_bound(sizes_, unit, {}, &SizedSteps::begin));
   return run.first_step + (unit - run.begin + run.units - 1) / run.units;
 }

@@ -34,6 +34,22 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
                "in `cluster`, give more `memory` or a smaller `reserve`", cluster.span};
 }
 
+// Plans are compared by their largest steps. That smaller ones need more memory is rare; then this refuses the plan.
+Status check_smaller_steps(const Plan& plan, const Module& training, const MemoryLimits& limits) {
+  const Bytes all = run_memory(training, plan.training, plan.inference).sum();
+  Bytes device = 0;
+  for (const Arena& arena : plan.training.arenas) {
+    device = std::max(device, arena.device == kHost ? 0 : arena.bytes);
+  }
+  if (plan.smaller.empty() || limits.share(all, device) <= 1) {
+    return {};
+  }
+  return Error{ErrorKind::kInfeasible, "XG0601",
+               "the first steps of the growing batch need " + format_bytes(all) + ", more than the last ones",
+               "ask for fewer micro-batches in `schedule`, or make the sizes of `grow` smaller",
+               training.train.growth->span};
+}
+
 std::string digest_text(const Plan& plan, const Graph& training, const Graph& inference) {
   const uint64_t hash = stable_hash(print(plan.training, training) + print(plan.inference, inference) +
                                     plan.math_digest + plan.facts_digest + plan.machine.name);
@@ -93,6 +109,7 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   XRUN_TRY(add_step_programs(plan, training, training_facts));
   plan.graphs = graph_builds(plan.training, cost);
   plan.inference = std::move(best.inference);
+  XRUN_TRY(check_smaller_steps(plan, training, limits));
   XRUN_TRY(verify_program(plan.training, training, limits.total));
   XRUN_TRY(verify_program(plan.inference, inference, limits.total));
   plan.sources = training.sources;

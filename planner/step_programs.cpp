@@ -1,8 +1,10 @@
 #include "planner/step_programs.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <tuple>
 
+#include "graph/base/check.h"
 #include "graph/pipeline.h"
 #include "planner/cost_model.h"
 #include "planner/emit/emit.h"
@@ -73,6 +75,13 @@ Places places_of(const Program& program) {
   return places;
 }
 
+// The error of a plan file that another xrun made, or somebody changed.
+Error other_plan(const Plan& plan, bool loaded, const std::string& what) {
+  XRUN_CHECK(loaded, "a plan for a growing batch: " + what);
+  return {ErrorKind::kContent, "XG0625", "the steps of a growing batch cannot run plan " + plan.id + ": " + what,
+          "make the plan again with `xrun plan`"};
+}
+
 }  // namespace
 
 Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& facts) {
@@ -80,8 +89,13 @@ Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& fa
   if (!module.train.growth) {
     return {};
   }
-  const CostModel cost(facts, plan.machine);
+  const bool loaded = !plan.id.empty();
   const Program& largest = plan.training;
+  const int64_t least = module.train.growth->times * largest.replicas;
+  if (largest.micro_batches % least != 0) {
+    return other_plan(plan, loaded, fmt::format("its micro-batches are no multiple of {}", least));
+  }
+  const CostModel cost(facts, plan.machine);
   std::vector<Arena> arenas = largest.arenas;
   for (int64_t units = 1; units < module.train.growth->times; ++units) {
     const Module smaller = with_batch(module, units * module.train.unit());
@@ -94,10 +108,8 @@ Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& fa
     }
     plan.smaller.push_back({units, std::move(program), predicted.step});
   }
-  const bool loaded = !plan.id.empty();
   if (loaded && !std::ranges::equal(arenas, largest.arenas, {}, &Arena::bytes, &Arena::bytes)) {
-    return Error{ErrorKind::kContent, "XG0625", "plan " + plan.id + " was made by another xrun",
-                 "make the plan again with `xrun plan`"};
+    return other_plan(plan, loaded, "its memory is too small for the first steps");
   }
   enlarge_arenas(plan.training, arenas);
   const Places places = places_of(largest);
@@ -105,8 +117,7 @@ Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& fa
     enlarge_arenas(step.program, arenas);
     XRUN_TRY(verify_program(step.program, with_batch(module, step.program.batch)));
     if (places_of(step.program) != places) {
-      return Error{ErrorKind::kContent, "XG0625", "the weights of plan " + plan.id + " move when its batch grows",
-                   "make the plan again with `xrun plan`"};
+      return other_plan(plan, loaded, "its weights lie in other places");
     }
   }
   return {};

@@ -12,8 +12,8 @@ namespace xrun::planner {
 
 // Fills Plan::smaller, and enlarges the arenas of Plan::training where a smaller step should need more than the last.
 // Does nothing where the batch does not grow. `module`: prepared for training, with the facts that the plan was made
-// with. Errors: those of emit and of the verifier; XG0625, for a plan that was loaded, where its program is not the one
-// that this xrun makes.
+// with. Errors: those of emit and of the verifier; XG0625, for a plan that was loaded, where its arenas are too small
+// for smaller steps, or its weights lie elsewhere.
 Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& facts);
 
 }  // namespace xrun::planner

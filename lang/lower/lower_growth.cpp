@@ -120,7 +120,8 @@ void ModuleBuilder::check_growth(const Settings& settings) {
   }
   const TrainSpan& run = train.duration;
   const bool comparable = growth.over.unit == run.unit && (growth.after.amount == 0 || growth.after.unit == run.unit);
-  if (const double end = growth.after.amount + growth.over.amount; comparable && run.amount > 0 && end > run.amount) {
+  if (const double end = growth.after.amount + growth.over.amount;
+      comparable && run.amount > 0 && end > run.amount * (1 + 1e-9)) {
     TrainSpan grown = run;
     grown.amount = end;
     ev_.refuse("XG0511", growth.span, {"the batch grows for {} of a run of {}", to_text(grown), to_text(run)},

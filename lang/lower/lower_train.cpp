@@ -179,8 +179,9 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
         fault("XG0507", train.batch_span,
               {"no row block of {} to {} samples divides a batch of {}", kLeastRowsOfStatistics, kMostRows, batch},
               "its batch norm would have no group to normalise",
-              {"write batch = {} or batch = {}, or say the group yourself: norm_rows may be one of {}", below,
-               below + kMostRows, divisors_text(batch)})
+              {"{} {} or {}{}, or say the group yourself: norm_rows may be one of {}",
+               train.growth ? "make the first size" : "write batch =", below,
+               train.growth ? "" : "batch = ", below + kMostRows, divisors_text(batch)})
             .also(coupled->span, "normalises the rows of a block together"));
   }
   // The default of earlier versions, with which their checkpoints continue.

@@ -348,11 +348,12 @@ Seconds grown_time(const Plan& plan, const TrainSpec& train, Seconds added) {
   Seconds sum = 0;
   for (size_t i = 0; i < sizes.all().size(); ++i) {
     const SizedSteps& run = sizes.all()[i];
-    const int64_t end = i + 1 < sizes.all().size() ? sizes.all()[i + 1].first_step : sizes.steps();
+    const bool is_last = i + 1 == sizes.all().size();
+    const int64_t end = is_last ? sizes.steps() : std::min(sizes.all()[i + 1].first_step, sizes.steps());
     const auto smaller = std::ranges::find(plan.smaller, run.units, &StepProgram::units);
     const Seconds step = smaller != plan.smaller.end() ? smaller->step : plan.predicted.step;
     const double part = static_cast<double>(run.units) / static_cast<double>(train.growth->times);
-    sum += static_cast<double>(std::clamp<int64_t>(end - run.first_step, 0, sizes.steps())) * (step + added * part);
+    sum += static_cast<double>(std::max<int64_t>(0, end - run.first_step)) * (step + added * part);
   }
   return sum;
 }

@@ -136,11 +136,13 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
                   "replicas = 1 .. " + std::to_string(kMostReplicas) + "; further devices can take stages and shards",
                   hint.span);
   }
-  if (blocks % hint.value != 0) {
-    return refuse(
-        "XG0603",
-        std::to_string(blocks) + " row blocks cannot be shared out among " + std::to_string(hint.value) + " replicas",
-        "replicas = one of " + list(divisors(blocks)), hint.span);
+  // The first steps of a growing batch have the fewest row blocks.
+  const int64_t least = module.train.growth ? blocks / module.train.growth->times : blocks;
+  if (least % hint.value != 0) {
+    return refuse("XG0603",
+                  std::to_string(least) + " row blocks" + (least < blocks ? " of the first steps" : "") +
+                      " cannot be shared out among " + std::to_string(hint.value) + " replicas",
+                  "replicas = one of " + list(divisors(least)), hint.span);
   }
   const int64_t partials = std::min<int64_t>(4, blocks);
   if (deterministic && partials % hint.value != 0) {
@@ -176,7 +178,7 @@ Status check_granularity(const ScheduleSpec& schedule) {
 }
 
 // The error that hints exclude one another: lists the given hints, with the place of one of them.
-Error conflict(const ScheduleSpec& schedule, const Machine& machine) {
+Error conflict(const ScheduleSpec& schedule, const TrainSpec& train, const Machine& machine) {
   std::string hints;
   Span span = schedule.span;
   const auto add = [&](const char* name, const std::optional<Hint<int64_t>>& hint) {
@@ -188,8 +190,12 @@ Error conflict(const ScheduleSpec& schedule, const Machine& machine) {
   add("stages", schedule.stages);
   add("micro_batches", schedule.micro_batches);
   add("replicas", schedule.replicas);
-  return refuse("XG0606", "no plan on " + std::to_string(machine.devices) + " devices has " + hints,
-                "stages x replicas is at most the number of devices, and replicas divides micro_batches", span);
+  return refuse(
+      "XG0606", "no plan on " + std::to_string(machine.devices) + " devices has " + hints,
+      "stages x replicas is at most the number of devices, and replicas" +
+          (train.growth ? " x " + std::to_string(train.growth->times) + " (the growth of the batch)" : std::string()) +
+          " divides micro_batches",
+      span);
 }
 
 bool in_range(int64_t value, const std::optional<Hint<int64_t>>& hint) { return !hint || hint->value == value; }
@@ -300,7 +306,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
                   "granularity = micro_batch, or pipeline = gpipe", granularity->span);
   }
   if (settings.empty()) {
-    return conflict(schedule, machine);
+    return conflict(schedule, train, machine);
   }
   return settings;
 }

@@ -30,6 +30,12 @@ std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
   return others;
 }
 
+// The samples of an epoch when the checkpoint was written; 0: not known.
+int64_t samples_of_epoch(const Manifest& manifest) {
+  return manifest.epoch > 0 ? static_cast<int64_t>(std::llround(static_cast<double>(manifest.samples) / manifest.epoch))
+                            : 0;
+}
+
 }  // namespace
 
 Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run) {
@@ -55,12 +61,21 @@ Status check_samples(const CheckpointInfo& info, const CheckpointOptions& run) {
   const Manifest& manifest = info.manifest;
   int64_t samples = 0;
   const bool overflows = __builtin_mul_overflow(manifest.step, run.batch, &samples);
-  if (!overflows && run.samples_after) {
-    samples = run.samples_after(manifest.step);
+  if (run.samples_after) {
+    if (const int64_t then = samples_of_epoch(manifest); then > 0 && then != run.epoch_samples) {
+      return Error{
+          ErrorKind::kContent, "XG0704",
+          fmt::format("{} was trained on {} samples, now there are {}: the batch grows with the epochs, so the "
+                      "sizes of its steps were others",
+                      step_name(manifest.step), format_count(then), format_count(run.epoch_samples)),
+          "go on with the same data, or begin another run from these weights: init = checkpoint(...)"};
+    }
+    samples = overflows ? 0 : run.samples_after(manifest.step);
   }
   if (run.batch > 0 && (overflows || samples != manifest.samples)) {
     return damaged(info.path + "/manifest.json",
-                   fmt::format("has {} samples for {} steps of {}", manifest.samples, manifest.step, run.batch));
+                   fmt::format("has {} samples for {} steps", manifest.samples, manifest.step) +
+                       (run.samples_after ? "" : fmt::format(" of {}", run.batch)));
   }
   return {};
 }
@@ -74,9 +89,7 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
                                                  : "results go on within a tolerance")});
   }
   // The digest covers how data are declared, not the contents of their files.
-  const auto then = manifest.epoch > 0
-                        ? static_cast<int64_t>(std::llround(static_cast<double>(manifest.samples) / manifest.epoch))
-                        : 0;
+  const int64_t then = samples_of_epoch(manifest);
   if (then > 0 && run.epoch_samples > 0 && then != run.epoch_samples) {
     warnings.push_back(
         {"XG0704", fmt::format("{} was trained on {} samples, now there are {}: epochs are counted anew",

@@ -89,9 +89,10 @@ std::string memory_text(const runtime::StepReport& step, Bytes usable) {
 // In steps as large as the last one.
 double steps_left(const BarState& state, int64_t done) {
   const runtime::StartEvent& start = state.start;
-  return start.last_batch == 0 ? static_cast<double>(start.steps - done)
-                               : (start.epochs - state.step.epoch) * static_cast<double>(start.samples) /
-                                     static_cast<double>(state.step.batch);
+  return start.last_batch == 0
+             ? static_cast<double>(start.steps - done)
+             : (static_cast<double>(start.all_samples) - state.step.epoch * static_cast<double>(start.samples)) /
+                   static_cast<double>(state.step.batch);
 }
 
 }  // namespace

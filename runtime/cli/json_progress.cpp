@@ -92,6 +92,9 @@ void JsonProgress::on_step(const runtime::StepReport& s, bool) {
              {"data_s", s.data_wait},
              {"memory", s.memory},
              {"resident", s.resident}};
+  if (s.batch_grows) {
+    event["batch"] = s.batch;
+  }
   for (const auto& [name, value] : s.metrics) {
     event[name] = value;
   }

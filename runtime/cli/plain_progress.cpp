@@ -24,6 +24,7 @@ double gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double
 
 std::string plain_line(const runtime::StepReport& s, Bytes usable, double seconds) {
   std::string line = fmt::format("{} step={} epoch={:.3f} loss={:.5g}", stamp(seconds), s.step, s.epoch, s.loss);
+  line += s.batch_grows ? fmt::format(" batch={}", s.batch) : "";
   for (const auto& [name, value] : s.metrics) {
     line += fmt::format(" {}={:.4f}", name, value);
   }

@@ -52,6 +52,14 @@ Status check_disk(const PlannedModel& planned, const std::string& directory, int
   return runtime::check_room(directory, needed);
 }
 
+// The samples of so many steps where the batch grows; else null.
+std::function<int64_t(int64_t steps)> samples_after(const TrainSpec& train, int64_t samples) {
+  if (!train.growth) {
+    return nullptr;
+  }
+  return [clock = runtime::RunClock(train, samples)](int64_t steps) { return clock.samples_after(steps); };
+}
+
 struct Run {
   PlannedModel planned;
   std::unique_ptr<runtime::BatchSource> batches;
@@ -92,8 +100,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .version = XRUN_VERSION,
       .epoch_samples = rows->samples(),
       .batch = train.batch,
-      .samples_after =
-          [clock = runtime::RunClock(train, rows->samples())](int64_t steps) { return clock.samples_after(steps); },
+      .samples_after = samples_after(train, rows->samples()),
       .libraries = runtime::library_versions(),
       .model = text_of(planned),
       .writers = planner::writers_of_rank(planned.plan.training, job.rank()),

@@ -94,7 +94,11 @@ class Loader final : public BatchSource {
     return {};
   }
 
-  void resize(const StepRows& steps) override { steps_ = steps; }
+  void resize(const StepRows& steps) override {
+    steps_ = steps;
+    const std::scoped_lock lock(mutex_);
+    broken_.clear();  // rows of the steps that were filled ahead are those of other samples now
+  }
 
   bool ready(int64_t step) override { return tasks_.ready(step); }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "ops/knn.h"
@@ -24,6 +25,7 @@ using planner::Purpose;
 // A build has this share of the time to the next one.
 constexpr double kDelay = 0.1;
 constexpr double kSlack = 1e-12;  // spans in epochs are no whole numbers of steps
+constexpr double kMost = 0x1p50;  // later builds never come
 
 }  // namespace
 
@@ -33,12 +35,13 @@ GraphSchedule::GraphSchedule(const TrainSpec& train, int64_t samples)
       period_(train.active_classes.rebuild.steps(samples, train.unit())),
       at_start_(!train.init_checkpoint.empty()) {
   // Two builds do not begin at the same step.
-  period_ = std::max(period_, in_steps_ || !train.growth ? 1.0 : static_cast<double>(train.growth->times));
+  const double least = in_steps_ || !train.growth ? 1.0 : static_cast<double>(train.growth->times);
+  period_ = std::clamp(period_, least, kMost);
   delay_ = static_cast<int64_t>(period_ * kDelay);
 }
 
 int64_t GraphSchedule::time_of(int64_t build) const {
-  return static_cast<int64_t>(std::ceil(static_cast<double>(build) * period_ * (1 - kSlack)));
+  return static_cast<int64_t>(std::min(std::ceil(static_cast<double>(build) * period_ * (1 - kSlack)), kMost));
 }
 
 int64_t GraphSchedule::begin_of(int64_t build) const { return step_at(time_of(build)); }
@@ -118,6 +121,7 @@ struct ClassGraphs::Graph {
   std::byte* scratch = nullptr;
   int64_t next = 0;  // build
   Seconds seconds = 0;
+  Seconds waited = 0;  // for this build, before its lists are used
   double recall = 1;
   Status status;  // of the build
   std::unique_ptr<GraphRanks> ranks;
@@ -262,7 +266,8 @@ Status ClassGraphs::build(Graph& graph) {
 Status ClassGraphs::wait_for_builds() {
   for (const auto& graph : graphs_) {
     if (graph->work != nullptr) {
-      XRUN_ASSIGN([[maybe_unused]] const Seconds waited, wait_for(*graph));
+      XRUN_ASSIGN(const Seconds waited, wait_for(*graph));
+      graph->waited += waited;
     }
   }
   return {};
@@ -275,7 +280,7 @@ void ClassGraphs::move_to(Session& session) {
   }
 }
 
-// Returns when the build has ended on all ranks, and for how long that took.
+// Waits until all ranks have ended the build, and returns the time that took.
 Result<Seconds> ClassGraphs::wait_for(Graph& graph) {
   const auto begin = Clock::now();
   events_.on_work({.work = Work::kPrepare, .subject = "the graph of nearest classes"});
@@ -291,7 +296,8 @@ Result<Seconds> ClassGraphs::wait_for(Graph& graph) {
 }
 
 Status ClassGraphs::use(Graph& graph, int64_t done) {
-  XRUN_ASSIGN(const Seconds waited, wait_for(graph));
+  XRUN_ASSIGN(Seconds waited, wait_for(graph));
+  waited += std::exchange(graph.waited, 0);
   const std::string& head = session_->module().graph.heads[static_cast<size_t>(graph.head->head)].name;
   graph.work = nullptr;
   std::copy_n(graph.next_lists, graph.head->classes * graph.head->neighbours, graph.lists_in_use);

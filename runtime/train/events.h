@@ -37,6 +37,7 @@ struct StepReport {
   std::vector<ActiveReport> active;                     // of heads with active classes
   double images_per_second = 0;
   int64_t batch = 0;
+  bool batch_grows = false;
   Seconds seconds = 0;         // of the whole step, waiting for data included
   Seconds predicted_step = 0;  // of steps of this batch; 0: not known
   Seconds compute = 0;         // largest over the devices, as the next two: see DeviceTimes
@@ -58,10 +59,11 @@ struct StartEvent {
   std::string plan;
   int devices = 1;
   int64_t first_step = 0;
-  int64_t steps = 0;            // of the whole run
-  int64_t steps_per_epoch = 0;  // rounded up; where the batch grows, of its first size
-  double epochs = 0;            // of the whole run: RunClock::epochs
-  int64_t samples = 0;
+  int64_t steps = 0;                   // of the whole run
+  int64_t steps_per_epoch = 0;         // rounded up; where the batch grows, of its first size
+  double epochs = 0;                   // of the whole run: RunClock::epochs
+  int64_t samples = 0;                 // of an epoch
+  int64_t all_samples = 0;             // of the whole run
   std::vector<std::string> synthetic;  // sources of the run whose samples are made up
   int64_t batch = 0;
   int64_t last_batch = 0;  // where the batch grows, its last size; else 0

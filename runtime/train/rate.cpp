@@ -22,6 +22,8 @@ CurvePiece::Kind kind_of(const std::string& kind) {
   return kind == "steps" ? CurvePiece::kSteps : CurvePiece::kConstant;
 }
 
+std::string_view units_text(const TrainSpec& train) { return train.growth ? "batches of the first size" : "steps"; }
+
 // The part of an epoch that a unit is.
 double epoch_of(const TrainSpec& train, int64_t samples) {
   return static_cast<double>(train.unit()) / static_cast<double>(samples);
@@ -71,8 +73,8 @@ Status check_curve(const TrainSpec& train, int64_t samples) {
       const double rest = static_cast<double>(units_of_run(train, samples)) - given;
       if (rest < 0) {
         return Error{ErrorKind::kContent, "XG0506",
-                     fmt::format("the curves before this one take {:.0f} steps, the whole run has {}", given,
-                                 units_of_run(train, samples)),
+                     fmt::format("the curves before this one take {:.0f} {}, the whole run has {}", given,
+                                 units_text(train), units_of_run(train, samples)),
                      "shorten them, or train longer", spec.source};
       }
       return {};
@@ -85,7 +87,7 @@ Status check_curve(const TrainSpec& train, int64_t samples) {
     return {};
   }
   return Error{ErrorKind::kContent, "XG0506",
-               fmt::format("the curves cover {:.0f} steps, the run has {}: {:.0f} {}", given,
+               fmt::format("the curves cover {:.0f} {}, the run has {}: {:.0f} {}", given, units_text(train),
                            units_of_run(train, samples), std::abs(gap), gap > 0 ? "are missing" : "are too many"),
                "leave out the span of the last curve: it then fills the rest of the run", train.lr.back().source};
 }

@@ -30,7 +30,7 @@ double RunClock::progress(const TrainSpan& span, int64_t done) const {
 }
 
 bool RunClock::is_due(const TrainSpan& every, int64_t done) const {
-  return every.amount > 0 && std::floor(progress(every, done)) > std::floor(progress(every, done - 1));
+  return every.amount > 0 && done > 0 && std::floor(progress(every, done)) > std::floor(progress(every, done - 1));
 }
 
 bool RunClock::lies_between(const TrainSpan& span, int64_t from, int64_t to) const {

@@ -51,6 +51,7 @@ class Session {
   virtual ~Session() = default;
 
   virtual TrainState& state() = 0;
+  // The memory of its program.
   virtual const BoundMemory& bound() const = 0;
   // To be called after weights were written from outside: prepares them for the kernels.
   virtual Status weights_changed() = 0;

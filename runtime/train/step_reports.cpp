@@ -30,16 +30,24 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
   session.share(metric_values_);
 }
 
-void StepReports::move_to(Session& session, const StepPrediction& predicted) {
+Status StepReports::move_to(Session& session, const StepPrediction& predicted, int64_t done) {
+  if (steps_ > 0 && read_step_ != done) {
+    XRUN_TRY(read_results());
+    read_step_ = done;
+  }
+  if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
+    tell_profile();
+  }
   session_ = &session;
   rows_.resize(static_cast<size_t>(session.program().batch));
   profile_ = StepProfile(session.program(), session.module().graph, predicted.instructions);
   predicted_step_ = predicted.step;
   profiled_ = {};
-  watch_.reset();
+  watch_ = steps_ == 0 ? std::optional(StepWatch(profile_, predicted.step)) : std::nullopt;
   stragglers_ = StragglerWatch(profile_);
   session.share(std::span(&train_.loss, 1));
   session.share(metric_values_);
+  return {};
 }
 
 void StepReports::begin(bool due, bool mass) {
@@ -79,6 +87,7 @@ Status StepReports::read(int64_t step, double lr) {
   report_.epoch = clock_.epochs_after(step);
   report_.lr = lr;
   report_.batch = std::ssize(rows_);
+  report_.batch_grows = train_.growth.has_value();
   report_.predicted_step = predicted_step_;
   report_.grad_norm = session_->grad_norm();
   report_.memory = session_->memory();
@@ -140,7 +149,7 @@ Status StepReports::finish(int64_t step) {
   if (read_step_ != step) {
     XRUN_TRY(read_results());
   }
-  if (request_.profile >= 0 && profiled_.steps == 0) {
+  if (request_.profile >= 0 && profiled_.steps == 0 && !told_profile_) {
     request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_) + " steps: `--profile " +
                                            std::to_string(request_.profile) +
                                            "` leaves out as many, and none is left to look at"});
@@ -203,6 +212,7 @@ void StepReports::add_to_profile(int64_t step) {
 }
 
 void StepReports::tell_profile() {
+  told_profile_ = true;
   const auto count = static_cast<double>(profiled_.steps);
   request_.events.on_profile({.first_step = profiled_.first_step,
                               .steps = profiled_.steps,

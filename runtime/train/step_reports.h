@@ -22,9 +22,9 @@ class StepReports {
  public:
   // All outlive the object.
   StepReports(const TrainRequest& request, const RunClock& clock, Session& session);
-  // From the next step on, steps are those of `session`, of another size. A profile and the watch for stragglers begin
-  // anew.
-  void move_to(Session& session, const StepPrediction& predicted);
+  // From the next step on, when `done` are done, steps are those of `session`, of another size. What was measured of
+  // the former steps is told, and the watch for stragglers begins anew. Errors: those of reading.
+  Status move_to(Session& session, const StepPrediction& predicted, int64_t done);
 
   // The next step begins, with its wait for data; `due`: a sink is told of it whatever it wants; `mass`: it measures
   // the share of the active classes. Asks who looks at the step and has the session time it.
@@ -74,9 +74,10 @@ class StepReports {
   std::vector<float> rows_;
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;
-  StepProfile profile_;             // of the steps that `--profile` asks for
+  StepProfile profile_;  // of the steps that `--profile` asks for
+  bool told_profile_ = false;
   ProfileEvent profiled_;           // their sums
-  std::optional<StepWatch> watch_;  // of the first size of steps
+  std::optional<StepWatch> watch_;  // of the size of the first steps
   StragglerWatch stragglers_;
   Clock::time_point window_;  // when the last window of stragglers_ began
 };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <new>
+#include <utility>
 
 #include "graph/base/check.h"
 #include "graph/group_rules.h"
@@ -39,7 +40,10 @@ class Run {
         reports_(request, clock_, *session_),
         graphs_(*session_, samples_, request.session.isa, request.stop, request.events),
         saves_(train_, request.run, request.checkpoints, clock_, *session_, graphs_, request.events,
-               [this] { return since(begin_); }) {}
+               [this] { return since(begin_); }) {
+    XRUN_CHECK(std::ssize(request.smaller) == (train_.growth ? train_.growth->times - 1 : 0),
+               "a growing batch has a program for each of its sizes");
+  }
 
   Result<TrainOutcome> run() {
     begin_ = Clock::now();
@@ -107,6 +111,7 @@ class Run {
                               .steps_per_epoch = (samples_ + train_.unit() - 1) / train_.unit(),
                               .epochs = clock_.epochs(),
                               .samples = samples_,
+                              .all_samples = clock_.samples_after(total_),
                               .synthetic = synthetic_sources(request_.module.data),
                               .batch = train_.unit(),
                               .last_batch = train_.growth ? train_.batch : 0,
@@ -249,12 +254,15 @@ class Run {
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
     auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
     XRUN_TRY(session_->agree(made.ok() ? Status() : Status(made.error())));
-    graphs_.move_to(**made);
-    reports_.move_to(**made, prediction());
-    saves_.move_to(**made);
-    session_ = std::move(made).value();
-    module_ = std::move(module);
+    // The former session ends when nothing refers to it any more, also where memory runs out on the way.
+    former_module_ = std::exchange(module_, std::move(module));
+    former_session_ = std::exchange(session_, std::move(made).value());
     follow_rate();
+    graphs_.move_to(*session_);
+    saves_.move_to(*session_);
+    XRUN_TRY(session_->agree(reports_.move_to(*session_, prediction(), done_)));
+    former_session_ = nullptr;
+    former_module_ = nullptr;
     return session_->agree(session_->weights_changed());
   }
 
@@ -358,6 +366,8 @@ class Run {
   const TrainSpec& train_;
   std::unique_ptr<const Module> module_;  // of `session_`, where steps are smaller than the last ones
   std::unique_ptr<Session> session_;
+  std::unique_ptr<const Module> former_module_;  // of the session before, while the steps change their size
+  std::unique_ptr<Session> former_session_;
   std::unique_ptr<Session> evaluator_;  // made at the first evaluation
   int64_t samples_;
   RunClock clock_;
