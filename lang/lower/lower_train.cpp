@@ -111,6 +111,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
                {"make `batch` or `grad_accumulation` smaller: their product is at most {:.0f}", most});
   }
   check_active_classes();
+  check_compress();
 }
 
 void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -60,7 +61,8 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
     }
     next = part.row_end;
   }
-  if (next != tensor.rows()) {
+  const bool redistributed = tensor.role == StateTensor::Role::kResidual && next > 0;
+  if (next != tensor.rows() && !redistributed) {
     return other_form(state, tensor,
                       fmt::format("`{}` has {} rows in the model, but {} in the checkpoint {}", tensor.name,
                                   format_count(tensor.rows()), format_count(next), info.path),
@@ -189,11 +191,40 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
   return {};
 }
 
+// The residuals of another number of replicas: what replica i of n had is added to what replica floor(i·m / n) of m
+// has. So the sum over the replicas stays, exactly where the number grows.
+Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, const Found& found, TrainState& state) {
+  const StateTensor& tensor = *found.tensor;
+  const int64_t width = tensor.row_elements();
+  const int64_t former = found.rows->back().row_end;
+  std::vector<float> sum(static_cast<size_t>(width));
+  std::vector<float> values(static_cast<size_t>(width));
+  const auto bytes_of = [](std::vector<float>& floats) { return std::as_writable_bytes(std::span(floats)); };
+  for (int64_t row = 0; row < tensor.rows(); ++row) {
+    if (!state.has_rows(tensor, row, row + 1)) {
+      continue;  // of another rank
+    }
+    std::ranges::fill(sum, 0.0F);
+    for (const StoredRows& part : *found.rows) {
+      for (int64_t old = part.row_begin; old < part.row_end; ++old) {
+        if (old * tensor.rows() / former != row) {
+          continue;
+        }
+        XRUN_ASSIGN(const StoredFile file, StoredFile::open(info, stored.files[part.file]));
+        XRUN_TRY(file.read(part.tensor, (old - part.row_begin) * tensor.row_bytes(), bytes_of(values)));
+        std::ranges::transform(sum, values, sum.begin(), std::plus<>());
+      }
+    }
+    state.write_rows(tensor, row, row + 1, bytes_of(sum).data());
+  }
+  return {};
+}
+
 // A file to write: rows [row_begin, row_end) of some tensors, or all of each.
 struct FilePlan {
   std::string name;
   std::vector<const StateTensor*> tensors;
-  bool head = false;
+  bool by_rows = false;  // of a head, or of a replica's residuals
   int64_t row_begin = 0;
   int64_t row_end = 0;
 };
@@ -222,12 +253,17 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes, int
   FilePlan trunk{.name = fmt::format("trunk{}.safetensors", of_rank)};
   FilePlan optimizer{.name = fmt::format("trunk.optim{}.safetensors", of_rank)};
   std::map<std::string, std::vector<const StateTensor*>> heads;
+  std::map<int64_t, std::vector<const StateTensor*>> residuals;  // by replica
   for (const StateTensor& tensor : state.tensors()) {
     if (!tensor.kept || state.lies_in_file(tensor)) {
       continue;
     }
     if (!tensor.head.empty()) {
       heads[tensor.head].push_back(&tensor);
+    } else if (tensor.role == StateTensor::Role::kResidual) {
+      for (const TensorPiece& piece : tensor.pieces) {
+        residuals[piece.row_begin].push_back(&tensor);
+      }
     } else if (tensor.first) {
       (tensor.role == StateTensor::Role::kOptimizer ? optimizer : trunk).tensors.push_back(&tensor);
     }
@@ -238,6 +274,13 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes, int
   }
   if (!optimizer.tensors.empty()) {
     files.push_back(optimizer);
+  }
+  for (const auto& [replica, tensors] : residuals) {
+    files.push_back({.name = fmt::format("trunk.residual.{}.r{:010}.safetensors", replica, rank),
+                     .tensors = tensors,
+                     .by_rows = true,
+                     .row_begin = replica,
+                     .row_end = replica + 1});
   }
   for (const auto& [head, tensors] : heads) {
     Bytes row_bytes = 0;
@@ -250,7 +293,7 @@ std::vector<FilePlan> plan_files(const TrainState& state, Bytes range_bytes, int
       for (int64_t row = run.begin; row < run.end; row += range) {
         files.push_back({.name = fmt::format("head.{}.r{:010}.safetensors", head, row),
                          .tensors = tensors,
-                         .head = true,
+                         .by_rows = true,
                          .row_begin = row,
                          .row_end = std::min(run.end, row + range)});
       }
@@ -292,12 +335,12 @@ Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, c
   for (const StateTensor* tensor : plan.tensors) {
     SafeTensor one{
         .name = tensor->name, .dtype = std::string(safetensors_name(tensor->type.dtype)), .shape = tensor->type.dims};
-    if (plan.head) {
+    if (plan.by_rows) {
       one.shape[0] = plan.row_end - plan.row_begin;
     }
     tensors.push_back(std::move(one));
   }
-  if (plan.head) {
+  if (plan.by_rows) {
     metadata["tensor"] = plan.tensors[0]->name;
     metadata["row_begin"] = std::to_string(plan.row_begin);
     metadata["row_end"] = std::to_string(plan.row_end);
@@ -309,7 +352,7 @@ Result<ManifestFile> write_file(const TrainState& state, const FilePlan& plan, c
   for (const SafeTensor& one : tensors) {
     const StateTensor& tensor = *state.find(one.name);
     const Bytes row_bytes = tensor.row_bytes();
-    const int64_t end = plan.head ? plan.row_end : tensor.rows();
+    const int64_t end = plan.by_rows ? plan.row_end : tensor.rows();
     const int64_t step = std::max<int64_t>(1, kChunk / std::max<Bytes>(row_bytes, 1));
     for (int64_t row = plan.row_begin; row < end && row_bytes > 0; row += step) {
       const int64_t last = std::min(end, row + step);
@@ -341,6 +384,10 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
                   TrainState& state) {
   std::vector<std::vector<FoundPart>> parts_of(stored.files.size());
   for (const Found& one : found) {
+    if (one.tensor->role == StateTensor::Role::kResidual && one.rows->back().row_end != one.tensor->rows()) {
+      XRUN_TRY(redistribute(info, stored, one, state));
+      continue;
+    }
     for (size_t i = 0; i < one.rows->size(); ++i) {
       const StoredRows& rows = (*one.rows)[i];
       if (!state.has_rows(*one.tensor, rows.row_begin, rows.row_end)) {
@@ -386,7 +433,8 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
         std::ranges::find(info.manifest.rows, tensor.head, &ManifestRows::head) != info.manifest.rows.end()) {
       continue;  // mapped from the checkpoint's file
     }
-    const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
+    const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer ||
+                               tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
     if (!comes_along && !(only_to_go_on && !(optimizer && tensor.kept))) {
       XRUN_TRY(find_tensor(info, stored, state, tensor, found.emplace_back()));
@@ -411,7 +459,8 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
     const bool skipped = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kGraph ||
                          tensor.role == StateTensor::Role::kShift ||
                          std::ranges::any_of(skip, [&](const auto& path) { return is_below(path, tensor.name); });
-    if (tensor.role == StateTensor::Role::kOptimizer || skipped || is_fresh(tensor)) {
+    if (tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kResidual || skipped ||
+        is_fresh(tensor)) {
       continue;
     }
     Found one;
@@ -437,6 +486,16 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
   // A fresh part starts anew as a whole, also if some of its tensors are stored.
   std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
   return copy_found(info, stored, found, state);
+}
+
+Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state) {
+  const auto residual = std::ranges::find(state.tensors(), StateTensor::Role::kResidual, &StateTensor::role);
+  if (residual == state.tensors().end()) {
+    return 0;
+  }
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
+  const auto found = stored.rows.find(residual->name);
+  return found == stored.rows.end() ? 0 : found->second.back().row_end;
 }
 
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info) {

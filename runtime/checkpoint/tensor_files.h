@@ -16,7 +16,7 @@ namespace xrun::runtime {
 
 // Writes all tensors, except class rows that lie in files of their own, into new files of `directory`; head files have
 // about `range_bytes`. With several ranks, each writes its rows of heads and the other tensors that it is the first to
-// have, under names of its own. Errors: XG0711; XG0810 a number is not finite.
+// have, and the residuals of its replicas, under names of its own. Errors: XG0711; XG0810 a number is not finite.
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
                                               Io& io, int rank = 0);
 
@@ -29,6 +29,10 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
 // these are added to `fresh`.
 Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
                   std::vector<FreshPart>& fresh);
+
+// The number of replicas whose residuals of compressed gradients are stored; 0 if `state` has none. Where it differs from
+// that of `state`, read_state redistributes them. Errors: those of read_headers.
+Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state);
 
 // The stored tensors, by name. Errors: those of read_headers.
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info);

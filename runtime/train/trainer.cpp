@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "graph/base/check.h"
+#include "graph/compression.h"
 #include "graph/group_rules.h"
 #include "graph/reader_def.h"
 #include "runtime/device/host.h"
@@ -192,6 +193,11 @@ class Run {
     } else if (!resumed_) {
       initialise({});
     }
+    if (const CompressSpec& compress = train_.compress; compress.warmup) {
+      session_->compress_by([&compress, steps = compress.warmup->steps(samples_, train_.batch)](int64_t step) {
+        return density_at(compress, steps, step);
+      });
+    }
     session_->follow([this](int64_t step) { return curve_.at(step); }, done_);
     XRUN_TRY(graphs_.begin(done_));
     return session_->weights_changed();
@@ -213,7 +219,7 @@ class Run {
     }
     initialise([&](const StateTensor& tensor) {
       const auto holds = [&](const std::string& path_of_part) { return is_below(path_of_part, tensor.name); };
-      return tensor.role == StateTensor::Role::kOptimizer ||
+      return tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kResidual ||
              std::any_of(
                  fresh.begin(), fresh.end(),
                  [&](const FreshPart& part) { return part.head ? tensor.head == part.path : holds(part.path); }) ||
