@@ -124,6 +124,17 @@ struct ClipSpec {
   bool heads = false;
 };
 
+// Compression of gradients: of each tensor, a replica sends the elements with the largest accumulated gradients and
+// keeps the others for later steps (graph/compression.h).
+struct CompressSpec {
+  double density = 0;               // share of the elements that is sent; 0: gradients are sent whole
+  std::vector<std::string> on;      // tensors below these paths; empty: all outside of heads
+  std::optional<TrainSpan> warmup;  // in which the density falls to `density`
+  Span span;
+
+  bool is_on() const { return density > 0; }
+};
+
 enum class SampleOrder { kShuffled, kSequential, kBalanced };
 constexpr std::string_view name_of(SampleOrder order) {
   return order == SampleOrder::kShuffled ? "shuffled" : order == SampleOrder::kSequential ? "sequential" : "balanced";
@@ -172,6 +183,7 @@ struct TrainSpec {
   SampleOrder order = SampleOrder::kShuffled;
   ClassWeightsSpec class_weights;
   ActiveSpec active_classes;
+  CompressSpec compress;
   std::string class_input;  // input with the labels for a balanced order and class weights; empty without both
   std::optional<TrainSpan> eval_every;
   std::vector<MetricSpec> eval;

@@ -110,6 +110,12 @@ std::string batch_text(const TrainSpec& train) {
                      growth.after.amount > 0 ? ", after=" + to_text(growth.after) : "");
 }
 
+std::string compress_text(const CompressSpec& compress) {
+  return fmt::format("topk({:g}%{}{})", 100 * compress.density,
+                     compress.on.empty() ? "" : fmt::format(", on=[{}]", fmt::join(compress.on, ", ")),
+                     compress.warmup ? ", warmup=" + to_text(*compress.warmup) : "");
+}
+
 void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
   lines.open("train", train.name);
   lines.set("batch", batch_text(train));
@@ -126,6 +132,9 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
                                  ? fmt::format("csv({})", to_text(AttrValue(train.class_weights.path)))
                                  : "inverse_frequency");
   lines.set("active_classes", active_text(train.active_classes));
+  if (train.compress.is_on()) {
+    lines.set("compress", compress_text(train.compress));
+  }
   lines.set("deterministic", train.deterministic ? "true" : "false");
   lines.set("grad_accumulation", std::to_string(train.grad_accumulation));
   constexpr std::string_view kClips[] = {"none", "norm", "value"};

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "graph/compression.h"
 #include "graph/knn_cells_layout.h"
 #include "graph/optimizer_def.h"
 
@@ -11,6 +12,11 @@ std::vector<std::string> optimizer_states(const Module& module) {
   const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
   return def == nullptr || def->states == nullptr ? std::vector<std::string>{}
                                                   : def->states(module.train.optimizer.args);
+}
+
+Bytes pairs_bytes(const Module& module, ParamId param) {
+  const int64_t count = module.graph.value(module.graph.param(param).value).type.elements(0, 0);
+  return pairs_of(count, largest_density(module.train.compress)) * static_cast<Bytes>(sizeof(GradientPair));
 }
 
 Bytes gradient_bytes(const Program& program, const TensorType& gradient) {

@@ -15,6 +15,9 @@ std::vector<std::string> optimizer_states(const Module& module);
 // kGradient: all partials of one replica.
 Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 
+// Of kPairs: the pairs of one replica, as many as it sends where the density is largest.
+Bytes pairs_bytes(const Module& module, ParamId param);
+
 // kHeadWeight, kHeadOptimizer, kHeadScale and kHeadLast: of a shard's rows of the class weights or of the bias.
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose);
 // Whether a shard's rows have scales.

@@ -25,6 +25,9 @@ Bytes operand_bytes(const Instruction& instruction) {
   return sum;
 }
 
+// Times that a selection of the largest elements reads them (ops/top_k.h).
+constexpr Bytes kReadsOfSelection = 4;
+
 Bytes zeroed_bytes(const Instruction& pass) {
   Bytes sum = 0;
   for (const Operand& operand : pass.operands) {
@@ -112,8 +115,14 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
     } else if (instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumReplicas) {
       instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
     } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
-               instruction.kind == Kind::kNorm) {
-      instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
+               instruction.kind == Kind::kNorm || instruction.kind == Kind::kCompress) {
+      // A selection reads the residuals three times more, to count them by their bits.
+      Bytes counted = 0;
+      for (const Operand& operand : instruction.operands) {
+        const bool residual = instruction.kind == Kind::kCompress && operand.role == Role::kState && operand.index == 1;
+        counted += residual ? kReadsOfSelection * operand.bytes : 0;
+      }
+      instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads) + counted, workers);
     } else {
       instruction.predicted += cost.hand_over() + cost.sweep(zeroed_bytes(instruction), workers);
     }

@@ -268,7 +268,7 @@ class Reader {
     Buffer buffer;
     buffer.id = BufferId(index);
     buffer.device = in.device();
-    buffer.purpose = value_of(in.purpose(), Purpose::kHeadLast);
+    buffer.purpose = value_of(in.purpose(), Purpose::kPairs);
     buffer.bytes = in.bytes();
     buffer.offset = in.offset();
     buffer.first_use = in.first_use();
@@ -290,7 +290,7 @@ class Reader {
   }
 
   Operand get(const fb::Operand& in) {
-    return {.role = value_of(in.role(), Role::kLast),
+    return {.role = value_of(in.role(), Role::kPairs),
             .access = value_of(in.access(), Access::kUpdate),
             .by = value_of(in.by(), By::kWorker),
             .buffer = BufferId(in.buffer()),
@@ -305,7 +305,7 @@ class Reader {
   Instruction get(const fb::Instruction& in, size_t index) {
     Instruction one;
     one.id = InstructionId(index);
-    one.kind = value_of(in.kind(), Kind::kReduceScatter);
+    one.kind = value_of(in.kind(), Kind::kCompress);
     one.device = in.device();
     one.stream = value_of(in.stream(), Stream::kComm);
     one.stage = in.stage();

@@ -74,6 +74,10 @@ const char* name_of(Purpose purpose) {
       return "head-scales";
     case Purpose::kHeadLast:
       return "head-last";
+    case Purpose::kResidual:
+      return "residual";
+    case Purpose::kPairs:
+      return "pairs";
   }
   return "";
 }
@@ -164,7 +168,7 @@ const char* name_of(Kind kind) {
   constexpr const char* kNames[] = {
       "forward",     "backward",  "head-select", "head-forward",  "reduce-statistics", "head-backward", "head-norms",
       "head-update", "head-mass", "reduce-dx",   "fold-partials", "sum-replicas",      "norm",          "update",
-      "copy",        "send",      "recv",        "all_gather",    "reduce_scatter"};
+      "copy",        "send",      "recv",        "all_gather",    "reduce_scatter",    "compress"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -174,7 +178,7 @@ const char* name_of(Role role) {
       "statistics", "logits",        "selection",        "lists",      "mass",    "dx",    "loss",
       "hits",       "best classes",  "best scores",      "gradient",   "weight",  "state", "prepared",
       "norms",      "running state", "batch statistics", "from",       "to",      "sent",  "received",
-      "sum",        "term",          "feature gradient", "row factor", "scales",  "last"};
+      "sum",        "term",          "feature gradient", "row factor", "scales",  "last",  "pairs"};
   return kNames[static_cast<size_t>(role)];
 }
 

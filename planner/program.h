@@ -82,6 +82,9 @@ enum class Purpose : uint8_t {
                // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
   kHeadScale,  // of the rows of this shard, where they are fp8: f32     persistent
   kHeadLast,   // of the rows of this shard, with Untouched::kExact: i32, the step that updated each last; persistent
+  kResidual,   // of a compressed weight (graph/compression.h), in place of kOptimizer; a replica has its own. State 0:
+               // its velocity, 1: its residual, the accumulated gradient that was not sent             persistent
+  kPairs,      // of a compressed weight: the GradientPairs of all replicas, pairs_bytes of each
 };
 
 // Whether each step fills a persistent buffer anew: it holds nothing that a run has learned.
@@ -140,14 +143,17 @@ enum class Kind : uint8_t {
   kRecv,
   // Each member receives the blocks of all others: features or labels of a head pass, a micro-batch of every replica at
   // a time (a pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch
-  // statistics; slices of summed gradients, in place.
+  // statistics; slices of summed gradients, in place; pairs of compressed gradients, in place.
   kAllGather,
   // Terms go to the device that sums them: dX partials to kReduceDx, slices of gradients to kSumReplicas.
   kReduceScatter,
+  // At the end of a step, before kSumReplicas; last in this list because plan files hold the numbers of kinds. Adds the
+  // replica's gradients of compressed weights to their velocities and residuals, and takes out the largest elements.
+  kCompress,
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
-constexpr bool communicates(Kind kind) { return kind >= Kind::kSend; }
+constexpr bool communicates(Kind kind) { return kind >= Kind::kSend && kind <= Kind::kReduceScatter; }
 constexpr bool is_stage_pass(Kind kind) { return kind <= Kind::kBackward; }
 constexpr bool is_head_pass(Kind kind) { return kind >= Kind::kHeadForward && kind <= Kind::kHeadUpdate; }
 // All computations of a head: its passes, and those before and after them.

@@ -24,7 +24,8 @@ bool is_measured(const TrainSpec& train, const std::string& source) {
 bool is_saved(Purpose purpose) {
   return purpose == Purpose::kWeight || purpose == Purpose::kState || purpose == Purpose::kOptimizer ||
          purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadScale ||
-         purpose == Purpose::kHeadLast || purpose == Purpose::kHeadLists || purpose == Purpose::kHeadSnapshot;
+         purpose == Purpose::kHeadLast || purpose == Purpose::kResidual || purpose == Purpose::kHeadLists ||
+         purpose == Purpose::kHeadSnapshot;
 }
 
 // A chunk for each thread that writes, memory for copies, and the shifts of rows that catch up, which are computed when

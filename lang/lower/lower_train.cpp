@@ -102,6 +102,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   }
   check_growth(settings);
   check_active_classes();
+  check_compress();
 }
 
 void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {

@@ -74,6 +74,7 @@ class ModuleBuilder {
   void lower_order(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_class_weights(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_active_classes(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_compress(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_metrics(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -204,6 +205,9 @@ class ModuleBuilder {
   std::optional<ActiveSpec> active_spec(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> active_amount(const BoundArg& arg, std::string_view word);
   void check_active_classes();
+
+  // lower_compress.cpp
+  void check_compress();
 
   // lower_classes.cpp
   void find_class_input(const Settings& settings);

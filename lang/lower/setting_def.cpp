@@ -206,6 +206,19 @@ std::string active_line(const TrainSpec& train) {
   return line + "\n";
 }
 
+std::string compress_line(const TrainSpec& train) {
+  const CompressSpec& compress = train.compress;
+  if (!compress.is_on()) {
+    return "";
+  }
+  std::string line = fmt::format("compress topk {}", exact(compress.density));
+  for (const std::string& path : compress.on) {
+    line += " on " + path;
+  }
+  line += compress.warmup ? " warmup " + exact(*compress.warmup) : "";
+  return line + "\n";
+}
+
 std::string freeze_lines(const TrainSpec& train) {
   std::string out;
   for (const std::string& path : train.freeze) {
@@ -327,15 +340,15 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain, "checkpoint", "dir", "str", "ckpt/NAME", "where they lie", &B::store<&TrainSpec::checkpoint_dir>},
     Def{kTrain, "checkpoint", "async", "bool", "false", "saves while the steps go on",
         &B::store<&TrainSpec::checkpoint_async>},
-    Def{kTrain, "", "compress", "none, topk(p: float, per_layer: bool = false, on: symbol = all)", "none",
-        "sends only the largest gradients", &B::check_choice}
-        .not_yet(),
     Def{kTrain, "", "active_classes",
         "all, sample(p: float, log_q: bool = false), knn(neighbours: int, active: float, rebuild: span, exact: bool = "
         "true, probes: int = 16, log_q: bool = false)",
         "all", "which classes of a sharded head take part in a step, beside those of its labels",
         &B::lower_active_classes}
         .learned(active_line),
+    Def{kTrain, "", "compress", "none, topk(p: float, per_layer: bool = true, on: symbol = all, warmup: span = none)",
+        "none", "sends only the largest gradients of a step between replicas, and the others later", &B::lower_compress}
+        .learned(compress_line),
     Def{kTrain, "", "stop_when", "none, plateau(METRIC, span), METRIC >= number", "none",
         "ends the run early, after an evaluation", &B::lower_stop},
     Def{kTrain, "", "ema", "float", "none", "a running mean of the weights", &B::check<double>, 0, 1}.not_yet(),

@@ -5,6 +5,9 @@
 namespace xrun::planner {
 
 void Emitter::emit_replica_sums(int stage_index) {
+  if (summed_gradients(stage_index).empty()) {
+    return;
+  }
   for (int replica = 0; replica < program_.replicas; ++replica) {
     add(slices_to_owners(stage_index, replica));
   }
@@ -24,7 +27,9 @@ void Emitter::emit_replica_sums(int stage_index) {
 // The gradients that a stage sums, in the order of the parameters, which is the same for all members of an exchange.
 std::set<ParamId> Emitter::summed_gradients(int stage_index) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
-  return {gradients.begin(), gradients.end()};
+  std::set<ParamId> summed(gradients.begin(), gradients.end());
+  std::erase_if(summed, [&](ParamId param) { return is_compressed(param); });
+  return summed;
 }
 
 // The slice of a gradient that `replica` sums, on a device that has a replica.

@@ -122,8 +122,10 @@ void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
   if (!program_.training || std::find(gradients.begin(), gradients.end(), param) == gradients.end()) {
     return;
   }
-  const auto states = optimizer_states(request_.module);
-  buffer.purpose = Purpose::kOptimizer;
+  const bool compressed = is_compressed(param);
+  const auto states = compressed ? std::vector<std::string>(std::begin(kResidualStates), std::end(kResidualStates))
+                                 : optimizer_states(request_.module);
+  buffer.purpose = compressed ? Purpose::kResidual : Purpose::kOptimizer;
   for (size_t state = 0; state < states.size(); ++state) {
     buffer.state = static_cast<int32_t>(state);
     buffer.name = what.name + "." + states[state];

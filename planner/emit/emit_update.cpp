@@ -9,7 +9,8 @@ namespace xrun::planner {
 void Emitter::emit_update() {
   emit_folds();
   emit_statistics_gather();
-  if (request_.module.train.clip.kind == ClipSpec::kNorm) {
+  norm_layout_ = norm_layout(request_.module);
+  if (request_.module.train.clip.kind == ClipSpec::kNorm && norm_layout_.total > 0) {
     emit_norms();
   }
   for (const Stage& one : program_.stages) {
@@ -18,9 +19,17 @@ void Emitter::emit_update() {
       const int device = device_of(one.index, replica);
       Instruction update{.kind = Kind::kUpdate, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow.gradients) {
-        update.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
+        // The pairs of a compressed gradient are summed in its first partial.
+        const bool compressed = is_compressed(param);
+        update.operands.push_back(
+            gradient_operand(Role::kGradient, compressed ? Access::kWrite : Access::kRead, param, device));
         update.operands.push_back(whole(Role::kWeight, Access::kUpdate, weights_.at({param, device})));
         update.operands.back().param = param;
+        if (compressed) {
+          update.operands.push_back(whole(Role::kPairs, Access::kRead, pairs_.at({param, device})));
+          update.operands.back().param = param;
+          continue;
+        }
         for (const BufferId state : optimizer_[{param, device}]) {
           update.operands.push_back(whole(Role::kState, Access::kUpdate, state));
           update.operands.back().param = param;
@@ -125,6 +134,7 @@ void Emitter::emit_folds() {
       }
       add(std::move(fold));
     }
+    emit_compression(one.index);
     if (program_.replicas > 1) {
       emit_replica_sums(one.index);
     }
@@ -210,7 +220,6 @@ void Emitter::add_norm_buffers() {
 }
 
 void Emitter::emit_norms() {
-  norm_layout_ = norm_layout(request_.module);
   add_norm_buffers();
   std::map<int, std::vector<Operand>> made;  // by device: sums that no other device has
   for (const Stage& one : program_.stages) {
@@ -218,6 +227,9 @@ void Emitter::emit_norms() {
       const int device = device_of(one.index, replica);
       Instruction norm{.kind = Kind::kNorm, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow_.stages[static_cast<size_t>(one.index)].gradients) {
+        if (is_compressed(param)) {
+          continue;  // clipped by itself, before it is added to the residual
+        }
         norm.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
         norm.operands.push_back(norms_operand(param, {}, device, Access::kWrite));
         if (replica == 0) {  // replicas agree

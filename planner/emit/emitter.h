@@ -1,5 +1,6 @@
 // The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp,
-// emit_dx.cpp, emit_update.cpp, emit_replica_sums.cpp and, for operands, emit_operands.cpp and emit_head_operands.cpp.
+// emit_dx.cpp, emit_update.cpp, emit_compression.cpp, emit_replica_sums.cpp and, for operands, emit_operands.cpp and
+// emit_head_operands.cpp.
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "graph/compression.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/emit/emit.h"
@@ -104,6 +106,12 @@ class Emitter {
   Operand gradient_operand(Role role, Access access, ParamId param, int device) const;
   Operand norms_operand(ParamId param, BlockRange part, int device, Access access) const;
 
+  // emit_compression.cpp
+  bool is_compressed(ParamId param) const { return xrun::is_compressed(request_.module.train, graph_, param); }
+  std::vector<ParamId> compressed_gradients(int stage) const;  // in the order of the parameters
+  void emit_compression(int stage);
+  Operand pairs_operand(Role role, ParamId param, int device, int replica) const;
+
   // emit_replica_sums.cpp
   void emit_replica_sums(int stage);
   std::set<ParamId> summed_gradients(int stage) const;
@@ -141,6 +149,7 @@ class Emitter {
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
   std::map<std::pair<ParamId, int>, BufferId> gradients_;               // (parameter, device)
   std::map<std::pair<ParamId, int>, BufferId> gradient_terms_;          // (parameter, device)
+  std::map<std::pair<ParamId, int>, BufferId> pairs_;                   // (parameter, device)
   std::map<int, BufferId> norms_;                                       // by device
   NormLayout norm_layout_;
 

@@ -22,6 +22,10 @@ std::string name_of(const Program& program, const Buffer& buffer) {
       return "weights";
     case Purpose::kOptimizer:
       return "optimizer states";
+    case Purpose::kResidual:
+      return "residuals of compressed gradients";
+    case Purpose::kPairs:
+      return "pairs of compressed gradients";
     case Purpose::kPrepared:
       return "prepared weights";
     case Purpose::kGradient:

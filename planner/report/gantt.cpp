@@ -27,6 +27,7 @@ std::string label_of(const Program& program, const Instruction& instruction) {
     case Kind::kReduceDx:
       return "H";
     case Kind::kFoldPartials:
+    case Kind::kCompress:
     case Kind::kSumReplicas:
     case Kind::kNorm:
     case Kind::kUpdate:

@@ -279,6 +279,11 @@ std::string report_json(const Plan& plan, const Module& module) {
                    {"predicted", predicted_of(plan, module)},
                    {"why", list_of(plan.why)},
                    {"alternatives", list_of(plan.alternatives)}};
+  if (const auto compressed = compression_of(plan, module)) {
+    document["compress"] = {{"gradients", compressed->elements}, {"pairs", compressed->pairs},
+                            {"sent_bytes", compressed->sent},    {"sent_bytes_at_first", compressed->sent_at_first},
+                            {"dense_bytes", compressed->dense},  {"other_bytes", compressed->others}};
+  }
   if (!plan.graphs.empty()) {
     document["graphs"] = graphs_of(plan, module);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/compression.h"
 #include "planner/buffer_sizes.h"
 
 namespace xrun::planner {
@@ -79,7 +80,8 @@ void measure_parameters(const Module& module, const KernelFacts& facts, Chain& c
   const Graph& graph = module.graph;
   const bool training = !graph.param_grads.empty();
   const int states = training ? static_cast<int>(optimizer_states(module).size()) : 0;
-  for (auto* list : {&chain.parameters, &chain.resident, &chain.gradients}) {
+  constexpr auto kPairBytes = static_cast<Bytes>(sizeof(GradientPair));
+  for (auto* list : {&chain.parameters, &chain.resident, &chain.gradients, &chain.pairs, &chain.whole}) {
     list->assign(chain.nodes.size(), 0);
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -102,7 +104,11 @@ void measure_parameters(const Module& module, const KernelFacts& facts, Chain& c
         chain.parameters[p] += bytes;
         chain.resident[p] += bytes;
         if (training && graph.param_grads[id].valid()) {
-          chain.resident[p] += states * bytes;
+          const bool compressed = is_compressed(module.train, graph, id);
+          const auto kept = compressed ? static_cast<int>(std::size(kResidualStates)) : states;
+          chain.resident[p] += kept * bytes;
+          chain.pairs[p] += compressed ? pairs_of(bytes / 4, module.train.compress.density) * kPairBytes : 0;
+          chain.whole[p] += compressed ? 0 : bytes;
           chain.gradients[p] += bytes;
         }
       }

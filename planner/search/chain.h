@@ -26,6 +26,8 @@ struct Chain {
   std::vector<Bytes> parameters;  // f32 weights
   std::vector<Bytes> resident;    // weights, states, optimizer states, prepared forms, one gradient partial
   std::vector<Bytes> gradients;   // one partial
+  std::vector<Bytes> whole;       // those of them that replicas sum whole
+  std::vector<Bytes> pairs;       // that a replica sends of those that are compressed
 
   // The last stage makes the features of all heads, so no cut is behind this position.
   int last_cut = 0;

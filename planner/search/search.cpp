@@ -74,11 +74,17 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
   Seconds slowest = 0;
   for (const PartitionStage& stage : cuts.stages) {
     Bytes bytes = 0;
+    Bytes pairs = 0;
+    Bytes whole = 0;
     for (int l = stage.begin; l < stage.end; ++l) {
       bytes += input.chain.gradients[static_cast<size_t>(l)];
+      pairs += input.chain.pairs[static_cast<size_t>(l)];
+      whole += input.chain.whole[static_cast<size_t>(l)];
     }
-    const Seconds time =
-        input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + input.cost.all_reduce(bytes, setting.replicas);
+    const Seconds exchanged =
+        input.cost.all_reduce(whole, setting.replicas) +
+        (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * setting.replicas, setting.replicas) : 0);
+    const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
     slowest = std::max(slowest, time);
   }
   return slowest;

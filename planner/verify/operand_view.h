@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "graph/compression.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/verify/verify_parts.h"
@@ -93,6 +94,14 @@ class OperandView {
         params.insert(param);
       }
     }
+    return params;
+  }
+
+  bool compressed(ParamId param) const { return is_compressed(module_.train, graph_, param); }
+  // Those of them whose gradients are compressed, or the others.
+  std::set<ParamId> gradients_of(const Stage& stage, bool compressed_ones) const {
+    std::set<ParamId> params = gradients_of(stage);
+    std::erase_if(params, [&](ParamId param) { return compressed(param) != compressed_ones; });
     return params;
   }
 

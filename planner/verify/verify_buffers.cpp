@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "graph/compression.h"
 #include "graph/gradients.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
@@ -29,6 +30,7 @@ bool is_persistent(Purpose purpose) {
     case Purpose::kHeadScale:
     case Purpose::kHeadLast:
     case Purpose::kInput:
+    case Purpose::kResidual:
       return true;
     default:
       return false;
@@ -46,6 +48,7 @@ bool has_value(Purpose purpose) {
     case Purpose::kWeight:
     case Purpose::kState:
     case Purpose::kOptimizer:
+    case Purpose::kResidual:
     case Purpose::kGradient:
     case Purpose::kHeadWeight:
     case Purpose::kHeadOptimizer:
@@ -113,6 +116,7 @@ class Buffers {
       case Purpose::kWeight:
       case Purpose::kState:
       case Purpose::kOptimizer:
+      case Purpose::kResidual:
       case Purpose::kGradient:
         return check_parameter(buffer);
       case Purpose::kPrepared:
@@ -122,6 +126,8 @@ class Buffers {
       case Purpose::kGathered:
       case Purpose::kResult:
         return check_rows(buffer);
+      case Purpose::kPairs:
+        return check_pairs(buffer);
       case Purpose::kTerms:
         return buffer.head >= 0 ? Status() : check_gradient_terms(buffer);
       case Purpose::kNorms:
@@ -142,8 +148,11 @@ class Buffers {
     if (gradient) {
       return check_gradient(buffer);
     }
+    const bool residual = buffer.purpose == Purpose::kResidual;
+    const bool state = residual || buffer.purpose == Purpose::kOptimizer;
     if (buffer.value != graph_.param(buffer.param).value ||
-        (buffer.purpose == Purpose::kOptimizer ? !inside(buffer.state, 0, count(states_)) : buffer.state >= 0)) {
+        (state ? residual != compressed(buffer.param) || !inside(buffer.state, 0, states_of(buffer.param))
+               : buffer.state >= 0)) {
       return nothing(buffer, "parameter or state");
     }
     return check_bytes(buffer, type(buffer.value).bytes(0, program_.norm_rows));
@@ -156,8 +165,9 @@ class Buffers {
       return nothing(buffer, "weight that is trained");
     }
     bool found = params_.find(buffer.param, Purpose::kWeight, buffer.replica) != nullptr;
-    for (int state = 0; state < static_cast<int>(states_.size()); ++state) {
-      found = found && params_.find(buffer.param, Purpose::kOptimizer, buffer.replica, state) != nullptr;
+    const Purpose purpose = compressed(buffer.param) ? Purpose::kResidual : Purpose::kOptimizer;
+    for (int state = 0; state < states_of(buffer.param); ++state) {
+      found = found && params_.find(buffer.param, purpose, buffer.replica, state) != nullptr;
     }
     if (!found) {
       return wrong("buffer {} ({}) has no weight and states to go with it", buffer.id.index, buffer.name);
@@ -167,6 +177,19 @@ class Buffers {
       return wrong("buffer {} ({}) has {} bytes for partials of {}", buffer.id.index, buffer.name, buffer.bytes, bytes);
     }
     return {};
+  }
+
+  bool compressed(ParamId param) const { return is_compressed(module_.train, graph_, param); }
+  int states_of(ParamId param) const {
+    return static_cast<int>(compressed(param) ? std::size(kResidualStates) : states_.size());
+  }
+
+  Status check_pairs(const Buffer& buffer) const {
+    if (!program_.training || !buffer.param.valid() || !compressed(buffer.param) ||
+        !of_replica_.contains({buffer.device, buffer.replica})) {
+      return nothing(buffer, "compressed gradient of its device");
+    }
+    return check_bytes(buffer, pairs_bytes(module_, buffer.param) * program_.replicas);
   }
 
   // The slices of a gradient that the other replicas send to the one that sums them.

@@ -39,7 +39,10 @@ class ExchangeOperands : OperandView {
         return check_pair_member();
       case Kind::kAllGather:
         if (one_->head < 0) {
-          return one_->stage < 0 ? check_norms() : has_gradients() ? check_slices(true) : check_statistics();
+          return one_->stage < 0                 ? check_norms()
+                 : has_first(Purpose::kGradient) ? check_slices(true)
+                 : has_first(Purpose::kPairs)    ? check_pairs()
+                                                 : check_statistics();
         }
         return one_->gather >= 0 ? check_gather() : check_head_statistics();
       case Kind::kReduceScatter:
@@ -49,8 +52,8 @@ class ExchangeOperands : OperandView {
     }
   }
 
-  bool has_gradients() const {
-    return !one_->operands.empty() && program_.buffer(one_->operands[0].buffer).purpose == Purpose::kGradient;
+  bool has_first(Purpose purpose) const {
+    return !one_->operands.empty() && program_.buffer(one_->operands[0].buffer).purpose == purpose;
   }
 
   Status check_members(const std::set<int>& wanted) const {
@@ -208,7 +211,7 @@ class ExchangeOperands : OperandView {
     constexpr auto kSum = static_cast<Bytes>(sizeof(double));
     for (const Stage& stage : program_.stages) {
       norm_devices_.insert(stage.devices.begin(), stage.devices.end());
-      for (const ParamId param : gradients_of(stage)) {
+      for (const ParamId param : gradients_of(stage, false)) {
         const auto at = static_cast<size_t>(param.index);
         made_norms_[stage.devices[0]].insert({layout.first[at] * kSum, layout.count[at] * kSum});
       }
@@ -337,7 +340,7 @@ class ExchangeOperands : OperandView {
       return at_fault("is of no stage, or elsewhere");
     }
     XRUN_TRY(check_members(devices_of_stage()));
-    for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)])) {
+    for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)], false)) {
       Bytes place = 0;
       for (int other = 0; other < program_.replicas; ++other) {
         if (other == one_->replica) {
@@ -351,6 +354,31 @@ class ExchangeOperands : OperandView {
         } else {
           XRUN_TRY(take_terms(param, other, {place, own.bytes}));
           place += own.bytes;
+        }
+      }
+    }
+    return end();
+  }
+
+  // The pairs of a replica to all others, in place. Weights have one order for all members.
+  Status check_pairs() {
+    if (!on_its_device()) {
+      return at_fault("is of no stage, or elsewhere");
+    }
+    XRUN_TRY(check_members(devices_of_stage()));
+    for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)], true)) {
+      const Bytes bytes = pairs_bytes(module_, param);
+      for (int other = 0; other < program_.replicas; ++other) {
+        for (const Role role : {Role::kSent, Role::kReceived}) {
+          if (other == one_->replica) {
+            continue;
+          }
+          XRUN_ASSIGN(const Buffer* buffer, next(role));
+          if (buffer != params_.find(param, Purpose::kPairs, one_->replica)) {
+            return misplaced(*buffer);
+          }
+          XRUN_TRY(
+              take_block(role, device_of_replica(other), bytes * (role == Role::kSent ? one_->replica : other), bytes));
         }
       }
     }

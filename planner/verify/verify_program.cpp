@@ -183,7 +183,7 @@ class Structure {
     const auto end = static_cast<int64_t>(program_.instructions.size());
     if (!ids || !inside(buffer.device, kHost, program_.devices) || !inside(buffer.bytes, 0, int64_t{1} << 50) ||
         !inside(buffer.offset, 0, int64_t{1} << 50) || buffer.offset % kAlignment != 0 ||
-        static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kHeadLast) ||
+        static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kPairs) ||
         !inside(buffer.first_use, 0, end) || !inside(buffer.last_use, buffer.first_use, end) ||
         !inside(buffer.micro_batch, -1, program_.micro_batches) || !inside(buffer.replica, -1, program_.replicas) ||
         !inside(buffer.head, -1, count(program_.heads)) || !inside(buffer.head_pass, -1, program_.micro_batches) ||
@@ -196,7 +196,7 @@ class Structure {
   Status check_instruction(const Instruction& instruction) const {
     const auto out_of_range = [&] { return wrong("instruction {} has a number out of range", instruction.id.index); };
     if (!inside(instruction.device, 0, program_.devices) ||
-        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kReduceScatter) ||
+        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kCompress) ||
         static_cast<uint8_t>(instruction.stream) > static_cast<uint8_t>(Stream::kComm) ||
         !inside(instruction.stage, -1, count(program_.stages)) || !inside(instruction.replica, -1, program_.replicas) ||
         !inside(instruction.micro_batch, -1, program_.micro_batches) ||
@@ -242,7 +242,7 @@ class Structure {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&
                        (!operand.param.valid() || is_param(operand.param)) &&
                        inside(operand.buffer.index, 0, count(program_.buffers));
-      const bool enums = static_cast<uint8_t>(operand.role) <= static_cast<uint8_t>(Role::kLast) &&
+      const bool enums = static_cast<uint8_t>(operand.role) <= static_cast<uint8_t>(Role::kPairs) &&
                          static_cast<uint8_t>(operand.access) <= static_cast<uint8_t>(Access::kUpdate) &&
                          static_cast<uint8_t>(operand.by) <= static_cast<uint8_t>(By::kWorker);
       constexpr int64_t kMostBytes = int64_t{1} << 50;

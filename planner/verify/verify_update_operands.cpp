@@ -13,6 +13,8 @@ class UpdateOperands : OperandView {
       : OperandView(program, module), states_(static_cast<int>(optimizer_states(module).size())) {
     for (const Stage& stage : program.stages) {
       gradients_.push_back(gradients_of(stage));
+      compressed_.push_back(gradients_of(stage, true));
+      whole_.push_back(gradients_of(stage, false));
     }
     for (const Buffer& buffer : program.buffers) {
       if (buffer.purpose == Purpose::kPrepared) {
@@ -29,9 +31,12 @@ class UpdateOperands : OperandView {
   Status run() {
     for (const Instruction& one : program_.instructions) {
       begin(one);
-      if (one.kind == Kind::kFoldPartials || one.kind == Kind::kNorm || one.kind == Kind::kUpdate ||
-          one.kind == Kind::kSumReplicas) {
+      if (one.kind == Kind::kFoldPartials || one.kind == Kind::kCompress || one.kind == Kind::kNorm ||
+          one.kind == Kind::kUpdate || one.kind == Kind::kSumReplicas) {
         XRUN_TRY(check());
+      } else if (one.kind == Kind::kAllGather && !one.operands.empty() &&
+                 program_.buffer(one.operands[0].buffer).purpose == Purpose::kPairs) {
+        gathers_.insert({one.stage, one.replica});
       }
     }
     return check_complete();
@@ -43,14 +48,17 @@ class UpdateOperands : OperandView {
       return at_fault("is of no stage, or elsewhere");
     }
     // Each of these is done once to the gradients of a stage's replica, in this order.
-    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kSumReplicas, Kind::kNorm, Kind::kUpdate};
+    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kCompress, Kind::kSumReplicas, Kind::kNorm, Kind::kUpdate};
     const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
     std::set<int>& done = done_[{one_->stage, one_->replica}];
     if (!done.empty() && *done.rbegin() >= rank) {
       return at_fault("comes again, or after what it has to come before");
     }
     done.insert(rank);
-    left_ = gradients_[static_cast<size_t>(one_->stage)];
+    const bool whole = one_->kind == Kind::kSumReplicas || one_->kind == Kind::kNorm;
+    left_ = (one_->kind == Kind::kCompress ? compressed_
+             : whole                       ? whole_
+                                           : gradients_)[static_cast<size_t>(one_->stage)];
     while (next_is(Role::kGradient)) {
       XRUN_TRY(check_gradient());
     }
@@ -74,8 +82,11 @@ class UpdateOperands : OperandView {
       return misplaced(program_.buffer(has.buffer));
     }
     const ParamId param = has.param;
+    const bool sums_pairs = one_->kind == Kind::kUpdate && compressed(param);
     XRUN_TRY(take({.role = Role::kGradient,
-                   .access = one_->kind == Kind::kFoldPartials ? Access::kUpdate : Access::kRead,
+                   .access = one_->kind == Kind::kFoldPartials ? Access::kUpdate
+                             : sums_pairs                      ? Access::kWrite
+                                                               : Access::kRead,
                    .by = By::kPartial,
                    .param = param,
                    .bytes = type(gradient->value).bytes(0, norm_rows()),
@@ -83,10 +94,20 @@ class UpdateOperands : OperandView {
     if (one_->kind == Kind::kNorm) {
       return check_norms(param);
     }
+    if (one_->kind == Kind::kCompress) {
+      return check_compress(param);
+    }
     if (one_->kind != Kind::kUpdate) {
       return {};
     }
     XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, params_.find(param, Purpose::kWeight, one_->replica), param));
+    if (sums_pairs) {
+      const std::set<int>& done = done_[{one_->stage, one_->replica}];
+      if (!done.contains(1) || (program_.replicas > 1 && !gathers_.contains({one_->stage, one_->replica}))) {
+        return at_fault("adds pairs of `{}` that no instruction makes or brings", graph_.param(param).name);
+      }
+      return take_whole(Role::kPairs, Access::kRead, params_.find(param, Purpose::kPairs, one_->replica), param);
+    }
     for (int state = 0; state < states_; ++state) {
       XRUN_TRY(take_whole(Role::kState, Access::kUpdate, params_.find(param, Purpose::kOptimizer, one_->replica, state),
                           param, state));
@@ -94,9 +115,28 @@ class UpdateOperands : OperandView {
     return {};
   }
 
+  // The weight, for its decay, the replica's states, and its own place among the pairs.
+  Status check_compress(ParamId param) {
+    XRUN_TRY(take_whole(Role::kWeight, Access::kRead, params_.find(param, Purpose::kWeight, one_->replica), param));
+    for (int state = 0; state < static_cast<int>(std::size(kResidualStates)); ++state) {
+      XRUN_TRY(take_whole(Role::kState, Access::kUpdate, params_.find(param, Purpose::kResidual, one_->replica, state),
+                          param, state));
+    }
+    XRUN_ASSIGN(const Buffer* pairs, next(Role::kPairs));
+    if (pairs != params_.find(param, Purpose::kPairs, one_->replica)) {
+      return misplaced(*pairs);
+    }
+    const Bytes bytes = pairs_bytes(module_, param);
+    return take({.role = Role::kPairs,
+                 .access = Access::kWrite,
+                 .param = param,
+                 .offset = bytes * one_->replica,
+                 .bytes = bytes});
+  }
+
   // The replica's slice of every gradient, and the same slice of the others, which an exchange has brought.
   Status check_sums() {
-    for (const ParamId param : gradients_[static_cast<size_t>(one_->stage)]) {
+    for (const ParamId param : whole_[static_cast<size_t>(one_->stage)]) {
       left_.erase(param);
       const Slice own = slice_of(param, one_->replica);
       Bytes place = 0;
@@ -156,7 +196,7 @@ class UpdateOperands : OperandView {
                        .bytes = prepared->bytes}));
       }
     }
-    if (module_.train.clip.kind == ClipSpec::kNorm) {
+    if (module_.train.clip.kind == ClipSpec::kNorm && norm_layout(module_).total > 0) {
       XRUN_ASSIGN(const Buffer* norms, next(Role::kNorms));
       XRUN_TRY(norms->purpose == Purpose::kNorms ? take_whole(Role::kNorms, Access::kRead, norms) : misplaced(*norms));
     }
@@ -213,7 +253,7 @@ class UpdateOperands : OperandView {
 
   // Whether a replica owns elements of the stage's gradients.
   bool sums_slices(const Stage& stage, int replica) const {
-    const std::set<ParamId>& params = gradients_[static_cast<size_t>(stage.index)];
+    const std::set<ParamId>& params = whole_[static_cast<size_t>(stage.index)];
     return program_.replicas > 1 &&
            std::ranges::any_of(params, [&](ParamId param) { return slice_of(param, replica).bytes > 0; });
   }
@@ -226,7 +266,9 @@ class UpdateOperands : OperandView {
         const size_t wanted = gradients_[static_cast<size_t>(stage.index)].empty()
                                   ? 0
                                   : 1U + (program_.partials > program_.replicas ? 1 : 0) +
-                                        (sums_slices(stage, replica) ? 1 : 0) + (clipped ? 1 : 0);
+                                        (compressed_[static_cast<size_t>(stage.index)].empty() ? 0 : 1) +
+                                        (sums_slices(stage, replica) ? 1 : 0) +
+                                        (clipped && !whole_[static_cast<size_t>(stage.index)].empty() ? 1 : 0);
         if (done_[{stage.index, replica}].size() < wanted) {
           return wrong("the gradients of stage {} are not summed and applied on replica {}", stage.index, replica);
         }
@@ -237,6 +279,9 @@ class UpdateOperands : OperandView {
 
   int states_;                                          // of the optimizer
   std::vector<std::set<ParamId>> gradients_;            // by stage
+  std::vector<std::set<ParamId>> compressed_;           // those that are compressed
+  std::vector<std::set<ParamId>> whole_;                // the others
+  std::set<std::pair<int, int>> gathers_;               // (stage, replica): its pairs and those of the others are here
   std::map<int, std::vector<const Buffer*>> prepared_;  // by replica, in the order of their nodes
   std::map<std::pair<int, int>, std::set<int>> done_;   // (stage, replica): ranks of what was done
   std::set<ParamId> left_;                              // of the instruction: gradients that it has not named

@@ -89,7 +89,7 @@ void BackgroundSave::hold_computed(File& file) const {
 void BackgroundSave::cut(File& file) {
   constexpr Bytes kPart = kMiB;
   for (const StateTensor* tensor : file.plan.tensors) {
-    const int64_t end = file.plan.head ? file.plan.row_end : tensor->rows();
+    const int64_t end = file.plan.by_rows ? file.plan.row_end : tensor->rows();
     const Bytes row_bytes = tensor->row_bytes();
     const int64_t most = std::max<int64_t>(1, kPart / std::max<Bytes>(row_bytes, 1));
     const bool is_held = tensor->role == StateTensor::Role::kShift;
@@ -105,7 +105,7 @@ void BackgroundSave::note_buffers(size_t index) {
   const StateFile& plan = files_[index].plan;
   for (const StateTensor* tensor : plan.tensors) {
     for (const TensorPiece& piece : tensor->pieces) {
-      if (plan.head && (piece.row_end <= plan.row_begin || plan.row_end <= piece.row_begin)) {
+      if (plan.by_rows && (piece.row_end <= plan.row_begin || plan.row_end <= piece.row_begin)) {
         continue;
       }
       const auto buffer = static_cast<size_t>(piece.copies[0].index);  // the copy that read_rows reads

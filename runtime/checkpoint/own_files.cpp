@@ -27,13 +27,19 @@ bool is_hex(std::string_view text, size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// "head.NAME.r0000000000.safetensors", by its first row; "trunk.r0000000001.safetensors", by its rank
+// "head.NAME.r0000000000.safetensors", by its first row; "trunk.r0000000001.safetensors", by its rank;
+// "trunk.residual.3.r0000000001.safetensors", by replica and rank
 bool is_numbered_file(std::string_view name) {
   constexpr std::string_view kEnd = ".r0000000000.safetensors";
   const bool head = name.starts_with("head.") && name.size() > 5 + kEnd.size();
   const bool trunk = (name.starts_with("trunk.r") && name.size() == 5 + kEnd.size()) ||
                      (name.starts_with("trunk.optim.r") && name.size() == 11 + kEnd.size());
-  if (!head && !trunk) {
+  constexpr std::string_view kResidual = "trunk.residual.";
+  const std::string_view replica = name.starts_with(kResidual) && name.size() > kResidual.size() + kEnd.size()
+                                       ? name.substr(kResidual.size(), name.size() - kResidual.size() - kEnd.size())
+                                       : std::string_view();
+  const bool residual = !replica.empty() && replica.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!head && !trunk && !residual) {
     return false;
   }
   const std::string_view end = name.substr(name.size() - kEnd.size());

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/resume_checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -96,6 +97,17 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
                                step_name(manifest.step), format_count(then), format_count(run.epoch_samples))});
   }
   return warnings;
+}
+
+void add_replica_warning(const Manifest& manifest, int64_t replicas, const TrainState& state,
+                         std::vector<WarnEvent>& warnings) {
+  const auto residual = std::ranges::find(state.tensors(), StateTensor::Role::kResidual, &StateTensor::role);
+  if (residual != state.tensors().end() && replicas > 0 && residual->rows() != replicas) {
+    warnings.push_back(
+        {"XG0718", fmt::format("{} was trained on {} replicas, now there are {}: what they had not yet sent of their "
+                               "compressed gradients is redistributed, and from here on the result is another one",
+                               step_name(manifest.step), replicas, residual->rows())});
+  }
 }
 
 }  // namespace xrun::runtime

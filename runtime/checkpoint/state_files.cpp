@@ -70,12 +70,17 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
   StateFile trunk{.name = fmt::format("trunk{}.safetensors", of_rank)};
   StateFile optimizer{.name = fmt::format("trunk.optim{}.safetensors", of_rank)};
   std::map<std::string, std::vector<const StateTensor*>> heads;
+  std::map<int64_t, std::vector<const StateTensor*>> residuals;  // by replica
   for (const StateTensor& tensor : state.tensors()) {
     if (!tensor.kept || state.lies_in_file(tensor)) {
       continue;
     }
     if (!tensor.head.empty()) {
       heads[tensor.head].push_back(&tensor);
+    } else if (tensor.role == StateTensor::Role::kResidual) {
+      for (const TensorPiece& piece : tensor.pieces) {
+        residuals[piece.row_begin].push_back(&tensor);
+      }
     } else if (tensor.first) {
       (tensor.role == StateTensor::Role::kOptimizer ? optimizer : trunk).tensors.push_back(&tensor);
     }
@@ -86,6 +91,13 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
   }
   if (!optimizer.tensors.empty()) {
     files.push_back(optimizer);
+  }
+  for (const auto& [replica, tensors] : residuals) {
+    files.push_back({.name = fmt::format("trunk.residual.{}.r{:010}.safetensors", replica, rank),
+                     .tensors = tensors,
+                     .by_rows = true,
+                     .row_begin = replica,
+                     .row_end = replica + 1});
   }
   for (const auto& [head, tensors] : heads) {
     Bytes row_bytes = 0;
@@ -98,7 +110,7 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
       for (int64_t row = run.begin; row < run.end; row += range) {
         files.push_back({.name = fmt::format("head.{}.r{:010}.safetensors", head, row),
                          .tensors = tensors,
-                         .head = true,
+                         .by_rows = true,
                          .row_begin = row,
                          .row_end = std::min(run.end, row + range)});
       }
@@ -115,13 +127,13 @@ Result<SafetensorsWriter> write_file(const StateFile& file, const ReadRows& read
   for (const StateTensor* tensor : file.tensors) {
     SafeTensor one{
         .name = tensor->name, .dtype = std::string(safetensors_name(tensor->type.dtype)), .shape = tensor->type.dims};
-    if (file.head) {
+    if (file.by_rows) {
       one.shape[0] = file.row_end - file.row_begin;
     }
     layout.push_back(std::move(one));
     by_name[tensor->name] = tensor;
   }
-  if (file.head) {
+  if (file.by_rows) {
     metadata["tensor"] = file.tensors[0]->name;
     metadata["row_begin"] = std::to_string(file.row_begin);
     metadata["row_end"] = std::to_string(file.row_end);
@@ -132,7 +144,7 @@ Result<SafetensorsWriter> write_file(const StateFile& file, const ReadRows& read
   for (const SafeTensor& one : layout) {
     const StateTensor& tensor = *by_name.at(one.name);
     const Bytes row_bytes = tensor.row_bytes();
-    const int64_t end = file.head ? file.row_end : tensor.rows();
+    const int64_t end = file.by_rows ? file.row_end : tensor.rows();
     const int64_t step = std::max<int64_t>(1, kSaveChunk / std::max<Bytes>(row_bytes, 1));
     for (int64_t row = file.row_begin; row < end && row_bytes > 0; row += step) {
       const int64_t last = std::min(end, row + step);

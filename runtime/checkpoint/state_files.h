@@ -13,18 +13,19 @@
 
 namespace xrun::runtime {
 
-// A file to write: rows [row_begin, row_end) of the tensors of a head, or some tensors of the trunk as a whole.
+// A file to write: rows [row_begin, row_end) of the tensors of a head, the residuals of a replica, or some tensors of
+// the trunk as a whole.
 struct StateFile {
   std::string name;
   std::vector<const StateTensor*> tensors;
-  bool head = false;
+  bool by_rows = false;
   int64_t row_begin = 0;
   int64_t row_end = 0;
 };
 
 // The files for all tensors that are kept, except class rows that lie in files of their own. Head files have about
-// `range_bytes`. With several ranks, each has its rows of heads and the other tensors that it is the first to have,
-// under names of its own; rank 0 has trunk.safetensors even if it is empty.
+// `range_bytes`. With several ranks, each has its rows of heads, the residuals of its replicas and the other tensors
+// that it is the first to have, under names of its own; rank 0 has trunk.safetensors even if it is empty.
 std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, int rank);
 
 // Copies rows [row_begin, row_end) of a tensor to `out`.

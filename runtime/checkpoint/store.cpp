@@ -136,10 +136,11 @@ class Store final : public CheckpointStore {
       const RunDifference difference = options_.compare ? options_.compare(info) : RunDifference();
       history_.push_back({info.manifest.step, info.manifest.math_digest, difference.lines});
     }
-    return std::optional<Resumed>({.step = info.manifest.step,
-                                   .path = info.path,
-                                   .warnings = resume_warnings(info.manifest, options_),
-                                   .records = records_});
+    std::vector<WarnEvent> warnings = resume_warnings(info.manifest, options_);
+    XRUN_ASSIGN(const int64_t replicas, residual_replicas(info, state));
+    add_replica_warning(info.manifest, replicas, state, warnings);
+    return std::optional<Resumed>(
+        {.step = info.manifest.step, .path = info.path, .warnings = std::move(warnings), .records = records_});
   }
 
  private:

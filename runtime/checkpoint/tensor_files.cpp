@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -60,7 +61,8 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
     }
     next = part.row_end;
   }
-  if (next != tensor.rows()) {
+  const bool redistributed = tensor.role == StateTensor::Role::kResidual && next > 0;
+  if (next != tensor.rows() && !redistributed) {
     return other_form(state, tensor,
                       fmt::format("`{}` has {} rows in the model, but {} in the checkpoint {}", tensor.name,
                                   format_count(tensor.rows()), format_count(next), info.path),
@@ -189,10 +191,43 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
   return {};
 }
 
+// The residuals of another number of replicas: what replica i of n had is added to what replica floor(i·m / n) of m
+// has. So the sum over the replicas stays, exactly where the number grows.
+Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, const Found& found, TrainState& state) {
+  const StateTensor& tensor = *found.tensor;
+  const int64_t width = tensor.row_elements();
+  const int64_t former = found.rows->back().row_end;
+  std::vector<float> sum(static_cast<size_t>(width));
+  std::vector<float> values(static_cast<size_t>(width));
+  const auto bytes_of = [](std::vector<float>& floats) { return std::as_writable_bytes(std::span(floats)); };
+  for (int64_t row = 0; row < tensor.rows(); ++row) {
+    if (!state.has_rows(tensor, row, row + 1)) {
+      continue;  // of another rank
+    }
+    std::ranges::fill(sum, 0.0F);
+    for (const StoredRows& part : *found.rows) {
+      for (int64_t old = part.row_begin; old < part.row_end; ++old) {
+        if (old * tensor.rows() / former != row) {
+          continue;
+        }
+        XRUN_ASSIGN(const StoredFile file, StoredFile::open(info, stored.files[part.file]));
+        XRUN_TRY(file.read(part.tensor, (old - part.row_begin) * tensor.row_bytes(), bytes_of(values)));
+        std::ranges::transform(sum, values, sum.begin(), std::plus<>());
+      }
+    }
+    state.write_rows(tensor, row, row + 1, bytes_of(sum).data());
+  }
+  return {};
+}
+
 Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const std::vector<Found>& found,
                   TrainState& state) {
   std::vector<std::vector<FoundPart>> parts_of(stored.files.size());
   for (const Found& one : found) {
+    if (one.tensor->role == StateTensor::Role::kResidual && one.rows->back().row_end != one.tensor->rows()) {
+      XRUN_TRY(redistribute(info, stored, one, state));
+      continue;
+    }
     for (size_t i = 0; i < one.rows->size(); ++i) {
       const StoredRows& rows = (*one.rows)[i];
       if (!state.has_rows(*one.tensor, rows.row_begin, rows.row_end)) {
@@ -238,7 +273,8 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
         std::ranges::find(info.manifest.rows, tensor.head, &ManifestRows::head) != info.manifest.rows.end()) {
       continue;  // mapped from the checkpoint's file
     }
-    const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kGraph;
+    const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer ||
+                               tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
     if (!comes_along && !(only_to_go_on && !(optimizer && tensor.kept))) {
       XRUN_TRY(find_tensor(info, stored, state, tensor, found.emplace_back()));
@@ -263,7 +299,8 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
     const bool skipped = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kGraph ||
                          tensor.role == StateTensor::Role::kShift ||
                          std::ranges::any_of(skip, [&](const auto& path) { return is_below(path, tensor.name); });
-    if (tensor.role == StateTensor::Role::kOptimizer || skipped || is_fresh(tensor)) {
+    if (tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kResidual || skipped ||
+        is_fresh(tensor)) {
       continue;
     }
     Found one;
@@ -289,6 +326,16 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
   // A fresh part starts anew as a whole, also if some of its tensors are stored.
   std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
   return copy_found(info, stored, found, state);
+}
+
+Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state) {
+  const auto residual = std::ranges::find(state.tensors(), StateTensor::Role::kResidual, &StateTensor::role);
+  if (residual == state.tensors().end()) {
+    return 0;
+  }
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
+  const auto found = stored.rows.find(residual->name);
+  return found == stored.rows.end() ? 0 : found->second.back().row_end;
 }
 
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info) {

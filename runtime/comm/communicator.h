@@ -22,8 +22,9 @@ struct Block {
   Bytes bytes = 0;
 };
 
-// One member's part in a collective, or in a send and its receive; the same in every step. The i-th block that it sends
-// to a device is the i-th that this device's member receives from it. A member may send to itself.
+// One member's part in a collective, or in a send and its receive; the same in every step, but for
+// Communicator::resize. The i-th block that it sends to a device is the i-th that this device's member receives from
+// it. A member may send to itself.
 struct Exchange {
   int group = 0;  // exchanges with the same number belong together, once a step
   int device = 0;
@@ -56,6 +57,9 @@ class Communicator {
   //   released  called when the sent blocks may be overwritten; not called if the member sends none
   // REQUIRES: until then no other code accesses received blocks or writes to sent ones.
   virtual void post(int exchange, Completion received, Completion released) = 0;
+  // Changes the bytes of all blocks to those of `exchanges`, which are otherwise the same. All ranks do so between the
+  // same two steps. REQUIRES: no exchange is under way.
+  virtual void resize(std::span<const Exchange> exchanges) = 0;
   // Combines the outcomes of all ranks at the end of a step into one, the same on every rank. Waits for all of them.
   virtual Outcome agree(Outcome mine) = 0;
   // Sends the bytes of rank `root` to all ranks, in the background of the steps; runtime/comm/all_gather.h sends at

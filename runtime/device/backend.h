@@ -37,6 +37,7 @@ struct StepContext {
   uint64_t seed = 0;
   int64_t step = 0;                      // counted from 0
   double rate = 0;                       // the learning rate
+  double density = 1;                    // of compressed gradients (graph/compression.h)
   const ops::IdleSteps* idle = nullptr;  // for rows that catch up
   bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)
   ChangeGuard* guard = nullptr;          // null: nobody reads values of the state

@@ -1,5 +1,7 @@
 #include "runtime/executor/exchanges.h"
 
+#include "graph/compression.h"
+
 namespace xrun::runtime {
 
 using planner::Instruction;
@@ -22,6 +24,27 @@ std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundM
     exchanges.push_back(std::move(exchange));
   }
   return exchanges;
+}
+
+void set_density(const planner::Program& program, const Graph& graph, double density, int rank,
+                 std::vector<Exchange>& exchanges) {
+  auto exchange = exchanges.begin();
+  for (const Instruction& instruction : program.instructions) {
+    if (!communicates(instruction.kind) || program.rank_of(instruction.device) != rank) {
+      continue;
+    }
+    auto sent = exchange->sends.begin();
+    auto received = exchange->receives.begin();
+    for (const Operand& operand : instruction.operands) {
+      Block& block = operand.role == Role::kSent ? *sent++ : *received++;
+      const planner::Buffer& buffer = program.buffer(operand.buffer);
+      if (buffer.purpose == planner::Purpose::kPairs) {
+        const int64_t count = graph.value(graph.param(buffer.param).value).type.elements(0, 0);
+        block.bytes = pairs_of(count, density) * static_cast<Bytes>(sizeof(GradientPair));
+      }
+    }
+    ++exchange;
+  }
 }
 
 std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program) {

@@ -46,6 +46,8 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     }
   }
 
+  void resize(std::span<const Exchange> exchanges) override { communicator_.resize(exchanges); }
+
   Status step() override {
     if (order_.empty()) {
       return {};

@@ -31,6 +31,8 @@ class Executor {
   // Runs all instructions once. After an error no further instruction begins; the first error is returned when all that
   // have begun have ended. Allocates nothing from the second call on. REQUIRES: the calling thread is not a worker.
   virtual Status step() = 0;
+  // Changes the bytes of the blocks of its exchanges (Communicator::resize). REQUIRES: between steps.
+  virtual void resize(std::span<const Exchange> exchanges) = 0;
   // Whether the steps that follow time their instructions; at first they do.
   virtual void measure(bool wanted) = 0;
   // The times of the last measured step, by instruction.

@@ -118,6 +118,21 @@ class SequentialExecutor final : public Executor {
     return check_ == nullptr ? Status() : check_->end_step();
   }
 
+  void resize(std::span<const Exchange> exchanges) override {
+    std::map<int, std::vector<Exchange>> groups;
+    for (const Exchange& exchange : exchanges) {
+      groups[exchange.group].push_back(exchange);
+    }
+    for (Item& item : order_) {
+      const std::vector<Exchange>& group = groups[program_.instruction(item.members[0]).group];
+      item.copies.clear();
+      for (const Exchange& member : group) {
+        const std::vector<BlockCopy> copies = copies_to(group, member);
+        item.copies.insert(item.copies.end(), copies.begin(), copies.end());
+      }
+    }
+  }
+
   void measure(bool wanted) override { measured_ = wanted; }
   std::span<const Timing> timings() const override { return timings_; }
 
@@ -135,18 +150,9 @@ class SequentialExecutor final : public Executor {
 Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, Backend& backend,
                                                            std::vector<Exchange> exchanges, ArenaCheck* check) {
   XRUN_ASSIGN(std::vector<Item> order, find_order(program));
-  std::map<int, std::vector<Exchange>> groups;
-  for (Exchange& exchange : exchanges) {
-    groups[exchange.group].push_back(std::move(exchange));
-  }
-  for (Item& item : order) {
-    const std::vector<Exchange>& group = groups[program.instruction(item.members[0]).group];
-    for (const Exchange& member : group) {
-      const std::vector<BlockCopy> copies = copies_to(group, member);
-      item.copies.insert(item.copies.end(), copies.begin(), copies.end());
-    }
-  }
-  return std::unique_ptr<Executor>(std::make_unique<SequentialExecutor>(program, backend, std::move(order), check));
+  auto executor = std::make_unique<SequentialExecutor>(program, backend, std::move(order), check);
+  executor->resize(exchanges);
+  return std::unique_ptr<Executor>(std::move(executor));
 }
 
 }  // namespace xrun::runtime

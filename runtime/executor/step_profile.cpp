@@ -52,6 +52,8 @@ std::string describe(const Instruction& instruction, const Program& program, con
       return of_head("update");
     case Kind::kFoldPartials:
       return "folding partials of gradients";
+    case Kind::kCompress:
+      return "compressing gradients";
     case Kind::kNorm:
       return "norms of gradients";
     case Kind::kCopy:

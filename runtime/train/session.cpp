@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
+#include "graph/compression.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/mass.h"
 #include "runtime/comm/local/local_communicator.h"
@@ -77,6 +78,9 @@ class BoundSession final : public Session {
     peers_ = options.peers;
     shared_ = peers_ == nullptr ? nullptr : std::make_unique<SharedResults>(program_, memory_, *peers_);
     std::vector<Exchange> exchanges = exchanges_of(program_, memory_, options.rank);
+    if (module_.train.compress.is_on()) {
+      exchanges_ = exchanges;
+    }
     if (options.sequential || (program_.devices == 1 && program_.threads[0] == 1)) {
       XRUN_ASSIGN(executor_, make_sequential_executor(program_, *backend_, std::move(exchanges), check_.get()));
       return {};
@@ -106,12 +110,16 @@ class BoundSession final : public Session {
     }
   }
 
+  void compress_by(std::function<double(int64_t step)> density) override { density_of_ = std::move(density); }
+
   Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop) override {
     XRUN_CHECK(idle_ == nullptr || (idle_->step() == step && rate_(step) == rate),
                "steps follow one another, each with the rate of the curve");
+    set_density_of(step);
     backend_->begin_step({.seed = module_.train.seed,
                           .step = step,
                           .rate = rate,
+                          .density = density_,
                           .idle = idle_.get(),
                           .measures_mass = measures_mass_,
                           .guard = guard_,
@@ -279,6 +287,21 @@ class BoundSession final : public Session {
     }
   }
 
+  // The density changes a few times in a run.
+  void set_density_of(int64_t step) {
+    const CompressSpec& compress = module_.train.compress;
+    if (!program_.training || !compress.is_on()) {
+      return;
+    }
+    const double density = density_of_ ? density_of_(step) : compress.density;
+    XRUN_CHECK(density > 0 && density <= largest_density(compress), "pairs are planned for a lower density");
+    if (density != density_) {
+      set_density(program_, module_.graph, density, rank_, exchanges_);
+      executor_->resize(exchanges_);
+      density_ = density;
+    }
+  }
+
   const Module& module_;
   const planner::Program& program_;
   BoundMemory memory_;
@@ -288,6 +311,9 @@ class BoundSession final : public Session {
   bool measures_mass_ = false;
   std::unique_ptr<ops::IdleSteps> idle_;  // where rows catch up
   std::function<double(int64_t)> rate_;
+  std::function<double(int64_t)> density_of_;
+  double density_ = 0;               // of the last step; 0 before the first
+  std::vector<Exchange> exchanges_;  // where gradients are compressed
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
   std::unique_ptr<Backend> backend_;

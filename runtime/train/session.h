@@ -63,6 +63,10 @@ class Session {
   // (Untouched::kExact); `done` steps are done. REQUIRES: before the first step and the first reader of such rows.
   virtual void follow(std::function<double(int64_t step)> rate, int64_t done) = 0;
 
+  // Sets the density of compressed gradients in every step; without it the density is the one after the warm-up.
+  // REQUIRES: before the first step, if the run compresses.
+  virtual void compress_by(std::function<double(int64_t step)> density) = 0;
+
   // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. `stop`, which is read after
   // all instructions have ended, says that this process was asked to stop. Errors: kNonFinite with the operator and the
   // rows; those of kernels; with several ranks, that of any of them.

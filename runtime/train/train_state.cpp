@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <map>
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -9,6 +10,7 @@
 #include "graph/base/check.h"
 #include "graph/base/random.h"
 #include "graph/base/xxh128.h"
+#include "graph/compression.h"
 #include "graph/group_rules.h"
 #include "graph/head_shape.h"
 #include "graph/optimizer_def.h"
@@ -122,7 +124,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     const bool scale = buffer.purpose == Purpose::kHeadScale;
     const bool graph = buffer.purpose == Purpose::kHeadLists || buffer.purpose == Purpose::kHeadSnapshot;
     const bool last = buffer.purpose == Purpose::kHeadLast;
-    if (!weight && !state && !optimizer && !scale && !graph && !last) {
+    const bool residual = buffer.purpose == Purpose::kResidual;
+    if (!residual && !weight && !state && !optimizer && !scale && !graph && !last) {
       continue;
     }
     const Parameter& parameter = module.graph.param(buffer.param);
@@ -140,6 +143,11 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     if (optimizer) {
       XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
       one.name += "." + states[static_cast<size_t>(buffer.state)];
+    }
+    if (residual) {
+      one.role = StateTensor::Role::kResidual;
+      one.name += fmt::format(".{}", kResidualStates[static_cast<size_t>(buffer.state)]);
+      one.type.dims.insert(one.type.dims.begin(), program.replicas);
     }
     if (head != nullptr && head->weight == buffer.param && !graph && !last) {
       one.type.dtype = dtype_of(optimizer ? head->states : head->weights);
@@ -167,7 +175,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
       continue;  // of another rank
     }
-    const auto [begin, end] = shard_rows(head, buffer.shard, tensor.rows());
+    const auto [begin, end] =
+        residual ? ClassRange{buffer.replica, buffer.replica + 1} : shard_rows(head, buffer.shard, tensor.rows());
     const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
                                     [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
     if (piece != tensor.pieces.end()) {
@@ -268,7 +277,8 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
       for (size_t item = range.begin(); item != range.end(); ++item) {
         const FirstRows& part = own[item];
         const StateTensor& tensor = *part.tensor;
-        const bool optimizer = tensor.role == StateTensor::Role::kOptimizer;
+        const bool optimizer =
+            tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kResidual;
         if (tensor.type.dtype == DType::kI32) {
           const std::vector<int32_t> never(static_cast<size_t>(part.end - part.begin), -1);
           write_rows(tensor, part.begin, part.end, reinterpret_cast<const std::byte*>(never.data()));
@@ -425,6 +435,9 @@ void TrainState::copy_from(const TrainState& other) {
   std::vector<float> values;
   for (const StateTensor& tensor : tensors_) {
     const StateTensor* source = other.find(tensor.name);
+    if (tensor.role == StateTensor::Role::kResidual) {
+      continue;  // of each replica alone
+    }
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
     XRUN_CHECK(source == nullptr || source->type.dtype == tensor.type.dtype, tensor.name + " in another format");
     if (source != nullptr && lies_in_file(tensor) && rows_of(tensor) == other.rows_of(*source)) {

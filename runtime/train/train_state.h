@@ -23,7 +23,7 @@ class IdleSteps;  // ops/head/catch_up.h
 namespace xrun::runtime {
 
 // Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy a replica. A tensor outside of heads
-// is one piece.
+// is one piece; but of what replicas keep for compressed gradients (kResidual) each replica has one row.
 struct TensorPiece {
   int64_t row_begin = 0;
   int64_t row_end = 0;
@@ -31,7 +31,7 @@ struct TensorPiece {
 };
 
 struct StateTensor {
-  enum class Role { kWeight, kState, kOptimizer, kScale, kGraph, kShift };
+  enum class Role { kWeight, kState, kOptimizer, kScale, kGraph, kShift, kResidual };
   std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity", "id.weight.scale"
   Role role = Role::kWeight;
   TensorType type;  // as it lies in memory, without a batch dimension; f32 but for class weights and their states
@@ -44,7 +44,7 @@ struct StateTensor {
   ParamId param;
   std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
 
-  // Rows are along the first dimension; a scalar has one row.
+  // Rows are along the first dimension, which for kResidual is the replica; a scalar has one row.
   int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
   int64_t row_elements() const { return rows() == 0 ? 0 : type.elements(0, 0) / rows(); }
   Bytes row_bytes() const { return row_elements() * size_of(type.dtype); }
@@ -131,7 +131,7 @@ class TrainState {
   // By which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
   void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }
   // Copies weights and states of `other`, which may be laid out in another way, by name; optimizer states where both
-  // have them.
+  // have them, and no residuals.
   void copy_from(const TrainState& other);
 
   // Of the trained weights that this process has.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/base/check.h"
+#include "graph/compression.h"
 #include "graph/group_rules.h"
 #include "graph/pipeline.h"
 #include "graph/reader_def.h"
@@ -197,7 +198,7 @@ class Run {
     } else if (!resumed_) {
       initialise({});
     }
-    follow_rate();
+    follow_clock();
     XRUN_TRY(graphs_.begin(done_));
     return session_->weights_changed();
   }
@@ -218,7 +219,7 @@ class Run {
     }
     initialise([&](const StateTensor& tensor) {
       const auto holds = [&](const std::string& path_of_part) { return is_below(path_of_part, tensor.name); };
-      return tensor.role == StateTensor::Role::kOptimizer ||
+      return tensor.role == StateTensor::Role::kOptimizer || tensor.role == StateTensor::Role::kResidual ||
              std::any_of(
                  fresh.begin(), fresh.end(),
                  [&](const FreshPart& part) { return part.head ? tensor.head == part.path : holds(part.path); }) ||
@@ -227,8 +228,14 @@ class Run {
     return {};
   }
 
-  void follow_rate() {
+  // What depends on the progress of the run, for the steps of the session.
+  void follow_clock() {
     session_->follow([this](int64_t step) { return clock_.rate(step); }, done_);
+    if (const CompressSpec& compress = train_.compress; compress.warmup) {
+      session_->compress_by([this, &compress, units = compress.warmup->steps(samples_, train_.unit())](int64_t step) {
+        return density_at(compress, units, clock_.sizes().begin_of(step));
+      });
+    }
   }
 
   // Of the steps of the size that comes next.
@@ -257,7 +264,7 @@ class Run {
     // The former session ends when nothing refers to it any more, also where memory runs out on the way.
     former_module_ = std::exchange(module_, std::move(module));
     former_session_ = std::exchange(session_, std::move(made).value());
-    follow_rate();
+    follow_clock();
     graphs_.move_to(*session_);
     saves_.move_to(*session_);
     XRUN_TRY(session_->agree(reports_.move_to(*session_, prediction(), done_)));

@@ -50,6 +50,25 @@ TEST(Report, PageOfAPlanWithHead) {
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
 }
 
+TEST(Report, CompressedGradientsAreComparedWithDenseOnes) {
+  Module module = testing::make_module({.layers = 1, .input = 256, .width = 256, .batch = 64, .norm_rows = 8});
+  module.train.compress = {.density = 0.001, .on = {}, .warmup = TrainSpan{4, TrainSpan::kEpochs}, .span = {}};
+  module.schedule.replicas = Hint<int64_t>{2, {}};
+  Planned planned{testing::prepare_training(module), {}};
+  const Module inference = testing::prepare_inference(module);
+  const Machine machine{.name = "2 x cpu", .cores = 2, .devices = 2, .threads = 2, .memory = kGiB};
+  planned.plan = make_plan(planned.module, inference, testing::make_facts(planned.module),
+                           testing::make_facts(inference), machine, {})
+                     .value();
+  EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/compress.txt"));
+  const auto json = nlohmann::json::parse(report_json(planned.plan, planned.module))["compress"];
+  // 256 x 256 of the stem and of the layer, and 10 x 256: 66 + 66 + 3 pairs of 8 bytes.
+  EXPECT_EQ(json["pairs"], 66 + 66 + 3);
+  EXPECT_EQ(json["sent_bytes"], 8 * (66 + 66 + 3));
+  EXPECT_EQ(json["sent_bytes_at_first"], 2 * (65536 + 65536 + 2560));
+  EXPECT_EQ(json["dense_bytes"], 4 * (65536 + 65536 + 2560));
+}
+
 TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
   Module module = testing::make_module({.layers = 1,
                                         .input = 256,

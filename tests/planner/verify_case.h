@@ -24,12 +24,16 @@ struct CaseOptions {
   bool knn = false;       // some of the classes are active
   bool training = true;
   bool overlap = true;
+  bool compress = false;  // gradients
 };
 
 inline Case make_case(const CaseOptions& options = {}) {
   Module module = make_module(options.model);
   if (options.clip_heads) {
     module.train.clip = {ClipSpec::kNorm, 1.0, true};
+  }
+  if (options.compress) {
+    module.train.compress = {.density = 0.01};
   }
   if (options.weighted) {
     module.train.class_weights.kind = ClassWeightsSpec::kInverseFrequency;

@@ -110,7 +110,7 @@ const std::vector<Edit>& all_edits() {
   constexpr auto kHeads = &Program::heads;
   constexpr auto kArenas = &Program::arenas;
   static const std::vector<Edit> edits{
-      enum_of(kInstructions, &I::kind, static_cast<int>(Kind::kReduceScatter) + 1),
+      enum_of(kInstructions, &I::kind, static_cast<int>(Kind::kCompress) + 1),
       enum_of(kInstructions, &I::stream, 2),
       field_of(kInstructions, &I::id),
       field_of(kInstructions, &I::device),

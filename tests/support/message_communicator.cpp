@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -379,6 +380,17 @@ std::vector<std::string> MessageCommunicator::gather(const std::string& mine) {
 }
 
 // The error of the lowest rank wins; the own one keeps its place and its help.
+void MessageCommunicator::resize(std::span<const Exchange> exchanges) {
+  std::promise<void> done;
+  enqueue([&] {
+    for (size_t i = 0; i < exchanges.size(); ++i) {
+      members_[i].exchange = exchanges[i];
+    }
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
 Outcome MessageCommunicator::agree(Outcome mine) {
   const std::string text = !mine.status.ok() ? "error " + mine.status.error().message : mine.stop ? "stop" : "";
   Outcome outcome;

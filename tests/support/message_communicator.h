@@ -45,6 +45,7 @@ class MessageCommunicator final : public Communicator {
   ~MessageCommunicator() override;
 
   void post(int exchange, Completion received, Completion released) override;
+  void resize(std::span<const Exchange> exchanges) override;
   Outcome agree(Outcome mine) override;
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 

@@ -34,6 +34,7 @@ class SlowCommunicator final : public Communicator {
   void post(int exchange, Completion received, Completion released) override {
     behind_->post(exchange, received, released);
   }
+  void resize(std::span<const Exchange> exchanges) override { behind_->resize(exchanges); }
   Outcome agree(Outcome mine) override { return behind_->agree(std::move(mine)); }
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override {
     if (root != rank_ || bytes.size() == 1) {

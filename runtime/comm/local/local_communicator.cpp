@@ -61,6 +61,16 @@ void LocalCommunicator::post(int exchange, Completion received, Completion relea
   }
 }
 
+void LocalCommunicator::resize(std::span<const Exchange> exchanges) {
+  std::map<int, std::vector<Exchange>> groups;
+  for (const Exchange& exchange : exchanges) {
+    groups[exchange.group].push_back(exchange);
+  }
+  for (size_t i = 0; i < exchanges.size(); ++i) {
+    members_[i]->copies = copies_to(groups.at(exchanges[i].group), exchanges[i]);
+  }
+}
+
 void LocalCommunicator::pull(void* context, int32_t /*argument*/) {
   Member& member = *static_cast<Member*>(context);
   using Clock = std::chrono::steady_clock;

@@ -18,6 +18,7 @@ class LocalCommunicator final : public Communicator {
   LocalCommunicator(const DeviceSet& devices, std::span<const Exchange> exchanges);
 
   void post(int exchange, Completion received, Completion released) override;
+  void resize(std::span<const Exchange> exchanges) override;
   // There is one rank.
   Outcome agree(Outcome mine) override { return mine; }
   void broadcast(int /*channel*/, int /*root*/, std::span<std::byte> /*bytes*/, Completion done) override {

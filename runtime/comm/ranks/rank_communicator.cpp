@@ -24,38 +24,17 @@ Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Cl
 
 RankCommunicator::RankCommunicator(World& world, const DeviceSet& devices, std::function<int(int device)> rank_of,
                                    std::span<const Exchange> exchanges)
-    : world_(world), network_(world.network()), outgoing_(static_cast<size_t>(world.count())), broadcasts_(world) {
+    : world_(world),
+      network_(world.network()),
+      rank_of_(std::move(rank_of)),
+      outgoing_(static_cast<size_t>(world.count())),
+      broadcasts_(world) {
   std::vector<Exchange> local;
   for (const Exchange& exchange : exchanges) {
     index_[{exchange.group, exchange.device}] = members_.size();
-    auto member = std::make_unique<Member>();
     const int number = static_cast<int>(members_.size());
-    member->exchange = exchange;
-    Exchange& inside = local.emplace_back(Exchange{.group = exchange.group, .device = exchange.device});
-    const auto divide = [&](const std::vector<Block>& blocks, std::vector<Block>& of_rank,
-                            std::vector<Stream>& others) {
-      for (const Block& block : blocks) {
-        const int rank = rank_of(block.peer);
-        if (rank == world.rank()) {
-          of_rank.push_back(block);
-        } else {
-          auto stream = std::ranges::find(others, block.peer, &Stream::device);
-          if (stream == others.end()) {
-            others.push_back({.member = number, .device = block.peer, .rank = rank});
-            stream = std::prev(others.end());
-          }
-          stream->cursor.blocks.push_back(block);
-        }
-      }
-    };
-    divide(exchange.sends, inside.sends, member->sends);
-    divide(exchange.receives, inside.receives, member->receives);
-    for (Stream& stream : member->sends) {
-      stream.direct = is_direct(stream);
-    }
-    member->local_sends = !inside.sends.empty();
-    member->local_receives = !inside.receives.empty();
-    members_.push_back(std::move(member));
+    members_.push_back(std::make_unique<Member>());
+    local.push_back(divide(number, exchange));
   }
   local_ = std::make_unique<LocalCommunicator>(devices, local);
   posted_.reserve(members_.size());
@@ -66,6 +45,47 @@ RankCommunicator::RankCommunicator(World& world, const DeviceSet& devices, std::
 RankCommunicator::~RankCommunicator() {
   network_.close(channel_);
   broadcasts_.abandon(Error{ErrorKind::kInterrupted, "", "the run ends", ""});
+}
+
+Exchange RankCommunicator::divide(int number, const Exchange& exchange) {
+  Member& member = *members_[static_cast<size_t>(number)];
+  member.exchange = exchange;
+  member.sends.clear();
+  member.receives.clear();
+  Exchange inside{.group = exchange.group, .device = exchange.device};
+  const auto share_out = [&](const std::vector<Block>& blocks, std::vector<Block>& of_rank,
+                             std::vector<Stream>& others) {
+    for (const Block& block : blocks) {
+      const int rank = rank_of_(block.peer);
+      if (rank == world_.rank()) {
+        of_rank.push_back(block);
+      } else {
+        auto stream = std::ranges::find(others, block.peer, &Stream::device);
+        if (stream == others.end()) {
+          others.push_back({.member = number, .device = block.peer, .rank = rank});
+          stream = std::prev(others.end());
+        }
+        stream->cursor.blocks.push_back(block);
+      }
+    }
+  };
+  share_out(exchange.sends, inside.sends, member.sends);
+  share_out(exchange.receives, inside.receives, member.receives);
+  for (Stream& stream : member.sends) {
+    stream.direct = is_direct(stream);
+  }
+  member.local_sends = !inside.sends.empty();
+  member.local_receives = !inside.receives.empty();
+  return inside;
+}
+
+// The network's thread looks at streams only while their exchange is under way.
+void RankCommunicator::resize(std::span<const Exchange> exchanges) {
+  std::vector<Exchange> local;
+  for (size_t i = 0; i < exchanges.size(); ++i) {
+    local.push_back(divide(static_cast<int>(i), exchanges[i]));
+  }
+  local_->resize(local);
 }
 
 void RankCommunicator::post(int exchange, Completion received, Completion released) {

@@ -33,6 +33,7 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   ~RankCommunicator() override;
 
   void post(int exchange, Completion received, Completion released) override;
+  void resize(std::span<const Exchange> exchanges) override;
   Outcome agree(Outcome mine) override { return world_.agree(std::move(mine)); }
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
@@ -69,6 +70,8 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   static void end_receiving(Member& member);
   static void end_releasing(Member& member);
 
+  // Divides the blocks of an exchange among the streams of member `number`, and returns those of this rank.
+  Exchange divide(int number, const Exchange& exchange);
   void on_message(int from, Message message) override;
   void work() override;
   void on_error(const Error& error, bool lost) override;
@@ -87,6 +90,7 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
 
   World& world_;
   Network& network_;
+  std::function<int(int)> rank_of_;
   std::vector<std::unique_ptr<Member>> members_;
   std::map<std::pair<int, int>, size_t> index_;  // (group, device)
   std::unique_ptr<LocalCommunicator> local_;

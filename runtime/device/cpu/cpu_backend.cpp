@@ -10,6 +10,7 @@
 
 #include "graph/base/check.h"
 #include "ops/compute_modes.h"
+#include "runtime/device/cpu/compress_runner.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/head_runner.h"
 #include "runtime/device/cpu/stage_runner.h"
@@ -68,6 +69,7 @@ class CpuBackend final : public Backend {
   StageRunner stage_runner_;
   HeadRunner head_runner_;
   UpdateRunner update_runner_;
+  CompressRunner compress_runner_;
   std::vector<Entry> entries_;  // by instruction
   StepContext step_;
   std::atomic<double> grad_norm_{0};
@@ -85,7 +87,8 @@ CpuBackend::CpuBackend(const Module& module, const planner::Program& program, co
       stage_runner_(module.graph, program, binder_, kernels_,
                     *std::max_element(program.threads.begin(), program.threads.end())),
       head_runner_(module, program, binder_, heads_, form),
-      update_runner_(module, program, binder_, kernels_, isa, form) {
+      update_runner_(module, program, binder_, kernels_, isa, form),
+      compress_runner_(module, program, binder_, isa, form) {
   entries_.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
     const bool mine = memory.has(instruction.device) && !communicates(instruction.kind);
@@ -152,6 +155,11 @@ CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {
     return [this, sums = update_runner_.bind_sums(instruction)](ops::Workers& workers) {
       update_runner_.sum_replicas(sums, workers);
       return Status();
+    };
+  }
+  if (instruction.kind == Kind::kCompress) {
+    return [this, compress = compress_runner_.bind(instruction)](ops::Workers& workers) mutable {
+      return compress_runner_.run(compress, step_, workers);
     };
   }
   return instruction.kind == Kind::kCopy ? bind_copy(instruction) : bind_update(instruction);

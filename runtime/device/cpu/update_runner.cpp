@@ -5,6 +5,7 @@
 
 #include "graph/base/check.h"
 #include "graph/norm_layout.h"
+#include "ops/compression.h"
 #include "runtime/device/cpu/fold.h"
 
 namespace xrun::runtime {
@@ -77,6 +78,10 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
       break;
     case Role::kState:
       update.weights.back().states[operand.index] = binder_.at<float>(operand);
+      break;
+    case Role::kPairs:
+      update.weights.back().pairs = binder_.at<const GradientPair>(operand);
+      update.weights.back().stride = operand.bytes / program_.replicas / static_cast<Bytes>(sizeof(GradientPair));
       break;
     case Role::kNorms:
       if (operand.param.valid()) {
@@ -190,18 +195,35 @@ void UpdateRunner::find_trust_ratios(BoundUpdate& update, const StepContext& ste
   }
 }
 
+// The momentum of compressed gradients was added before they were selected.
+void UpdateRunner::subtract_pairs(const BoundUpdate& update, const StepContext& step, ops::Workers& workers) const {
+  const auto one = [&](int64_t item, int) {
+    const BoundWeight& weight = update.weights[static_cast<size_t>(item)];
+    if (weight.pairs != nullptr) {
+      const float rate = scalars_of(weight.rule, form_, step.rate, step.step, 1).rate;
+      ops::subtract_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride, program_.replicas, rate,
+                          weight.partials[0], weight.weight);
+    }
+  };
+  workers.for_each(std::ssize(update.weights), one);
+}
+
 Status UpdateRunner::apply(BoundUpdate& update, const StepContext& step, double grad_scale,
                            ops::Workers& workers) const {
   if (form_.has_trust_ratio()) {
     find_trust_ratios(update, step, grad_scale, workers);
   }
   for_chunks(update.weights, workers, [&](const BoundWeight& weight, int64_t begin, int64_t end, int) {
+    if (weight.pairs != nullptr) {
+      return;
+    }
     const auto at = [&](float* base) { return base == nullptr ? nullptr : base + begin; };
     ops::UpdateScalars scalars = scalars_of(weight.rule, form_, step.rate, step.step, grad_scale);
     scalars.ratio = weight.trust_ratio;
     ops::update(isa_, form_, scalars, weight.weight + begin, weight.partials[0] + begin, at(weight.states[0]),
                 at(weight.states[1]), end - begin);
   });
+  subtract_pairs(update, step, workers);
   XRUN_TRY(prepare(update, workers));
   for (const BoundFold& fold : update.folds) {
     XRUN_TRY(fold.kernel->fold_states(fold.inputs, fold.outputs, program_.batch / program_.norm_rows));

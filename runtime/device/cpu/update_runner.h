@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "graph/compression.h"
 #include "graph/module.h"
 #include "ops/optimizer.h"
 #include "ops/trust_ratio.h"
@@ -26,6 +27,9 @@ struct BoundWeight {
   // For a kUpdate with LARS or LAMB, if the tensor has a trust ratio: sums by chunk, and the ratio of this step.
   std::vector<ops::TrustSums> trust_sums;
   float trust_ratio = 1;
+  // Of a compressed gradient: the pairs of all replicas, those of one `stride` pairs behind those of the one before.
+  const GradientPair* pairs = nullptr;
+  int64_t stride = 0;
 };
 
 // A prepared weight of a kernel, and the weight that it is made from.
@@ -76,7 +80,8 @@ class UpdateRunner {
   // Stores partial sums of squares of the folded gradients, for the norm.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
   // Updates and prepares weights and folds running statistics. Gradients are read from the first partial, where they
-  // were folded, and multiplied by `grad_scale`. Stores trust ratios in `update`.
+  // were folded, or from pairs, which are summed there; and multiplied by `grad_scale`. Stores trust ratios in
+  // `update`.
   Status apply(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared weights from the current weights.
   Status prepare(const BoundUpdate& update, ops::Workers& workers) const;
@@ -84,6 +89,7 @@ class UpdateRunner {
  private:
   void bind_operand(const planner::Operand& operand, BoundUpdate& update) const;
   BoundFold& fold_of(NodeId node, BoundUpdate& update) const;
+  void subtract_pairs(const BoundUpdate& update, const StepContext& step, ops::Workers& workers) const;
   void find_trust_ratios(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
 
   const Module& module_;

@@ -1,0 +1,39 @@
+// Compression of gradients (`train.compress`): which weights are compressed, and how many elements a replica sends.
+// The method is that of Lin et al., "Deep Gradient Compression", ICLR 2018 (docs/algorithms.md, "Gradient
+// compression").
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "graph/specs.h"
+
+namespace xrun {
+
+// An element that a replica sends: its number in the tensor, and its accumulated gradient. Pairs of a tensor are in
+// ascending order of their numbers.
+struct GradientPair {
+  int32_t index = 0;
+  float value = 0;
+};
+static_assert(sizeof(GradientPair) == 8);
+
+// The states that each replica keeps for a compressed weight, in place of those of the optimizer: its velocity, and the
+// accumulated velocities that were not sent.
+inline constexpr std::string_view kResidualStates[] = {"velocity", "residual"};
+
+// Whether the gradient of a weight is compressed: `on` names it, it lies outside of heads, and it has two dimensions or
+// more. Biases and the weights of norms are few numbers that are sent whole.
+bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param);
+
+// The pairs that a replica sends of a tensor: density * elements, rounded up; at least one.
+int64_t pairs_of(int64_t elements, double density);
+
+// The density of step `step`, counted from 0. The first `warmup` steps are four equal parts with 1/4, 1/16, 1/64 and
+// 1/256 of the elements, but never less than the density after them.
+double density_at(const CompressSpec& compress, double warmup, int64_t step);
+// That of the first step.
+double largest_density(const CompressSpec& compress);
+
+}  // namespace xrun

@@ -1,0 +1,43 @@
+#include "ops/compression.h"
+
+namespace xrun::ops {
+
+void accumulate(const CompressScalars& scalars, const float* gradient, const float* weight, float* velocity,
+                float* residual, int64_t n) {
+  const auto [scale, limit, decay, momentum] = scalars;
+  for (int64_t i = 0; i < n; ++i) {
+    float g = gradient[i] * scale;
+    g = g > limit ? limit : g;  // NaN stays NaN
+    g = g < -limit ? -limit : g;
+    const float u = velocity[i] * momentum + (g + weight[i] * decay);
+    velocity[i] = u;
+    residual[i] += u;
+  }
+}
+
+void clear_sent(const GradientPair* pairs, int64_t count, float* velocity, float* residual) {
+  for (int64_t i = 0; i < count; ++i) {
+    velocity[pairs[i].index] = 0;
+    residual[pairs[i].index] = 0;
+  }
+}
+
+void subtract_pairs(const GradientPair* pairs, int64_t count, int64_t stride, int replicas, float rate, float* sums,
+                    float* weight) {
+  const auto each = [&](const auto& body) {
+    for (int replica = 0; replica < replicas; ++replica) {
+      for (int64_t i = 0; i < count; ++i) {
+        body(pairs[stride * replica + i]);
+      }
+    }
+  };
+  each([&](const GradientPair& pair) { sums[pair.index] = 0; });
+  each([&](const GradientPair& pair) { sums[pair.index] += pair.value; });
+  // A sum is used once, though several replicas may have sent the element.
+  each([&](const GradientPair& pair) {
+    weight[pair.index] -= sums[pair.index] * rate;
+    sums[pair.index] = 0;
+  });
+}
+
+}  // namespace xrun::ops

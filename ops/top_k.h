@@ -1,0 +1,39 @@
+// The elements of a tensor with the largest magnitudes, exactly, by counting: each chunk of the tensor counts its
+// elements by their highest bits, the sum of the counts gives the bits of the k-th largest one, and the same is done
+// for its middle and its lowest bits. Then each chunk writes its own part of the result. The values are read five
+// times, and no candidates are copied or sorted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/compression.h"
+#include "ops/workers.h"
+
+namespace xrun::ops {
+
+// The working memory of selections, made before the first step. Threads: one selection at a time.
+class TopK {
+ public:
+  // For tensors of at most `most` elements, and at most `workers` workers.
+  TopK(int64_t most, int workers);
+
+  // Writes the k of values[0, count) that are largest in magnitude to `pairs`, in ascending order of their indices. Of
+  // equal magnitudes the lower index is chosen first; NaN counts as larger than any number. The result does not depend
+  // on the workers. REQUIRES: 0 < k <= count, at most as many elements and workers as it was made for.
+  void select(const float* values, int64_t count, int64_t k, GradientPair* pairs, Workers& workers);
+
+ private:
+  // Elements of a chunk: above the k-th largest magnitude, and equal to it; then, where they begin.
+  struct ChunkCounts {
+    int64_t above = 0;
+    int64_t equal = 0;
+  };
+
+  uint32_t find_kth(const float* values, int64_t count, int64_t& left, Workers& workers);
+
+  std::vector<uint32_t> bins_;  // of each worker
+  std::vector<ChunkCounts> chunks_;
+};
+
+}  // namespace xrun::ops

@@ -1,0 +1,58 @@
+// Compresses the gradients of a replica: momentum, residual and selection, tensor by tensor (docs/algorithms.md,
+// "Gradient compression").
+#pragma once
+
+#include <vector>
+
+#include "graph/module.h"
+#include "ops/optimizer.h"
+#include "ops/top_k.h"
+#include "ops/workers.h"
+#include "planner/program.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/cpu/binding.h"
+#include "runtime/device/cpu/update_rule.h"
+
+namespace xrun::runtime {
+
+// A compressed tensor of one replica.
+struct CompressedWeight {
+  ParamId param;
+  int64_t count = 0;
+  const float* gradient = nullptr;  // partial 0, where the partials were folded
+  const float* weight = nullptr;
+  float* velocity = nullptr;
+  float* residual = nullptr;
+  GradientPair* pairs = nullptr;  // those of this replica
+  UpdateRule rule;
+  std::vector<double> squares;  // sums by chunk, for clip = norm
+};
+
+// A kCompress, with its working memory.
+struct BoundCompress {
+  std::vector<CompressedWeight> weights;
+  ops::TopK selection;
+};
+
+// Threads: any; no two for one BoundCompress at once.
+class CompressRunner {
+ public:
+  // All outlive the runner.
+  CompressRunner(const Module& module, const planner::Program& program, const Binder& binder, ops::Isa isa,
+                 const ops::OptimizerForm& form);
+
+  BoundCompress bind(const planner::Instruction& instruction) const;
+  // Errors: kNonFinite XG0810, a gradient without a finite norm, where the run clips by norm.
+  Status run(BoundCompress& compress, const StepContext& step, ops::Workers& workers) const;
+
+ private:
+  Result<double> clip_scale(CompressedWeight& weight, const StepContext& step, ops::Workers& workers) const;
+
+  const Module& module_;
+  const planner::Program& program_;
+  const Binder& binder_;
+  ops::Isa isa_;
+  ops::OptimizerForm form_;
+};
+
+}  // namespace xrun::runtime
