@@ -16,7 +16,9 @@ constexpr int64_t kMostOpen = 128;
 }  // namespace
 
 SaveMemory::SaveMemory(int chunks, Bytes staging)
-    : chunks_(static_cast<size_t>(std::max(chunks, 1))), bytes_(staging) {}
+    : chunks_(static_cast<size_t>(std::max(chunks, 1))),
+      bytes_(staging),
+      staging_(std::make_unique<std::byte[]>(static_cast<size_t>(staging))) {}
 
 std::vector<std::byte> SaveMemory::take_chunk() {
   std::unique_lock lock(mutex_);
@@ -37,9 +39,6 @@ void SaveMemory::give_back(std::vector<std::byte> chunk) {
 void SaveMemory::reset() {
   const std::lock_guard lock(mutex_);
   taken_ = 0;
-  if (staging_ == nullptr && bytes_ > 0) {
-    staging_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes_));
-  }
 }
 
 std::byte* SaveMemory::take(Bytes bytes) {

@@ -44,7 +44,7 @@ class SaveMemory {
   std::vector<std::vector<std::byte>> chunks_;
   Bytes bytes_;
   Bytes taken_ = 0;
-  std::unique_ptr<std::byte[]> staging_;  // made when it is first used
+  std::unique_ptr<std::byte[]> staging_;  // zeroed: no step waits for its pages
 };
 
 // Threads: the one that made it calls all functions but `before`.

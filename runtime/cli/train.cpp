@@ -104,7 +104,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .libraries = runtime::library_versions(),
       .model = text_of(planned),
       .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
-      .staging = planner::save_staging(planned.plan.training),
+      .staging = train.checkpoint_async ? planner::save_staging(planned.plan.training) : 0,
       .peers = job.world.get()};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};

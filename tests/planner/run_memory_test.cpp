@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/save_chunk.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "tests/planner/test_graphs.h"
@@ -57,6 +58,21 @@ TEST(RunMemory, AReaderCountsWhereItIsOpenedAndItsArgumentsBoundIt) {
   const RunMemory files = memory_of(module_of({source("train", "csv"), source("test", "synthetic")}));
   EXPECT_EQ(files.readers, 0);
   EXPECT_EQ(files.uncounted, std::vector<std::string>{"train"});
+}
+
+// Copies of all weights and states, as long as they are few, and a chunk for the worker and one for the background.
+TEST(RunMemory, SavesInTheBackgroundCount) {
+  Module module = module_of({source("train", "synthetic")});
+  const RunMemory between = memory_of(module);
+  EXPECT_EQ(between.saving, 0);
+  module.train.checkpoint_async = true;
+  const RunMemory beside = memory_of(module);
+  const auto made = plan(module, kGiB);
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(beside.saving, 2 * kSaveChunk + save_staging(made->training));
+  EXPECT_EQ(beside.sum(), between.sum() + beside.saving);
+  EXPECT_GT(save_staging(made->training), 0);
+  EXPECT_LE(save_staging(made->training), kSaveStaging);
 }
 
 TEST(RunMemory, WhatReadersHoldDecidesWhetherAPlanFits) {
