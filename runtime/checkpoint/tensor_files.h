@@ -30,8 +30,8 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
 Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
                   std::vector<FreshPart>& fresh);
 
-// The number of replicas whose residuals of compressed gradients are stored; 0 if `state` has none. Where it differs from
-// that of `state`, read_state redistributes them. Errors: those of read_headers.
+// The number of replicas whose residuals of compressed gradients are stored; 0 if `state` has none. Where it differs
+// from that of `state`, read_state redistributes them. Errors: those of read_headers.
 Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state);
 
 // The stored tensors, by name. Errors: those of read_headers.
