@@ -88,7 +88,8 @@ std::byte value_at(int device, Bytes at, int step) {
   return static_cast<std::byte>((at * 7 + at / 253 + device * 41 + step * 17) % 251);
 }
 
-// Three devices on two or three ranks of one or two hosts, several groups in flight, which ranks post in another order.
+// Three devices on two or three ranks of one or two hosts, several groups in flight, which ranks post in another order;
+// between steps the blocks change their sizes.
 TEST(RankCommunicator, BlocksComeToTheirPlaces) {
   constexpr int kDevices = 3;
   constexpr int kGroups = 4;
@@ -125,7 +126,19 @@ TEST(RankCommunicator, BlocksComeToTheirPlaces) {
         }
       }
       RankCommunicator communicator(world, *devices, rank_of, exchanges);
-      for (int step = 0; step < 3; ++step) {
+      for (int step = 0; step < 4; ++step) {
+        if (step >= 2) {  // blocks of half the size, and of the first size again
+          for (Exchange& exchange : exchanges) {
+            for (auto* blocks : {&exchange.sends, &exchange.receives}) {
+              for (size_t i = 0; i < blocks->size(); ++i) {
+                const auto& group = groups[static_cast<size_t>(exchange.group)][static_cast<size_t>(exchange.device)];
+                const Bytes first = (blocks == &exchange.sends ? group.sends : group.receives)[i].bytes;
+                (*blocks)[i].bytes = step == 2 ? first / 2 : first;
+              }
+            }
+          }
+          communicator.resize(exchanges);
+        }
         std::vector<std::byte> bytes(static_cast<size_t>(kRoom));
         for (size_t i = 0; i < own.size(); ++i) {
           for (Bytes at = 0; at < kRoom; ++at) {
