@@ -26,7 +26,7 @@ Bytes operand_bytes(const Instruction& instruction) {
 }
 
 // Times that a selection of the largest elements reads them (ops/top_k.h).
-constexpr Bytes kReadsOfSelection = 4;
+constexpr Bytes kReadsOfSelection = 5;
 
 Bytes zeroed_bytes(const Instruction& pass) {
   Bytes sum = 0;
@@ -116,7 +116,7 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
       instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
     } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
                instruction.kind == Kind::kNorm || instruction.kind == Kind::kCompress) {
-      // A selection reads the residuals three times more, to count them by their bits.
+      // A selection reads the residuals again, behind the pass that adds to them.
       Bytes counted = 0;
       for (const Operand& operand : instruction.operands) {
         const bool residual = instruction.kind == Kind::kCompress && operand.role == Role::kState && operand.index == 1;

@@ -73,7 +73,9 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
            {.devices = 2, .threads = 2, .replicas = 2, .micro_batches = 4, .pipeline = PipelineKind::kOneFOneB}}) {
     testing::ModelOptions options{.classes = 333, .head = true, .dropout = 0.1};
     options.clip = {.kind = ClipSpec::kNorm, .limit = 1};
-    const testing::Prepared prepared = testing::prepare_for(testing::make_module(options));
+    Module module = testing::make_module(options);
+    module.train.compress.density = choice.replicas > 1 ? 0.01 : 0;
+    const testing::Prepared prepared = testing::prepare_for(module);
     const auto program = testing::make_program(prepared, choice);
     ASSERT_TRUE(program.ok()) << program.error().message;
     const auto devices = make_cpu_devices(program->threads);
