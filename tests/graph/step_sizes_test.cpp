@@ -73,6 +73,16 @@ TEST(StepSizes, AreOneUnitWhereTheBatchDoesNotGrow) {
   EXPECT_EQ(sizes.step_at(77), 77);
 }
 
+TEST(StepSizes, ExtremeSpansHaveNeitherLoopsNorOverflows) {
+  for (const double span : {1e-300, 1e-9, 1e12, 1e300}) {
+    for (const double run : {1e-9, 1.0, 1e12}) {
+      const StepSizes sizes(growing(1, 64, span, span, run), 1'000'000'000);
+      EXPECT_GE(sizes.steps(), 1) << span << ", " << run;
+      EXPECT_GE(sizes.begin_of(int64_t{1} << 40), int64_t{1} << 40);
+    }
+  }
+}
+
 TEST(StepSizes, AGrowthWithinOneStepLeavesSizesOut) {
   const StepSizes sizes(growing(10, 8, 0.5, 0.01, 1), 1000);  // half a cosine of one unit, after fifty units
   EXPECT_EQ(sizes.units_of(49), 1);

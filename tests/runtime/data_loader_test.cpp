@@ -118,6 +118,33 @@ TEST(Loader, BatchesAreTheRowsOfTheirPositions) {
   }
 }
 
+// Steps of 32 rows from the position on that two steps of 48 have reached: three of them are two of the larger ones.
+TEST(Loader, StepsOfAnotherSizeGoOnInTheSequence) {
+  const Graph graph = two_inputs();
+  const LoaderOptions options{.batch = 48, .seed = 9};
+  auto loader = make_loader(rows_of(data_of(synthetic()), graph), options).value();
+  Batch large(graph, 48);
+  ASSERT_TRUE(loader->start(0, {&large.view, 1}).ok());
+  ASSERT_TRUE(loader->wait(0).ok());
+  loader->release(0);
+  ASSERT_TRUE(loader->wait(1).ok());
+  loader->stop();
+  loader->resize({.first = 2, .rows = 32, .begin = 96});
+  Batch small(graph, 32);
+  ASSERT_TRUE(loader->start(2, {&small.view, 1}).ok());
+  std::vector<int32_t> labels;
+  for (int64_t step = 2; step < 5; ++step) {
+    ASSERT_TRUE(loader->wait(step).ok());
+    labels.insert(labels.end(), small.integers(1), small.integers(1) + 32);
+    loader->release(step);
+  }
+  loader->stop();
+  const SampleSequence sequence(SampleOrder::kShuffled, kSamples, 9);
+  for (int64_t i = 0; i < 96; ++i) {
+    EXPECT_EQ(labels[static_cast<size_t>(i)], sequence.at(96 + i).sample % kClasses) << i;
+  }
+}
+
 TEST(Loader, ThreadsRingAndStartLeaveTheBytesAlone) {
   const Graph graph = two_inputs();
   std::vector<std::byte> reference;

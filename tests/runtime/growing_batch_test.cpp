@@ -206,6 +206,59 @@ TEST(GrowingBatch, AStoppedRunGoesOn) {
   }
 }
 
+// The replicas keep what they have not sent, also while steps change their size.
+TEST(GrowingBatch, CompressedGradientsGoOn) {
+  ModelOptions options = small();
+  options.arguments = {{"momentum", 0.9}};
+  Prepared prepared = prepare_growing(options);
+  prepared.module.train.compress = {
+      .density = 0.02, .on = {}, .warmup = TrainSpan{0.5, TrainSpan::kEpochs}, .span = {}};
+  const PlanChoice choice{.devices = 2, .threads = 2, .replicas = 2, .micro_batches = 8, .shards = 2};
+  MemoryStore whole_store;
+  const Ended whole = run_plan(prepared, options, choice, &whole_store);
+  ASSERT_GT(whole.events.steps.front().loss, whole.events.steps.back().loss);
+  for (const int64_t stop : {3, 12, 17}) {
+    MemoryStore store;
+    run_plan(prepared, options, choice, &store, stop);
+    const Ended rest = run_plan(prepared, options, choice, &store);
+    EXPECT_EQ(rest.outcome.weights, whole.outcome.weights) << "stopped after " << stop;
+    EXPECT_EQ(store.tensors, whole_store.tensors);
+  }
+}
+
+// The losses of a run that is asked to stop when its size has just changed are those of its steps.
+TEST(GrowingBatch, AStopAtAChangeOfSizeEndsTheRunCleanly) {
+  const ModelOptions options = small();
+  const Prepared prepared = prepare_growing(options);
+  const RunClock clock(prepared.module.train, kSamples);
+  const Ended whole = run_plan(prepared, options, {.micro_batches = 4});
+  for (const int64_t step : {clock.sizes().all()[1].first_step, clock.sizes().all()[2].first_step}) {
+    Ended run;
+    run.events.every = 1000;  // nobody looks at the steps
+    const planner::Plan plan = plan_of(prepared, {.micro_batches = 4});
+    const auto devices = make_cpu_devices(plan.training.threads);
+    SyntheticRows rows(prepared.module.graph, options, kSamples);
+    rows.stop_at(step);
+    MemoryStore store;
+    TrainRequest request{.module = prepared.module,
+                         .training = plan.training,
+                         .devices = *devices,
+                         .batches = rows,
+                         .checkpoints = &store,
+                         .events = run.events,
+                         .session = {.isa = prepared.isa}};
+    for (const planner::StepProgram& one : plan.smaller) {
+      request.smaller.push_back({one.units, &one.program, {}});
+    }
+    const auto outcome = train(request);
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    EXPECT_TRUE(outcome->interrupted);
+    EXPECT_EQ(outcome->step, step);
+    EXPECT_EQ(outcome->loss, whole.events.steps[static_cast<size_t>(step - 1)].loss);
+    EXPECT_EQ(store.latest->step, step);
+  }
+}
+
 TEST(GrowingBatch, TheProgramsOfAllSizesHaveTheSameArenas) {
   const ModelOptions options = small();
   const Prepared prepared = prepare_growing(options);

@@ -63,7 +63,8 @@ struct Seen {
   std::set<std::string> broken;                 // the samples of whose faults it tells
 };
 
-Seen train_on(std::vector<RowRange> wanted, Peers* peers) {
+// `halved_at`: from this step on a step has half of the rows; -1: never.
+Seen train_on(std::vector<RowRange> wanted, Peers* peers, int64_t halved_at = -1) {
   const Graph inputs = graph();
   Seen seen;
   auto loader = make_loader(torn_rows(inputs),
@@ -79,10 +80,17 @@ Seen train_on(std::vector<RowRange> wanted, Peers* peers) {
   Batch slot(inputs, kRows);
   slot.view.rows = std::move(wanted);
   EXPECT_TRUE(loader->start(0, {&slot.view, 1}).ok());
+  int64_t rows = kRows;
   for (int64_t step = 0; step < kSteps; ++step) {
+    if (step == halved_at) {
+      loader->stop();
+      rows = kRows / 2;
+      loader->resize({.first = step, .rows = rows, .begin = step * kRows});
+      EXPECT_TRUE(loader->start(step, {&slot.view, 1}).ok());
+    }
     const Status ready = wait_for_batch(*loader, step, peers);
     EXPECT_TRUE(ready.ok()) << ready.error().message;
-    for (int64_t row = 0; row < kRows; ++row) {
+    for (int64_t row = 0; row < rows; ++row) {
       seen.rows.emplace_back(slot.view.wants(0, row) ? slot.floats(0)[row] : -1.0F,
                              slot.view.wants(1, row) ? slot.integers(1)[row] : -1);
     }
@@ -117,6 +125,28 @@ TEST(SharedRows, RanksHaveTheSamplesOfOneProcess) {
         EXPECT_TRUE(picture == -1 || picture == whole.rows[row].first) << "row " << row;
         EXPECT_TRUE(label == -1 || label == whole.rows[row].second) << "row " << row;
       }
+    }
+  }
+}
+
+// What was found broken in rows that were filled ahead is no fault of the samples that lie there after a change of
+// size.
+TEST(SharedRows, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
+  const int64_t halved_at = kSteps / 2;
+  const Seen whole = train_on({}, nullptr, halved_at);
+  std::vector<Seen> seen(2);
+  on_worlds(2, [&](World& world) {
+    const bool leads = world.rank() == 0;
+    const RowRange pictures = leads ? RowRange{0, kRows / 4} : RowRange{kRows / 4, kRows};
+    seen[static_cast<size_t>(world.rank())] =
+        train_on({pictures, leads ? RowRange{} : RowRange{0, kRows}}, &world, halved_at);
+  });
+  for (const Seen& one : seen) {
+    ASSERT_EQ(one.rows.size(), whole.rows.size());
+    for (size_t row = 0; row < whole.rows.size(); ++row) {
+      const auto& [picture, label] = one.rows[row];
+      EXPECT_TRUE(picture == -1 || picture == whole.rows[row].first) << "row " << row;
+      EXPECT_TRUE(label == -1 || label == whole.rows[row].second) << "row " << row;
     }
   }
 }

@@ -173,6 +173,9 @@ class SyntheticRows final : public BatchSource, public RowSource {
   void resize(const StepRows& steps) override { steps_ = steps; }
   bool ready(int64_t) override { return false; }
   Status wait(int64_t step) override {
+    if (step == stops_at_) {
+      return Error{ErrorKind::kInterrupted, "", "asked to stop", ""};
+    }
     if (fails_from_ >= 0 && step >= fails_from_) {
       return broken();
     }
@@ -193,6 +196,8 @@ class SyntheticRows final : public BatchSource, public RowSource {
     poisoned_ = sample;
     poison_ = value;
   }
+  // Is asked to stop while the batch of this step does not come.
+  void stop_at(int64_t step) { stops_at_ = step; }
   // Has no batch from this step on, and no rows at all.
   void fail_from(int64_t step) { fails_from_ = step; }
 
@@ -242,6 +247,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   int64_t poisoned_ = -1;
   float poison_ = 0;
   int64_t fails_from_ = -1;
+  int64_t stops_at_ = -1;
 };
 
 }  // namespace xrun::runtime::testing
