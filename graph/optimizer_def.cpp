@@ -29,14 +29,14 @@ constexpr std::array<OptimizerDef, 5> kOptimizers{{
      .states = adam_states},
     {.name = "lamb",
      .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-6, weight_decay: float = 0.01)",
-     .doc = "adamw whose step has the norm of the weight, tensor by tensor; class by class in sharded heads",
+     .doc = "adamw whose step has the norm of the weight, tensor by tensor; in sharded heads adamw",
      .example = "lamb(weight_decay=0.02)",
      .states = adam_states,
      .trust = TrustNorm::kStep},
     {.name = "lars",
      .signature = "(momentum: float = 0.9, weight_decay: float = 1e-4, trust: float = 0.001)",
-     .doc = "sgd whose rate follows the ratio of the norms of weight and gradient, tensor by tensor; class by class in "
-            "sharded heads",
+     .doc =
+         "sgd whose rate follows the ratio of the norms of weight and gradient, tensor by tensor; in sharded heads sgd",
      .example = "lars(weight_decay=1e-4)",
      .states = velocity,
      .trust = TrustNorm::kGradient},
@@ -86,8 +86,7 @@ std::vector<const OptimizerDef*> all_optimizers() {
 }
 
 bool steps_vanish(const OptimizerDef& optimizer, const Attrs& arguments) {
-  const bool has_second_moment = optimizer.states != nullptr && optimizer.states(arguments).size() > 1;
-  return optimizer.trust == TrustNorm::kNone && !has_second_moment;
+  return optimizer.states == nullptr || optimizer.states(arguments).size() < 2;
 }
 
 std::string_view refused_argument(std::string_view argument, double value) {

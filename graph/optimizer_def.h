@@ -28,8 +28,8 @@ struct OptimizerDef {
 
 const OptimizerDef* find_optimizer(std::string_view name);
 std::vector<const OptimizerDef*> all_optimizers();
-// Whether steps vanish with the gradients. Steps that are divided by second moments or by norms do not, so class rows
-// in fp8 cannot hold them: every row moves in every step, and the noise of its rounding adds up.
+// Whether the steps of class rows vanish with the gradients. Steps that are divided by second moments do not, so class
+// rows in fp8 cannot hold them: every row moves in every step, and the noise of its rounding adds up.
 bool steps_vanish(const OptimizerDef& optimizer, const Attrs& arguments);
 // The values that an argument takes, "at least 0, and less than 1", where `value` is not one of them; else empty. An
 // argument means the same to every optimizer that has it.

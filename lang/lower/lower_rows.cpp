@@ -61,23 +61,19 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
 }
 
 // Stochastic rounding keeps the mean of fp8 weights right, but an update adds noise that grows with its size. Updates
-// of sgd vanish with the gradients, as they do for most rows. Updates that are divided by second moments are about as
-// large as the rate for every element, and those of lars and lamb are a share of the norm of the row, so their noise
-// adds up in every row with each step.
+// of sgd and lars vanish with the gradients, as they do for most rows. Updates that are divided by second moments are
+// about as large as the rate for every element, so their noise adds up in every row with each step.
 void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   const CallSpec& optimizer = module_.train.optimizer;
   const OptimizerDef* def = find_optimizer(optimizer.name);
   if (def == nullptr || steps_vanish(*def, optimizer.args)) {
     return;
   }
-  const bool by_norms = def->trust != TrustNorm::kNone;
   ev_.report(fault(kCode, setting.value_span, {"class weights in fp8 cannot hold the updates of `{}`", optimizer.name},
                    "rounded to 3 bits", replacement("write bf16, or train with sgd", setting.value_span, "bf16"))
-                 .also(optimizer.span,
-                       by_norms ? "moves every row by a share of its norm" : "moves every element by about the rate")
-                 .note(fmt::format("where gradients vanish, sgd stops; updates that are divided by {} go on, and the "
-                                   "noise of their rounding adds up",
-                                   by_norms ? "norms" : "second moments")));
+                 .also(optimizer.span, "moves every element by about the rate")
+                 .note("where gradients vanish, sgd stops; updates that are divided by second moments go on, and the "
+                       "noise of their rounding adds up"));
 }
 
 // Checks that the updates that a row missed have a closed form: a velocity that only decays, w -= rate · velocity. A
@@ -104,7 +100,7 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     const double decay =
         group_rule(train, parameter.name, &GroupSpec::weight_decay).value_or(optimizer.args.real("weight_decay", 0));
     if (optimizer.name != "sgd") {
-      return refuse(optimizer.span, "has no closed form over steps without a gradient", "take sgd(momentum=0.9)");
+      return refuse(optimizer.span, "is not sgd", "take sgd(momentum=0.9)");
     }
     if (optimizer.args.real("momentum", 0) == 0) {
       return refuse(optimizer.span, "leaves such rows as they are", "give sgd a momentum");

@@ -11,7 +11,6 @@
 #include "ops/head/tree_fold.h"
 #include "ops/head/work.h"
 #include "ops/simd.h"
-#include "ops/trust_ratio.h"
 
 namespace xrun::ops {
 
@@ -98,22 +97,18 @@ void fold_lanes(const float* lanes, int64_t classes, float* out) {
   }
 }
 
-// Updates the weights of the tile's classes with their complete gradient. Each class row has a trust ratio of its own,
-// since its gradient is complete here and never stored (docs/decisions/0023-trust-ratios-of-class-rows.md).
+// Updates the weights of the tile's classes with their complete gradient. Class rows have no trust ratio
+// (docs/decisions/0023-no-trust-ratios-of-class-rows.md).
 void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const ClassTile& tile,
                  const float* weight_gradient, const float* bias_gradient) {
   const int64_t dim = pass.shape.dim;
   const auto row = [&](float* rows, int64_t c) { return rows == nullptr ? nullptr : rows + c * dim; };
-  UpdateScalars scalars = by.weight;
   for (int64_t c = 0; c < tile.classes.count; ++c) {
     float* const weight = tile.weight + c * dim;
     const float* const gradient = weight_gradient + c * pass.layout.dim_padded;
     float* const s0 = row(tile.weight_states[0], c);
     float* const s1 = row(tile.weight_states[1], c);
-    if (by.form.has_trust_ratio()) {
-      scalars.ratio = trust_ratio(by.form, trust_sums(isa, by.form, by.weight, weight, gradient, s0, s1, dim));
-    }
-    update(isa, by.form, scalars, weight, gradient, s0, s1, dim);
+    update(isa, by.form, by.weight, weight, gradient, s0, s1, dim);
   }
   if (tile.bias != nullptr) {
     update(isa, by.form, by.bias, tile.bias, bias_gradient, tile.bias_states[0], tile.bias_states[1],

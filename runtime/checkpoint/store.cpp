@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fmt/format.h>
 #include <set>
-#include <sstream>
 #include <sys/statvfs.h>
 #include <system_error>
-#include <unistd.h>
 
 #include "graph/base/check.h"
 #include "graph/base/durable.h"
@@ -21,6 +18,7 @@
 #include "runtime/checkpoint/lock.h"
 #include "runtime/checkpoint/resume_checks.h"
 #include "runtime/checkpoint/run_rows.h"
+#include "runtime/checkpoint/shared_directory.h"
 #include "runtime/checkpoint/state_files.h"
 #include "runtime/checkpoint/tensor_files.h"
 
@@ -37,8 +35,8 @@ class Store final : public CheckpointStore {
 
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
     XRUN_ASSIGN(Pending pending, begin(state, step, samples));
-    XRUN_ASSIGN(pending.files,
-                gather_files(write_state(state, pending.path, options_.range_bytes, *options_.io, rank())));
+    XRUN_ASSIGN(pending.files, gather_files(options_.peers, write_state(state, pending.path, options_.range_bytes,
+                                                                        *options_.io, rank())));
     XRUN_ASSIGN(const std::string bytes, lead([&] { return complete(pending); }));
     return SavedCheckpoint{.path = path_of(step), .bytes = std::stoll(bytes)};
   }
@@ -260,7 +258,7 @@ class Store final : public CheckpointStore {
     if (std::ranges::any_of(texts, &std::string::empty)) {
       return Files();
     }
-    XRUN_ASSIGN(auto files, gather_files(save.files()));
+    XRUN_ASSIGN(auto files, gather_files(options_.peers, save.files()));
     return Files(std::move(files));
   }
 
@@ -282,31 +280,6 @@ class Store final : public CheckpointStore {
       return work();
     }
     return options_.peers->broadcast(rank() == 0 ? work() : Result<std::string>(std::string()));
-  }
-
-  // The files of all ranks, by rank.
-  Result<std::vector<ManifestFile>> gather_files(Result<std::vector<ManifestFile>> mine) {
-    if (options_.peers == nullptr) {
-      return mine;
-    }
-    const auto in_words = [&]() -> Result<std::string> {
-      XRUN_ASSIGN(const auto own, std::move(mine));
-      std::string text;
-      for (const ManifestFile& file : own) {
-        text += fmt::format("{} {} {}\n", file.bytes, file.xxh3, file.name);
-      }
-      return text;
-    };
-    XRUN_ASSIGN(const auto texts, options_.peers->gather(in_words()));
-    std::vector<ManifestFile> files;
-    for (const std::string& said : texts) {
-      std::istringstream in(said);
-      ManifestFile file;
-      while (in >> file.bytes >> file.xxh3 && in.get() == ' ' && std::getline(in, file.name)) {
-        files.push_back(file);
-      }
-    }
-    return files;
   }
 
   // Writes the manifest, publishes the step, and removes older ones. `bytes`: of all files.
@@ -467,34 +440,6 @@ Result<std::unique_ptr<CheckpointStore>> make_leading_store(const CheckpointOpti
   return std::unique_ptr<CheckpointStore>(std::move(store));
 }
 
-// Checks that all ranks see the directory of rank 0, which makes a file there, named like an unfinished one.
-Status check_same_directory(const CheckpointOptions& options) {
-  Peers& peers = *options.peers;
-  const bool leads = peers.rank() == 0;
-  const std::string tail = leads ? pending_tail() : "";
-  XRUN_ASSIGN(const std::string said, peers.broadcast([&]() -> Result<std::string> {
-    const std::string path = fmt::format("{}/latest{}", options.directory, tail);
-    const int fault = leads ? write_durably(path, std::span<const std::byte>(), *options.io) : 0;
-    if (fault != 0) {
-      return checkpoint_write_error(path, fault);
-    }
-    return fmt::format("latest{}", tail);
-  }()));
-  const std::string path = fmt::format("{}/{}", options.directory, said);
-  Status seen;
-  if (::access(path.c_str(), W_OK) != 0) {
-    seen = world_error("XG0711",
-                       {"{} is not the directory of that name which {} sees: {}", options.directory, peers.name(0),
-                        std::strerror(errno)},
-                       "name a directory on a file system that all hosts share: -C DIR");
-  }
-  seen = peers.agree(std::move(seen));
-  if (leads) {
-    options.io->unlink(path);
-  }
-  return seen;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
@@ -514,7 +459,7 @@ Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions
     store = std::make_unique<Store>(options, std::nullopt);
   }
   XRUN_TRY(options.peers->agree(std::move(made)));
-  XRUN_TRY(check_same_directory(options));
+  XRUN_TRY(check_same_directory(options.directory, *options.peers, *options.io));
   return store;
 }
 

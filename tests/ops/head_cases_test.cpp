@@ -27,8 +27,7 @@ constexpr Mode kModes[] = {{"all", false},
                            {"knn", true, true},
                            {"knn_log_q", true, true, true}};
 
-// How rows and states of the optimizer lie in memory. fp8 rows with adamw, lars and lamb are refused by the
-// language.
+// How rows and states of the optimizer lie in memory. The language refuses fp8 rows with adamw and lamb.
 struct Rows {
   const char* name;
   RowFormat weights;
@@ -58,6 +57,7 @@ constexpr Rows kRows[] = {
     {"f32_lars_f32", RowFormat::kF32, RowFormat::kF32, kLars},
     {"f32_lars_bf16", RowFormat::kF32, RowFormat::kBf16, kLars},
     {"bf16_lars_bf16", RowFormat::kBf16, RowFormat::kBf16, kLars},
+    {"fp8_lars_bf16", RowFormat::kFp8, RowFormat::kBf16, kLars},
     {"f32_lamb_f32", RowFormat::kF32, RowFormat::kF32, kLamb},
     {"bf16_lamb_bf16", RowFormat::kBf16, RowFormat::kBf16, kLamb},
 };

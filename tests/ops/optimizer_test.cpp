@@ -157,7 +157,7 @@ TEST(Optimizer, FormsHaveTheStatesAndDefaultsOfTheirDefinitions) {
 
 TEST(Optimizer, OnlyStepsOfSgdVanishWithTheGradients) {
   for (const OptimizerDef* def : all_optimizers()) {
-    EXPECT_EQ(steps_vanish(*def, {}), def->name == "sgd") << def->name;
+    EXPECT_EQ(steps_vanish(*def, {}), def->name == "sgd" || def->name == "lars") << def->name;
   }
 }
 

@@ -1,0 +1,66 @@
+#include "runtime/checkpoint/shared_directory.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <span>
+#include <sstream>
+#include <unistd.h>
+
+#include "graph/base/durable.h"
+#include "graph/base/errors.h"
+#include "runtime/checkpoint/directory.h"
+
+namespace xrun::runtime {
+
+Status check_same_directory(const std::string& directory, Peers& peers, Io& io) {
+  const bool leads = peers.rank() == 0;
+  const std::string tail = leads ? pending_tail() : "";
+  XRUN_ASSIGN(const std::string said, peers.broadcast([&]() -> Result<std::string> {
+    const std::string path = fmt::format("{}/latest{}", directory, tail);
+    const int fault = leads ? write_durably(path, std::span<const std::byte>(), io) : 0;
+    if (fault != 0) {
+      return checkpoint_write_error(path, fault);
+    }
+    return fmt::format("latest{}", tail);
+  }()));
+  const std::string path = fmt::format("{}/{}", directory, said);
+  Status seen;
+  if (::access(path.c_str(), W_OK) != 0) {
+    seen = world_error(
+        "XG0711",
+        {"{} is not the directory of that name which {} sees: {}", directory, peers.name(0), std::strerror(errno)},
+        "name a directory on a file system that all hosts share: -C DIR");
+  }
+  seen = peers.agree(std::move(seen));
+  if (leads) {
+    io.unlink(path);
+  }
+  return seen;
+}
+
+Result<std::vector<ManifestFile>> gather_files(Peers* peers, Result<std::vector<ManifestFile>> mine) {
+  if (peers == nullptr) {
+    return mine;
+  }
+  const auto in_words = [&]() -> Result<std::string> {
+    XRUN_ASSIGN(const auto own, std::move(mine));
+    std::string text;
+    for (const ManifestFile& file : own) {
+      text += fmt::format("{} {} {}\n", file.bytes, file.xxh3, file.name);
+    }
+    return text;
+  };
+  XRUN_ASSIGN(const auto texts, peers->gather(in_words()));
+  std::vector<ManifestFile> files;
+  for (const std::string& said : texts) {
+    std::istringstream in(said);
+    ManifestFile file;
+    while (in >> file.bytes >> file.xxh3 && in.get() == ' ' && std::getline(in, file.name)) {
+      files.push_back(file);
+    }
+  }
+  return files;
+}
+
+}  // namespace xrun::runtime

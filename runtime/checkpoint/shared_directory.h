@@ -1,0 +1,22 @@
+// What ranks tell each other that save into one directory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/io.h"
+#include "graph/base/result.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/comm/peers.h"
+
+namespace xrun::runtime {
+
+// Collective: checks that all ranks see the directory of rank 0, which makes a file there, named like an unfinished
+// one, and removes it. Errors: kWorld XG0711, a rank sees another directory; XG0711, rank 0 cannot write there.
+Status check_same_directory(const std::string& directory, Peers& peers, Io& io);
+
+// Collective: the files of all ranks, by rank. Null `peers`: one process, whose files they are. Errors: that of any
+// rank.
+Result<std::vector<ManifestFile>> gather_files(Peers* peers, Result<std::vector<ManifestFile>> mine);
+
+}  // namespace xrun::runtime
