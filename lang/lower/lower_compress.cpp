@@ -82,8 +82,8 @@ void ModuleBuilder::check_compress() {
     return false;
   };
   for (const std::string& path : compress.on) {
-    if (any([&](ParamId param) { return is_below(path, graph.param(param).name); })) {
-      continue;
+    if (!names_a_part(path) || any([&](ParamId param) { return is_below(path, graph.param(param).name); })) {
+      continue;  // an unknown name was reported
     }
     const bool is_head = std::ranges::any_of(
         graph.params, [&](const Parameter& parameter) { return parameter.head && is_below(path, parameter.name); });

@@ -118,6 +118,11 @@ void ModuleBuilder::check_growth(const Settings& settings) {
                      .also(growth.span, "grows"));
     }
   }
+  if (const CompressSpec& compress = train.compress; compress.warmup && compress.warmup->unit == TrainSpan::kSteps) {
+    ev_.report(fault("XG0511", compress.span, "where the batch grows, the warm-up of `topk` is in epochs or samples",
+                     "steps grow with the batch", {"write its span in epochs"})
+                   .also(growth.span, "grows"));
+  }
   const TrainSpan& run = train.duration;
   const bool comparable = growth.over.unit == run.unit && (growth.after.amount == 0 || growth.after.unit == run.unit);
   if (const double end = growth.after.amount + growth.over.amount;

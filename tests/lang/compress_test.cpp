@@ -48,7 +48,7 @@ TEST(Compress, SharesOutOfRangeAreRefused) {
 
 TEST(Compress, PathsHaveToNameWeightsThatAreSent) {
   const Checked unknown = with_compress("topk(1%, on=embod)");
-  EXPECT_THAT(unknown.codes(), testing::Contains("XG0217")) << unknown.rendered();
+  EXPECT_THAT(unknown.codes(), ElementsAre("XG0217")) << unknown.rendered();
   EXPECT_THAT(unknown.rendered(), HasSubstr("nothing is called `embod`"));
   const Checked head = with_compress("topk(1%, on=id)");
   EXPECT_THAT(head.codes(), ElementsAre("XG0217")) << head.rendered();

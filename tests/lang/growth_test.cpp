@@ -76,6 +76,9 @@ TEST(Growth, SpansInStepsAreRefused) {
       growing("grow(64 .. 128, over=1 epoch)", "  epochs = 8\n  lr = [warmup(0 .. 1, 5 steps), cosine(1 .. 0)]");
   EXPECT_THAT(curve.codes(), ElementsAre("XG0511"));
   EXPECT_THAT(curve.rendered(), HasSubstr("curves are in epochs or samples"));
+  const std::string compressed = "  epochs = 8\n  compress = topk(1%, warmup=";
+  EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", compressed + "5 steps)").codes(), ElementsAre("XG0511"));
+  EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", compressed + "1 epoch)").codes(), IsEmpty());
   EXPECT_THAT(growing("grow(64 .. 128, over=1000 samples)", "  epochs = 8\n  log { every = 5 steps }").codes(),
               IsEmpty());
 }
