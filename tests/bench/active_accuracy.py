@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 
-TEXT = """xgraph 1
+MODEL = """xgraph 1
 
 from "{base}" use basic, fonts
 
@@ -32,7 +32,9 @@ model glyphs {{
 
   head character = cosine_classifier(feature, 20_902)
 }}
+"""
 
+TRAIN = """
 train cosine {{
   batch     = {batch}
   norm_rows = {norm_rows}
@@ -85,7 +87,7 @@ CHOICES = {  # name: which classes are active, and what is said of their rows
 
 def text(args, name, seed):
     active_classes, rows = CHOICES[name]
-    return TEXT.format(base=os.path.abspath(args.glyphs), active=active_classes, rows=rows, seed=seed, epochs=args.epochs, width=args.width, dim=args.dim,
+    return (MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), active=active_classes, rows=rows, seed=seed, epochs=args.epochs, width=args.width, dim=args.dim,
                        batch=args.batch, norm_rows=min(64, args.batch), rate=args.rate, head_rate=args.head_rate, decay=args.decay)
 
 

@@ -1,0 +1,82 @@
+"""Growing batches beside falling rates: the glyph model trained by SGD with step decay, by LARS with fccs, and by AdamW with a cosine.
+
+  growth_accuracy.py DIR [--xrun build/release/xrun] [--width 8] [--dim 96] [--seed 1] [--only NAME ...]
+
+Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
+a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
+block and features of `--dim` elements, its data and margin. Prints the accuracy on both test fonts.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+from active_accuracy import MODEL, accuracies
+
+TRAIN = """
+train cosine {{
+  batch     = {batch}
+  norm_rows = 64
+  epochs    = {epochs}
+  seed      = {seed}
+  loss      = cosface(character, label, margin=0.15, scale=24)
+  optimizer = {optimizer}
+  lr        = {rate}
+  precision = mixed(bf16)
+  groups {{
+    character {{
+      lr           = {head_rate}
+      weight_decay = 0
+    }}
+  }}
+  eval {{
+    every   = 1 epoch
+    yen     = accuracy(character, label, source=yen)
+    unifont = accuracy(character, label, source=unifont)
+  }}
+}}
+"""
+
+CHOICES = {  # batch, epochs, optimizer, rate, factor of the rate for class weights
+    "sgd, steps, 10 epochs": ("128", 10, "sgd(momentum=0.9, weight_decay=1e-4)",
+                              "[warmup(0 .. 0.1, 0.5 epochs), steps(0.1, at=[4 epochs, 7 epochs, 9 epochs])]", 20),
+    "lars, fccs, 4 epochs": ("grow(128 .. 512, over=2 epochs, after=0.5 epochs)", 4, "lars(momentum=0.9, weight_decay=5e-4, trust=0.02)", "fccs(0.5)", 3),
+    "adamw, cosine, 4 epochs": ("512", 4, "adamw(weight_decay=0.02)", "[warmup(0 .. 4e-3, 0.3 epochs), cosine(4e-3 .. 0)]", 1),
+}
+
+
+def run(args, name):
+    directory = os.path.join(args.dir, f"{name.replace(' ', '').replace(',', '-')}-{args.seed}")
+    os.makedirs(directory, exist_ok=True)
+    found = accuracies(directory)
+    if found is None:
+        batch, epochs, optimizer, rate, head_rate = CHOICES[name]
+        with open(os.path.join(directory, "model.xgraph"), "w") as model:
+            model.write((MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), width=args.width, dim=args.dim, seed=args.seed, batch=batch, epochs=epochs,
+                                               optimizer=optimizer, rate=rate, head_rate=head_rate))
+        with open(os.path.join(directory, "out.txt"), "a") as out:
+            done = subprocess.run([os.path.abspath(args.xrun), "train", "model.xgraph"], cwd=directory, stdout=out, stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{name}: exit {done.returncode}; see {directory}/out.txt")
+        found = accuracies(directory)
+    metrics, seconds = found
+    print(f"{name}: " + ", ".join(f"{source} {100 * value:.2f} %" for source, value in metrics.items()) + f", {seconds:.0f} s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir")
+    parser.add_argument("--xrun", default="build/release/xrun")
+    parser.add_argument("--glyphs", default="models/glyphs.xgraph")
+    parser.add_argument("--width", type=int, default=8, help="channels of the first block; models/glyphs.xgraph has 32")
+    parser.add_argument("--dim", type=int, default=96, help="elements of a feature; models/glyphs.xgraph has 256")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="+", choices=list(CHOICES), default=list(CHOICES))
+    args = parser.parse_args()
+    for name in args.only:
+        run(args, name)
+
+
+if __name__ == "__main__":
+    main()
