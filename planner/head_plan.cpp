@@ -104,9 +104,12 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
   plan.mapped = rules.rows == RowPlace::kMapped && plan.classes >= kLeastMappedClasses &&
                 (training ? plan.active > 0 : train.active_classes.of(plan.classes) < plan.classes);
   plan.frozen = training && graph.param(plan.weight).frozen;
-  plan.update_sweep = training && plan.loss.valid() && !plan.frozen &&
-                      (rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
+  plan.update_sweep = training && plan.loss.valid() && !plan.frozen && needs_update_sweep(train, rows);
   return plan;
+}
+
+bool needs_update_sweep(const TrainSpec& train, int64_t rows) {
+  return rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads);
 }
 
 }  // namespace xrun::planner

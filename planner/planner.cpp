@@ -37,11 +37,7 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
 // Plans are compared by their largest steps. That smaller ones need more memory is rare; then this refuses the plan.
 Status check_smaller_steps(const Plan& plan, const Module& training, const MemoryLimits& limits) {
   const Bytes all = run_memory(training, plan.training, plan.inference).sum();
-  Bytes device = 0;
-  for (const Arena& arena : plan.training.arenas) {
-    device = std::max(device, arena.device == kHost ? 0 : arena.bytes);
-  }
-  if (plan.smaller.empty() || limits.share(all, device) <= 1) {
+  if (plan.smaller.empty() || limits.share(all, largest_device_of(plan.training)) <= 1) {
     return {};
   }
   return Error{ErrorKind::kInfeasible, "XG0601",

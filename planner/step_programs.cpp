@@ -9,6 +9,7 @@
 #include "planner/cost_model.h"
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"
+#include "planner/head_plan.h"
 #include "planner/search/fit.h"
 #include "planner/search/heads.h"
 #include "planner/search/space.h"
@@ -37,8 +38,7 @@ Decision decide_smaller(const Program& largest, const Module& module, const Cost
   for (HeadPlan& head : decision.heads) {
     head.rows = head.rows == largest.batch ? train.batch : head.rows;
     head.row_weight = train.row_weight();
-    head.update_sweep =
-        head.update_sweep && (head.rows < train.batch || (train.clip.kind == ClipSpec::kNorm && train.clip.heads));
+    head.update_sweep = head.update_sweep && needs_update_sweep(train, head.rows);
   }
   ScheduleRequest order{.micro_batches = decision.micro_batches / decision.replicas};
   for (const Stage& stage : decision.stages) {

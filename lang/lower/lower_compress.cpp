@@ -30,11 +30,7 @@ void ModuleBuilder::lower_compress(const SettingNode& node, Scope& scope, const 
       }
     }
   }
-  const Span name_span = expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span;
-  Scope env;
-  const auto bound =
-      ev_.bind(ev_.signatures().of(choice->word, choice->signature),
-               {.ast = &ast, .args = args, .label = {}, .span = expr.span, .name_span = name_span}, scope, env);
+  const auto bound = arguments(node, *choice, args, scope);
   if (!bound) {
     return;
   }

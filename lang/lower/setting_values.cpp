@@ -256,6 +256,16 @@ std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, Ex
   return ev_.bind(ev_.signatures().of(name, signature), call, scope, env);
 }
 
+std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const SettingNode& node, const SettingChoice& choice,
+                                                              std::span<const Arg> args, Scope& scope) {
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  const Span name_span = expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span;
+  Scope env;
+  return ev_.bind(ev_.signatures().of(choice.word, choice.signature),
+                  {.ast = &ast, .args = args, .label = {}, .span = expr.span, .name_span = name_span}, scope, env);
+}
+
 std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   if (!node.has_value()) {
     ev_.refuse("XG0205", node.key_span, {"`{}` is a list of paths, not a group", node.key}, "",

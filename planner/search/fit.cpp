@@ -13,14 +13,6 @@ namespace {
 // How often the limits of stages are corrected by the bytes of a program beyond the partition's estimate.
 constexpr int kCorrections = 3;
 
-Bytes largest_of(const Program& program) {
-  Bytes largest = 0;
-  for (const Arena& arena : program.arenas) {
-    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
-  }
-  return largest;
-}
-
 // Seconds in which workers compute, over all workers.
 Seconds work_of(const Program& program) {
   Seconds sum = 0;
@@ -68,6 +60,14 @@ MemoryLimits memory_limits(const Module& module, const Machine& machine) {
   return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0};
 }
 
+Bytes largest_device_of(const Program& program) {
+  Bytes largest = 0;
+  for (const Arena& arena : program.arenas) {
+    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+  }
+  return largest;
+}
+
 Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost) {
   predict_durations(program, module, cost);
   XRUN_ASSIGN(const ProgramTimes times, simulate(program, cost.machine().cores));
@@ -90,7 +90,7 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
                                                          search.module.graph, candidate.decision));
   XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
   fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
-  fitted.largest_device = largest_of(fitted.training);
+  fitted.largest_device = largest_device_of(fitted.training);
   predict_durations(fitted.inference, input.inference, input.inference_cost);
   XRUN_ASSIGN(const Prediction exact, predict_step(fitted.training, search.module, search.cost));
   Prediction& predicted = fitted.predicted;

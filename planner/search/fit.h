@@ -40,6 +40,9 @@ struct MemoryLimits {
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
+// The arena of the device that has the largest.
+Bytes largest_device_of(const Program& program);
+
 // Predicts the instructions of a training program and the time of its step. Errors: those of `simulate`.
 Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost);
 

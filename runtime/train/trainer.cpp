@@ -238,20 +238,17 @@ class Run {
     }
   }
 
-  // Of the steps of the size that comes next.
-  const StepPrediction& prediction() const {
+  // Of the size of the next step; null: the last size, or the only one.
+  const SmallerStep* smaller() const {
     const int64_t units = clock_.sizes().units_of(done_);
-    return units <= std::ssize(request_.smaller) ? request_.smaller[static_cast<size_t>(units - 1)].predicted
-                                                 : request_.predicted;
+    return units <= std::ssize(request_.smaller) ? &request_.smaller[static_cast<size_t>(units - 1)] : nullptr;
   }
+  const StepPrediction& prediction() const { return smaller() == nullptr ? request_.predicted : smaller()->predicted; }
 
   // Where the batch grows: before steps of another size the session of their program takes over the memory of the one
   // before. The data is then stopped.
   Status take_size() {
-    const int64_t units = clock_.sizes().units_of(done_);
-    const planner::Program& program = units <= std::ssize(request_.smaller)
-                                          ? *request_.smaller[static_cast<size_t>(units - 1)].program
-                                          : request_.training;
+    const planner::Program& program = smaller() == nullptr ? request_.training : *smaller()->program;
     if (session_->program().batch == program.batch) {
       return {};
     }
